@@ -1,0 +1,119 @@
+"""One server and one run of each group for all bench tests; the table at the end. Run by `make bench`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+# pytest imports test modules by path (importlib mode), so our own modules have to be findable by name.
+sys.path.insert(0, str(Path(__file__).parent))
+
+import report
+from harness import Group, Result, Runner, installed
+from pytest_benchmark.fixture import BenchmarkFixture
+
+RESULTS = "JETARROW_BENCH_RESULTS"  # where the JSON goes; else .benchmarks/results.json
+MACHINE = pytest.StashKey[dict[str, object]]()
+RUNNER = pytest.StashKey[Runner]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bench-rounds", type=int, default=3, help="rounds that count (default 3)")
+    parser.addoption("--bench-scale", type=float, default=1.0, help="factor on all message counts")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if installed("jetarrow._jetarrow"):
+        import jetarrow._jetarrow
+
+        if jetarrow._jetarrow.__debug_build__:
+            pytest.exit("benches need a release build: run make bench", returncode=2)
+    config.option.benchmark_quiet = True  # its table would be a second one; its JSON and its compare work
+    options = {name: config.getoption(f"bench_{name}") for name in ("rounds", "scale")}
+    config.stash[MACHINE] = report.machine() | options
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        # The first test of a group runs all its rounds. A limit against a hang, not a figure to meet.
+        item.add_marker(pytest.mark.timeout(900))
+        item.add_marker(pytest.mark.benchmark(timer=Replay.timer))
+
+
+class Replay:
+    """A timer for pytest-benchmark that shows the times already measured.
+
+    pytest-benchmark runs all rounds of one test before the next test, and we interleave the rounds of all
+    rows. So the harness measures, and `benchmark.pedantic` "runs" a target that turns this clock on by what
+    was measured, per message: its statistics, JSON and comparison work as ever, with OPS = messages a second.
+    """
+
+    now = 0.0
+
+    @classmethod
+    def timer(cls) -> float:
+        return cls.now
+
+
+@pytest.fixture(scope="session")
+def runner(pytestconfig: pytest.Config) -> Iterator[Runner]:
+    from jetarrow.server import NatsServer  # here, so that collecting does not need the extension
+
+    rounds, scale = pytestconfig.getoption("bench_rounds"), pytestconfig.getoption("bench_scale")
+    with NatsServer() as server:
+        made = Runner(server.url, server.pid, rounds, scale)
+        pytestconfig.stash[RUNNER] = made
+        yield made
+
+
+@pytest.fixture
+def record(
+    benchmark: BenchmarkFixture, runner: Runner, request: pytest.FixtureRequest
+) -> Callable[[Group, str], None]:
+    """Runs a row (with its group, at the group's first) and hands its rounds to pytest-benchmark."""
+
+    def recorded(group: Group, name: str) -> None:
+        result = runner.result(group, name, _selected(request))
+        if result.skipped:
+            pytest.skip(result.skipped)
+        if result.error:
+            raise result.error
+        _replay(benchmark, result)
+
+    return recorded
+
+
+def _selected(request: pytest.FixtureRequest) -> list[str]:
+    """The rows of this test function that pytest is going to run (-k leaves some out)."""
+    function = request.node.originalname
+    same = [item for item in request.session.items if getattr(item, "originalname", None) == function]
+    return [item.callspec.params["name"] for item in same]
+
+
+def _replay(benchmark: BenchmarkFixture, result: Result) -> None:
+    times = iter([run.seconds / run.count for run in result.runs])
+
+    def advance() -> None:
+        Replay.now += next(times)
+
+    benchmark.group = result.group.name
+    benchmark.extra_info.update(
+        messages=result.runs[0].count,
+        client_cpu_us=result.per_message("client_cpu"),
+        server_cpu_us=result.per_message("server_cpu"),
+        **result.notes,
+    )
+    benchmark.pedantic(advance, rounds=len(result.runs))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    made = config.stash.get(RUNNER, None)
+    if made is None or not made.results:
+        return
+    path = Path(os.environ.get(RESULTS) or config.rootpath / ".benchmarks" / "results.json")
+    width = terminalreporter._tw.fullwidth
+    report.write(config.stash[MACHINE], made.results.values(), path, width)

@@ -1,0 +1,82 @@
+"""The other Python clients at the same work, each in the fastest way that its interface offers.
+
+Every function works on the messages of `run`, times only the work (connecting and closing is outside of
+`run.clock()`) and returns how many messages it did. They are slow, so the rows give them fewer messages and
+the harness compares rates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import nats
+import natsrpy
+import natsrpy.js
+from harness import Run
+from nats.js.api import AckPolicy, ConsumerConfig
+
+NATS_PY_FETCH = 1_000
+NATSRPY_GATHER = 1_000  # of 100 (workers), 1,000, 5,000 and all at once the fastest
+NATSRPY_FETCH = 10_000  # of 100, 1,000 and 10,000 the fastest
+
+
+async def nats_py_publish_async(run: Run) -> int:
+    nc = await nats.connect(run.url)
+    js = nc.jetstream()
+    with run.clock():
+        futures = [await js.publish_async(run.subject, payload) for payload in run.payloads]
+        acks = await asyncio.gather(*futures)
+    await nc.close()
+    return len(acks)
+
+
+async def nats_py_fetch(run: Run) -> int:
+    nc = await nats.connect(run.url)
+    config = ConsumerConfig(ack_policy=AckPolicy.NONE, mem_storage=True, inactive_threshold=60.0)
+    subscription = await nc.jetstream().pull_subscribe(run.subject, stream=run.stream, config=config)
+    read = size = 0
+    with run.clock():
+        while read < run.count:
+            for message in await subscription.fetch(min(NATS_PY_FETCH, run.count - read)):
+                size += len(message.data)
+                read += 1
+    await nc.close()
+    run.check_bytes(size)
+    return read
+
+
+async def natsrpy_publish(run: Run) -> int:
+    nc = natsrpy.Nats(addrs=[run.url])
+    await nc.startup()
+    js = await nc.jetstream()
+    done = 0
+    with run.clock():
+        for start in range(0, run.count, NATSRPY_GATHER):
+            part = run.payloads[start : start + NATSRPY_GATHER]
+            done += len(await asyncio.gather(*[js.publish(run.subject, p, wait=True) for p in part]))
+    await nc.shutdown()
+    return done
+
+
+async def natsrpy_fetch(run: Run) -> int:
+    nc = natsrpy.Nats(addrs=[run.url])
+    await nc.startup()
+    stream = await (await nc.jetstream()).streams.get(run.stream)
+    config = natsrpy.js.PullConsumerConfig(
+        name="bench",
+        ack_policy=natsrpy.js.AckPolicy.NONE,
+        memory_storage=True,
+        inactive_threshold=60.0,
+    )
+    consumer = await stream.consumers.create(config)
+    read = size = 0
+    with run.clock():
+        while read < run.count:
+            batch = min(NATSRPY_FETCH, run.count - read)
+            for message in await consumer.fetch(max_messages=batch, timeout=5.0):
+                size += len(message.payload)
+                read += 1
+    await stream.consumers.delete("bench")
+    await nc.shutdown()
+    run.check_bytes(size)
+    return read

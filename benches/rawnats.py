@@ -1,0 +1,104 @@
+"""One blocking NATS connection without a client library, and the few JetStream API calls the benches need."""
+
+from __future__ import annotations
+
+import json
+import socket
+import uuid
+from typing import Any
+from urllib.parse import urlsplit
+
+TIMEOUT = 30.0  # seconds of silence after which a run is given up; well under the server's ping limit (4 min)
+
+
+class WireError(RuntimeError):
+    """The server answered something else than asked for, or the counts differ."""
+
+
+class Wire:
+    """The socket (`.sock`, blocking) for the loops of wire.py, and requests answered in JSON."""
+
+    def __init__(self, url: str) -> None:
+        where = urlsplit(url if "://" in url else f"nats://{url}")
+        self.sock = socket.create_connection((where.hostname or "127.0.0.1", where.port or 4222), TIMEOUT)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._read = bytearray()
+        self._line()  # INFO
+        options = {"verbose": False, "pedantic": False, "headers": True, "no_responders": True}
+        self.sock.sendall(b"CONNECT " + json.dumps(options).encode() + b"\r\n")
+        self.resync()
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.sock.close()
+
+    def _fill(self) -> None:
+        chunk = self.sock.recv(1 << 16)
+        if not chunk:
+            raise WireError(f"server closed the connection: {bytes(self._read[-200:])!r}")
+        self._read += chunk
+
+    def _line(self) -> bytes:
+        while (end := self._read.find(b"\r\n")) < 0:
+            self._fill()
+        line = bytes(self._read[:end])
+        del self._read[: end + 2]
+        return line
+
+    def resync(self) -> None:
+        """PING, and drop all that comes before its PONG: nothing else may be outstanding."""
+        self.sock.sendall(b"PING\r\n")
+        while not self._read.endswith(b"PONG\r\n"):
+            del self._read[:-5]
+            self._fill()
+        self._read.clear()
+
+    def request(self, subject: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """One JetStream API request; its JSON answer, or WireError."""
+        inbox = f"_INBOX.{uuid.uuid4().hex}"
+        payload = json.dumps(body).encode() if body else b""
+        head = f"SUB {inbox} 9\r\nUNSUB 9 1\r\nPUB {subject} {inbox} {len(payload)}\r\n"
+        self.sock.sendall(head.encode() + payload + b"\r\n")
+        while True:
+            line = self._line()
+            if line == b"PING":
+                self.sock.sendall(b"PONG\r\n")
+            elif line.startswith(b"MSG "):
+                size = int(line.split()[-1])
+                while len(self._read) < size + 2:
+                    self._fill()
+                answer: dict[str, Any] = json.loads(self._read[:size])
+                del self._read[: size + 2]
+                if "error" in answer:
+                    raise WireError(f"{subject}: {answer['error']}")
+                return answer
+            elif line.startswith((b"HMSG ", b"-ERR")):
+                raise WireError(f"{subject}: {line.decode()} {bytes(self._read[:80])!r}")
+
+    def stream_messages(self, stream: str) -> int:
+        return int(self.request(f"$JS.API.STREAM.INFO.{stream}")["state"]["messages"])
+
+
+def add_stream(url: str, stream: str, subject: str, **config: Any) -> None:
+    """A stream with a file store on one subject; further fields of its configuration as keywords."""
+    body = {"name": stream, "subjects": [subject], "storage": "file", "num_replicas": 1, **config}
+    with Wire(url) as wire:
+        wire.request(f"$JS.API.STREAM.CREATE.{stream}", body)
+
+
+def delete_stream(url: str, stream: str) -> None:
+    with Wire(url) as wire:
+        wire.request(f"$JS.API.STREAM.DELETE.{stream}")
+
+
+def purge_stream(url: str, stream: str) -> None:
+    with Wire(url) as wire:
+        wire.request(f"$JS.API.STREAM.PURGE.{stream}")
+
+
+def stream_messages(url: str, stream: str) -> int:
+    """How many messages the stream holds."""
+    with Wire(url) as wire:
+        return wire.stream_messages(stream)

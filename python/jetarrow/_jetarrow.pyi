@@ -1,0 +1,164 @@
+"""The native core. Not public: use the classes of `jetarrow` and `jetarrow.sync`."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, final
+
+_T = TypeVar("_T")
+
+__version__: str
+__debug_build__: bool
+
+def connect(
+    servers: Sequence[str],
+    *,
+    name: str | None = None,
+    connect_timeout: float = 2.0,
+    ping_interval: float = 10.0,
+    user: str | None = None,
+    password: str | None = None,
+    token: str | None = None,
+    credentials: str | None = None,
+    inbox_prefix: str | None = None,
+    no_echo: bool = False,
+    max_reconnects: int | None = None,
+    reconnect_wait: float = 0.25,
+) -> Call[Connection]: ...
+
+@final
+class Call(Generic[_T]):
+    """One piece of work: started once, then awaited or waited for."""
+
+    @classmethod
+    def __class_getitem__(cls, item: Any, /) -> Any: ...
+    def start(self, event_loop: asyncio.AbstractEventLoop, bridge: Bridge) -> asyncio.Future[_T]: ...
+    def block(self) -> _T: ...
+    def cancel(self) -> None: ...
+
+@final
+class Bridge:
+    """One event loop's mailbox."""
+
+    def __new__(cls) -> Bridge: ...
+    def fileno(self) -> int: ...
+    def wake_with(self, wake: Callable[[], object]) -> None: ...
+    def drain(self) -> None: ...
+
+@final
+class Connection:
+    @property
+    def is_connected(self) -> bool: ...
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def max_payload(self) -> int: ...
+    @property
+    def server_version(self) -> str: ...
+    def close(self) -> Call[None]: ...
+    def request(
+        self, subject: str, payload: bytes, *, timeout: float, headers: Mapping[str, str | list[str]] | None = None
+    ) -> Call[bytes]: ...
+    def publish(
+        self,
+        subject: str,
+        payload: object,
+        *,
+        timeout: float,
+        headers: Mapping[str, str | list[str]] | None = None,
+    ) -> Call[tuple[str, int, bool, str | None]]: ...
+    def publish_batch(
+        self,
+        subject: object,
+        payloads: object,
+        *,
+        headers: object,
+        msg_ids: object,
+        expected_stream: str | None,
+        max_inflight: int,
+        timeout: float,
+        resend: bool | None,
+        progress: Callable[[int, int | None], object] | None,
+    ) -> Call[PublishOutcome]: ...
+    def pull_subscribe(self, prefix: str, stream: str, consumer: str) -> Call[PullSubscription]: ...
+    def read(
+        self,
+        prefix: str,
+        stream: str,
+        *,
+        start: int | None,
+        end: int | None,
+        columns: Sequence[str] | None,
+        batch_rows: int,
+        batch_bytes: int,
+        microseconds: bool,
+        warn_on_loss: bool,
+    ) -> Call[Reader]: ...
+    def ack(
+        self,
+        batch: Batch,
+        kind: str,
+        rows: Iterable[int] | Iterable[bool] | None,
+        *,
+        delay: float | None = None,
+        reason: str | None = None,
+    ) -> Call[None]: ...
+
+@final
+class PublishOutcome:
+    @property
+    def stream(self) -> str | None: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def stored(self) -> int: ...
+    @property
+    def duplicates(self) -> int: ...
+    @property
+    def seqs(self) -> Array: ...
+    def errors(self) -> list[tuple[int, Exception]]: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+@final
+class PullSubscription:
+    def fetch_batch(
+        self,
+        max_messages: int,
+        *,
+        max_bytes: int | None,
+        timeout: float,
+        min_messages: int,
+        heartbeat: float | None,
+        columns: Sequence[str] | None,
+    ) -> Call[Batch]: ...
+
+@final
+class Reader:
+    @property
+    def range(self) -> tuple[int, int]: ...
+    def next(self) -> Call[Batch | str | None]: ...
+    def close(self) -> Call[None]: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@final
+class Batch:
+    def __len__(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def seqs(self) -> Array: ...
+    @property
+    def column_names(self) -> list[str]: ...
+    def message(self, index: int) -> tuple[str | None, str | None, bytes | None, dict[str, list[str]] | None]: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+@final
+class Array:
+    """A column of 64-bit integers; any Arrow library takes it without a copy."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> int | None: ...
+    def to_pylist(self) -> list[int | None]: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...

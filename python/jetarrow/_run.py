@@ -1,0 +1,54 @@
+"""How a native call is waited for: awaited on an event loop, or blocked on in this thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from jetarrow._jetarrow import Bridge, Call
+
+_T = TypeVar("_T")
+
+_bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = WeakKeyDictionary()
+
+
+def _bridge(loop: asyncio.AbstractEventLoop) -> Bridge:
+    bridge = _bridges.get(loop)
+    if bridge is None:
+        bridge = _bridges[loop] = Bridge()
+        drain = bridge.drain
+        try:
+            loop.add_reader(bridge.fileno(), drain)
+        except NotImplementedError:
+            # Windows' default loop watches no pipes.
+            bridge.wake_with(lambda: loop.call_soon_threadsafe(drain))
+    return bridge
+
+
+async def awaited(call: Call[_T]) -> _T:
+    """Starts the call and awaits it; cancelling the await ends the call."""
+    loop = asyncio.get_running_loop()
+    future = call.start(loop, _bridge(loop))
+    try:
+        return await future
+    except asyncio.CancelledError:
+        call.cancel()
+        raise
+
+
+async def blocked(call: Call[_T]) -> _T:
+    """The same for `finish`: blocks the thread with the GIL released, and never suspends."""
+    return call.block()
+
+
+def finish(coro: Coroutine[Any, Any, _T]) -> _T:
+    """Runs a coroutine that only ever awaits `blocked`."""
+    try:
+        coro.send(None)
+    except StopIteration as done:
+        result: _T = done.value
+        return result
+    coro.close()
+    raise RuntimeError("this coroutine needs an event loop")

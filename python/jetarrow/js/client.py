@@ -1,0 +1,204 @@
+"""The JetStream context: publish, fetch, read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jetarrow.js import api
+from jetarrow.js.errors import NotFoundError
+from jetarrow.js.manager import JetStreamManager
+from jetarrow.js.subscription import PullSubscription
+from jetarrow.publish import Progress, PublishResult, progress_bar
+from jetarrow.read import Reader
+
+if TYPE_CHECKING:
+    from jetarrow.aio.client import Client
+
+Headers = Mapping[str, str | list[str]]
+
+
+class JetStreamContext(JetStreamManager):
+    """JetStream on a connection. Made by `nc.jetstream()`."""
+
+    PullSubscription = PullSubscription
+
+    def __init__(
+        self,
+        conn: Client,
+        prefix: str = api.DEFAULT_PREFIX,
+        domain: str | None = None,
+        timeout: float = 5.0,
+    ) -> None:
+        if domain is not None:
+            if prefix != api.DEFAULT_PREFIX:
+                raise TypeError("give prefix or domain, not both")
+            prefix = f"$JS.{domain}.API"
+        super().__init__(conn, prefix, timeout)
+
+    async def publish(
+        self,
+        subject: str,
+        payload: bytes | str = b"",
+        timeout: float | None = None,
+        stream: str | None = None,
+        headers: Headers | None = None,
+        *,
+        msg_id: str | None = None,
+    ) -> api.PubAck:
+        """Publishes one message and waits until a stream has stored it.
+
+        Parameters:
+            subject: what to publish to; a stream must take it.
+            payload: bytes-like, or str, which is sent as UTF-8.
+            timeout: seconds, default that of the context.
+            stream: the stream that must take it.
+            headers: name to value, or to a list of values. The mapping is not changed.
+            msg_id: the stream stores one message per id within its duplicate window.
+
+        Raises:
+            NoStreamResponseError: no stream takes the subject.
+            APIError: the stream refuses the message; carries the server's codes.
+            TimeoutError: no answer in time: it may or may not be stored.
+            BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
+        """
+        sent = dict(headers or {})
+        if stream is not None:
+            sent[api.Header.EXPECTED_STREAM.value] = stream
+        if msg_id is not None:
+            sent[api.Header.MSG_ID.value] = msg_id
+        call = self._nc._native.publish(subject, payload, timeout=timeout or self._timeout, headers=sent or None)
+        found, seq, duplicate, domain = await self._nc._run(call)
+        return api.PubAck(stream=found, seq=seq, duplicate=duplicate or None, domain=domain)
+
+    async def publish_batch(
+        self,
+        subject: str | Sequence[str],
+        payloads: Sequence[bytes | bytearray | memoryview | str],
+        *,
+        headers: Headers | Sequence[Headers | None] | None = None,
+        msg_ids: Sequence[str | None] | None = None,
+        expected_stream: str | None = None,
+        max_inflight: int = 5000,
+        timeout: float = 30.0,
+        resend: bool | None = None,
+        progress: Progress | bool | None = None,
+    ) -> PublishResult:
+        """Publishes many messages, many in flight at once, and tells what became of each.
+
+        Parameters:
+            subject: one for all rows, or one per row.
+            payloads: bytes-like or str, one per row.
+            headers: one mapping for all rows, or one (or None) per row.
+            msg_ids: one (or None) per row; the stream stores one message per id within its duplicate window.
+            expected_stream: the stream that must take every row.
+            max_inflight: most rows that are unanswered at once.
+            timeout: seconds a row may stay unanswered; when nothing at all was answered for so long, every row left
+                ends in an error and the call is over.
+            resend: after a lost connection: None sends the rows in flight again that have a message id and ends the
+                others in `PublishUnconfirmedError`; True and False force it for all.
+            progress: called with (rows done, rows in all) at most ten times a second; True shows a bar on stderr
+                where that is a terminal.
+
+        Returns:
+            The result of each row; failed rows are in its `errors`, so call `raise_for_errors()` where none may fail.
+
+        Raises:
+            TypeError, ValueError, BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
+        """
+        report = progress_bar("publishing") if progress is True else progress or None
+        call = self._nc._native.publish_batch(
+            subject,
+            payloads,
+            headers=headers,
+            msg_ids=msg_ids,
+            expected_stream=expected_stream,
+            max_inflight=max_inflight,
+            timeout=timeout,
+            resend=resend,
+            progress=report,
+        )
+        result = PublishResult(await self._nc._run(call))
+        if report is not None:
+            report(result.count, result.count)
+        return result
+
+    async def pull_subscribe(
+        self,
+        subject: str,
+        durable: str | None = None,
+        stream: str | None = None,
+        config: api.ConsumerConfig | None = None,
+        **params: Any,
+    ) -> PullSubscription:
+        """Subscribes with a pull consumer, which is created where it is not there.
+
+        Parameters:
+            subject: what to receive; becomes the consumer's filter.
+            durable: name of a consumer that stays; None makes one that goes when it is not used.
+            stream: the stream; None finds it by the subject.
+            config: further configuration of a new consumer; every field is a keyword as well, and keywords win.
+
+        Raises:
+            NotFoundError: no stream takes the subject.
+            BadRequestError: the server refuses the configuration.
+        """
+        if stream is None:
+            stream = await self.find_stream_name_by_subject(subject)
+        name = durable
+        if name is not None:
+            try:
+                await self.consumer_info(stream, name)
+            except NotFoundError:
+                name = None
+        if name is None:
+            config = (config or api.ConsumerConfig()).evolve(**params)
+            info = await self.add_consumer(
+                stream, config, name=durable or config.name, durable_name=durable, filter_subject=subject or None
+            )
+            name = info.name
+        native = await self._nc._run(self._nc._native.pull_subscribe(self._prefix, stream, name))
+        return PullSubscription(self, native, stream=stream, consumer=name)
+
+    def read(
+        self,
+        stream: str,
+        *,
+        start_seq: int | None = None,
+        end_seq: int | None = None,
+        columns: Sequence[str] | None = None,
+        batch_rows: int = 65536,
+        batch_bytes: int = 16 * 1024 * 1024,
+        timestamp_unit: str = "ns",
+        on_data_loss: str = "error",
+    ) -> Reader:
+        """Reads `[start_seq, end_seq)` of a stream in order, as Arrow batches. No durable consumer is made.
+
+        Messages that were deleted inside the range are skipped; what retention or a purge took is an error.
+
+        Parameters:
+            stream: the stream.
+            start_seq: first sequence; None is the first there is.
+            end_seq: one past the last sequence; None, or more than there is, is one past the last at opening.
+            columns: what is built, in this order; default stream, seq, subject, timestamp, headers, data. There are
+                also delivered, consumer_seq, pending, reply.
+            batch_rows: most rows of a batch.
+            batch_bytes: a batch is cut when its messages have so many bytes.
+            timestamp_unit: "ns", or "us" for readers that know no nanoseconds.
+            on_data_loss: "error" raises `DataLossError`, "warn" warns and reads what is left.
+
+        Returns:
+            A reader: iterate it (`async for`), or `await reader.read_all()`.
+        """
+        return Reader(
+            self._nc,
+            self._prefix,
+            stream,
+            start_seq=start_seq,
+            end_seq=end_seq,
+            columns=columns,
+            batch_rows=batch_rows,
+            batch_bytes=batch_bytes,
+            timestamp_unit=timestamp_unit,
+            on_data_loss=on_data_loss,
+        )

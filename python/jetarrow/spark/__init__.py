@@ -1,0 +1,5 @@
+"""The PySpark data source: ``spark.read.format("jetstream")``.
+
+Spark finds it by itself through the package ``pyspark_jetarrow``; nothing has to be imported or registered.
+Driver and executors need this package, and the same Python: set ``PYSPARK_PYTHON`` where they could differ.
+"""

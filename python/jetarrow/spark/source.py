@@ -1,0 +1,65 @@
+"""What Spark knows as `format("jetstream")`."""
+
+from __future__ import annotations
+
+import warnings
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from .errors import plain
+from .options import READ_OPTIONS, read_options, unknown_options
+from .reader import JetStreamReader
+from .rows import SCHEMA, check_schema
+
+
+class JetStreamSource(DataSource):
+    """NATS JetStream streams as rows.
+
+    Columns: stream string, seq bigint, subject string, timestamp timestamp (when the server stored the
+    message, cut to microseconds), headers map<string,array<string>> (null without headers), data binary.
+    A schema given to `spark.read.schema(...)` selects columns by name.
+
+    Options: `servers` (required, comma list), `stream` (required, one name or a comma list),
+    `startingOffsets` (earliest, or JSON such as {"ORDERS": 100}, inclusive), `endingOffsets` (latest, or
+    JSON, exclusive), `minPartitions` (1), `maxOffsetsPerPartition` (1,000,000). Other names only warn.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name that `format()` takes."""
+        return "jetstream"
+
+    def schema(self) -> StructType:
+        """Return all columns.
+
+        Raises
+        ------
+        ValueError
+            An option is missing or not valid, so `load()` says so before anything is read.
+        """
+        with plain():
+            read_options(self.options)
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> JetStreamReader:
+        """Return a batch reader.
+
+        Parameters
+        ----------
+        schema:
+            The columns to read.
+
+        Raises
+        ------
+        ValueError
+            An option or the schema is not valid.
+        """
+        with plain():
+            check_schema(schema)
+            options = read_options(self.options)
+        if unknown := unknown_options(self.options):
+            # Not in schema(): Spark calls that in another process, and one warning is enough.
+            ignored, known = ", ".join(unknown), ", ".join(READ_OPTIONS)
+            warnings.warn(f"jetstream: unknown options ignored: {ignored}; known: {known}", stacklevel=2)
+        return JetStreamReader(schema, options)

@@ -1,0 +1,196 @@
+"""The same names without `await`.
+
+    import jetarrow.sync
+
+    with jetarrow.sync.connect("nats://127.0.0.1:4222") as nc:
+        js = nc.jetstream()
+        js.publish_batch("events.new", [b"one", b"two"])
+
+Every call blocks in native code with the GIL released and answers Ctrl-C. Works from any thread, and in a process that
+was forked before `connect`. There is no second copy of anything: the coroutines of the async face only ever wait for
+the connection, and here that blocks, so they run to their end at once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+import jetarrow.aio.client as aio_client
+from jetarrow import _jetarrow, batch, read
+from jetarrow._run import blocked, finish
+from jetarrow.js.client import JetStreamContext
+from jetarrow.js.subscription import PullSubscription as AsyncPullSubscription
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_U = TypeVar("_U")
+
+__all__ = ["Client", "JetStream", "MessageBatch", "PullSubscription", "Reader", "connect"]
+
+
+class _Connection(aio_client.Client):
+    """The async client, except that nothing ever suspends."""
+
+    async def _run(self, call: _jetarrow.Call[_T]) -> _T:
+        return await blocked(call)
+
+
+def _blocking(
+    method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate[Any, _P], _T]:
+    """A method of the async object in `_inner`, run to its end at once."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return finish(method(self._inner, *args, **kwargs))
+
+    return call
+
+
+def _wrapped(
+    method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]], wrap: Callable[[_T], _U]
+) -> Callable[Concatenate[Any, _P], _U]:
+    """The same for a method whose result has a blocking twin."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: _P.args, **kwargs: _P.kwargs) -> _U:
+        return wrap(finish(method(self._inner, *args, **kwargs)))
+
+    return call
+
+
+class MessageBatch(batch.Columns):
+    """As `jetarrow.batch.MessageBatch`, blocking."""
+
+    def __init__(self, inner: batch.MessageBatch) -> None:
+        super().__init__(inner._native)
+        self._inner = inner
+
+    ack = _blocking(batch.MessageBatch.ack)
+    nak = _blocking(batch.MessageBatch.nak)
+    term = _blocking(batch.MessageBatch.term)
+    in_progress = _blocking(batch.MessageBatch.in_progress)
+
+
+class PullSubscription:
+    """As the async one, blocking."""
+
+    def __init__(self, inner: AsyncPullSubscription) -> None:
+        self._inner = inner
+
+    consumer_info = _blocking(AsyncPullSubscription.consumer_info)
+    fetch_batch = _wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
+
+
+class Reader:
+    """As `jetarrow.read.Reader`, blocking: iterate it with `for`."""
+
+    def __init__(self, inner: read.Reader) -> None:
+        self._inner = inner
+
+    read_all = _blocking(read.Reader.read_all)
+    close = _blocking(read.Reader.close)
+
+    @property
+    def position(self) -> int | None:
+        """The next sequence to be read; None before the first use of a reader without `start_seq`."""
+        return self._inner.position
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """The Arrow schema of the batches (needs pyarrow)."""
+        return self._inner.schema
+
+    def __arrow_c_schema__(self) -> object:
+        return self._inner.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._inner.__arrow_c_stream__(requested_schema)
+
+    def __iter__(self) -> Iterator[MessageBatch]:
+        return self
+
+    def __next__(self) -> MessageBatch:
+        return MessageBatch(next(self._inner))
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class JetStream:
+    """As `jetarrow.js.client.JetStreamContext`, blocking."""
+
+    def __init__(self, inner: JetStreamContext) -> None:
+        self._inner = inner
+
+    add_stream = _blocking(JetStreamContext.add_stream)
+    stream_info = _blocking(JetStreamContext.stream_info)
+    delete_stream = _blocking(JetStreamContext.delete_stream)
+    find_stream_name_by_subject = _blocking(JetStreamContext.find_stream_name_by_subject)
+    add_consumer = _blocking(JetStreamContext.add_consumer)
+    consumer_info = _blocking(JetStreamContext.consumer_info)
+    publish = _blocking(JetStreamContext.publish)
+    publish_batch = _blocking(JetStreamContext.publish_batch)
+    pull_subscribe = _wrapped(JetStreamContext.pull_subscribe, PullSubscription)
+
+    @functools.wraps(JetStreamContext.read)
+    def read(self, stream: str, **options: Any) -> Reader:
+        return Reader(self._inner.read(stream, **options))
+
+
+class Client:
+    """As `jetarrow.aio.client.Client`, blocking, and a context manager. Many threads may share one."""
+
+    def __init__(self) -> None:
+        self._inner = _Connection()
+
+    connect = _blocking(aio_client.Client.connect)
+    close = _blocking(aio_client.Client.close)
+
+    @functools.wraps(aio_client.Client.jetstream)
+    def jetstream(self, **options: Any) -> JetStream:
+        return JetStream(self._inner.jetstream(**options))
+
+    @property
+    def is_connected(self) -> bool:
+        """True while the link to a server is up."""
+        return self._inner.is_connected
+
+    @property
+    def is_closed(self) -> bool:
+        """True once `close()` was called, or no reconnect is tried any more."""
+        return self._inner.is_closed
+
+    @property
+    def max_payload(self) -> int:
+        """The server's limit for one message, in bytes, headers counted."""
+        return self._inner.max_payload
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def connect(servers: str | list[str] = "nats://localhost:4222", **options: Any) -> Client:
+    """Connects to NATS and returns the client.
+
+    Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors.
+    """
+    client = Client()
+    client.connect(servers, **options)
+    return client

@@ -1,0 +1,168 @@
+//! Completions into asyncio: one wake-up for many.
+//!
+//! A tokio thread puts a finished result into the loop's mailbox, and writes one byte to a pipe if the mailbox was
+//! empty. The loop watches the pipe with `add_reader` and calls `drain`, which resolves all futures that are due. No
+//! tokio thread takes the GIL. A loop without `add_reader` is woken by `call_soon_threadsafe`, also once for many.
+
+use std::collections::HashMap;
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+
+use crate::error::{JetError, Result};
+
+/// A result that becomes a Python object once the GIL is held.
+pub type Reply = Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send>;
+
+pub enum Event {
+    Done(Result<Reply>),
+    /// Time to call the progress function.
+    Tick,
+}
+
+pub struct Mailbox {
+    events: Mutex<Vec<(u64, Event)>>,
+    wake: Mutex<Wake>,
+}
+
+enum Wake {
+    Pipe(PipeWriter),
+    Call(Py<PyAny>),
+}
+
+/// A panic elsewhere must not make every later call fail: the data behind our locks is whole at every step.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Mailbox {
+    pub fn push(&self, id: u64, event: Event) {
+        let first = {
+            let mut events = lock(&self.events);
+            events.push((id, event));
+            events.len() == 1
+        };
+        if first {
+            // A closed loop wants no wake-up: both errors mean just that.
+            match &mut *lock(&self.wake) {
+                Wake::Pipe(pipe) => drop(pipe.write_all(&[1])),
+                Wake::Call(call) => drop(Python::attach(|py| call.call0(py).map(drop))),
+            }
+        }
+    }
+}
+
+/// A progress function and where to read what to tell it.
+pub struct Progress {
+    pub report: Box<dyn Fn(Python<'_>) -> PyResult<()> + Send + Sync>,
+}
+
+struct Waiting {
+    future: Py<PyAny>,
+    progress: Option<Arc<Progress>>,
+    cancel: tokio::task::AbortHandle,
+}
+
+/// One event loop's mailbox. Holds no reference to the loop, so that it goes when the loop goes.
+#[pyclass(frozen, module = "jetarrow._jetarrow")]
+pub struct Bridge {
+    pub mailbox: Arc<Mailbox>,
+    pipe: Mutex<PipeReader>,
+    waiting: Mutex<(u64, HashMap<u64, Waiting>)>,
+}
+
+impl Bridge {
+    /// Starts work for a future of the loop; `spawn` gets the id under which to push its events.
+    pub fn register(
+        &self,
+        future: Py<PyAny>,
+        progress: Option<Arc<Progress>>,
+        spawn: impl FnOnce(u64) -> tokio::task::AbortHandle,
+    ) {
+        let mut waiting = lock(&self.waiting);
+        waiting.0 += 1;
+        let id = waiting.0;
+        let cancel = spawn(id);
+        waiting.1.insert(id, Waiting { future, progress, cancel });
+    }
+
+    fn tick(&self, py: Python<'_>, id: u64) -> PyResult<()> {
+        let progress = lock(&self.waiting).1.get(&id).and_then(|w| w.progress.clone());
+        let Some(progress) = progress else { return Ok(()) };
+        if let Err(err) = (progress.report)(py) {
+            // The caller's own function failed: that ends the call.
+            let waiting = lock(&self.waiting).1.remove(&id);
+            if let Some(waiting) = waiting {
+                waiting.cancel.abort();
+                resolve(py, &waiting.future, Err(err))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Bridge {
+    #[new]
+    fn new() -> PyResult<Self> {
+        let (reader, writer) = std::io::pipe()?;
+        Ok(Bridge {
+            mailbox: Arc::new(Mailbox { events: Mutex::default(), wake: Mutex::new(Wake::Pipe(writer)) }),
+            pipe: Mutex::new(reader),
+            waiting: Mutex::default(),
+        })
+    }
+
+    /// The file descriptor that becomes readable when `drain` has something to do.
+    fn fileno(&self) -> i32 {
+        lock(&self.pipe).as_raw_fd()
+    }
+
+    /// For loops without `add_reader`: `wake` is called, from any thread, when `drain` has something to do.
+    fn wake_with(&self, wake: Py<PyAny>) {
+        *lock(&self.mailbox.wake) = Wake::Call(wake);
+    }
+
+    /// Resolves every future that is due. Runs in the loop's thread.
+    fn drain(&self, py: Python<'_>) -> PyResult<()> {
+        if matches!(&*lock(&self.mailbox.wake), Wake::Pipe(_)) {
+            lock(&self.pipe).read_exact(&mut [0])?;
+        }
+        let events = std::mem::take(&mut *lock(&self.mailbox.events));
+        for (id, event) in events {
+            match event {
+                Event::Tick => self.tick(py, id)?,
+                Event::Done(result) => {
+                    let waiting = lock(&self.waiting).1.remove(&id);
+                    if let Some(waiting) = waiting {
+                        let result = result.map_err(PyErr::from).and_then(|reply| reply(py));
+                        resolve(py, &waiting.future, result)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn resolve(py: Python<'_>, future: &Py<PyAny>, result: PyResult<Bound<'_, PyAny>>) -> PyResult<()> {
+    let future = future.bind(py);
+    // Cancelled meanwhile: nobody wants the result.
+    if future.call_method0("done")?.is_truthy()? {
+        return Ok(());
+    }
+    match result {
+        Ok(value) => future.call_method1("set_result", (value,))?,
+        Err(err) => future.call_method1("set_exception", (err.into_value(py),))?,
+    };
+    Ok(())
+}
+
+/// Text of a panic, for the exception that it becomes.
+pub fn panicked(panic: Box<dyn std::any::Any + Send>) -> JetError {
+    let text =
+        panic.downcast_ref::<&str>().map(|s| (*s).to_owned()).or_else(|| panic.downcast_ref::<String>().cloned());
+    JetError::Internal(text.unwrap_or_else(|| "panic".into()))
+}

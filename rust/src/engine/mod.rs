@@ -1,0 +1,14 @@
+//! The hot path. Knows NATS and Arrow, and no Python.
+
+pub mod ack;
+pub mod columns;
+pub mod connect;
+pub mod fetch;
+pub mod inflight;
+pub mod puback;
+pub mod publish;
+pub mod pull;
+pub mod read;
+pub mod request;
+pub mod rows;
+pub mod subject;

@@ -1,0 +1,141 @@
+//! The one error type of the crate, and its one conversion into Python exceptions.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+pub type Result<T, E = JetError> = std::result::Result<T, E>;
+
+/// What went wrong, in words for the user: what was attempted, what the server answered, what to do.
+/// Never holds a secret or a debug dump; cloned because one cause can end many rows.
+#[derive(Debug, Clone, Error, PartialEq)]
+pub enum JetError {
+    #[error("could not connect to {servers}: {cause}")]
+    NoServers { servers: String, cause: String },
+    #[error("{servers} refused the credentials: {cause}")]
+    Authorization { servers: String, cause: String },
+    #[error("the connection to {servers} is closed")]
+    Closed { servers: String },
+    #[error("no answer to {what} within {} s", .after.as_secs_f64())]
+    Timeout { what: String, after: Duration },
+    #[error("no one listens on {subject:?}; is JetStream on, and the account right?")]
+    NoResponders { subject: String },
+    #[error("no stream takes the subject {subject:?}: create one that lists it, or correct the subject")]
+    NoStream { subject: String },
+    #[error("bad subject {subject:?}: {reason}")]
+    BadSubject { subject: String, reason: &'static str },
+    #[error("bad header {name:?}: {reason}")]
+    BadHeader { name: String, reason: &'static str },
+    #[error("{what} has {size} bytes, the server takes at most {limit} (its max_payload, headers counted)")]
+    MaxPayload { what: String, size: usize, limit: usize },
+    /// The server's own words: code, err_code and description of a JetStream API error.
+    #[error("{description} (code {code}, err_code {err_code})")]
+    Api { code: i64, err_code: i64, description: String },
+    #[error(
+        "the connection went away before {what} was confirmed: it may or may not be stored; give it a message id to have it resent safely"
+    )]
+    Unconfirmed { what: String },
+    #[error("{0}")]
+    DataLoss(Box<Loss>),
+    #[error("stream {stream:?} was deleted and created again while it was read")]
+    StreamRecreated { stream: String },
+    /// A wrong value in an argument; `argument` leads the text.
+    #[error("{0}")]
+    Value(String),
+    #[error("{0}")]
+    Type(String),
+    #[error("this connection belongs to process {owner}; a forked child opens its own: call connect() in it")]
+    Fork { owner: u32 },
+    #[error("the server answered {what} with something unexpected: {answer}")]
+    Protocol { what: String, answer: String },
+    #[error("internal error (please report it): {0}")]
+    Internal(String),
+}
+
+/// What a range read asked for and what the stream still has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loss {
+    pub stream: String,
+    /// Asked: [start, end).
+    pub asked: (u64, u64),
+    /// First sequence that can still be read.
+    pub available: u64,
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Loss { stream, asked: (start, end), available } = self;
+        write!(
+            f,
+            "messages {start} to {} of stream {stream:?} are gone (retention, purge or delete): asked for [{start}, {end}), available from {available}; \
+             start there, or pass on_data_loss=\"warn\" to read what is left",
+            available.min(end).saturating_sub(1)
+        )
+    }
+}
+
+#[cfg(feature = "python")]
+mod python {
+    use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+    use pyo3::prelude::*;
+
+    use super::JetError;
+
+    fn class<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        py.import(module)?.getattr(name)
+    }
+
+    /// The exception object; building it can itself fail (a broken install), and then that failure is the answer.
+    fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
+        let core = |name| class(py, "jetarrow.errors", name);
+        let js = |name| class(py, "jetarrow.js.errors", name);
+        let text = err.to_string();
+        match err {
+            JetError::NoServers { .. } => core("NoServersError")?.call1((text,)),
+            JetError::Authorization { .. } => core("AuthorizationError")?.call1((text,)),
+            JetError::Closed { .. } => core("ConnectionClosedError")?.call1((text,)),
+            JetError::Timeout { .. } => core("TimeoutError")?.call1((text,)),
+            JetError::NoResponders { .. } => core("NoRespondersError")?.call1((text,)),
+            JetError::NoStream { .. } => js("NoStreamResponseError")?.call1((text,)),
+            JetError::BadSubject { .. } => core("BadSubjectError")?.call1((text,)),
+            JetError::BadHeader { .. } => core("BadHeaderError")?.call1((text,)),
+            JetError::MaxPayload { .. } => core("MaxPayloadError")?.call1((text,)),
+            JetError::Api { code, err_code, description } => {
+                let answer = pyo3::types::PyDict::new(py);
+                answer.set_item("code", code)?;
+                answer.set_item("err_code", err_code)?;
+                answer.set_item("description", description)?;
+                js("APIError")?.call_method1("build", (answer,))
+            }
+            JetError::Unconfirmed { .. } => js("PublishUnconfirmedError")?.call1((text,)),
+            JetError::DataLoss(loss) => {
+                let kwargs = pyo3::types::PyDict::new(py);
+                kwargs.set_item("asked", loss.asked)?;
+                kwargs.set_item("available", loss.available)?;
+                js("DataLossError")?.call((text,), Some(&kwargs))
+            }
+            JetError::StreamRecreated { .. } => js("StreamRecreatedError")?.call1((text,)),
+            JetError::Fork { .. } => core("ForkError")?.call1((text,)),
+            JetError::Protocol { .. } => core("ProtocolError")?.call1((text,)),
+            JetError::Value(_) => Ok(PyValueError::new_err(text).into_value(py).into_bound(py).into_any()),
+            JetError::Type(_) => Ok(PyTypeError::new_err(text).into_value(py).into_bound(py).into_any()),
+            JetError::Internal(_) => Ok(PyRuntimeError::new_err(text).into_value(py).into_bound(py).into_any()),
+        }
+    }
+
+    impl JetError {
+        /// The exception as an object, for results that carry errors as values.
+        pub fn to_exception<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+            build(py, self)
+        }
+    }
+
+    impl From<JetError> for PyErr {
+        fn from(err: JetError) -> PyErr {
+            Python::attach(|py| match build(py, &err) {
+                Ok(value) => PyErr::from_value(value),
+                Err(broken) => broken,
+            })
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! jetarrow: NATS JetStream for Python with a native core.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+#[cfg(feature = "python")]
+mod bridge;
+pub mod engine;
+pub mod error;
+#[cfg(feature = "python")]
+mod py;
+pub mod runtime;
+
+#[cfg(feature = "python")]
+pub use py::_jetarrow;

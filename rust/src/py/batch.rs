@@ -1,0 +1,177 @@
+//! Finished Arrow data as Python objects with the PyCapsule interface.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch};
+use arrow_schema::{Field, FieldRef, Schema};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyTuple};
+use pyo3_arrow::ffi::to_array_pycapsules;
+
+use crate::engine::columns;
+
+pub fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    Ok(pyo3_arrow::ffi::to_schema_pycapsule(py, schema)?)
+}
+
+pub fn export<'py>(
+    py: Python<'py>,
+    record: RecordBatch,
+    requested_schema: Option<Bound<'py, PyCapsule>>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let field = Field::new_struct("", record.schema_ref().fields().clone(), false);
+    let array: ArrayRef = Arc::new(arrow_array::StructArray::from(record));
+    Ok(to_array_pycapsules(py, field.into(), &array, requested_schema)?)
+}
+
+/// A column of 64-bit integers.
+#[pyclass(frozen, module = "jetarrow._jetarrow")]
+pub struct Array {
+    field: FieldRef,
+    array: ArrayRef,
+}
+
+impl Array {
+    pub fn new(field: Field, array: ArrayRef) -> Self {
+        Array { field: Arc::new(field), array }
+    }
+
+    fn value(&self, index: usize) -> Option<i64> {
+        self.array.is_valid(index).then(|| self.array.as_primitive::<Int64Type>().value(index))
+    }
+}
+
+#[pymethods]
+impl Array {
+    fn __len__(&self) -> usize {
+        self.array.len()
+    }
+
+    fn __getitem__(&self, index: isize) -> PyResult<Option<i64>> {
+        Ok(self.value(position(index, self.array.len())?))
+    }
+
+    fn to_pylist(&self) -> Vec<Option<i64>> {
+        (0..self.array.len()).map(|i| self.value(i)).collect()
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        Ok(to_array_pycapsules(py, self.field.clone(), &self.array, requested_schema)?)
+    }
+}
+
+fn position(index: isize, len: usize) -> PyResult<usize> {
+    let from_end = if index < 0 { index + len as isize } else { index };
+    usize::try_from(from_end)
+        .ok()
+        .filter(|i| *i < len)
+        .ok_or_else(|| PyIndexError::new_err(format!("row {index} of a batch of {len}")))
+}
+
+/// Messages in columns.
+#[pyclass(frozen, module = "jetarrow._jetarrow")]
+pub struct Batch {
+    pub inner: columns::Batch,
+}
+
+impl Batch {
+    /// Which rows an ack verb means: all, given numbers, or a mask.
+    pub fn select(&self, rows: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
+        let len = self.inner.record.num_rows();
+        let Some(rows) = rows else { return Ok((0..len).collect()) };
+        let wrong =
+            |n| pyo3::exceptions::PyValueError::new_err(format!("the mask has {n} entries, the batch {len} rows"));
+        if rows.hasattr("__arrow_c_array__")? {
+            let array = rows.extract::<pyo3_arrow::PyArray>()?.into_inner().0;
+            if let Some(mask) = array.as_boolean_opt() {
+                return from_mask(mask, len).ok_or_else(|| wrong(mask.len()));
+            }
+        }
+        let mut chosen = Vec::new();
+        let mut mask = Vec::new();
+        for row in rows.try_iter()? {
+            let row = row?;
+            if row.is_instance_of::<pyo3::types::PyBool>() {
+                mask.push(row.is_truthy()?);
+            } else {
+                chosen.push(position(row.extract()?, len)?);
+            }
+        }
+        if mask.is_empty() {
+            return Ok(chosen);
+        }
+        from_mask(&BooleanArray::from(mask.clone()), len).ok_or_else(|| wrong(mask.len()))
+    }
+}
+
+fn from_mask(mask: &BooleanArray, len: usize) -> Option<Vec<usize>> {
+    let chosen = || (0..len).filter(|i| mask.is_valid(*i) && mask.value(*i)).collect();
+    (mask.len() == len).then(chosen)
+}
+
+#[pymethods]
+impl Batch {
+    fn __len__(&self) -> usize {
+        self.inner.record.num_rows()
+    }
+
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.inner.record.get_array_memory_size()
+    }
+
+    #[getter]
+    fn seqs(&self) -> Array {
+        let seqs = self.inner.seqs.clone();
+        Array::new(Field::new("seq", seqs.data_type().clone(), false), Arc::new(seqs))
+    }
+
+    #[getter]
+    fn column_names(&self) -> Vec<String> {
+        self.inner.record.schema_ref().fields().iter().map(|f| f.name().clone()).collect()
+    }
+
+    /// One row as (subject, reply, data, headers); what the batch does not hold is None.
+    fn message<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Bound<'py, PyTuple>> {
+        let record = &self.inner.record;
+        let row = position(index, record.num_rows())?;
+        let subject = record.column_by_name("subject").map(|c| c.as_string::<i32>().value(row));
+        let data = record.column_by_name("data").map(|c| PyBytes::new(py, c.as_binary::<i32>().value(row)));
+        let reply = self.inner.replies.as_ref().filter(|r| r.is_valid(row)).map(|r| r.value(row));
+        let headers = match record.column_by_name("headers").map(|c| c.as_map()) {
+            Some(map) if map.is_valid(row) => {
+                let entries = map.value(row);
+                let dict = PyDict::new(py);
+                let (names, values) = (entries.column(0).as_string::<i32>(), entries.column(1).as_list::<i32>());
+                for i in 0..entries.len() {
+                    let texts = values.value(i);
+                    dict.set_item(names.value(i), PyList::new(py, texts.as_string::<i32>().iter().flatten())?)?;
+                }
+                Some(dict)
+            }
+            _ => None,
+        };
+        (subject, reply, data, headers).into_pyobject(py)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        export_schema(py, self.inner.record.schema_ref())
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        export(py, self.inner.record.clone(), requested_schema)
+    }
+}

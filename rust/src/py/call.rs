@@ -1,0 +1,108 @@
+//! One piece of work: started at most once, awaited through a bridge or waited for in this thread.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use tokio::task::AbortHandle;
+
+use crate::bridge::{Bridge, Event, Progress, Reply, lock, panicked};
+use crate::error::Result;
+use crate::runtime;
+
+/// Progress is told at most so often.
+const PROGRESS: Duration = Duration::from_millis(100);
+
+type Work = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;
+
+fn reply(wrap: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send + 'static) -> Reply {
+    Box::new(wrap)
+}
+
+#[pyclass(frozen, module = "jetarrow._jetarrow")]
+pub struct Call {
+    work: Mutex<Option<Work>>,
+    abort: Mutex<Option<AbortHandle>>,
+    progress: Option<Arc<Progress>>,
+}
+
+impl Call {
+    /// `work` runs without Python; `wrap` makes its result an object.
+    pub fn new<T: Send + 'static>(
+        work: impl Future<Output = Result<T>> + Send + 'static,
+        wrap: impl for<'py> FnOnce(Python<'py>, T) -> PyResult<Bound<'py, PyAny>> + Send + 'static,
+    ) -> Self {
+        let work = async move {
+            let value = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(panic)))?;
+            Ok(reply(move |py| wrap(py, value)))
+        };
+        Call { work: Mutex::new(Some(Box::pin(work))), abort: Mutex::default(), progress: None }
+    }
+
+    pub fn with_progress(mut self, progress: Option<Progress>) -> Self {
+        self.progress = progress.map(Arc::new);
+        self
+    }
+
+    fn take(&self) -> PyResult<Work> {
+        lock(&self.work).take().ok_or_else(|| PyRuntimeError::new_err("a call can be started only once"))
+    }
+}
+
+#[pymethods]
+impl Call {
+    /// Starts the work; returns the future of `loop` that `bridge` will resolve.
+    fn start<'py>(
+        &self,
+        py: Python<'py>,
+        event_loop: &Bound<'py, PyAny>,
+        bridge: &Bridge,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut work = self.take()?;
+        let future = event_loop.call_method0(pyo3::intern!(py, "create_future"))?;
+        let mailbox = bridge.mailbox.clone();
+        let handle = runtime::handle()?;
+        let progress = self.progress.clone();
+        let ticks = progress.is_some();
+        bridge.register(future.clone().unbind(), progress, |id| {
+            let task = handle.spawn(async move {
+                let done = if ticks {
+                    loop {
+                        match tokio::time::timeout(PROGRESS, work.as_mut()).await {
+                            Ok(done) => break done,
+                            Err(_) => mailbox.push(id, Event::Tick),
+                        }
+                    }
+                } else {
+                    work.await
+                };
+                mailbox.push(id, Event::Done(done));
+            });
+            *lock(&self.abort) = Some(task.abort_handle());
+            task.abort_handle()
+        });
+        Ok(future)
+    }
+
+    /// Does the work while this thread waits, the GIL released. Ctrl-C ends it.
+    fn block<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let work = self.take()?;
+        let reply = runtime::block_on(py, work, |py| match &self.progress {
+            Some(progress) => (progress.report)(py),
+            None => Ok(()),
+        })??;
+        reply(py)
+    }
+
+    /// Ends work that was started; its future is the caller's to cancel.
+    fn cancel(&self) {
+        if let Some(abort) = lock(&self.abort).take() {
+            abort.abort();
+        }
+    }
+}

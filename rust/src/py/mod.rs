@@ -1,0 +1,31 @@
+//! Thin classes over the engine. Everything that waits is a `Call`: the async face awaits it, the sync face blocks on it.
+
+mod ack;
+mod batch;
+mod call;
+mod connect;
+mod fetch;
+mod headers;
+mod payload;
+mod publish;
+mod read;
+
+use pyo3::prelude::*;
+
+/// The flat native module `jetarrow._jetarrow`.
+#[pymodule(gil_used = false)]
+pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    // Benchmarks refuse to run on it.
+    module.add("__debug_build__", cfg!(debug_assertions))?;
+    module.add_class::<crate::bridge::Bridge>()?;
+    module.add_class::<batch::Array>()?;
+    module.add_class::<batch::Batch>()?;
+    module.add_class::<call::Call>()?;
+    module.add_class::<connect::Connection>()?;
+    module.add_class::<fetch::PullSubscription>()?;
+    module.add_class::<publish::PublishOutcome>()?;
+    module.add_class::<read::Reader>()?;
+    module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! Publishing, as Python calls it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_array::{Array as _, ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
+use bytes::Bytes;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
+
+use crate::bridge::Progress;
+use crate::engine::publish::{self as engine, Outcome, Whole, Window};
+use crate::engine::subject;
+use crate::error::JetError;
+use crate::py::batch::{Array, export, export_schema};
+use crate::py::call::Call;
+use crate::py::connect::{Connection, seconds};
+use crate::py::headers;
+use crate::py::payload::{Cell, rows};
+
+#[pymethods]
+impl Connection {
+    /// One message and its ack: (stream, seq, duplicate, domain).
+    #[pyo3(signature = (subject, payload, *, timeout, headers=None))]
+    fn publish(
+        &self,
+        subject: String,
+        payload: &Bound<'_, PyAny>,
+        timeout: f64,
+        headers: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Call> {
+        let conn = self.get()?;
+        subject::check(&subject)?;
+        let timeout = seconds("timeout", timeout)?;
+        let payload = Bytes::copy_from_slice(Cell::new(payload)?.as_slice());
+        let headers = headers.map(headers::from_python).transpose()?;
+        let size = payload.len() + headers.as_ref().map_or(0, wire_size);
+        let limit = conn.client.max_payload();
+        if size > limit {
+            return Err(JetError::MaxPayload { what: format!("the message for {subject:?}"), size, limit }.into());
+        }
+        Ok(Call::new(async move { engine::publish(&conn, subject, payload, headers, timeout).await }, |py, ack| {
+            Ok((ack.stream, ack.seq, ack.duplicate, ack.domain).into_pyobject(py)?.into_any())
+        }))
+    }
+
+    /// Many messages under an in-flight window; the result is a `PublishOutcome`.
+    #[pyo3(signature = (subject, payloads, *, headers, msg_ids, expected_stream, max_inflight, timeout, resend, progress))]
+    #[allow(clippy::too_many_arguments)]
+    fn publish_batch(
+        &self,
+        subject: &Bound<'_, PyAny>,
+        payloads: &Bound<'_, PyAny>,
+        headers: Option<&Bound<'_, PyAny>>,
+        msg_ids: Option<&Bound<'_, PyAny>>,
+        expected_stream: Option<String>,
+        max_inflight: usize,
+        timeout: f64,
+        resend: Option<bool>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Call> {
+        let conn = self.get()?;
+        if max_inflight == 0 {
+            return Err(PyValueError::new_err("max_inflight must be at least 1"));
+        }
+        if let Some(stream) = &expected_stream {
+            subject::check_name("stream", stream)?;
+        }
+        let rows = rows(subject, payloads, headers, msg_ids, expected_stream)?;
+        rows.check_all(conn.client.max_payload())?;
+        let window = Window { max_inflight, timeout: seconds("timeout", timeout)?, resend };
+        let total = rows.len;
+        let rows = Arc::new(rows);
+        // Kept to the end, so that the objects behind the rows are given back where the GIL is held.
+        let keep = rows.clone();
+        let done = Arc::new(AtomicU64::new(0));
+        let report = progress.map(|callback| {
+            let done = done.clone();
+            Progress { report: Box::new(move |py| callback.call1(py, (done.load(Ordering::Relaxed), total)).map(drop)) }
+        });
+        let work = async move { engine::publish_batch(&conn, Whole(Some(rows)), window, done).await };
+        let call = Call::new(work, move |py, outcome| {
+            drop(keep);
+            Ok(PublishOutcome { inner: outcome }.into_pyobject(py)?.into_any())
+        });
+        Ok(call.with_progress(report))
+    }
+}
+
+fn wire_size(headers: &async_nats::HeaderMap) -> usize {
+    const VERSION_AND_END: usize = "NATS/1.0\r\n\r\n".len();
+    let line = |name: &async_nats::HeaderName, value: &async_nats::HeaderValue| {
+        AsRef::<str>::as_ref(name).len() + value.as_str().len() + ": \r\n".len()
+    };
+    VERSION_AND_END + headers.iter().flat_map(|(n, values)| values.iter().map(move |v| line(n, v))).sum::<usize>()
+}
+
+/// What became of every row.
+#[pyclass(frozen, module = "jetarrow._jetarrow")]
+pub struct PublishOutcome {
+    inner: Outcome,
+}
+
+impl PublishOutcome {
+    fn seq_array(&self) -> Int64Array {
+        self.inner.seqs.iter().map(|seq| (*seq > 0).then_some(*seq)).collect()
+    }
+
+    fn schema() -> Schema {
+        Schema::new(vec![
+            Field::new("row", DataType::Int64, false),
+            Field::new("seq", DataType::Int64, true),
+            Field::new("status", DataType::Utf8, false),
+            Field::new("error", DataType::Utf8, true),
+        ])
+    }
+
+    fn table(&self) -> Result<RecordBatch, arrow_schema::ArrowError> {
+        let rows = self.inner.seqs.len();
+        let mut errors = vec![None; rows];
+        for (row, err) in &self.inner.errors {
+            errors[*row as usize] = Some(err.to_string());
+        }
+        let status = (0..rows).map(|row| match (&errors[row], self.inner.duplicate[row]) {
+            (Some(_), _) => "error",
+            (None, true) => "duplicate",
+            (None, false) => "stored",
+        });
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(0..rows as i64)),
+            Arc::new(self.seq_array()),
+            Arc::new(StringArray::from_iter_values(status)),
+            Arc::new(errors.iter().map(Option::as_deref).collect::<StringArray>()),
+        ];
+        RecordBatch::try_new(Arc::new(Self::schema()), columns)
+    }
+}
+
+#[pymethods]
+impl PublishOutcome {
+    #[getter]
+    fn stream(&self) -> Option<&str> {
+        self.inner.stream.as_deref()
+    }
+
+    #[getter]
+    fn count(&self) -> usize {
+        self.inner.seqs.len()
+    }
+
+    #[getter]
+    fn stored(&self) -> u64 {
+        self.inner.stored()
+    }
+
+    #[getter]
+    fn duplicates(&self) -> u64 {
+        self.inner.duplicates
+    }
+
+    #[getter]
+    fn seqs(&self) -> Array {
+        let array = self.seq_array();
+        Array::new(Field::new("seq", array.data_type().clone(), true), Arc::new(array))
+    }
+
+    /// Pairs of row number and exception.
+    fn errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let pairs = self.inner.errors.iter().map(|(row, err)| Ok((*row, err.to_exception(py)?)));
+        PyList::new(py, pairs.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        export_schema(py, &Self::schema())
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let table = self.table().map_err(|e| JetError::Internal(e.to_string()))?;
+        export(py, table, requested_schema)
+    }
+}

@@ -1,0 +1,131 @@
+//! The reader of a range, as Python holds it.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, StructArray};
+use arrow_schema::{ArrowError, Field};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
+use tokio::sync::Mutex;
+
+use crate::engine::columns::{Column, Layout};
+use crate::engine::read::{self as engine, Item, Range};
+use crate::engine::subject;
+use crate::py::batch::{Batch, export_schema};
+use crate::py::call::Call;
+use crate::py::connect::Connection;
+use crate::runtime::{Owned, block_on};
+
+#[pyclass(frozen, module = "jetarrow._jetarrow")]
+pub struct Reader {
+    inner: Owned<Arc<Mutex<engine::Reader>>>,
+    layout: Layout,
+    start: u64,
+    end: u64,
+}
+
+#[pymethods]
+impl Connection {
+    /// Opens a read of [start, end); the result is a `Reader`.
+    #[pyo3(signature = (prefix, stream, *, start, end, columns, batch_rows, batch_bytes, microseconds, warn_on_loss))]
+    #[allow(clippy::too_many_arguments)]
+    fn read(
+        &self,
+        prefix: String,
+        stream: String,
+        start: Option<u64>,
+        end: Option<u64>,
+        columns: Option<Vec<String>>,
+        batch_rows: usize,
+        batch_bytes: usize,
+        microseconds: bool,
+        warn_on_loss: bool,
+    ) -> PyResult<Call> {
+        let conn = self.get()?;
+        subject::check_name("stream", &stream)?;
+        if batch_rows == 0 || batch_bytes == 0 {
+            return Err(PyValueError::new_err("batch_rows and batch_bytes must be at least 1"));
+        }
+        let columns = columns.map_or_else(|| Ok(Column::DEFAULT.to_vec()), |names| Column::parse(&names))?;
+        let layout = Layout::new(columns, microseconds);
+        let range = Range { prefix, stream, start, end, batch_rows, batch_bytes, warn_on_loss, layout: layout.clone() };
+        Ok(Call::new(engine::Reader::open(conn, range), move |py, reader| {
+            let (start, end) = (reader.start, reader.end);
+            let inner = Owned::new(Arc::new(Mutex::new(reader)));
+            Ok(Reader { inner, layout, start, end }.into_pyobject(py)?.into_any())
+        }))
+    }
+}
+
+#[pymethods]
+impl Reader {
+    /// The next `Batch`, a str that tells of a loss, or None at the end.
+    fn next(&self) -> PyResult<Call> {
+        let reader = self.inner.get()?.clone();
+        let work = async move { reader.lock().await.next().await.transpose() };
+        Ok(Call::new(work, |py, item| match item {
+            None => Ok(py.None().into_bound(py)),
+            Some(Item::Batch(batch)) => Ok(Batch { inner: batch }.into_pyobject(py)?.into_any()),
+            Some(Item::Loss(loss)) => Ok(loss.to_string().into_pyobject(py)?.into_any()),
+        }))
+    }
+
+    /// Stops reading and removes the consumer.
+    fn close(&self) -> PyResult<Call> {
+        let reader = self.inner.get()?.clone();
+        let work = async move {
+            reader.lock().await.close().await;
+            Ok(())
+        };
+        Ok(Call::new(work, |py, ()| Ok(py.None().into_bound(py))))
+    }
+
+    /// The range that is read: (start, end), end exclusive.
+    #[getter]
+    fn range(&self) -> (u64, u64) {
+        (self.start, self.end)
+    }
+
+    /// The rest of the range as an Arrow stream. Losses that are only warned about are dropped here: no Python, no warning.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let field = Field::new_struct("", self.layout.schema.fields().clone(), false);
+        let stream = ArrayIterator::new(Stream { reader: self.inner.get()?.clone() }, field.into());
+        Ok(to_stream_pycapsule(py, Box::new(stream), requested_schema)?)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        export_schema(py, &self.layout.schema)
+    }
+}
+
+/// Finished batches, one after the other, for a consumer in any thread, with or without the GIL.
+struct Stream {
+    reader: Arc<Mutex<engine::Reader>>,
+}
+
+impl Iterator for Stream {
+    type Item = Result<ArrayRef, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let reader = self.reader.clone();
+            let next = async move { reader.lock().await.next().await.transpose() };
+            // Attaching first lets block_on release the GIL where the consumer holds it, and see Ctrl-C.
+            let item = Python::attach(|py| block_on(py, next, |_| Ok(())).map_err(|err| err.to_string()));
+            match item {
+                Ok(Ok(None)) => return None,
+                Ok(Ok(Some(Item::Batch(batch)))) => return Some(Ok(Arc::new(StructArray::from(batch.record)))),
+                Ok(Ok(Some(Item::Loss(_)))) => {}
+                Ok(Err(err)) => return Some(Err(ArrowError::ExternalError(Box::new(err)))),
+                Err(text) => return Some(Err(ArrowError::ExternalError(text.into()))),
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+"""What the user of `spark.read.format("jetstream")` is told when it cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+if TYPE_CHECKING:
+    from .conftest import Streams
+
+    Load = Callable[..., DataFrame]
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+def cause(error: pytest.ExceptionInfo[PySparkException]) -> str:
+    """The error as a user sees it; our own errors come without a traceback in front."""
+    text = str(error.value)
+    assert "Traceback" not in text
+    assert "Py4J" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"servers": "127.0.0.1:4222"}, "ValueError: jetstream option 'stream': is required"),
+        ({"stream": "A"}, "ValueError: jetstream option 'servers': is required"),
+        (
+            {"servers": "127.0.0.1:4222", "stream": "A", "minPartitions": "x"},
+            "ValueError: jetstream option 'minPartitions': 'x' is not a count; valid: a whole number from 1",
+        ),
+    ],
+)
+def test_bad_options_are_refused_by_load(spark: SparkSession, options: dict[str, str], said: str) -> None:
+    with pytest.raises(PySparkException) as error:
+        spark.read.format("jetstream").options(**options).load()
+    assert said in cause(error)
+
+
+def test_bad_schema_lists_the_columns(load: Load, streams: Streams) -> None:
+    with pytest.raises(PySparkException) as error:
+        load(streams.new(), schema="seq int").count()
+    assert "column 'seq' is bigint, not int; a schema selects from these columns: stream string" in cause(
+        error
+    )
+
+
+def test_unknown_stream(load: Load, streams: Streams) -> None:
+    with pytest.raises(PySparkException) as error:
+        load("NOWHERE").count()
+    assert f"NotFoundError: nats: jetstream: there is no stream 'NOWHERE' at {streams.url}" in cause(error)
+
+
+def test_unreachable_server(spark: SparkSession, closed_port: int) -> None:
+    servers = f"127.0.0.1:{closed_port}"
+    with pytest.raises(PySparkException) as error:
+        spark.read.format("jetstream").option("servers", servers).option("stream", "A").load().count()
+    text = cause(error)
+    assert "NoServersError" in text
+    assert servers in text
+
+
+def test_unknown_options_do_not_fail_the_read(load: Load, streams: Streams) -> None:
+    assert load(streams.new(), someOption=1).count() == 0
+
+
+def test_recreated_stream(load: Load, streams: Streams) -> None:
+    name = streams.new()
+    streams.publish(name, [b"old"] * 10)
+    frame = load(name)
+    assert frame.count() == 10
+    streams.delete(name)
+    streams.create(name)
+    streams.publish(name, [b"new"] * 10)
+    with pytest.raises(PySparkException) as error:
+        frame.count()
+    assert f"StreamRecreatedError: nats: stream '{name}' of " in cause(error)
+    assert {bytes(row.data) for row in load(name).collect()} == {b"new"}
+
+
+def test_deleted_stream(load: Load, streams: Streams) -> None:
+    name = streams.new()
+    streams.publish(name, [b"old"])
+    frame = load(name)
+    assert frame.count() == 1
+    streams.delete(name)
+    with pytest.raises(PySparkException) as error:
+        frame.count()
+    assert f"NotFoundError: nats: jetstream: there is no stream '{name}'" in cause(error)
+
+
+def test_a_start_that_is_gone_when_planning(load: Load, streams: Streams) -> None:
+    name = streams.new()
+    streams.publish(name, [b"x"] * 20)
+    streams.purge(name, before=6)
+    with pytest.raises(PySparkException) as error:
+        load(name, startingOffsets=f'{{"{name}": 5}}').count()
+    assert f"DataLossError: nats: jetstream option 'startingOffsets': sequence 5 of stream '{name}'" in cause(
+        error
+    )
+    assert load(name, startingOffsets=f'{{"{name}": 6}}').count() == 15
+
+
+def test_head_that_goes_after_planning(load: Load, streams: Streams) -> None:
+    name = streams.new()
+    streams.publish(name, [b"x"] * 20)
+    named = load(name, startingOffsets=f'{{"{name}": 1}}', minPartitions=4)
+    earliest = load(name, minPartitions=4)
+    assert (named.count(), earliest.count()) == (20, 20)
+    streams.purge(name, before=8)
+    # Partitions are [1, 6), [6, 11), ...: one has gone and one has lost its head.
+    assert sorted(row.seq for row in earliest.select("seq").collect()) == list(range(8, 21))
+    with pytest.raises(PySparkException) as error:
+        named.count()
+    assert "DataLossError" in cause(error)
