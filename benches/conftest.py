@@ -91,7 +91,7 @@ def _selected(request: pytest.FixtureRequest) -> list[str]:
     """The rows of this test function that pytest is going to run (-k leaves some out)."""
     function = request.node.originalname
     same = [item for item in request.session.items if getattr(item, "originalname", None) == function]
-    return [item.callspec.params["name"] for item in same]
+    return [getattr(item, "callspec").params["name"] for item in same]  # noqa: B009 (not in pytest's types)
 
 
 def _replay(benchmark: BenchmarkFixture, result: Result) -> None:

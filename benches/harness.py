@@ -137,10 +137,12 @@ class Result:
 
     def per_message(self, name: Literal["client_cpu", "server_cpu"]) -> float | None:
         """Median CPU, microseconds a message."""
-        values = [getattr(run, name) for run in self.runs]
-        if not values or None in values:
-            return None
-        return statistics.median(v / run.count * 1e6 for v, run in zip(values, self.runs, strict=True))
+        values: list[float] = []
+        for run in self.runs:
+            seconds = run.client_cpu if name == "client_cpu" else run.server_cpu
+            if seconds is not None:
+                values.append(seconds / run.count * 1e6)
+        return statistics.median(values) if values else None
 
     @property
     def notes(self) -> dict[str, float]:

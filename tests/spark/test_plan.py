@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from itertools import pairwise
 
@@ -76,8 +77,6 @@ def test_an_empty_stream_has_no_partition(last: int) -> None:
 def test_offsets(
     starting: dict[str, int], ending: dict[str, int], expected: list[tuple[str, int, int]]
 ) -> None:
-    import json
-
     found = planned(
         {"A": info(10, 20)}, startingOffsets=json.dumps(starting), endingOffsets=json.dumps(ending)
     )

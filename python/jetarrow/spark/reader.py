@@ -111,7 +111,7 @@ class JetStreamReader(DataSourceReader):
             for batch in reader:
                 yield retype(batch)
         finally:
-            pass
+            reader.close()
 
 
 def _info(js: jetarrow.sync.JetStream, stream: str, *, servers: Sequence[str]) -> StreamInfo:

@@ -1,0 +1,217 @@
+"""Real kills, real signals."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import jetarrow
+import jetarrow.sync
+from jetarrow import errors
+from jetarrow.js import errors as js_errors
+from jetarrow.server import NatsServer
+
+
+async def test_kill_during_publish_batch(own_server: NatsServer) -> None:
+    """Every row ends as stored, duplicate or error; the same call again completes, nothing lost, nothing doubled."""
+    count = 30_000
+    payloads = [str(i) for i in range(count)]
+    ids = [f"id-{i}" for i in range(count)]
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="KILL", subjects=["kill.>"])
+        killed = asyncio.Event()
+
+        def progress(done: int, total: int | None) -> None:
+            if done > count // 10 and not killed.is_set():
+                killed.set()
+                own_server.kill()
+
+        begin = time.monotonic()
+        # A small window, so that the kill comes in the middle.
+        task = asyncio.ensure_future(
+            js.publish_batch("kill.a", payloads, msg_ids=ids, max_inflight=200, timeout=3, progress=progress)
+        )
+        await asyncio.wait_for(killed.wait(), 20)
+        first = await task
+        assert time.monotonic() - begin < 20
+        assert first.stored + first.duplicates + len(first.errors) == count
+        assert 0 < len(first.errors) < count
+        assert {type(error) for _, error in first.errors} <= {errors.TimeoutError, js_errors.PublishUnconfirmedError}
+
+        await asyncio.to_thread(own_server.start)
+        second = await js.publish_batch("kill.a", payloads, msg_ids=ids)
+        second.raise_for_errors()
+        assert second.stored + second.duplicates == count
+        table = await js.read("KILL", columns=["seq", "data"]).read_all()
+        assert sorted(int(data) for data in table.column("data").to_pylist()) == list(range(count))
+        # What was confirmed before the kill is where it was said to be.
+        place = dict(zip(table.column("seq").to_pylist(), table.column("data").to_pylist(), strict=True))
+        confirmed = [(row, seq) for row, seq in enumerate(first.seqs.to_pylist()) if seq is not None]
+        assert confirmed
+        assert all(place[seq] == payloads[row].encode() for row, seq in confirmed)
+
+
+async def test_restart_during_publish_batch_is_bridged_with_ids(own_server: NatsServer) -> None:
+    count = 20_000
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="KILL", subjects=["kill.>"])
+        restarted: list[asyncio.Task[object]] = []
+
+        async def restart() -> None:
+            await asyncio.to_thread(own_server.kill)
+            await asyncio.to_thread(own_server.start)
+
+        def progress(done: int, total: int | None) -> None:
+            if done > count // 10 and not restarted:
+                restarted.append(asyncio.ensure_future(restart()))
+
+        result = await js.publish_batch(
+            "kill.a",
+            [str(i) for i in range(count)],
+            msg_ids=[str(i) for i in range(count)],
+            max_inflight=100,
+            progress=progress,
+        )
+        assert restarted
+        await restarted[0]
+        result.raise_for_errors()
+        assert (await js.stream_info("KILL")).state.messages == count
+
+
+async def test_rows_without_id_say_that_they_are_unconfirmed(own_server: NatsServer) -> None:
+    count = 20_000
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="KILL", subjects=["kill.>"])
+        restarted: list[asyncio.Task[object]] = []
+
+        async def restart() -> None:
+            # Frozen first, so that something is in flight when the link breaks.
+            await asyncio.to_thread(own_server.pause)
+            await asyncio.to_thread(own_server.kill)
+            await asyncio.to_thread(own_server.start)
+
+        def progress(done: int, total: int | None) -> None:
+            if done > count // 10 and not restarted:
+                restarted.append(asyncio.ensure_future(restart()))
+
+        result = await js.publish_batch("kill.a", ["x"] * count, max_inflight=100, progress=progress)
+        await restarted[0]
+        assert 0 < len(result.errors) <= 100
+        assert all(isinstance(error, js_errors.PublishUnconfirmedError) for _, error in result.errors)
+        stored = (await js.stream_info("KILL")).state.messages
+        assert result.stored <= stored <= count
+
+
+async def test_read_across_a_restart(own_server: NatsServer) -> None:
+    count = 60_000
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="KILL", subjects=["kill.>"])
+        (await js.publish_batch("kill.a", [b"x"] * count)).raise_for_errors()
+        reader = js.read("KILL", columns=["seq"], batch_rows=5_000)
+        seqs = (await anext(reader)).seqs.to_pylist()
+        await asyncio.to_thread(own_server.kill)
+        await asyncio.to_thread(own_server.start)
+        async for batch in reader:
+            seqs += batch.seqs.to_pylist()
+        assert seqs == list(range(1, count + 1))
+
+
+async def test_fetch_across_a_restart(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="KILL", subjects=["kill.>"])
+        sub = await js.pull_subscribe("kill.>", durable="d", ack_wait=1)
+        fetch = asyncio.ensure_future(sub.fetch_batch(10, timeout=20, min_messages=10))
+        while (await sub.consumer_info()).num_waiting == 0:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(own_server.kill)
+        await asyncio.to_thread(own_server.start)
+        (await js.publish_batch("kill.a", [b"x"] * 10, msg_ids=[str(i) for i in range(10)])).raise_for_errors()
+        begin = time.monotonic()
+        batch = await fetch
+        assert len(batch) == 10
+        assert time.monotonic() - begin < 5
+
+
+BLOCK = """
+import sys, jetarrow.sync
+url, what = sys.argv[1:]
+nc = jetarrow.sync.connect(url, ping_interval=60)
+js = nc.jetstream()
+js.add_stream(name=what, subjects=[f"{what}.>"])
+sub = js.pull_subscribe(f"{what}.>", durable="d")
+js.publish_batch(f"{what}.a", ["x"] * 10)
+reader = js.read(what)
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    print("go", flush=True)
+    if what == "publish":
+        js.publish(f"{what}.a", b"x", timeout=60)
+    elif what == "publish_batch":
+        js.publish_batch(f"{what}.a", ["x"] * 10, timeout=60)
+    elif what == "fetch_batch":
+        sub.fetch_batch(20, timeout=60, min_messages=20)
+    elif what == "read":
+        reader.read_all()
+    elif what == "connect":
+        jetarrow.sync.connect(url, connect_timeout=60)
+    elif what == "stream_info":
+        js.stream_info(what)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+import os
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("what", ["publish", "publish_batch", "fetch_batch", "read", "connect", "stream_info"])
+def test_ctrl_c_in_a_blocking_call(own_server: NatsServer, what: str, tmp_path: Path) -> None:
+    """The server is frozen, so that nothing but the signal can end the call."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", BLOCK, own_server.url, what], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == "ready\n"
+        own_server.pause()
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "go\n"
+        # It may not be in the native call yet: Ctrl-C before it counts as well.
+        time.sleep(0.2)
+        begin = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() == "interrupted\n"
+        assert time.monotonic() - begin < 0.5
+    finally:
+        own_server.resume()
+        child.kill()
+        child.wait()
+        child.stdin.close()
+        child.stdout.close()
+
+
+async def test_loop_stays_free_while_the_server_is_frozen(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="SLOW", subjects=["slow.>"])
+        own_server.pause()
+        begin = time.monotonic()
+        result = await js.publish_batch("slow.a", ["x"] * 20_000, timeout=0.5)
+        assert time.monotonic() - begin < 3
+        own_server.resume()
+        assert len(result.errors) == 20_000
+        assert isinstance(result.errors[0].error, errors.TimeoutError)
+        assert (await js.publish("slow.a", b"still alive")).stream == "SLOW"

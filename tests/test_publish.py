@@ -1,0 +1,198 @@
+"""publish and publish_batch against a real stream."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import jetarrow.sync
+from jetarrow import errors
+from jetarrow.js import errors as js_errors
+from jetarrow.js.client import JetStreamContext
+
+
+async def rows(js: JetStreamContext, stream: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await js.read(stream).read_all()).to_pylist()
+    return found
+
+
+async def test_one_message(js: JetStreamContext, stream: str) -> None:
+    headers = {"One": "1", "Two": ["2", "zwei"]}
+    ack = await js.publish(f"{stream}.a", b"payload", headers=headers, msg_id="id-1")
+    assert (ack.stream, ack.seq, ack.duplicate) == (stream, 1, None)
+    again = await js.publish(f"{stream}.a", b"payload", msg_id="id-1")
+    assert (again.seq, again.duplicate) == (1, True)
+    assert headers == {"One": "1", "Two": ["2", "zwei"]}
+    (row,) = await rows(js, stream)
+    assert row["data"] == b"payload"
+    assert row["headers"] == [("Nats-Msg-Id", ["id-1"]), ("One", ["1"]), ("Two", ["2", "zwei"])]
+
+
+async def test_server_refusals_are_typed(js: JetStreamContext, stream: str) -> None:
+    with pytest.raises(js_errors.NoStreamResponseError, match="nobody"):
+        await js.publish("nobody.listens", b"")
+    with pytest.raises(js_errors.APIError) as info:
+        await js.publish(f"{stream}.a", b"", stream="ANOTHER")
+    assert (info.value.code, info.value.err_code) == (400, 10060)
+
+
+BAD_SUBJECTS = ["", "a b", "a\r\nPUB evil 2\r\nhi", "a\tb", "a\0b", ".a", "a.", "a..b", "a.*", "a.>", "x" * 5_000]
+
+
+@pytest.mark.parametrize("subject", BAD_SUBJECTS, ids=lambda s: repr(s[:12]))
+async def test_bad_subjects(js: JetStreamContext, stream: str, subject: str) -> None:
+    good = f"{stream}.a"
+    with pytest.raises(errors.BadSubjectError):
+        await js.publish(subject, b"")
+    with pytest.raises(errors.BadSubjectError):
+        await js.publish_batch(subject, [b""])
+    with pytest.raises(errors.BadSubjectError):
+        await js.publish_batch([good, subject], [b"", b""])
+    assert (await js.publish(good, b"still alive")).seq == 1
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"a b": "1"}, {"a:b": "1"}, {"": "1"}, {"a\r\nb": "1"}, {"ä": "1"}, {"a": "1\r\nb: 2"}, {"a": ["1", "2\n"]}],
+    ids=repr,
+)
+async def test_bad_headers(js: JetStreamContext, stream: str, headers: dict[str, Any]) -> None:
+    with pytest.raises(errors.BadHeaderError):
+        await js.publish(f"{stream}.a", b"", headers=headers)
+    with pytest.raises(errors.BadHeaderError):
+        await js.publish_batch(f"{stream}.a", [b""], headers=headers)
+    assert (await js.publish(f"{stream}.a", b"still alive")).seq == 1
+
+
+async def test_payload_limit_counts_headers(js: JetStreamContext, stream: str) -> None:
+    limit = js._nc.max_payload
+    subject = f"{stream}.a"
+    assert (await js.publish(subject, bytes(limit))).seq == 1
+    for call in (
+        js.publish(subject, bytes(limit + 1)),
+        js.publish(subject, bytes(limit), headers={"A": "1"}),
+        js.publish_batch(subject, [b"fits", bytes(limit + 1)]),
+        js.publish_batch(subject, [b"fits", bytes(limit)], msg_ids=[None, "id"]),
+    ):
+        with pytest.raises(errors.MaxPayloadError, match=str(limit)):
+            await call
+    assert (await js.stream_info(stream)).state.messages == 1
+
+
+async def test_wrong_types(js: JetStreamContext, stream: str) -> None:
+    subject = f"{stream}.a"
+    for payload in (None, 1, 1.5, object(), {"a": 1}):
+        with pytest.raises(TypeError):
+            await js.publish(subject, payload)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"payloads\[1\]"):
+            await js.publish_batch(subject, [b"", payload])  # type: ignore[list-item]
+    for payloads in (b"one message", "one message", None, 7):
+        with pytest.raises(TypeError):
+            await js.publish_batch(subject, payloads)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="surrogates"):
+        await js.publish(subject, "\ud800")
+    for wrong in ({"msg_ids": ["a"]}, {"headers": [None]}, {"max_inflight": 0}, {"timeout": -1}):
+        with pytest.raises(ValueError, match=r"msg_ids|headers|max_inflight|timeout"):
+            await js.publish_batch(subject, [b"", b""], **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="subject"):
+        await js.publish_batch([subject], [b"", b""])
+    assert (await js.stream_info(stream)).state.messages == 0
+
+
+async def test_every_kind_of_payload(js: JetStreamContext, stream: str) -> None:
+    kinds = [b"bytes", bytearray(b"bytearray"), memoryview(b"a view")[2:], "grüße", array.array("B", b"array"), b""]
+    result = await js.publish_batch(f"{stream}.a", kinds)
+    result.raise_for_errors()
+    expected = [b"bytes", b"bytearray", b"view", "grüße".encode(), b"array", b""]
+    assert [row["data"] for row in await rows(js, stream)] == expected
+
+
+async def test_each_row_has_its_result(js: JetStreamContext, stream: str) -> None:
+    subjects = [f"{stream}.a", "nobody.listens", f"{stream}.b", f"{stream}.a"]
+    headers = [None, None, {"H": "b"}, None]
+    result = await js.publish_batch(subjects, ["0", "1", "2", "3"], headers=headers, msg_ids=["x", None, "y", "x"])
+    assert (result.count, result.stored, result.duplicates, len(result.errors)) == (4, 2, 1, 1)
+    assert (result.stream, result.ok, result.seqs.to_pylist()) == (stream, False, [1, None, 2, 1])
+    (failed,) = result.errors
+    assert failed.row == 1
+    assert isinstance(failed.error, js_errors.NoStreamResponseError)
+    with pytest.raises(js_errors.BatchError, match="row 1") as info:
+        result.raise_for_errors()
+    assert info.value.errors == result.errors
+    table = pa.record_batch(result).to_pydict()
+    assert table["row"] == [0, 1, 2, 3]
+    assert table["seq"] == [1, None, 2, 1]
+    assert table["status"] == ["stored", "error", "stored", "duplicate"]
+    assert [text is None for text in table["error"]] == [True, False, True, True]
+    found = await rows(js, stream)
+    assert [(row["subject"], row["data"]) for row in found] == [(f"{stream}.a", b"0"), (f"{stream}.b", b"2")]
+    assert found[1]["headers"] == [("H", ["b"]), ("Nats-Msg-Id", ["y"])]
+
+
+@pytest.mark.parametrize("window", [1, 7, 5_000])
+async def test_more_rows_than_window(js: JetStreamContext, stream: str, window: int) -> None:
+    count = 300 if window == 1 else 12_000
+    payloads = [str(i) for i in range(count)]
+    result = await js.publish_batch(f"{stream}.a", payloads, max_inflight=window)
+    result.raise_for_errors()
+    assert result.seqs.to_pylist() == list(range(1, count + 1))
+    assert [row["data"].decode() for row in await rows(js, stream)] == payloads
+
+
+async def test_two_streams_in_one_call(js: JetStreamContext, stream: str) -> None:
+    other = f"{stream}-2"
+    await js.add_stream(name=other, subjects=[f"{other}.>"])
+    result = await js.publish_batch([f"{stream}.a", f"{other}.a"] * 50, [b"x"] * 100)
+    assert (result.stream, result.stored) == (None, 100)
+    await js.delete_stream(other)
+
+
+async def test_expected_stream(js: JetStreamContext, stream: str) -> None:
+    good = await js.publish_batch(f"{stream}.a", [b"x"], expected_stream=stream)
+    assert good.stored == 1
+    wrong = await js.publish_batch(f"{stream}.a", [b"x"], expected_stream="OTHER")
+    error = wrong.errors[0].error
+    assert isinstance(error, js_errors.BadRequestError)
+    assert error.err_code == 10060
+
+
+async def test_nothing_to_publish(js: JetStreamContext) -> None:
+    result = await js.publish_batch("a.b", [])
+    assert (result.count, result.ok, result.stream, result.seqs.to_pylist()) == (0, True, None, [])
+
+
+async def test_progress_is_told_and_its_error_ends_the_call(js: JetStreamContext, stream: str) -> None:
+    calls: list[tuple[int, int | None]] = []
+    await js.publish_batch(f"{stream}.a", [b"x"] * 30_000, progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1] == (30_000, 30_000)
+    assert all(total == 30_000 for _, total in calls)
+
+    def broken(done: int, total: int | None) -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await js.publish_batch(f"{stream}.a", [b"x"] * 200_000, max_inflight=100, progress=broken)
+
+
+async def test_cancelling_leaves_the_client_usable(js: JetStreamContext, stream: str) -> None:
+    task = asyncio.ensure_future(js.publish_batch(f"{stream}.a", [b"x"] * 200_000, max_inflight=100))
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await js.publish(f"{stream}.a", b"still alive")).stream == stream
+
+
+def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    ack = sync_js.publish(f"{stream}.a", "one")
+    assert ack.seq == 1
+    result = sync_js.publish_batch(f"{stream}.a", ["x"] * 10, msg_ids=[str(i) for i in range(10)])
+    assert result.stored == 10
+    with pytest.raises(js_errors.NoStreamResponseError):
+        sync_js.publish("nobody.listens", b"")
+    with pytest.raises(errors.BadSubjectError):
+        sync_js.publish_batch("a b", [b""])

@@ -1,0 +1,181 @@
+"""js.read: an exact range, in order."""
+
+from __future__ import annotations
+
+import random
+import warnings
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import jetarrow.sync
+from jetarrow.js import errors as js_errors
+from jetarrow.js.client import JetStreamContext
+
+
+async def fill(js: JetStreamContext, stream: str, count: int) -> None:
+    (await js.publish_batch(f"{stream}.a", [str(i) for i in range(1, count + 1)])).raise_for_errors()
+
+
+async def delete(js: JetStreamContext, stream: str, seq: int) -> None:
+    await js._api(f"STREAM.MSG.DELETE.{stream}", {"seq": seq})
+
+
+async def seqs(js: JetStreamContext, stream: str, start: int | None = None, end: int | None = None) -> list[int]:
+    found: list[int] = []
+    async for batch in js.read(stream, start_seq=start, end_seq=end, columns=["seq"], batch_rows=64):
+        found += [seq for seq in batch.seqs.to_pylist() if seq is not None]
+    return found
+
+
+async def consumers(js: JetStreamContext, stream: str) -> int:
+    return (await js.stream_info(stream)).state.consumer_count
+
+
+async def test_whole_stream(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 25_000)
+    table = await js.read(stream).read_all()
+    assert table.column("seq").to_pylist() == list(range(1, 25_001))
+    assert table.column("data").to_pylist() == [str(i).encode() for i in range(1, 25_001)]
+    assert table.column("headers").null_count == 25_000
+    assert await consumers(js, stream) == 0
+
+
+async def test_ranges_are_exact_with_deleted_messages(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 400)
+    rng = random.Random(7)
+    gone = set(rng.sample(range(2, 401), 150)) | {400, 399}
+    for seq in gone:
+        await delete(js, stream, seq)
+    for _ in range(40):
+        start = rng.randrange(1, 401)
+        end = rng.randrange(start, 420)
+        expected = [seq for seq in range(start, min(end, 401)) if seq not in gone]
+        assert await seqs(js, stream, start, end) == expected, (start, end)
+    assert await consumers(js, stream) == 0
+
+
+async def test_empty_ranges(js: JetStreamContext, stream: str) -> None:
+    assert await seqs(js, stream) == []
+    await fill(js, stream, 10)
+    assert await seqs(js, stream, 5, 5) == []
+    assert await seqs(js, stream, 7, 3) == []
+    assert await seqs(js, stream, 11) == []
+    assert await seqs(js, stream, 500, 600) == []
+    assert (await js.read(stream, start_seq=11).read_all()).schema.names[0] == "stream"
+
+
+async def test_the_end_is_fixed_at_opening(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 100)
+    reader = js.read(stream, batch_rows=10, columns=["seq"])
+    first = await anext(reader)
+    await fill(js, stream, 50)
+    rest = [len(batch) async for batch in reader]
+    assert len(first) + sum(rest) == 100
+    assert reader.position == 101
+
+
+async def test_position_and_close_in_the_middle(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 1_000)
+    async with js.read(stream, start_seq=11, batch_rows=100) as reader:
+        assert reader.position == 11
+        assert len(await anext(reader)) == 100
+        assert reader.position == 111
+    assert await consumers(js, stream) == 0
+    assert [batch async for batch in reader] == []
+
+
+async def test_retention_is_loss(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 100)
+    await js._api(f"STREAM.PURGE.{stream}", {"seq": 31})
+    with pytest.raises(js_errors.DataLossError, match="1 to 30") as info:
+        await seqs(js, stream, 1, 51)
+    assert tuple(info.value.asked) == (1, 51)
+    assert info.value.available == 31
+    with pytest.raises(js_errors.DataLossError, match="5 to 9"):
+        await seqs(js, stream, 5, 10)
+    assert await seqs(js, stream) == list(range(31, 101))
+    with pytest.warns(UserWarning, match="1 to 30"):
+        table = await js.read(stream, start_seq=1, on_data_loss="warn").read_all()
+    assert table.column("seq").to_pylist() == list(range(31, 101))
+
+
+async def test_interior_deletes_are_not_loss(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 100)
+    for seq in range(40, 61):
+        await delete(js, stream, seq)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert await seqs(js, stream, 1, 101) == [*range(1, 40), *range(61, 101)]
+
+
+async def test_batches_are_cut_by_rows_and_by_bytes(js: JetStreamContext, stream: str) -> None:
+    (await js.publish_batch(f"{stream}.a", [bytes(1_000)] * 100)).raise_for_errors()
+    assert [len(b) async for b in js.read(stream, batch_rows=30)] == [30, 30, 30, 10]
+    sizes = [len(b) async for b in js.read(stream, batch_bytes=10_000)]
+    assert sum(sizes) == 100
+    assert max(sizes) <= 10
+
+
+async def test_microseconds_and_column_order(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 3)
+    table = await js.read(stream, columns=["timestamp", "seq"], timestamp_unit="us").read_all()
+    assert table.schema == pa.schema(
+        [
+            pa.field("timestamp", pa.timestamp("us", "UTC"), nullable=False),
+            pa.field("seq", pa.int64(), nullable=False),
+        ]
+    )
+    exact = await js.read(stream, columns=["timestamp"]).read_all()
+    nanos = exact.column(0).cast(pa.int64()).to_pylist()
+    assert table.column(0).cast(pa.int64()).to_pylist() == [n // 1_000 for n in nanos]
+
+
+async def test_wrong_arguments(js: JetStreamContext, stream: str) -> None:
+    for wrong in (
+        {"start_seq": -1},
+        {"columns": ["nope"]},
+        {"columns": []},
+        {"batch_rows": 0},
+        {"timestamp_unit": "ms"},
+        {"on_data_loss": "ignore"},
+    ):
+        with pytest.raises(ValueError, match=next(iter(wrong)).split("_")[0]):
+            js.read(stream, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="stream name"):
+        js.read("a.b")
+    with pytest.raises(js_errors.NotFoundError):
+        await js.read("NO_SUCH_STREAM").read_all()
+
+
+async def test_deleted_and_recreated_stream(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 30_000)
+    reader = js.read(stream, batch_rows=1_000)
+    await anext(reader)
+    await js.delete_stream(stream)
+    await js.add_stream(name=stream, subjects=[f"{stream}.>"])
+    await fill(js, stream, 30_000)
+    with pytest.raises((js_errors.StreamRecreatedError, js_errors.NotFoundError)):
+        while True:
+            await anext(reader)
+
+
+def test_sync_twin_and_arrow_stream(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    sync_js.publish_batch(f"{stream}.a", ["x"] * 1_000)
+    assert sync_js.read(stream).read_all().num_rows == 1_000
+    assert sum(len(batch) for batch in sync_js.read(stream, batch_rows=300)) == 1_000
+    assert pa.table(sync_js.read(stream, columns=["seq", "data"])).num_rows == 1_000
+    assert pl.DataFrame(sync_js.read(stream, columns=["seq", "data"])).height == 1_000
+    assert pa.RecordBatchReader.from_stream(sync_js.read(stream, columns=["seq"])).read_all().num_rows == 1_000
+    with sync_js.read(stream, start_seq=10, end_seq=20, columns=["seq"]) as reader:
+        assert reader.schema.names == ["seq"]
+        assert next(reader).seqs.to_pylist() == list(range(10, 20))
+    with pytest.raises(js_errors.NotFoundError):
+        sync_js.read("NO_SUCH_STREAM").read_all()
+
+
+async def test_async_reader_blocks_where_it_is_asked_to(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 100)
+    assert sum(len(batch) for batch in js.read(stream)) == 100
+    assert pa.table(js.read(stream)).num_rows == 100
