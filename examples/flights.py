@@ -15,17 +15,19 @@ import math
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 import zipfile
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from datetime import timedelta
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jetarrow
 import jetarrow.sync
@@ -90,6 +92,23 @@ class Steps(list[Step]):
         begin = time.perf_counter()
         yield
         self.append(Step(name, rows, time.perf_counter() - begin, compare))
+
+
+def background(work: Callable[..., Any], *args: Any, **options: Any) -> Future[Any]:
+    """Runs what cannot be cut short in a thread of its own, so that the main thread is free for Ctrl-C.
+
+    nats-py may swallow a cancellation and go on; py4j may hang on a connection whose call was interrupted.
+    """
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work(*args, **options))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
 
 
 def load_flights(rows: int | None) -> pa.Table:
@@ -170,16 +189,16 @@ def fetch_all(url: str, rows: int, steps: Steps) -> None:
 async def measure_nats_py(url: str, messages: Messages, steps: Steps) -> None:
     import nats
 
-    subjects, documents, ids = (column[:SAMPLE] for column in messages)
-    rows = len(documents)
-    nc = await nats.connect(url)
+    sample = list(zip(*messages, strict=True))[:SAMPLE]
+    rows = len(sample)
+    nc = await nats.connect(url, allow_reconnect=False)
     try:
         js = nc.jetstream()
         await js.add_stream(name="NATSPY", subjects=["natspy.>"])
         with steps.step("nats-py publish_async", rows, compare="publish_batch"):
             futures = [
                 await js.publish_async(f"natspy.{subject}", data, wait_stall=30, headers={"Nats-Msg-Id": id})
-                for subject, data, id in zip(subjects, documents, ids, strict=True)
+                for subject, data, id in sample
             ]
             await asyncio.gather(*futures)
         sub = await js.pull_subscribe("natspy.>", durable="demo")
@@ -239,12 +258,8 @@ def answer_with_spark(url: str, rows: int, steps: Steps) -> Answers:
     return Answers([tuple(row) for row in carriers], [tuple(row) for row in routes])
 
 
-def start_spark(folder: Path, stack: contextlib.ExitStack) -> ThreadPoolExecutor:
-    """Starts Spark, returns the thread to use it in; what it says goes into a file of `folder`.
-
-    A thread of its own, because the main thread must stay free for Ctrl-C: a call into the JVM that is cut
-    short leaves a connection that the next call hangs on, and a start that is cut short leaves a JVM.
-    """
+def start_spark(folder: Path, stack: contextlib.ExitStack) -> None:
+    """Starts Spark; what it says goes into a file of `folder`."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -263,29 +278,26 @@ def start_spark(folder: Path, stack: contextlib.ExitStack) -> ThreadPoolExecutor
     conf = SparkConf().setMaster("local[*]").setAppName("jetarrow flights").setAll(list(settings.items()))
     log = folder / "spark.log"
     output = stack.enter_context(log.open("wb"))
-    thread = ThreadPoolExecutor(1)
-    gateway = thread.submit(launch_gateway, conf, {"stdout": output, "stderr": output})
-    stack.callback(stop_spark, gateway, thread)
+    gateway = background(launch_gateway, conf, {"stdout": output, "stderr": output})
+    stack.callback(stop_spark, gateway)
     try:
-        thread.submit(SparkContext, conf=conf, gateway=gateway.result()).result()
+        background(SparkContext, conf=conf, gateway=gateway.result()).result()
     except Exception as error:
         last = "\n".join(log.read_text("utf-8", "replace").splitlines()[-10:])
         raise DemoError(f"Spark did not start ({error}); it says:\n{last}") from None
-    return thread
 
 
-def stop_spark(gateway: Future[JavaGateway], thread: ThreadPoolExecutor) -> None:
-    """Ends the JVM, whatever it is doing, and waits until it is gone."""
-    logging.disable()  # or py4j complains that nobody answers
-    with contextlib.suppress(Exception):
-        jvm = gateway.result().proc
+def stop_spark(gateway: Future[JavaGateway]) -> None:
+    """Ends the JVM, whatever it is doing, and waits until it is gone; also one that is just being started."""
+    if gateway.exception() is None:
+        jvm: subprocess.Popen[bytes] = gateway.result().proc
+        assert jvm.stdin is not None
         jvm.stdin.close()  # the sign for Spark to stop its workers, remove its files and exit
         try:
             jvm.wait(20)
-        finally:
+        except subprocess.TimeoutExpired:
             jvm.kill()
             jvm.wait()
-    thread.shutdown(cancel_futures=True)
 
 
 def compare(name: str, answers: Answers, expected: Answers) -> None:
@@ -333,10 +345,10 @@ def demo(rows: int | None, folder: Path, stack: contextlib.ExitStack) -> None:
     table = asyncio.run(read_table(server.url, messages, steps))
     compare("pyarrow on what was read back", answer_with_pyarrow(parse_documents(table)), expected)
     fetch_all(server.url, count, steps)
-    asyncio.run(measure_nats_py(server.url, messages, steps))
+    background(asyncio.run, measure_nats_py(server.url, messages, steps)).result()
     with steps.step("start Spark"):
-        thread = start_spark(folder, stack)
-    compare("Spark", thread.submit(answer_with_spark, server.url, count, steps).result(), expected)
+        start_spark(folder, stack)
+    compare("Spark", background(answer_with_spark, server.url, count, steps).result(), expected)
     show(steps, expected)
     console.print(f"{count:,} flights; pyarrow, Arrow read back and Spark give the same answers.")
 
@@ -351,8 +363,6 @@ def main() -> int:
     if not shutil.which(java):
         print(f"Spark needs Java 17 or newer, and {java} is not there: install a JDK", file=sys.stderr)
         return 1
-    # With a handler of ours asyncio cancels no task on Ctrl-C: nats-py can swallow that and go on.
-    signal.signal(signal.SIGINT, lambda *args: signal.default_int_handler(*args))
     stack = contextlib.ExitStack()
     try:
         # The one folder for everything, also for what the server and Spark make without being told where.
@@ -367,6 +377,7 @@ def main() -> int:
         return 1
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C must not cut the clean-up short
+        logging.disable()  # py4j and nats-py complain when the other side goes
         stack.close()
     return 0
 

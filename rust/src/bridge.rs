@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pyo3::prelude::*;
 
@@ -24,12 +24,9 @@ pub enum Event {
 
 pub struct Mailbox {
     events: Mutex<Vec<(u64, Event)>>,
-    wake: Mutex<Wake>,
-}
-
-enum Wake {
-    Pipe(PipeWriter),
-    Call(Py<PyAny>),
+    pipe: PipeWriter,
+    /// Instead of the pipe, where a loop cannot watch one. No lock: the caller may wait for the GIL.
+    wake: OnceLock<Py<PyAny>>,
 }
 
 /// A panic elsewhere must not make every later call fail: the data behind our locks is whole at every step.
@@ -46,9 +43,9 @@ impl Mailbox {
         };
         if first {
             // A closed loop wants no wake-up: both errors mean just that.
-            match &mut *lock(&self.wake) {
-                Wake::Pipe(pipe) => drop(pipe.write_all(&[1])),
-                Wake::Call(call) => drop(Python::attach(|py| call.call0(py).map(drop))),
+            match self.wake.get() {
+                None => drop((&self.pipe).write_all(&[1])),
+                Some(call) => drop(Python::attach(|py| call.call0(py).map(drop))),
             }
         }
     }
@@ -69,7 +66,7 @@ struct Waiting {
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Bridge {
     pub mailbox: Arc<Mailbox>,
-    pipe: Mutex<PipeReader>,
+    pipe: PipeReader,
     waiting: Mutex<(u64, HashMap<u64, Waiting>)>,
 }
 
@@ -109,26 +106,26 @@ impl Bridge {
     fn new() -> PyResult<Self> {
         let (reader, writer) = std::io::pipe()?;
         Ok(Bridge {
-            mailbox: Arc::new(Mailbox { events: Mutex::default(), wake: Mutex::new(Wake::Pipe(writer)) }),
-            pipe: Mutex::new(reader),
+            mailbox: Arc::new(Mailbox { events: Mutex::default(), pipe: writer, wake: OnceLock::new() }),
+            pipe: reader,
             waiting: Mutex::default(),
         })
     }
 
     /// The file descriptor that becomes readable when `drain` has something to do.
     fn fileno(&self) -> i32 {
-        lock(&self.pipe).as_raw_fd()
+        self.pipe.as_raw_fd()
     }
 
     /// For loops without `add_reader`: `wake` is called, from any thread, when `drain` has something to do.
     fn wake_with(&self, wake: Py<PyAny>) {
-        *lock(&self.mailbox.wake) = Wake::Call(wake);
+        let _already_set = self.mailbox.wake.set(wake);
     }
 
     /// Resolves every future that is due. Runs in the loop's thread.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
-        if matches!(&*lock(&self.mailbox.wake), Wake::Pipe(_)) {
-            lock(&self.pipe).read_exact(&mut [0])?;
+        if self.mailbox.wake.get().is_none() {
+            (&self.pipe).read_exact(&mut [0])?;
         }
         let events = std::mem::take(&mut *lock(&self.mailbox.events));
         for (id, event) in events {

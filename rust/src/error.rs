@@ -98,7 +98,11 @@ mod python {
             JetError::NoResponders { .. } => core("NoRespondersError")?.call1((text,)),
             JetError::NoStream { .. } => js("NoStreamResponseError")?.call1((text,)),
             JetError::BadSubject { .. } => core("BadSubjectError")?.call1((text,)),
-            JetError::BadHeader { .. } => core("BadHeaderError")?.call1((text,)),
+            JetError::BadHeader { name, .. } => {
+                let kwargs = pyo3::types::PyDict::new(py);
+                kwargs.set_item("message", text)?;
+                core("BadHeaderError")?.call((name,), Some(&kwargs))
+            }
             JetError::MaxPayload { .. } => core("MaxPayloadError")?.call1((text,)),
             JetError::Api { code, err_code, description } => {
                 let answer = pyo3::types::PyDict::new(py);
@@ -112,7 +116,8 @@ mod python {
                 let kwargs = pyo3::types::PyDict::new(py);
                 kwargs.set_item("asked", loss.asked)?;
                 kwargs.set_item("available", loss.available)?;
-                js("DataLossError")?.call((text,), Some(&kwargs))
+                kwargs.set_item("message", text)?;
+                js("DataLossError")?.call((), Some(&kwargs))
             }
             JetError::StreamRecreated { .. } => js("StreamRecreatedError")?.call1((text,)),
             JetError::Fork { .. } => core("ForkError")?.call1((text,)),

@@ -48,10 +48,10 @@ impl Column {
             let found = Self::ALL.iter().find(|(known, _)| known == name).map(|(_, column)| *column);
             match found {
                 Some(column) if !columns.contains(&column) => columns.push(column),
-                Some(_) => return Err(JetError::Value(format!("column {name:?} is named twice"))),
+                Some(_) => return Err(JetError::Value(format!("columns names {name:?} twice"))),
                 None => {
                     let known: Vec<_> = Self::ALL.iter().map(|(known, _)| *known).collect();
-                    return Err(JetError::Value(format!("unknown column {name:?}; there are {}", known.join(", "))));
+                    return Err(JetError::Value(format!("columns names {name:?}, which is not one of {}", known.join(", "))));
                 }
             }
         }
