@@ -71,9 +71,7 @@ def runner(pytestconfig: pytest.Config) -> Iterator[Runner]:
 
 
 @pytest.fixture
-def record(
-    benchmark: BenchmarkFixture, runner: Runner, request: pytest.FixtureRequest
-) -> Callable[[Group, str], None]:
+def record(benchmark: BenchmarkFixture, runner: Runner, request: pytest.FixtureRequest) -> Callable[[Group, str], None]:
     """Runs a row (with its group, at the group's first) and hands its rounds to pytest-benchmark."""
 
     def recorded(group: Group, name: str) -> None:

@@ -56,9 +56,7 @@ class Run:
     seconds: float = 0.0
     client_cpu: float = 0.0
     server_cpu: float | None = None
-    notes: dict[str, float] = field(
-        default_factory=dict
-    )  # further columns, such as {"RSS growth, MiB": 12.5}
+    notes: dict[str, float] = field(default_factory=dict)  # further columns, such as {"RSS growth, MiB": 12.5}
 
     @property
     def payloads(self) -> list[bytes]:

@@ -136,9 +136,7 @@ async def ingest(url: str, messages: Messages, steps: Steps) -> None:
     async with await jetarrow.connect(url) as nc:
         js = nc.jetstream()
         # Ids are remembered for the duplicate window, so it must last until the repeat is over.
-        await js.add_stream(
-            name=STREAM, subjects=["flights.>"], storage="file", duplicate_window=timedelta(hours=1)
-        )
+        await js.add_stream(name=STREAM, subjects=["flights.>"], storage="file", duplicate_window=timedelta(hours=1))
         for name, stored in (("publish_batch", rows), ("publish_batch again", 0)):
             with steps.step(name, rows):
                 result = await js.publish_batch(
@@ -244,9 +242,7 @@ def answer_with_spark(url: str, rows: int, steps: Steps) -> Answers:
         .option("minPartitions", os.cpu_count() or 1)
         .load()
     )
-    document = F.from_json(
-        messages.data.cast("string"), "carrier string, origin string, dest string, arr_delay long"
-    )
+    document = F.from_json(messages.data.cast("string"), "carrier string, origin string, dest string, arr_delay long")
     flights = messages.select(document.alias("flight")).select("flight.*")
     with steps.step("Spark: carriers", rows):
         delay = F.avg("arr_delay").alias("delay")

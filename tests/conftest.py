@@ -5,10 +5,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Iterator
 
-import pytest
-
 import jetarrow
 import jetarrow.sync
+import pytest
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 

@@ -188,9 +188,7 @@ def test_backoff_takes_timedeltas():
     assert config.as_dict()["backoff"] == [10**6, 2 * 10**9]
 
 
-@pytest.mark.parametrize(
-    ("value", "error"), [("1h", TypeError), (True, TypeError), (float("nan"), ValueError)]
-)
+@pytest.mark.parametrize(("value", "error"), [("1h", TypeError), (True, TypeError), (float("nan"), ValueError)])
 def test_bad_durations(value, error):
     with pytest.raises(error, match="max_age"):
         api.StreamConfig(max_age=value)

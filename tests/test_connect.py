@@ -12,10 +12,9 @@ import threading
 import time
 import weakref
 
-import pytest
-
 import jetarrow
 import jetarrow.sync
+import pytest
 from jetarrow import errors
 from jetarrow.server import NatsServer
 
@@ -64,7 +63,7 @@ def test_bad_timeouts(timeout: float, nats_url: str) -> None:
         jetarrow.sync.connect(nats_url, connect_timeout=timeout)
 
 
-SECRET = "canary-s3cret"  # noqa: S105
+SECRET = "canary-s3cret"
 AUTH = f"authorization {{ user: me, password: {SECRET} }}"
 
 
@@ -182,7 +181,10 @@ print("done")
 
 def test_work_in_flight_at_the_end_leaves_no_traceback(nats_url: str, stream: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LOOP_CLOSED_EARLY, nats_url, stream], capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", LOOP_CLOSED_EARLY, nats_url, stream],
+        capture_output=True,
+        text=True,
+        timeout=30,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 

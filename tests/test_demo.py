@@ -159,9 +159,7 @@ def flights() -> ModuleType:
 def test_any_other_number_is_a_failure(flights: ModuleType) -> None:
     carriers, routes = [("UA", 3, 7.25), ("OO", 1, None)], [("JFK", "LAX", 2)]
     expected = flights.Answers(carriers, routes)
-    flights.compare(
-        "Spark", flights.Answers([("UA", 3, 7.25 * (1 + 1e-10)), ("OO", 1, None)], routes), expected
-    )
+    flights.compare("Spark", flights.Answers([("UA", 3, 7.25 * (1 + 1e-10)), ("OO", 1, None)], routes), expected)
     for other in (
         flights.Answers([("UA", 4, 7.25), ("OO", 1, None)], routes),
         flights.Answers([("UA", 3, 7.25 * (1 + 1e-8)), ("OO", 1, None)], routes),

@@ -9,10 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 import jetarrow
 import jetarrow.sync
+import pytest
 from jetarrow import errors
 from jetarrow.js import errors as js_errors
 from jetarrow.server import NatsServer
@@ -43,7 +42,10 @@ async def test_kill_during_publish_batch(own_server: NatsServer) -> None:
         assert time.monotonic() - begin < 20
         assert first.stored + first.duplicates + len(first.errors) == count
         assert 0 < len(first.errors) < count
-        assert {type(error) for _, error in first.errors} <= {errors.TimeoutError, js_errors.PublishUnconfirmedError}
+        assert {type(error) for _, error in first.errors} <= {
+            errors.TimeoutError,
+            js_errors.PublishUnconfirmedError,
+        }
 
         await asyncio.to_thread(own_server.start)
         second = await js.publish_batch("kill.a", payloads, msg_ids=ids)
@@ -179,7 +181,10 @@ os._exit(0)
 def test_ctrl_c_in_a_blocking_call(own_server: NatsServer, what: str, tmp_path: Path) -> None:
     """The server is frozen, so that nothing but the signal can end the call."""
     child = subprocess.Popen(
-        [sys.executable, "-c", BLOCK, own_server.url, what], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", BLOCK, own_server.url, what],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdin is not None
     assert child.stdout is not None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 
+import jetarrow.sync
 import pyarrow as pa
 import pytest
-
-import jetarrow.sync
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 
@@ -128,7 +127,12 @@ async def test_gone_consumer_and_wrong_limits(js: JetStreamContext, stream: str)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", max_request_batch=5)
     with pytest.raises(js_errors.APIError, match="MaxRequestBatch"):
         await sub.fetch_batch(6, timeout=1)
-    for wrong in ({"max_messages": 0}, {"max_bytes": 0}, {"timeout": -1.0}, {"max_messages": 1, "min_messages": 2}):
+    for wrong in (
+        {"max_messages": 0},
+        {"max_bytes": 0},
+        {"timeout": -1.0},
+        {"max_messages": 1, "min_messages": 2},
+    ):
         with pytest.raises(ValueError, match=r"max_messages|max_bytes|timeout|min_messages"):
             await sub.fetch_batch(**wrong)  # type: ignore[arg-type]
     await js._api(f"CONSUMER.DELETE.{stream}.d")

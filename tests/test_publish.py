@@ -6,10 +6,9 @@ import array
 import asyncio
 from typing import Any
 
+import jetarrow.sync
 import pyarrow as pa
 import pytest
-
-import jetarrow.sync
 from jetarrow import errors
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
@@ -40,7 +39,19 @@ async def test_server_refusals_are_typed(js: JetStreamContext, stream: str) -> N
     assert (info.value.code, info.value.err_code) == (400, 10060)
 
 
-BAD_SUBJECTS = ["", "a b", "a\r\nPUB evil 2\r\nhi", "a\tb", "a\0b", ".a", "a.", "a..b", "a.*", "a.>", "x" * 5_000]
+BAD_SUBJECTS = [
+    "",
+    "a b",
+    "a\r\nPUB evil 2\r\nhi",
+    "a\tb",
+    "a\0b",
+    ".a",
+    "a.",
+    "a..b",
+    "a.*",
+    "a.>",
+    "x" * 5_000,
+]
 
 
 @pytest.mark.parametrize("subject", BAD_SUBJECTS, ids=lambda s: repr(s[:12]))
@@ -57,7 +68,15 @@ async def test_bad_subjects(js: JetStreamContext, stream: str, subject: str) -> 
 
 @pytest.mark.parametrize(
     "headers",
-    [{"a b": "1"}, {"a:b": "1"}, {"": "1"}, {"a\r\nb": "1"}, {"ä": "1"}, {"a": "1\r\nb: 2"}, {"a": ["1", "2\n"]}],
+    [
+        {"a b": "1"},
+        {"a:b": "1"},
+        {"": "1"},
+        {"a\r\nb": "1"},
+        {"ä": "1"},
+        {"a": "1\r\nb: 2"},
+        {"a": ["1", "2\n"]},
+    ],
     ids=repr,
 )
 async def test_bad_headers(js: JetStreamContext, stream: str, headers: dict[str, Any]) -> None:
@@ -104,7 +123,14 @@ async def test_wrong_types(js: JetStreamContext, stream: str) -> None:
 
 
 async def test_every_kind_of_payload(js: JetStreamContext, stream: str) -> None:
-    kinds = [b"bytes", bytearray(b"bytearray"), memoryview(b"a view")[2:], "grüße", array.array("B", b"array"), b""]
+    kinds = [
+        b"bytes",
+        bytearray(b"bytearray"),
+        memoryview(b"a view")[2:],
+        "grüße",
+        array.array("B", b"array"),
+        b"",
+    ]
     result = await js.publish_batch(f"{stream}.a", kinds)
     result.raise_for_errors()
     expected = [b"bytes", b"bytearray", b"view", "grüße".encode(), b"array", b""]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 import warnings
 
+import jetarrow.sync
 import polars as pl
 import pyarrow as pa
 import pytest
-
-import jetarrow.sync
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 

@@ -202,12 +202,7 @@ def test_plugin(tmp_path):
     "module",
     [
         "jetarrow.server",
-        pytest.param(
-            "jetarrow._jetarrow",
-            marks=pytest.mark.xfail(
-                strict=True, reason="jetarrow/__init__.py imports the native module eagerly"
-            ),
-        ),
+        "jetarrow._jetarrow",
     ],
 )
 def test_unused_plugin_loads_nothing(tmp_path, module):

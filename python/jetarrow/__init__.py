@@ -11,11 +11,12 @@ The same names without `await` are in `jetarrow.sync`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jetarrow._jetarrow import __version__
-from jetarrow.aio.client import Client
-from jetarrow.aio.client import Client as NATS
+if TYPE_CHECKING:
+    from jetarrow._jetarrow import __version__
+    from jetarrow.aio.client import Client
+    from jetarrow.aio.client import Client as NATS
 
 __all__ = ["NATS", "Client", "__version__", "connect"]
 
@@ -25,6 +26,21 @@ async def connect(servers: str | list[str] = "nats://localhost:4222", **options:
 
     Takes the same options as `Client.connect`, and raises the same errors.
     """
+    from jetarrow.aio.client import Client
+
     nc = Client()
     await nc.connect(servers, **options)
     return nc
+
+
+def __getattr__(name: str) -> Any:
+    # The native module is loaded at the first use: `jetarrow.server` and the pytest plugin do without it.
+    if name in ("NATS", "Client"):
+        from jetarrow.aio.client import Client
+
+        return Client
+    if name == "__version__":
+        from jetarrow._jetarrow import __version__
+
+        return __version__
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

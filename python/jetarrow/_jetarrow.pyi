@@ -2,10 +2,23 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, final
+from typing import Generic, TypeVar, final
 
 _T = TypeVar("_T")
 
+__all__ = [
+    "Array",
+    "Batch",
+    "Bridge",
+    "Call",
+    "Connection",
+    "PublishOutcome",
+    "PullSubscription",
+    "Reader",
+    "__debug_build__",
+    "__version__",
+    "connect",
+]
 __version__: str
 __debug_build__: bool
 
@@ -29,8 +42,6 @@ def connect(
 class Call(Generic[_T]):
     """One piece of work: started once, then awaited or waited for."""
 
-    @classmethod
-    def __class_getitem__(cls, item: Any, /) -> Any: ...
     def start(self, event_loop: asyncio.AbstractEventLoop, bridge: Bridge) -> asyncio.Future[_T]: ...
     def block(self) -> _T: ...
     def cancel(self) -> None: ...
@@ -56,7 +67,12 @@ class Connection:
     def server_version(self) -> str: ...
     def close(self) -> Call[None]: ...
     def request(
-        self, subject: str, payload: bytes, *, timeout: float, headers: Mapping[str, str | list[str]] | None = None
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        timeout: float,
+        headers: Mapping[str, str | list[str]] | None = None,
     ) -> Call[bytes]: ...
     def publish(
         self,

@@ -46,10 +46,10 @@ def _blocking(
 ) -> Callable[Concatenate[Any, _P], _T]:
     """A method of the async object in `_inner`, run to its end at once."""
 
-    @functools.wraps(method)
-    def call(self: Any, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         return finish(method(self._inner, *args, **kwargs))
 
+    functools.update_wrapper(call, method)
     return call
 
 
@@ -58,10 +58,10 @@ def _wrapped(
 ) -> Callable[Concatenate[Any, _P], _U]:
     """The same for a method whose result has a blocking twin."""
 
-    @functools.wraps(method)
-    def call(self: Any, *args: _P.args, **kwargs: _P.kwargs) -> _U:
+    def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _U:
         return wrap(finish(method(self._inner, *args, **kwargs)))
 
+    functools.update_wrapper(call, method)
     return call
 
 
@@ -144,8 +144,8 @@ class JetStream:
     publish_batch = _blocking(JetStreamContext.publish_batch)
     pull_subscribe = _wrapped(JetStreamContext.pull_subscribe, PullSubscription)
 
-    @functools.wraps(JetStreamContext.read)
     def read(self, stream: str, **options: Any) -> Reader:
+        """As `jetarrow.js.client.JetStreamContext.read`, with the same options; the reader blocks."""
         return Reader(self._inner.read(stream, **options))
 
 
@@ -158,8 +158,8 @@ class Client:
     connect = _blocking(aio_client.Client.connect)
     close = _blocking(aio_client.Client.close)
 
-    @functools.wraps(aio_client.Client.jetstream)
     def jetstream(self, **options: Any) -> JetStream:
+        """As `jetarrow.aio.client.Client.jetstream`, with the same options; the context blocks."""
         return JetStream(self._inner.jetstream(**options))
 
     @property

@@ -14,9 +14,7 @@ from jetarrow.spark.plan import StreamRange, plan
 
 
 def info(first: int, last: int) -> StreamInfo:
-    state = StreamState(
-        messages=max(0, last - first + 1), bytes=0, first_seq=first, last_seq=last, consumer_count=0
-    )
+    state = StreamState(messages=max(0, last - first + 1), bytes=0, first_seq=first, last_seq=last, consumer_count=0)
     return StreamInfo(config=StreamConfig(name="any"), state=state)
 
 
@@ -34,9 +32,7 @@ def test_splits_are_even_contiguous_and_never_empty() -> None:
     for _ in range(300):
         first, size = chance.randint(1, 10_000), chance.randint(1, 3_000)
         least, most = chance.randint(1, 40), chance.randint(1, 2_000)
-        found = planned(
-            {"A": info(first, first + size - 1)}, minPartitions=least, maxOffsetsPerPartition=most
-        )
+        found = planned({"A": info(first, first + size - 1)}, minPartitions=least, maxOffsetsPerPartition=most)
         sizes = [p.end - p.start for p in found]
         assert found[0].start == first
         assert found[-1].end == first + size
@@ -74,19 +70,13 @@ def test_an_empty_stream_has_no_partition(last: int) -> None:
         ({}, {"A": 3}, []),
     ],
 )
-def test_offsets(
-    starting: dict[str, int], ending: dict[str, int], expected: list[tuple[str, int, int]]
-) -> None:
-    found = planned(
-        {"A": info(10, 20)}, startingOffsets=json.dumps(starting), endingOffsets=json.dumps(ending)
-    )
+def test_offsets(starting: dict[str, int], ending: dict[str, int], expected: list[tuple[str, int, int]]) -> None:
+    found = planned({"A": info(10, 20)}, startingOffsets=json.dumps(starting), endingOffsets=json.dumps(ending))
     assert bounds(found) == expected
 
 
 def test_a_start_that_is_gone_is_loss() -> None:
-    with pytest.raises(
-        DataLossError, match="sequence 9 of stream 'A' is gone; the stream begins with 10"
-    ) as e:
+    with pytest.raises(DataLossError, match="sequence 9 of stream 'A' is gone; the stream begins with 10") as e:
         planned({"A": info(10, 20)}, startingOffsets='{"A": 9}')
     assert (e.value.asked, e.value.available) == (9, 10)
 

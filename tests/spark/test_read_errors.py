@@ -45,9 +45,7 @@ def test_bad_options_are_refused_by_load(spark: SparkSession, options: dict[str,
 def test_bad_schema_lists_the_columns(load: Load, streams: Streams) -> None:
     with pytest.raises(PySparkException) as error:
         load(streams.new(), schema="seq int").count()
-    assert "column 'seq' is bigint, not int; a schema selects from these columns: stream string" in cause(
-        error
-    )
+    assert "column 'seq' is bigint, not int; a schema selects from these columns: stream string" in cause(error)
 
 
 def test_unknown_stream(load: Load, streams: Streams) -> None:
@@ -100,9 +98,7 @@ def test_a_start_that_is_gone_when_planning(load: Load, streams: Streams) -> Non
     streams.purge(name, before=6)
     with pytest.raises(PySparkException) as error:
         load(name, startingOffsets=f'{{"{name}": 5}}').count()
-    assert f"DataLossError: nats: jetstream option 'startingOffsets': sequence 5 of stream '{name}'" in cause(
-        error
-    )
+    assert f"DataLossError: nats: jetstream option 'startingOffsets': sequence 5 of stream '{name}'" in cause(error)
     assert load(name, startingOffsets=f'{{"{name}": 6}}').count() == 15
 
 

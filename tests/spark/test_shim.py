@@ -64,14 +64,9 @@ def test_importing_needs_nothing() -> None:
 def test_broken_jetarrow_shows_its_cause(tmp_path: Path) -> None:
     broken = tmp_path / "jetarrow"
     broken.mkdir()
-    (broken / "__init__.py").write_text(
-        "raise ImportError('libsomething.so.1: cannot open shared object file')"
-    )
+    (broken / "__init__.py").write_text("raise ImportError('libsomething.so.1: cannot open shared object file')")
     said = run(LOOK_UP, first=tmp_path)
-    assert (
-        f"jetarrow cannot be imported by {sys.executable}: ImportError: libsomething.so.1: cannot open"
-        in said
-    )
+    assert f"jetarrow cannot be imported by {sys.executable}: ImportError: libsomething.so.1: cannot open" in said
 
 
 def test_panic_in_the_native_module_shows_its_cause(tmp_path: Path) -> None:

@@ -156,9 +156,7 @@ class ObjectInfo(Base):
     @property
     def meta(self) -> ObjectMeta:
         """The part of it that the user gave."""
-        return ObjectMeta(
-            name=self.name, description=self.description, headers=self.headers, options=self.options
-        )
+        return ObjectMeta(name=self.name, description=self.description, headers=self.headers, options=self.options)
 
     def is_link(self) -> bool:
         """Whether it is a link to another object or bucket."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jetarrow.js import api
+from jetarrow.js import api, subscription
 from jetarrow.js.errors import NotFoundError
 from jetarrow.js.manager import JetStreamManager
-from jetarrow.js.subscription import PullSubscription
 from jetarrow.publish import Progress, PublishResult, progress_bar
 from jetarrow.read import Reader
 
@@ -21,7 +20,7 @@ Headers = Mapping[str, str | list[str]]
 class JetStreamContext(JetStreamManager):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
-    PullSubscription = PullSubscription
+    PullSubscription = subscription.PullSubscription
 
     def __init__(
         self,
@@ -125,12 +124,13 @@ class JetStreamContext(JetStreamManager):
 
     async def pull_subscribe(
         self,
+        /,
         subject: str,
         durable: str | None = None,
         stream: str | None = None,
         config: api.ConsumerConfig | None = None,
         **params: Any,
-    ) -> PullSubscription:
+    ) -> subscription.PullSubscription:
         """Subscribes with a pull consumer, which is created where it is not there.
 
         Parameters:
@@ -154,11 +154,15 @@ class JetStreamContext(JetStreamManager):
         if name is None:
             config = (config or api.ConsumerConfig()).evolve(**params)
             info = await self.add_consumer(
-                stream, config, name=durable or config.name, durable_name=durable, filter_subject=subject or None
+                stream,
+                config,
+                name=durable or config.name,
+                durable_name=durable,
+                filter_subject=subject or None,
             )
             name = info.name
         native = await self._nc._run(self._nc._native.pull_subscribe(self._prefix, stream, name))
-        return PullSubscription(self, native, stream=stream, consumer=name)
+        return subscription.PullSubscription(self, native, stream=stream, consumer=name)
 
     def read(
         self,

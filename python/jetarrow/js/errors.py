@@ -84,9 +84,7 @@ __all__ = [
 class NoStreamResponseError(Error):
     """A publish was answered by nobody: no stream takes the subject, or JetStream is off."""
 
-    _default = (
-        "no response from stream: no stream takes this subject, or the server has JetStream switched off"
-    )
+    _default = "no response from stream: no stream takes this subject, or the server has JetStream switched off"
 
 
 class TooManyStalledMsgsError(Error):

@@ -28,12 +28,12 @@ class JetStreamManager:
     async def _api(self, verb: str, body: dict[str, Any] | None = None, *, timeout: float | None = None) -> Any:
         payload = b"" if body is None else json.dumps(body).encode()
         call = self._nc._native.request(f"{self._prefix}.{verb}", payload, timeout=timeout or self._timeout)
-        answer = json.loads(await self._nc._run(call))
+        answer: Any = _parse(await self._nc._run(call))
         if "error" in answer:
             raise APIError.build(answer["error"])
         return answer
 
-    async def add_stream(self, config: api.StreamConfig | None = None, **params: Any) -> api.StreamInfo:
+    async def add_stream(self, /, config: api.StreamConfig | None = None, **params: Any) -> api.StreamInfo:
         """Creates a stream; does nothing where it is there with the same configuration.
 
         Parameters:
@@ -83,6 +83,7 @@ class JetStreamManager:
 
     async def add_consumer(
         self,
+        /,
         stream: str,
         config: api.ConsumerConfig | None = None,
         timeout: float | None = None,
@@ -117,6 +118,10 @@ class JetStreamManager:
         """
         verb = f"CONSUMER.INFO.{_name('stream', stream)}.{_name('consumer', consumer)}"
         return api.ConsumerInfo.from_response(await self._api(verb, timeout=timeout))
+
+
+def _parse(answer: bytes) -> Any:
+    return json.loads(answer)
 
 
 def _name(what: str, name: str | None) -> str:

@@ -109,8 +109,7 @@ class Retyper:
     def _check(self, actual: pa.Schema) -> None:
         wanted = self._target
         if actual.names != wanted.names or not all(
-            _same_layout(a.type, w.type) and (w.nullable or not a.nullable)
-            for a, w in zip(actual, wanted, strict=True)
+            _same_layout(a.type, w.type) and (w.nullable or not a.nullable) for a, w in zip(actual, wanted, strict=True)
         ):
             raise TypeError(f"jetstream: js.read gave ({actual}), Spark expects ({wanted})")
 

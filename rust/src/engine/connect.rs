@@ -91,7 +91,7 @@ pub fn display_servers(servers: &[String]) -> String {
     servers.iter().map(bare).collect::<Vec<_>>().join(", ")
 }
 
-pub async fn connect(options: Options) -> Result<Connection> {
+pub async fn connect(mut options: Options) -> Result<Connection> {
     let servers = display_servers(&options.servers);
     let bad_url =
         |cause: String| JetError::Value(format!("bad server address in {servers:?}: {cause}; use nats://host:port"));
@@ -102,6 +102,17 @@ pub async fn connect(options: Options) -> Result<Connection> {
         .collect::<Result<Vec<_>>>()?;
     if addresses.is_empty() {
         return Err(JetError::Value("no server address given; use nats://host:port".into()));
+    }
+    // async-nats leaves the user info of an address alone.
+    if let Some(url) = addresses.iter().find(|url| url.has_user_pass()) {
+        match (url.username(), url.password()) {
+            (Some(user), Some(password)) if options.user.is_none() => {
+                options.user = Some(decode(user));
+                options.password = Some(decode(password));
+            }
+            (Some(token), None) if options.token.is_none() => options.token = Some(decode(token)),
+            _ => {}
+        }
     }
     let timeout = options.connect_timeout.unwrap_or(Duration::from_secs(2));
     let all_servers = timeout * addresses.len() as u32;
@@ -186,6 +197,26 @@ async fn configure(
     Ok(config)
 }
 
+/// Percent-encoding undone, as far as it is one.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let hex = tail.get(..2).filter(|_| *first == b'%').and_then(|h| std::str::from_utf8(h).ok());
+        match hex.and_then(|h| u8::from_str_radix(h, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
 /// The innermost cause: "Connection refused", not the three wrappers around it.
 fn root_cause(err: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = err;
@@ -198,6 +229,13 @@ fn root_cause(err: &(dyn std::error::Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn user_info_is_decoded() {
+        for (text, plain) in [("p%40ss%3a", "p@ss:"), ("100%", "100%"), ("%zz%4", "%zz%4"), ("gr%C3%BCn", "grün"), ("%ff", "%ff")] {
+            assert_eq!(decode(text), plain);
+        }
+    }
 
     #[test]
     fn shown_servers_have_no_password() {

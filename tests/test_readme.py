@@ -1,0 +1,38 @@
+"""The README's Python blocks run as they stand, against a real server."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jetarrow.sync
+from jetarrow.server import NatsServer
+
+README = Path(__file__).parent.parent / "README.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+
+
+def test_the_readme_has_examples() -> None:
+    assert len(BLOCKS) >= 2
+    assert any("publish_batch" in block for block in BLOCKS)
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_block_runs(number: int, tmp_path: Path) -> None:
+    """Each block is a program of its own; only the server's address is put in."""
+    with NatsServer() as server:
+        with jetarrow.sync.connect(server.url) as nc:
+            js = nc.jetstream()
+            js.add_stream(name="EVENTS", subjects=["events.>"])
+            js.publish_batch("events.before", [b'{"id": 1}'] * 10).raise_for_errors()
+        script = tmp_path / "block.py"
+        assert "nats://localhost:4222" in BLOCKS[number] or "NatsServer" in BLOCKS[number]
+        script.write_text(BLOCKS[number].replace("nats://localhost:4222", server.url), "utf-8")
+        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
