@@ -43,12 +43,12 @@ tools:
 
 # The debug and the release module live in the same place: each stamp removes the other.
 .stamps/dev: .stamps/venv $(RUST)
-	@$(MATURIN) develop --quiet
+	@$(MATURIN) develop >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }
 	@rm -f .stamps/release && touch $@
 
 .stamps/release: .stamps/venv $(RUST)
 	@echo "building the release module (a few minutes the first time)"
-	@$(MATURIN) develop --quiet --release
+	@$(MATURIN) develop --release >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }
 	@rm -f .stamps/dev && touch $@
 
 .PHONY: demo

@@ -7,6 +7,7 @@ import asyncio
 from typing import Any
 
 import jetarrow.sync
+import polars as pl
 import pyarrow as pa
 import pytest
 from jetarrow import errors
@@ -222,3 +223,103 @@ def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
         sync_js.publish("nobody.listens", b"")
     with pytest.raises(errors.BadSubjectError):
         sync_js.publish_batch("a b", [b""])
+
+
+BINARY = [b"zero", b"", "grüße".encode()]
+COLUMNS = {
+    "binary": pa.array(BINARY, pa.binary()),
+    "large_binary": pa.array(BINARY, pa.large_binary()),
+    "binary_view": pa.array(BINARY, pa.binary_view()),
+    "string": pa.array([b.decode() for b in BINARY], pa.string()),
+    "large_string": pa.array([b.decode() for b in BINARY], pa.large_string()),
+    "string_view": pa.array([b.decode() for b in BINARY], pa.string_view()),
+    "sliced": pa.array([b"before", *BINARY, b"after"], pa.binary()).slice(1, 3),
+    "chunked": pa.chunked_array([pa.array(BINARY[:1]), pa.array([], pa.binary()), pa.array(BINARY[1:])]),
+    "polars": pl.Series("data", BINARY),
+    "polars text": pl.Series("data", [b.decode() for b in BINARY]),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+async def test_arrow_columns(js: JetStreamContext, stream: str, kind: str) -> None:
+    ids = pa.chunked_array([pa.array(["i0"]), pa.array([None, "i2"], pa.string())])
+    result = await js.publish_batch(f"{stream}.a", COLUMNS[kind], msg_ids=ids, headers={"H": "1"})
+    result.raise_for_errors()
+    found = await rows(js, stream)
+    assert [row["data"] for row in found] == BINARY
+    assert [dict(row["headers"]).get("Nats-Msg-Id") for row in found] == [["i0"], None, ["i2"]]
+    assert all(dict(row["headers"])["H"] == ["1"] for row in found)
+
+
+async def test_arrow_table_with_all_columns(js: JetStreamContext, stream: str) -> None:
+    table = pa.table(
+        {
+            "subject": [f"{stream}.{i}" for i in range(4)],
+            "data": [b"0", b"1", b"2", b"3"],
+            "msg_id": ["a", "b", None, "a"],
+            "headers": pa.array(
+                [[("H", ["1", "2"])], None, [], [("X", ["3"]), ("Y", ["4"])]],
+                pa.map_(pa.string(), pa.list_(pa.string())),
+            ),
+        }
+    )
+    result = await js.publish_batch(payloads=table.to_reader(max_chunksize=3))
+    assert (result.count, result.stored, result.duplicates, result.ok) == (4, 3, 1, True)
+    found = await rows(js, stream)
+    assert [(row["subject"], row["data"]) for row in found] == [(f"{stream}.{i}", b"%d" % i) for i in range(3)]
+    assert found[0]["headers"] == [("H", ["1", "2"]), ("Nats-Msg-Id", ["a"])]
+    assert found[2]["headers"] is None
+    simple = pa.table({"data": ["x"], "headers": pa.array([[("K", "v")]], pa.map_(pa.string(), pa.string()))})
+    assert (await js.publish_batch(f"{stream}.z", simple)).ok
+    assert (await rows(js, stream))[-1]["headers"] == [("K", ["v"])]
+
+
+async def test_arrow_row_errors_and_refusals(js: JetStreamContext, stream: str) -> None:
+    limit = js._nc.max_payload
+    result = await js.publish_batch(f"{stream}.a", pa.array([b"0", None, b"2"]))
+    assert [(error.row, type(error.error)) for error in result.errors] == [(1, ValueError)]
+    assert result.seqs.to_pylist() == [1, None, 2]
+    table = pa.table({"data": [b"ok", b"x" * (limit + 1), b"ok"], "subject": [f"{stream}.a", f"{stream}.a", "a b"]})
+    result = await js.publish_batch(payloads=table)
+    assert [type(error.error) for error in result.errors] == [errors.MaxPayloadError, errors.BadSubjectError]
+    with pytest.raises(errors.MaxPayloadError):
+        await js.publish_batch(f"{stream}.a", pa.array([b"ok", b"x" * (limit + 1)]))
+    with pytest.raises(TypeError, match="Int64"):
+        await js.publish_batch(f"{stream}.a", pa.array([1, 2]))
+    with pytest.raises(TypeError, match="subject"):
+        await js.publish_batch(payloads=pa.array([b"x"]))
+    with pytest.raises(TypeError, match="subject"):
+        await js.publish_batch(payloads=pa.table({"data": [b"x"]}))
+    with pytest.raises(ValueError, match="data"):
+        await js.publish_batch(f"{stream}.a", pa.table({"payload": [b"x"]}))
+    with pytest.raises(ValueError, match="msg_ids"):
+        await js.publish_batch(f"{stream}.a", pa.array([b"x", b"y"]), msg_ids=pa.array(["a"]))
+    assert (await js.stream_info(stream)).state.messages == 3
+
+
+async def test_arrow_stream_is_read_block_by_block(js: JetStreamContext, stream: str) -> None:
+    """The producer is asked for the next block only when the one before it is on its way."""
+    schema = pa.schema([("data", pa.binary())])
+    made: list[int] = []
+
+    def blocks() -> Any:
+        for number in range(20):
+            made.append(number)
+            yield pa.record_batch([[b"%d" % number] * 500], schema=schema)
+
+    seen: list[tuple[int, int]] = []
+    reader = pa.RecordBatchReader.from_batches(schema, blocks())
+    result = await js.publish_batch(
+        f"{stream}.a", reader, max_inflight=100, progress=lambda done, total: seen.append((done, len(made)))
+    )
+    assert (result.count, result.stored) == (10_000, 10_000)
+    assert all(blocks <= done // 500 + 2 for done, blocks in seen)
+    found = (await js.read(stream).read_all()).column("data").to_pylist()
+    assert found == [b"%d" % (i // 500) for i in range(10_000)]
+
+    def broken() -> Any:
+        yield pa.record_batch([[b"x"] * 10], schema=schema)
+        raise KeyError("my own mistake")
+
+    with pytest.raises(ValueError, match="my own mistake"):
+        await js.publish_batch(f"{stream}.a", pa.RecordBatchReader.from_batches(schema, broken()))

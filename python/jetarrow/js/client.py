@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jetarrow.js import api, subscription
 from jetarrow.js.errors import NotFoundError
@@ -15,6 +15,21 @@ if TYPE_CHECKING:
     from jetarrow.aio.client import Client
 
 Headers = Mapping[str, str | list[str]]
+
+
+class ArrowArray(Protocol):
+    """What has one Arrow array or batch: pyarrow, arro3, nanoarrow, a `MessageBatch`."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+
+class ArrowStream(Protocol):
+    """What has Arrow data in pieces: chunked arrays, tables, readers; polars, duckdb, pandas."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+ArrowProducer = ArrowArray | ArrowStream
 
 
 class JetStreamContext(JetStreamManager):
@@ -72,11 +87,11 @@ class JetStreamContext(JetStreamManager):
 
     async def publish_batch(
         self,
-        subject: str | Sequence[str],
-        payloads: Sequence[bytes | bytearray | memoryview | str],
+        subject: str | Sequence[str] | ArrowProducer | None = None,
+        payloads: Sequence[bytes | bytearray | memoryview | str] | ArrowProducer | None = None,
         *,
         headers: Headers | Sequence[Headers | None] | None = None,
-        msg_ids: Sequence[str | None] | None = None,
+        msg_ids: Sequence[str | None] | ArrowProducer | None = None,
         expected_stream: str | None = None,
         max_inflight: int = 5000,
         timeout: float = 30.0,
@@ -86,10 +101,15 @@ class JetStreamContext(JetStreamManager):
         """Publishes many messages, many in flight at once, and tells what became of each.
 
         Parameters:
-            subject: one for all rows, or one per row.
-            payloads: bytes-like or str, one per row.
-            headers: one mapping for all rows, or one (or None) per row.
-            msg_ids: one (or None) per row; the stream stores one message per id within its duplicate window.
+            subject: one for all rows, or one per row (a sequence, or an Arrow string column). None where the payloads
+                are a table with a column `subject`; given both, this wins.
+            payloads: a sequence of bytes-like or str; or Arrow data of any library: a binary or string column, or a
+                table with a column `data` and optionally `subject`, `headers` (map<string, string or list<string>>)
+                and `msg_id`. A stream is read block by block, so that memory stays bounded. A null payload is that
+                row's error, and so is everything that is wrong with a row of a stream.
+            headers: one mapping for all rows, or (with a sequence of payloads) one or None per row.
+            msg_ids: one (or None) per row, a sequence or an Arrow string column; the stream stores one message per id
+                within its duplicate window.
             expected_stream: the stream that must take every row.
             max_inflight: most rows that are unanswered at once.
             timeout: seconds a row may stay unanswered; when nothing at all was answered for so long, every row left

@@ -51,7 +51,10 @@ impl Column {
                 Some(_) => return Err(JetError::Value(format!("columns names {name:?} twice"))),
                 None => {
                     let known: Vec<_> = Self::ALL.iter().map(|(known, _)| *known).collect();
-                    return Err(JetError::Value(format!("columns names {name:?}, which is not one of {}", known.join(", "))));
+                    return Err(JetError::Value(format!(
+                        "columns names {name:?}, which is not one of {}",
+                        known.join(", ")
+                    )));
                 }
             }
         }

@@ -232,7 +232,9 @@ mod tests {
 
     #[test]
     fn user_info_is_decoded() {
-        for (text, plain) in [("p%40ss%3a", "p@ss:"), ("100%", "100%"), ("%zz%4", "%zz%4"), ("gr%C3%BCn", "grün"), ("%ff", "%ff")] {
+        for (text, plain) in
+            [("p%40ss%3a", "p@ss:"), ("100%", "100%"), ("%zz%4", "%zz%4"), ("gr%C3%BCn", "grün"), ("%ff", "%ff")]
+        {
             assert_eq!(decode(text), plain);
         }
     }

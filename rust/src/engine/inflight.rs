@@ -1,17 +1,13 @@
 //! Rows that were sent and are not answered yet: a fixed number of slots, found by the token in the reply subject.
 
-use std::sync::Arc;
-
 use tokio::time::Instant;
 
-use crate::engine::rows::Rows;
+use crate::engine::rows::Body;
 
 pub struct Sent {
-    /// Number of the row in the whole call.
+    /// Under which number its result is told.
     pub row: u64,
-    pub block: Arc<Rows>,
-    /// Number of the row in its block.
-    pub index: usize,
+    pub body: Body,
     pub at: Instant,
 }
 
@@ -120,18 +116,11 @@ pub fn read_token(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::rows::{Headers, Subjects};
+    use crate::engine::rows::Single;
 
     fn sent(row: u64) -> Sent {
-        let block = Rows {
-            len: 1,
-            subjects: Subjects::One("a".into()),
-            payloads: Box::new(vec![vec![]]),
-            msg_ids: None,
-            headers: Headers::None,
-            expected_stream: None,
-        };
-        Sent { row, block: Arc::new(block), index: 0, at: Instant::now() }
+        let single = Single { subject: "a".into(), payload: "".into(), headers: None };
+        Sent { row, body: Body::Single(Box::new(single)), at: Instant::now() }
     }
 
     #[test]

@@ -12,3 +12,4 @@ pub mod read;
 pub mod request;
 pub mod rows;
 pub mod subject;
+pub mod window;

@@ -6,7 +6,8 @@ use arrow_array::{
     Array, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeStringArray, StringArray, StringViewArray,
 };
 use async_nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
-use async_nats::{HeaderMap, HeaderValue, Subject};
+use async_nats::{HeaderMap, HeaderName, HeaderValue, Subject};
+use bytes::Bytes;
 
 use crate::engine::subject;
 use crate::error::{JetError, Result};
@@ -43,6 +44,24 @@ macro_rules! arrow_texts {
 }
 arrow_texts!(StringArray, LargeStringArray, StringViewArray);
 
+impl Texts for Arc<dyn Texts> {
+    fn get(&self, row: usize) -> Option<&str> {
+        (**self).get(row)
+    }
+}
+
+/// The rows of a longer column from `at` on.
+pub struct From {
+    pub texts: Arc<dyn Texts>,
+    pub at: usize,
+}
+
+impl Texts for From {
+    fn get(&self, row: usize) -> Option<&str> {
+        self.texts.get(self.at + row)
+    }
+}
+
 impl Payloads for Vec<Vec<u8>> {
     fn get(&self, row: usize) -> Option<&[u8]> {
         self.as_slice().get(row).map(Vec::as_slice)
@@ -74,18 +93,13 @@ pub struct Rows {
     pub msg_ids: Option<Box<dyn Texts>>,
     pub headers: Headers,
     pub expected_stream: Option<Arc<str>>,
+    /// `checked` has passed. Rows that are read as they go are checked one by one when they are sent.
+    pub checked: bool,
 }
 
 impl Rows {
     pub fn msg_id(&self, row: usize) -> Option<&str> {
         self.msg_ids.as_ref().and_then(|ids| ids.get(row))
-    }
-
-    pub fn subject(&self, row: usize) -> Option<&str> {
-        match &self.subjects {
-            Subjects::One(subject) => Some(subject.as_str()),
-            Subjects::Each(texts) => texts.get(row),
-        }
     }
 
     fn own_headers(&self, row: usize) -> Option<&HeaderMap> {
@@ -113,6 +127,19 @@ impl Rows {
         Some(map)
     }
 
+    /// Looks at all rows at once, for inputs that are here as a whole: an exception before anything is sent.
+    /// A null payload passes: it is its row's own error, later.
+    pub fn checked(mut self, max_payload: usize) -> Result<Self> {
+        if let Subjects::One(subject) = &self.subjects {
+            subject::check(subject)?;
+        }
+        (0..self.len)
+            .filter(|row| self.payloads.get(*row).is_some())
+            .try_for_each(|row| self.check(row, max_payload))?;
+        self.checked = true;
+        Ok(self)
+    }
+
     /// Everything about one row that the server, or the wire, would choke on.
     pub fn check(&self, row: usize, max_payload: usize) -> Result<()> {
         let Some(payload) = self.payloads.get(row) else {
@@ -137,27 +164,92 @@ impl Rows {
     }
 
     fn header_size(&self, row: usize, id: Option<&str>) -> usize {
-        const VERSION_AND_END: usize = "NATS/1.0\r\n\r\n".len();
-        let line = |name: &str, value: &str| name.len() + value.len() + ": \r\n".len();
-        let mut size = 0;
-        if let Some(map) = self.own_headers(row) {
-            size += map
-                .iter()
-                .flat_map(|(n, values)| values.iter().map(move |v| line(n.as_ref(), v.as_str())))
-                .sum::<usize>();
+        let mut lines = self.own_headers(row).map_or(0, header_lines);
+        lines += id.map_or(0, |id| header_line("Nats-Msg-Id", id));
+        lines += self.expected_stream.as_ref().map_or(0, |s| header_line("Nats-Expected-Stream", s));
+        header_block(lines)
+    }
+}
+
+fn header_line(name: &str, value: &str) -> usize {
+    name.len() + value.len() + ": \r\n".len()
+}
+
+fn header_lines(headers: &HeaderMap) -> usize {
+    let line = |name: &HeaderName, value: &HeaderValue| header_line(name.as_ref(), value.as_str());
+    headers.iter().flat_map(|(name, values)| values.iter().map(move |value| line(name, value))).sum()
+}
+
+fn header_block(lines: usize) -> usize {
+    if lines == 0 { 0 } else { lines + "NATS/1.0\r\n\r\n".len() }
+}
+
+/// Bytes that headers take on the wire; the server counts them with the payload.
+pub fn header_size(headers: &HeaderMap) -> usize {
+    header_block(header_lines(headers))
+}
+
+/// One message as the publish loop holds it.
+pub enum Body {
+    /// A row of a block.
+    Row(Arc<Rows>, usize),
+    Single(Box<Single>),
+}
+
+/// A message that came alone; its headers are complete.
+pub struct Single {
+    pub subject: Subject,
+    pub payload: Bytes,
+    pub headers: Option<HeaderMap>,
+}
+
+impl Body {
+    /// `None`: the row is null.
+    pub fn payload(&self) -> Option<&[u8]> {
+        match self {
+            Body::Row(rows, row) => rows.payloads.get(*row),
+            Body::Single(single) => Some(&single.payload),
         }
-        size += id.map_or(0, |id| line("Nats-Msg-Id", id));
-        size += self.expected_stream.as_ref().map_or(0, |s| line("Nats-Expected-Stream", s));
-        if size == 0 { 0 } else { size + VERSION_AND_END }
     }
 
-    /// All rows at once, for inputs that are here as a whole: an exception before anything is sent.
-    /// A null payload passes: it is its row's own error, later.
-    pub fn check_all(&self, max_payload: usize) -> Result<()> {
-        if let Subjects::One(subject) = &self.subjects {
-            subject::check(subject)?;
+    /// What `Rows::checked` would have found, for rows that it has not seen.
+    pub fn check(&self, max_payload: usize) -> Result<()> {
+        match self {
+            Body::Row(rows, row) if !rows.checked => rows.check(*row, max_payload),
+            _ => Ok(()),
         }
-        (0..self.len).filter(|row| self.payloads.get(*row).is_some()).try_for_each(|row| self.check(row, max_payload))
+    }
+
+    /// The payload where it can be sent without a copy.
+    pub fn shared_payload(&self) -> Option<Bytes> {
+        match self {
+            Body::Row(..) => None,
+            Body::Single(single) => Some(single.payload.clone()),
+        }
+    }
+
+    pub fn subject(&self) -> Subject {
+        match self {
+            Body::Single(single) => single.subject.clone(),
+            Body::Row(rows, row) => match &rows.subjects {
+                Subjects::One(subject) => subject.clone(),
+                Subjects::Each(texts) => texts.get(*row).unwrap_or_default().into(),
+            },
+        }
+    }
+
+    pub fn has_id(&self) -> bool {
+        match self {
+            Body::Row(rows, row) => rows.msg_id(*row).is_some(),
+            Body::Single(single) => single.headers.as_ref().is_some_and(|h| h.get(NATS_MESSAGE_ID).is_some()),
+        }
+    }
+
+    pub fn wire_headers(&self) -> Option<HeaderMap> {
+        match self {
+            Body::Row(rows, row) => rows.wire_headers(*row),
+            Body::Single(single) => single.headers.clone(),
+        }
     }
 }
 
@@ -173,6 +265,7 @@ mod tests {
             msg_ids: None,
             headers: Headers::None,
             expected_stream: None,
+            checked: false,
         }
     }
 
@@ -189,18 +282,18 @@ mod tests {
         };
         let expected = "NATS/1.0\r\nX: 1\r\nX: 22\r\nNats-Msg-Id: id-1\r\nNats-Expected-Stream: S\r\n\r\n".len();
         assert_eq!(rows.header_size(0, rows.msg_id(0)), expected);
-        assert_eq!(rows.check_all(expected + 1), Ok(()));
-        assert!(matches!(rows.check_all(expected), Err(JetError::MaxPayload { .. })));
+        assert_eq!(rows.check(0, expected + 1), Ok(()));
+        assert!(matches!(rows.checked(expected), Err(JetError::MaxPayload { .. })));
     }
 
     #[test]
     fn nulls_and_bad_rows_are_named() {
         let array = BinaryArray::from_opt_vec(vec![Some(b"x"), None]);
         let with_null = Rows { payloads: Box::new(array), ..rows(vec![vec![], vec![]]) };
-        assert_eq!(with_null.check_all(100), Ok(()));
         assert!(with_null.check(1, 100).is_err_and(|e| e.to_string().contains("row 1")));
+        assert!(with_null.checked(100).is_ok_and(|rows| rows.checked));
         let subjects = Subjects::Each(Box::new(vec!["ok".to_owned(), "not ok".to_owned()]));
         let bad = Rows { subjects, ..rows(vec![vec![], vec![]]) };
-        assert!(matches!(bad.check_all(100), Err(JetError::BadSubject { .. })));
+        assert!(matches!(bad.checked(100), Err(JetError::BadSubject { .. })));
     }
 }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::engine::subject::check_header;
-use crate::error::JetError;
+use crate::error::{JetError, Result};
 
 /// `{"Name": "value"}` or `{"Name": ["one", "two"]}`. The dictionary is only read.
 pub fn from_python(headers: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
@@ -17,23 +17,27 @@ pub fn from_python(headers: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
         let name: String = name.extract().map_err(|_| PyTypeError::new_err("header names must be str"))?;
         if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
             for value in value.try_iter()? {
-                append(&mut map, &name, &value?)?;
+                append_python(&mut map, &name, &value?)?;
             }
         } else {
-            append(&mut map, &name, &value)?;
+            append_python(&mut map, &name, &value)?;
         }
     }
     Ok(map)
 }
 
-fn append(map: &mut HeaderMap, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+fn append_python(map: &mut HeaderMap, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let value: String = value
         .extract()
         .map_err(|_| PyTypeError::new_err(format!("the value of header {name:?} must be str or a list of str")))?;
-    check_header(name, &value)?;
+    Ok(append(map, name, &value)?)
+}
+
+pub fn append(map: &mut HeaderMap, name: &str, value: &str) -> Result<()> {
+    check_header(name, value)?;
     let bad = |reason| JetError::BadHeader { name: name.to_owned(), reason };
     let parsed_name = HeaderName::from_str(name).map_err(|_| bad("the name is not valid"))?;
-    let parsed_value = HeaderValue::from_str(&value).map_err(|_| bad("the value is not valid"))?;
+    let parsed_value = HeaderValue::from_str(value).map_err(|_| bad("the value is not valid"))?;
     map.append(parsed_name, parsed_value);
     Ok(())
 }

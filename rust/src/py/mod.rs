@@ -1,6 +1,7 @@
 //! Thin classes over the engine. Everything that waits is a `Call`: the async face awaits it, the sync face blocks on it.
 
 mod ack;
+mod arrow;
 mod batch;
 mod call;
 mod connect;

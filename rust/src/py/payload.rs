@@ -9,7 +9,7 @@ use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::engine::rows::{Headers, Payloads, Rows, Subjects, Texts};
-use crate::py::headers;
+use crate::py::{arrow, headers};
 
 /// One payload. `bytes` and `str` cannot change, so a reference does; anything else is copied.
 pub enum Cell {
@@ -57,13 +57,13 @@ impl Texts for Strings {
     }
 }
 
-fn type_name(value: &Bound<'_, PyAny>) -> String {
+pub fn type_name(value: &Bound<'_, PyAny>) -> String {
     value.get_type().name().map_or_else(|_| "an object".into(), |name| name.to_string())
 }
 
 /// A sequence of strings, one per row.
-fn strings(what: &str, values: &Bound<'_, PyAny>, rows: usize, nulls: bool) -> PyResult<Strings> {
-    let mut strings = Vec::with_capacity(rows);
+fn strings(what: &str, values: &Bound<'_, PyAny>, nulls: bool) -> PyResult<Strings> {
+    let mut strings = Vec::with_capacity(values.len().unwrap_or(0));
     for (row, value) in values.try_iter()?.enumerate() {
         let value = value?;
         if value.is_none() && nulls {
@@ -75,18 +75,17 @@ fn strings(what: &str, values: &Bound<'_, PyAny>, rows: usize, nulls: bool) -> P
             .map_err(|_| PyTypeError::new_err(format!("{what}[{row}] must be str, not {}", type_name(&value))))?;
         strings.push(Some(text.clone().try_into()?));
     }
-    same_length(what, strings.len(), rows)?;
     Ok(Strings(strings))
 }
 
-fn same_length(what: &str, found: usize, rows: usize) -> PyResult<()> {
+pub fn same_length(what: &str, found: usize, rows: usize) -> PyResult<()> {
     if found == rows {
         return Ok(());
     }
     Err(PyValueError::new_err(format!("{what} has {found} entries, payloads has {rows}")))
 }
 
-fn header_rows(headers: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<Headers> {
+pub fn header_rows(headers: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<Headers> {
     let Some(headers) = headers else { return Ok(Headers::None) };
     if let Ok(dict) = headers.cast::<PyDict>() {
         return Ok(Headers::One(headers::from_python(dict)?));
@@ -107,18 +106,20 @@ fn header_rows(headers: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<Head
     Ok(Headers::Each(maps))
 }
 
+/// What goes with the payloads: for all rows, or one entry per row.
+pub struct Beside<'a, 'py> {
+    pub subject: Option<&'a Bound<'py, PyAny>>,
+    pub headers: Option<&'a Bound<'py, PyAny>>,
+    pub msg_ids: Option<&'a Bound<'py, PyAny>>,
+    pub expected_stream: Option<String>,
+}
+
 /// Rows of a sequence, every one looked at, nothing sent.
-pub fn rows(
-    subject: &Bound<'_, PyAny>,
-    payloads: &Bound<'_, PyAny>,
-    headers: Option<&Bound<'_, PyAny>>,
-    msg_ids: Option<&Bound<'_, PyAny>>,
-    expected_stream: Option<String>,
-) -> PyResult<Rows> {
+pub fn rows(payloads: &Bound<'_, PyAny>, beside: Beside<'_, '_>) -> PyResult<Rows> {
     let single = payloads.is_instance_of::<PyString>() || PyBuffer::<u8>::get(payloads).is_ok();
     if single || payloads.is_none() {
         return Err(PyTypeError::new_err(format!(
-            "payloads must be a sequence of bytes-like or str, not {}; for one message use publish()",
+            "payloads must be a sequence of bytes-like or str, or an Arrow column or table, not {}; for one message use publish()",
             type_name(payloads)
         )));
     }
@@ -134,20 +135,49 @@ pub fn rows(
         })?);
     }
     let len = cells.len();
-    let subjects = match subject.cast::<PyString>() {
-        Ok(one) => Subjects::One(one.to_str()?.into()),
-        Err(_) => Subjects::Each(Box::new(strings("subject", subject, len, false)?)),
+    let Some(subject) = beside.subject else {
+        return Err(PyTypeError::new_err("subject is missing: one for all rows, or one per row"));
     };
-    let msg_ids = match msg_ids {
+    let subjects = match texts("subject", subject, Some(len), false)? {
+        Column::One(one) => Subjects::One(one.as_str().into()),
+        Column::Each(each) => Subjects::Each(Box::new(each)),
+    };
+    let msg_ids = match beside.msg_ids.map(|ids| texts("msg_ids", ids, Some(len), true)).transpose()? {
         None => None,
-        Some(ids) => Some(Box::new(strings("msg_ids", ids, len, true)?) as Box<dyn Texts>),
+        Some(Column::One(_)) => return Err(PyTypeError::new_err("msg_ids must be a sequence, one (or None) per row")),
+        Some(Column::Each(each)) => Some(Box::new(each) as Box<dyn Texts>),
     };
     Ok(Rows {
         len,
         subjects,
         payloads: Box::new(Cells(cells)),
         msg_ids,
-        headers: header_rows(headers, len)?,
-        expected_stream: expected_stream.map(Arc::from),
+        headers: header_rows(beside.headers, len)?,
+        expected_stream: beside.expected_stream.map(Arc::from),
+        checked: false,
     })
+}
+
+/// One text for all rows, or one per row.
+pub enum Column {
+    One(String),
+    Each(Arc<dyn Texts>),
+}
+
+/// A str, a sequence of str, or an Arrow string column.
+pub fn texts(what: &str, value: &Bound<'_, PyAny>, rows: Option<usize>, nulls: bool) -> PyResult<Column> {
+    if let Ok(one) = value.cast::<PyString>() {
+        return Ok(Column::One(one.to_str()?.to_owned()));
+    }
+    let (each, len): (Arc<dyn Texts>, usize) = if arrow::is_producer(value)? {
+        arrow::text_column(what, value)?
+    } else {
+        let strings = strings(what, value, nulls)?;
+        let len = strings.0.len();
+        (Arc::new(strings), len)
+    };
+    if let Some(rows) = rows {
+        same_length(what, len, rows)?;
+    }
+    Ok(Column::Each(each))
 }

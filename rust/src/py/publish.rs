@@ -11,14 +11,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 
 use crate::bridge::Progress;
-use crate::engine::publish::{self as engine, Outcome, Whole, Window};
+use crate::engine::publish::{self as engine, Blocks, Outcome};
+use crate::engine::rows::header_size;
 use crate::engine::subject;
+use crate::engine::window::Window;
 use crate::error::JetError;
 use crate::py::batch::{Array, export, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::{Connection, seconds};
-use crate::py::headers;
-use crate::py::payload::{Cell, rows};
+use crate::py::payload::{Beside, Cell, rows};
+use crate::py::{arrow, headers};
 
 #[pymethods]
 impl Connection {
@@ -36,7 +38,7 @@ impl Connection {
         let timeout = seconds("timeout", timeout)?;
         let payload = Bytes::copy_from_slice(Cell::new(payload)?.as_slice());
         let headers = headers.map(headers::from_python).transpose()?;
-        let size = payload.len() + headers.as_ref().map_or(0, wire_size);
+        let size = payload.len() + headers.as_ref().map_or(0, header_size);
         let limit = conn.client.max_payload();
         if size > limit {
             return Err(JetError::MaxPayload { what: format!("the message for {subject:?}"), size, limit }.into());
@@ -51,7 +53,7 @@ impl Connection {
     #[allow(clippy::too_many_arguments)]
     fn publish_batch(
         &self,
-        subject: &Bound<'_, PyAny>,
+        subject: Option<&Bound<'_, PyAny>>,
         payloads: &Bound<'_, PyAny>,
         headers: Option<&Bound<'_, PyAny>>,
         msg_ids: Option<&Bound<'_, PyAny>>,
@@ -68,33 +70,30 @@ impl Connection {
         if let Some(stream) = &expected_stream {
             subject::check_name("stream", stream)?;
         }
-        let rows = rows(subject, payloads, headers, msg_ids, expected_stream)?;
-        rows.check_all(conn.client.max_payload())?;
-        let window = Window { max_inflight, timeout: seconds("timeout", timeout)?, resend };
-        let total = rows.len;
-        let rows = Arc::new(rows);
-        // Kept to the end, so that the objects behind the rows are given back where the GIL is held.
-        let keep = rows.clone();
+        let beside = Beside { subject, headers, msg_ids, expected_stream };
+        let limit = conn.client.max_payload();
+        let (blocks, total, keep) = if arrow::is_producer(payloads)? {
+            let (blocks, total) = arrow::blocks(payloads, beside, limit)?;
+            (blocks, total, None)
+        } else {
+            let rows = Arc::new(rows(payloads, beside)?.checked(limit)?);
+            let blocks: Blocks = Box::pin(futures_util::stream::iter([Ok(rows.clone())]));
+            // Kept to the end, so that the objects behind the rows are given back where the GIL is held.
+            (blocks, Some(rows.len), Some(rows))
+        };
+        let window = Window { max_inflight, timeout: seconds("timeout", timeout)?, resend, one_call: true };
         let done = Arc::new(AtomicU64::new(0));
         let report = progress.map(|callback| {
             let done = done.clone();
             Progress { report: Box::new(move |py| callback.call1(py, (done.load(Ordering::Relaxed), total)).map(drop)) }
         });
-        let work = async move { engine::publish_batch(&conn, Whole(Some(rows)), window, done).await };
+        let work = async move { engine::publish_batch(&conn, blocks, window, done).await };
         let call = Call::new(work, move |py, outcome| {
             drop(keep);
             Ok(PublishOutcome { inner: outcome }.into_pyobject(py)?.into_any())
         });
         Ok(call.with_progress(report))
     }
-}
-
-fn wire_size(headers: &async_nats::HeaderMap) -> usize {
-    const VERSION_AND_END: usize = "NATS/1.0\r\n\r\n".len();
-    let line = |name: &async_nats::HeaderName, value: &async_nats::HeaderValue| {
-        AsRef::<str>::as_ref(name).len() + value.as_str().len() + ": \r\n".len()
-    };
-    VERSION_AND_END + headers.iter().flat_map(|(n, values)| values.iter().map(move |v| line(n, v))).sum::<usize>()
 }
 
 /// What became of every row.

@@ -1,0 +1,348 @@
+//! The publish loop: sends what a feed gives while the window has room, and frees room as acks come in.
+//!
+//! One task owns the window's slots and an inbox of its own, so nothing here is shared or locked. Each message ends as
+//! exactly one of stored, duplicate, error. What the loop holds is bounded by the window, whatever the feed and however
+//! long the server is silent.
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::time::Duration;
+
+use async_nats::{Message, PublishError, PublishErrorKind, StatusCode, Subject, Subscriber};
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::{FutureExt, Stream, StreamExt};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+use crate::engine::connect::Connection;
+use crate::engine::inflight::{Inflight, Sent, read_token, write_token};
+use crate::engine::puback::{self, Parser, PubAck};
+use crate::engine::rows::Body;
+use crate::error::{JetError, Result};
+
+/// How often lost links and late messages are looked for.
+const TICK: Duration = Duration::from_millis(100);
+/// Payloads and reply subjects are copied into blocks of this size: one allocation for hundreds of messages.
+const ARENA: usize = 64 * 1024;
+
+#[derive(Clone)]
+pub struct Window {
+    /// Messages that may be unanswered at once.
+    pub max_inflight: usize,
+    /// How long a message may stay unanswered, and how long the server may be silent altogether.
+    pub timeout: Duration,
+    /// After a lost link: `None` sends messages with an id again, `Some` forces it either way.
+    pub resend: Option<bool>,
+    /// One call's rows: once the server was silent for too long the rest is not tried any more.
+    pub one_call: bool,
+}
+
+/// A message and the number under which its result is told.
+pub type Item = (u64, Body);
+
+/// Takes the results.
+pub trait Outlet: Send {
+    fn stored(&mut self, row: u64, stream: &str, seq: u64, duplicate: bool);
+    /// An ack that says more than stream and sequence.
+    fn stored_in_full(&mut self, row: u64, ack: &PubAck) {
+        self.stored(row, &ack.stream, ack.seq, ack.duplicate);
+    }
+    fn failed(&mut self, row: u64, err: JetError);
+    /// No more results are at hand for now.
+    fn flush(&mut self) {}
+}
+
+/// Sends all of the feed and returns when every message has its result; an error of the feed ends it at once.
+pub async fn run(
+    conn: &Connection,
+    feed: impl Stream<Item = Result<Item>> + Send + Unpin,
+    outlet: impl Outlet,
+    window: Window,
+) -> Result<()> {
+    let inbox = format!("{}.", conn.client.new_inbox());
+    let acks = conn.client.subscribe(format!("{inbox}*")).await.map_err(|_| conn.closed())?;
+    let now = Instant::now();
+    let mut run = Run {
+        conn,
+        feed,
+        exhausted: false,
+        outlet,
+        again: VecDeque::new(),
+        inflight: Inflight::new(window.max_inflight.max(1)),
+        window,
+        inbox: inbox.into_bytes(),
+        acks,
+        arena: BytesMut::new(),
+        parser: Parser::default(),
+        breaks: conn.breaks(),
+        last_answer: now,
+        down_since: None,
+        over: None,
+        now,
+    };
+    // Without tokio's budget of 128 operations a burst is as long as the window: fewer, fuller writes.
+    tokio::task::unconstrained(run.drive()).await?;
+    let _ = run.acks.unsubscribe().await;
+    Ok(())
+}
+
+struct Run<'a, F, O> {
+    conn: &'a Connection,
+    feed: F,
+    exhausted: bool,
+    outlet: O,
+    /// Messages of a lost link, to be sent again first.
+    again: VecDeque<Sent>,
+    inflight: Inflight,
+    window: Window,
+    inbox: Vec<u8>,
+    acks: Subscriber,
+    arena: BytesMut,
+    parser: Parser,
+    breaks: u64,
+    last_answer: Instant,
+    down_since: Option<Instant>,
+    /// Why the rest of the feed is not tried.
+    over: Option<JetError>,
+    /// Refreshed once per burst of messages, not once per message.
+    now: Instant,
+}
+
+impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
+    async fn drive(&mut self) -> Result<()> {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut link = self.conn.link.clone();
+        loop {
+            self.now = Instant::now();
+            let up = self.conn.link.borrow().up || self.over.is_some();
+            while up && !self.inflight.is_full() {
+                match self.at_hand()? {
+                    Some(sent) => self.send(sent, &mut tick).await?,
+                    None => break,
+                }
+            }
+            if self.exhausted && self.inflight.is_empty() && self.again.is_empty() {
+                self.outlet.flush();
+                return Ok(());
+            }
+            let hungry = up && !self.exhausted && !self.inflight.is_full();
+            tokio::select! {
+                biased;
+                message = self.acks.next() => match message {
+                    Some(message) => self.answer(message),
+                    None => self.give_up(self.conn.closed()),
+                },
+                item = self.feed.next(), if hungry => match item.transpose()? {
+                    Some(item) => {
+                        let sent = self.first(item);
+                        self.send(sent, &mut tick).await?;
+                    }
+                    None => self.exhausted = true,
+                },
+                Ok(()) = link.changed() => self.check_time_and_link(),
+                _ = tick.tick() => self.check_time_and_link(),
+            }
+            while let Some(Some(message)) = self.acks.next().now_or_never() {
+                self.answer(message);
+            }
+            self.outlet.flush();
+        }
+    }
+
+    /// What can be sent without waiting.
+    fn at_hand(&mut self) -> Result<Option<Sent>> {
+        if let Some(sent) = self.again.pop_front() {
+            return Ok(Some(sent));
+        }
+        if self.exhausted {
+            return Ok(None);
+        }
+        match self.feed.next().now_or_never() {
+            Some(Some(item)) => item.map(|item| Some(self.first(item))),
+            Some(None) => {
+                self.exhausted = true;
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn first(&self, (row, body): Item) -> Sent {
+        Sent { row, body, at: self.now }
+    }
+
+    async fn send(&mut self, mut sent: Sent, tick: &mut Interval) -> Result<()> {
+        if let Some(cause) = &self.over {
+            self.outlet.failed(sent.row, cause.clone());
+            return Ok(());
+        }
+        if self.inflight.is_empty() {
+            // Nothing was asked until now, so nobody has been silent.
+            self.last_answer = self.now;
+        }
+        let Some(payload) = sent.body.payload() else {
+            let err = JetError::Value(format!("row {}: the payload is null", sent.row));
+            self.outlet.failed(sent.row, err);
+            return Ok(());
+        };
+        if let Err(err) = sent.body.check(self.conn.client.max_payload()) {
+            self.outlet.failed(sent.row, err);
+            return Ok(());
+        }
+        let payload = match sent.body.shared_payload() {
+            Some(shared) => shared,
+            None => copy(&mut self.arena, payload),
+        };
+        let subject = sent.body.subject();
+        let headers = sent.body.wire_headers();
+        sent.at = self.now;
+        let token = self.inflight.insert(sent);
+        let reply = self.reply(token)?;
+        let client = &self.conn.client;
+        // Polled by hand: a select for every message would cost as much as the message.
+        let blocked = match headers {
+            None => self.hand_over(pin!(client.publish_with_reply(subject, reply, payload)), tick).await?,
+            Some(headers) => {
+                let send = client.publish_with_reply_and_headers(subject, reply, headers, payload);
+                self.hand_over(pin!(send), tick).await?
+            }
+        };
+        match blocked {
+            None => Ok(()),
+            // A reconnect can lead to a server with a smaller limit than the one the rows were checked against.
+            Some(PublishErrorKind::MaxPayloadExceeded) => {
+                if let Some(sent) = self.inflight.remove(token) {
+                    let (what, limit) = (format!("row {}", sent.row), self.conn.client.max_payload());
+                    let size = sent.body.payload().map_or(0, <[u8]>::len);
+                    self.outlet.failed(sent.row, JetError::MaxPayload { what, size, limit });
+                }
+                Ok(())
+            }
+            Some(_) => {
+                self.give_up(self.conn.closed());
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until the connection has taken the message; takes acks meanwhile, and leaves where the server is gone.
+    async fn hand_over(
+        &mut self,
+        mut send: std::pin::Pin<&mut (impl Future<Output = std::result::Result<(), PublishError>> + Send)>,
+        tick: &mut Interval,
+    ) -> Result<Option<PublishErrorKind>> {
+        let sent = match send.as_mut().now_or_never() {
+            Some(sent) => sent,
+            None => loop {
+                let message = tokio::select! {
+                    biased;
+                    sent = send.as_mut() => break sent,
+                    message = self.acks.next() => message,
+                    _ = tick.tick() => None,
+                };
+                self.now = Instant::now();
+                message.into_iter().for_each(|m| self.answer(m));
+                if self.silent_for_too_long() || self.conn.link.borrow().closed {
+                    self.check_time_and_link();
+                    return Ok(None);
+                }
+            },
+        };
+        Ok(sent.err().map(|err| err.kind()))
+    }
+
+    fn reply(&mut self, token: u64) -> Result<Subject> {
+        let prefix = self.inbox.len();
+        write_token(token, &mut self.inbox);
+        let bytes = copy(&mut self.arena, &self.inbox);
+        self.inbox.truncate(prefix);
+        Subject::from_utf8(bytes).map_err(|_| JetError::Internal("reply subject".into()))
+    }
+
+    fn answer(&mut self, message: Message) {
+        let token = message.subject.as_bytes().get(self.inbox.len()..).and_then(read_token);
+        let Some(sent) = token.and_then(|token| self.inflight.remove(token)) else { return };
+        self.last_answer = self.now;
+        if let Some((seq, duplicate)) = self.parser.quick(&message.payload) {
+            self.outlet.stored(sent.row, self.parser.stream(), seq, duplicate);
+        } else if message.status == Some(StatusCode::NO_RESPONDERS) {
+            self.outlet.failed(sent.row, JetError::NoStream { subject: sent.body.subject().to_string() });
+        } else {
+            match puback::parse(&message.payload) {
+                Ok(ack) => {
+                    self.parser.learn(&message.payload, &ack);
+                    self.outlet.stored_in_full(sent.row, &ack);
+                }
+                Err(err) => self.outlet.failed(sent.row, err),
+            }
+        }
+    }
+
+    fn silent_for_too_long(&self) -> bool {
+        self.now.duration_since(self.last_answer) > self.window.timeout
+    }
+
+    fn check_time_and_link(&mut self) {
+        self.now = Instant::now();
+        let link = *self.conn.link.borrow();
+        if link.closed {
+            return self.give_up(self.conn.closed());
+        }
+        let breaks = self.conn.breaks();
+        if breaks != self.breaks {
+            self.breaks = breaks;
+            self.link_broke();
+        }
+        if self.inflight.is_empty() && self.again.is_empty() {
+            self.last_answer = self.now;
+        }
+        self.down_since = if link.up { None } else { self.down_since.or(Some(self.now)) };
+        let down = self.down_since.is_some_and(|since| self.now.duration_since(since) > self.window.timeout);
+        let late = |what: &str| JetError::Timeout { what: what.to_owned(), after: self.window.timeout };
+        if down || self.silent_for_too_long() {
+            return self.give_up(late("the publish (the server has been silent)"));
+        }
+        let late = late("the publish of this row");
+        if let Some(limit) = self.now.checked_sub(self.window.timeout) {
+            for sent in self.inflight.expire(limit) {
+                self.outlet.failed(sent.row, late.clone());
+            }
+        }
+    }
+
+    /// What was in flight may be lost: messages that the server recognises go again, the others end here and now.
+    fn link_broke(&mut self) {
+        for sent in self.inflight.take_all() {
+            if self.window.resend.unwrap_or_else(|| sent.body.has_id()) {
+                self.again.push_back(sent);
+            } else {
+                self.outlet.failed(sent.row, JetError::Unconfirmed { what: format!("row {}", sent.row) });
+            }
+        }
+    }
+
+    /// Every message that has no answer gets this one, also those that are at hand and not sent yet.
+    fn give_up(&mut self, cause: JetError) {
+        for sent in self.inflight.take_all().into_iter().chain(std::mem::take(&mut self.again)) {
+            self.outlet.failed(sent.row, cause.clone());
+        }
+        if self.window.one_call || matches!(cause, JetError::Closed { .. }) {
+            self.over = Some(cause);
+            return;
+        }
+        while let Some(Some(Ok((row, _)))) = self.feed.next().now_or_never() {
+            self.outlet.failed(row, cause.clone());
+        }
+    }
+}
+
+fn copy(arena: &mut BytesMut, bytes: &[u8]) -> Bytes {
+    if bytes.len() >= ARENA / 4 {
+        return Bytes::copy_from_slice(bytes);
+    }
+    if arena.capacity() - arena.len() < bytes.len() {
+        *arena = BytesMut::with_capacity(ARENA);
+    }
+    arena.put_slice(bytes);
+    arena.split().freeze()
+}
