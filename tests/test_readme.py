@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import jetarrow.sync
+import pytest
 from jetarrow.server import NatsServer
 
 README = Path(__file__).parent.parent / "README.md"

@@ -7,8 +7,8 @@ use tokio::runtime::Runtime;
 
 use crate::error::{JetError, Result};
 
-/// Two threads: one carries the socket while the other builds batches.
-const WORKERS: usize = 2;
+/// One thread does all: on two cores shared with a server, handing messages to a second one costs more than it gains.
+const WORKERS: usize = 1;
 
 struct Stamped {
     pid: u32,
@@ -78,30 +78,40 @@ pub use python::block_on;
 #[cfg(feature = "python")]
 mod python {
     use std::future::Future;
+    use std::sync::mpsc::{RecvTimeoutError, sync_channel};
     use std::time::Duration;
 
     use pyo3::prelude::*;
+
+    use crate::error::JetError;
 
     /// How long a signal may wait while native code blocks.
     const POLL: Duration = Duration::from_millis(50);
 
     /// The only place that blocks: waits with the GIL released, and lets Ctrl-C and the caller's `tick` in every 50 ms.
-    /// An error from either drops the future, which cancels the work.
-    pub fn block_on<T: Send>(
+    /// An error from either ends the work. The work itself runs beside the connection, not in this thread: a message
+    /// that changes threads costs more than all the rest.
+    pub fn block_on<T: Send + 'static>(
         py: Python<'_>,
-        future: impl Future<Output = T> + Send,
+        future: impl Future<Output = T> + Send + 'static,
         mut tick: impl FnMut(Python<'_>) -> PyResult<()>,
     ) -> PyResult<T> {
-        let handle = super::handle()?;
-        let mut future = std::pin::pin!(future);
+        let (send, mut receive) = sync_channel(1);
+        let task = super::handle()?.spawn(async move {
+            let _nobody_waits = send.send(future.await);
+        });
         loop {
-            let slice = py.detach(|| handle.block_on(async { tokio::time::timeout(POLL, future.as_mut()).await }));
-            match slice {
+            // By exclusive reference: a shared receiver must not cross into the detached part.
+            let answer = &mut receive;
+            match py.detach(move || answer.recv_timeout(POLL)) {
                 Ok(value) => return Ok(value),
-                Err(_elapsed) => {
-                    py.check_signals()?;
-                    tick(py)?;
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Err(err) = py.check_signals().and_then(|()| tick(py)) {
+                        task.abort();
+                        return Err(err);
+                    }
                 }
+                Err(RecvTimeoutError::Disconnected) => return Err(JetError::Internal("the work was dropped".into()).into()),
             }
         }
     }

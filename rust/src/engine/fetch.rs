@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_nats::Message;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::Mutex;
+use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::engine::columns::{Batch, Builder, Layout, parse_meta};
@@ -59,6 +60,11 @@ impl PullSubscription {
     }
 
     pub async fn fetch_batch(&self, fetch: Fetch) -> Result<Batch> {
+        // Tokio's budget would send us to the back of the queue every 128 messages.
+        unconstrained(self.fetch(fetch)).await
+    }
+
+    async fn fetch(&self, fetch: Fetch) -> Result<Batch> {
         let deadline = Instant::now() + fetch.timeout;
         let mut builder = Builder::new(fetch.layout.clone(), true);
         let Ok(mut puller) = timeout_at(deadline + GRACE, self.puller.lock()).await else {
@@ -129,13 +135,13 @@ impl PullSubscription {
         let mut link = self.conn.link.clone();
         let number = puller.ask(&self.conn, ask).await?;
         let mut left = ask.batch;
-        let mut last_sign = Instant::now();
         while left > 0 {
             let message = match puller.messages.next().now_or_never() {
                 Some(message) => message,
                 None => {
+                    // Silence counts from here: until now there was something to take.
                     let patience = if ask.heartbeat.is_zero() { Duration::MAX } else { ask.heartbeat * 2 };
-                    let silent = last_sign.checked_add(patience).unwrap_or(deadline + GRACE);
+                    let silent = Instant::now().checked_add(patience).unwrap_or(deadline + GRACE);
                     tokio::select! {
                         biased;
                         message = puller.messages.next() => message,
@@ -152,7 +158,6 @@ impl PullSubscription {
                 }
             };
             let Some(message) = message else { return Err(self.conn.closed()) };
-            last_sign = Instant::now();
             match puller.status(&message) {
                 None => {
                     if push(builder, &message)? {

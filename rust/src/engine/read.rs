@@ -13,6 +13,7 @@ use futures_util::{FutureExt, StreamExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep};
 
 use crate::engine::columns::{Batch, Builder, Layout, Meta, parse_meta};
@@ -81,7 +82,7 @@ impl Reader {
             builder,
             out,
         };
-        Ok(Reader { items, task: tokio::spawn(run.drive()), start, end })
+        Ok(Reader { items, task: tokio::spawn(unconstrained(run.drive())), start, end })
     }
 
     /// The next item; `None` when the range is read.
