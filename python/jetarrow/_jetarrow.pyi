@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar, final
 
+from jetarrow.js.api import PubAck
+
 _T = TypeVar("_T")
 
 __all__ = [
@@ -13,6 +15,7 @@ __all__ = [
     "Call",
     "Connection",
     "PublishOutcome",
+    "Publisher",
     "PullSubscription",
     "Reader",
     "__debug_build__",
@@ -95,6 +98,7 @@ class Connection:
         resend: bool | None,
         progress: Callable[[int, int | None], object] | None,
     ) -> Call[PublishOutcome]: ...
+    def publisher(self, bridge: Bridge, *, max_inflight: int, timeout: float) -> Publisher: ...
     def pull_subscribe(self, prefix: str, stream: str, consumer: str) -> Call[PullSubscription]: ...
     def read(
         self,
@@ -134,6 +138,28 @@ class PublishOutcome:
     def errors(self) -> list[tuple[int, Exception]]: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+@final
+class Publisher:
+    """A publish loop fed message by message, for one event loop."""
+
+    def publish(
+        self,
+        event_loop: asyncio.AbstractEventLoop,
+        subject: str,
+        payload: object,
+        headers: Mapping[str, str | list[str]] | None,
+        msg_id: str | None,
+        timeout: float | None,
+    ) -> asyncio.Future[PubAck]: ...
+    def room(self, event_loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]: ...
+    @property
+    def pending(self) -> int: ...
+    @property
+    def pending_bytes(self) -> int: ...
+    @property
+    def counts(self) -> tuple[int, int, int]: ...
+    def take_failed(self) -> list[asyncio.Future[PubAck]]: ...
 
 @final
 class PullSubscription:

@@ -14,7 +14,8 @@ _T = TypeVar("_T")
 _bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = WeakKeyDictionary()
 
 
-def _bridge(loop: asyncio.AbstractEventLoop) -> Bridge:
+def bridge_of(loop: asyncio.AbstractEventLoop) -> Bridge:
+    """The loop's mailbox, made at its first use."""
     bridge = _bridges.get(loop)
     if bridge is None:
         bridge = _bridges[loop] = Bridge()
@@ -30,7 +31,7 @@ def _bridge(loop: asyncio.AbstractEventLoop) -> Bridge:
 async def awaited(call: Call[_T]) -> _T:
     """Starts the call and awaits it; cancelling the await ends the call."""
     loop = asyncio.get_running_loop()
-    future = call.start(loop, _bridge(loop))
+    future = call.start(loop, bridge_of(loop))
     try:
         return await future
     except asyncio.CancelledError:

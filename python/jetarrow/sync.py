@@ -37,6 +37,8 @@ __all__ = ["Client", "JetStream", "MessageBatch", "PullSubscription", "Reader", 
 class _Connection(aio_client.Client):
     """The async client, except that nothing ever suspends."""
 
+    _blocks = True
+
     async def _run(self, call: _jetarrow.Call[_T]) -> _T:
         return await blocked(call)
 

@@ -20,6 +20,8 @@ pub enum Event {
     Done(Result<Reply>),
     /// Time to call the progress function.
     Tick,
+    /// Many small results at once, from a source that keeps its own futures.
+    Many(Box<dyn FnOnce(Python<'_>) -> PyResult<()> + Send>),
 }
 
 pub struct Mailbox {
@@ -131,6 +133,7 @@ impl Bridge {
         for (id, event) in events {
             match event {
                 Event::Tick => self.tick(py, id)?,
+                Event::Many(deliver) => deliver(py)?,
                 Event::Done(result) => {
                     let waiting = lock(&self.waiting).1.remove(&id);
                     if let Some(waiting) = waiting {
@@ -144,7 +147,7 @@ impl Bridge {
     }
 }
 
-fn resolve(py: Python<'_>, future: &Py<PyAny>, result: PyResult<Bound<'_, PyAny>>) -> PyResult<()> {
+pub fn resolve(py: Python<'_>, future: &Py<PyAny>, result: PyResult<Bound<'_, PyAny>>) -> PyResult<()> {
     let future = future.bind(py);
     // Cancelled meanwhile: nobody wants the result.
     if future.call_method0("done")?.is_truthy()? {

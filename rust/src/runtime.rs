@@ -111,7 +111,9 @@ mod python {
                         return Err(err);
                     }
                 }
-                Err(RecvTimeoutError::Disconnected) => return Err(JetError::Internal("the work was dropped".into()).into()),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(JetError::Internal("the work was dropped".into()).into());
+                }
             }
         }
     }

@@ -27,6 +27,9 @@ class Client:
     call `close()` at the end.
     """
 
+    # The sync twin's client blocks in every call, and has no event loop.
+    _blocks = False
+
     def __init__(self) -> None:
         self._connection: _jetarrow.Connection | None = None
 
@@ -100,7 +103,11 @@ class Client:
         Parameters:
             prefix: first tokens of the API's subjects, default `$JS.API`.
             domain: JetStream domain, instead of a prefix.
-            timeout: seconds an API request may take, default 5.
+            timeout: seconds an API request, or a `publish`, may take, default 5.
+            publish_async_max_pending (or max_ack_inflight): most unanswered messages of `publish` and
+                `publish_async` together, default 5000.
+            backpressure_on_inflight: at that limit `publish_async` waits; False raises `MaxAckPendingError`.
+            ack_timeout: seconds until a `publish_async` without an answer fails, default 30.
 
         Raises:
             TypeError: unknown option, or both `prefix` and `domain`.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jetarrow.js import api, subscription
-from jetarrow.js.errors import NotFoundError
+from jetarrow.js.errors import MaxAckPendingError, NotFoundError
 from jetarrow.js.manager import JetStreamManager
 from jetarrow.publish import Progress, PublishResult, progress_bar
+from jetarrow.publisher import Acks, Publisher
 from jetarrow.read import Reader
 
 if TYPE_CHECKING:
@@ -43,7 +45,18 @@ class JetStreamContext(JetStreamManager):
         prefix: str = api.DEFAULT_PREFIX,
         domain: str | None = None,
         timeout: float = 5.0,
+        publish_async_max_pending: int | None = None,
+        *,
+        max_ack_inflight: int | None = None,
+        backpressure_on_inflight: bool = True,
+        ack_timeout: float = 30.0,
     ) -> None:
+        if publish_async_max_pending is not None and max_ack_inflight is not None:
+            raise TypeError("publish_async_max_pending and max_ack_inflight are one number: give one of them")
+        self._max_pending = publish_async_max_pending or max_ack_inflight or 5000
+        self._backpressure = backpressure_on_inflight
+        self._ack_timeout = ack_timeout
+        self._acks: Acks | None = None
         if domain is not None:
             if prefix != api.DEFAULT_PREFIX:
                 raise TypeError("give prefix or domain, not both")
@@ -76,14 +89,95 @@ class JetStreamContext(JetStreamManager):
             TimeoutError: no answer in time: it may or may not be stored.
             BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
         """
-        sent = dict(headers or {})
         if stream is not None:
-            sent[api.Header.EXPECTED_STREAM.value] = stream
-        if msg_id is not None:
-            sent[api.Header.MSG_ID.value] = msg_id
-        call = self._nc._native.publish(subject, payload, timeout=timeout or self._timeout, headers=sent or None)
-        found, seq, duplicate, domain = await self._nc._run(call)
-        return api.PubAck(stream=found, seq=seq, duplicate=duplicate or None, domain=domain)
+            headers = {**(headers or {}), api.Header.EXPECTED_STREAM.value: stream}
+        if self._nc._blocks:
+            if msg_id is not None:
+                headers = {**(headers or {}), api.Header.MSG_ID.value: msg_id}
+            call = self._nc._native.publish(subject, payload, timeout=timeout or self._timeout, headers=headers)
+            found, seq, duplicate, domain = await self._nc._run(call)
+            return api.PubAck(stream=found, seq=seq, duplicate=duplicate or None, domain=domain)
+        acks = self._loop_acks()
+        if acks.full():
+            await acks.room(timeout or self._timeout)
+        return await acks.native.publish(acks.loop, subject, payload, headers, msg_id, timeout or self._timeout)
+
+    def _loop_acks(self) -> Acks:
+        """The publisher behind `publish` and `publish_async`: one for the loop that runs, with one window."""
+        acks = self._acks
+        if acks is None or acks.loop is not asyncio.get_running_loop():
+            acks = self._acks = Acks(
+                self._nc, max_inflight=self._max_pending, max_bytes=None, ack_timeout=self._ack_timeout
+            )
+        return acks
+
+    async def publish_async(
+        self,
+        subject: str,
+        payload: bytes | str = b"",
+        wait_stall: float | None = None,
+        stream: str | None = None,
+        headers: Headers | None = None,
+        *,
+        msg_id: str | None = None,
+    ) -> asyncio.Future[api.PubAck]:
+        """Publishes one message without waiting for its ack.
+
+        Parameters:
+            subject, payload, stream, headers, msg_id: as `publish`.
+            wait_stall: seconds to wait for room when as many messages are unanswered as the context allows
+                (`publish_async_max_pending`, default 5000); None waits as long as it takes.
+
+        Returns:
+            A future that resolves to the `PubAck` or raises a typed error: at the latest after the context's
+            `ack_timeout`, default 30 seconds.
+
+        Raises:
+            TooManyStalledMsgsError: no room within `wait_stall`.
+            MaxAckPendingError: no room, and the context has `backpressure_on_inflight=False`.
+            BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
+        """
+        if stream is not None:
+            headers = {**(headers or {}), api.Header.EXPECTED_STREAM.value: stream}
+        acks = self._loop_acks()
+        if acks.full():
+            if not self._backpressure:
+                raise MaxAckPendingError
+            await acks.room(wait_stall)
+        return acks.native.publish(acks.loop, subject, payload, headers, msg_id, None)
+
+    def publish_async_pending(self) -> int:
+        """How many messages of `publish` and `publish_async` have no answer yet."""
+        return self._acks.native.pending if self._acks is not None else 0
+
+    async def publish_async_completed(self) -> None:
+        """Waits until every message of `publish_async` has its answer."""
+        if self._acks is not None:
+            await self._acks.drained()
+
+    def publisher(
+        self,
+        subject: str | None = None,
+        *,
+        max_inflight: int = 5000,
+        max_bytes: int = 64 * 1024 * 1024,
+        backpressure: bool = True,
+        ack_timeout: float = 30.0,
+    ) -> Publisher:
+        """A publisher with a window of its own, for messages that come one by one.
+
+        Parameters:
+            subject: default subject of its messages.
+            max_inflight: most messages that are unanswered at once.
+            max_bytes: most bytes of them.
+            backpressure: at the limit `publish` waits; False raises `MaxAckPendingError` at once.
+            ack_timeout: seconds until a message without an answer fails.
+        """
+
+        def make() -> Acks:
+            return Acks(self._nc, max_inflight=max_inflight, max_bytes=max_bytes, ack_timeout=ack_timeout)
+
+        return Publisher(make, subject, backpressure=backpressure)
 
     async def publish_batch(
         self,

@@ -8,7 +8,8 @@ pub struct Sent {
     /// Under which number its result is told.
     pub row: u64,
     pub body: Body,
-    pub at: Instant,
+    /// When it counts as unanswered.
+    pub deadline: Instant,
 }
 
 struct Slot {
@@ -61,9 +62,9 @@ impl Inflight {
         Some(sent)
     }
 
-    /// All rows that were sent before `limit`, oldest row first.
-    pub fn expire(&mut self, limit: Instant) -> Vec<Sent> {
-        self.take(|sent| sent.at <= limit)
+    /// All rows that are late by now, oldest row first.
+    pub fn expire(&mut self, now: Instant) -> Vec<Sent> {
+        self.take(|sent| sent.deadline <= now)
     }
 
     /// All rows, oldest row first.
@@ -119,8 +120,8 @@ mod tests {
     use crate::engine::rows::Single;
 
     fn sent(row: u64) -> Sent {
-        let single = Single { subject: "a".into(), payload: "".into(), headers: None };
-        Sent { row, body: Body::Single(Box::new(single)), at: Instant::now() }
+        let single = Single { subject: "a".into(), payload: "".into(), headers: None, timeout: None };
+        Sent { row, body: Body::Single(Box::new(single)), deadline: Instant::now() }
     }
 
     #[test]

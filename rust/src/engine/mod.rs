@@ -7,6 +7,7 @@ pub mod fetch;
 pub mod inflight;
 pub mod puback;
 pub mod publish;
+pub mod publisher;
 pub mod pull;
 pub mod read;
 pub mod request;

@@ -1,6 +1,7 @@
 //! Rows to publish, column by column, wherever the bytes live: Python objects, Arrow buffers, Rust vectors.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::{
     Array, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeStringArray, StringArray, StringViewArray,
@@ -201,9 +202,18 @@ pub struct Single {
     pub subject: Subject,
     pub payload: Bytes,
     pub headers: Option<HeaderMap>,
+    /// Instead of the window's timeout.
+    pub timeout: Option<Duration>,
 }
 
 impl Body {
+    pub fn timeout(&self) -> Option<Duration> {
+        match self {
+            Body::Row(..) => None,
+            Body::Single(single) => single.timeout,
+        }
+    }
+
     /// `None`: the row is null.
     pub fn payload(&self) -> Option<&[u8]> {
         match self {

@@ -128,7 +128,8 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             let hungry = up && !self.exhausted && !self.inflight.is_full();
             tokio::select! {
                 biased;
-                message = self.acks.next() => match message {
+                // Once the connection is closed its subscriptions end, and would be ready for ever.
+                message = self.acks.next(), if self.over.is_none() => match message {
                     Some(message) => self.answer(message),
                     None => self.give_up(self.conn.closed()),
                 },
@@ -168,7 +169,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     }
 
     fn first(&self, (row, body): Item) -> Sent {
-        Sent { row, body, at: self.now }
+        Sent { row, body, deadline: self.now }
     }
 
     async fn send(&mut self, mut sent: Sent, tick: &mut Interval) -> Result<()> {
@@ -195,7 +196,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         };
         let subject = sent.body.subject();
         let headers = sent.body.wire_headers();
-        sent.at = self.now;
+        sent.deadline = self.now + sent.body.timeout().unwrap_or(self.window.timeout);
         let token = self.inflight.insert(sent);
         let reply = self.reply(token)?;
         let client = &self.conn.client;
@@ -242,7 +243,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 };
                 self.now = Instant::now();
                 message.into_iter().for_each(|m| self.answer(m));
-                if self.silent_for_too_long() || self.conn.link.borrow().closed {
+                if self.now.duration_since(self.last_answer) > self.window.timeout || self.conn.link.borrow().closed {
                     self.check_time_and_link();
                     return Ok(None);
                 }
@@ -278,10 +279,6 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
     }
 
-    fn silent_for_too_long(&self) -> bool {
-        self.now.duration_since(self.last_answer) > self.window.timeout
-    }
-
     fn check_time_and_link(&mut self) {
         self.now = Instant::now();
         let link = *self.conn.link.borrow();
@@ -298,15 +295,15 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
         self.down_since = if link.up { None } else { self.down_since.or(Some(self.now)) };
         let down = self.down_since.is_some_and(|since| self.now.duration_since(since) > self.window.timeout);
-        let late = |what: &str| JetError::Timeout { what: what.to_owned(), after: self.window.timeout };
-        if down || self.silent_for_too_long() {
-            return self.give_up(late("the publish (the server has been silent)"));
+        let silent = self.now.duration_since(self.last_answer) > self.window.timeout;
+        if down || silent {
+            let what = "the publish (the server has been silent)".to_owned();
+            return self.give_up(JetError::Timeout { what, after: self.window.timeout });
         }
-        let late = late("the publish of this row");
-        if let Some(limit) = self.now.checked_sub(self.window.timeout) {
-            for sent in self.inflight.expire(limit) {
-                self.outlet.failed(sent.row, late.clone());
-            }
+        for sent in self.inflight.expire(self.now) {
+            let after = sent.body.timeout().unwrap_or(self.window.timeout);
+            let what = format!("the publish to {:?}", sent.body.subject().as_str());
+            self.outlet.failed(sent.row, JetError::Timeout { what, after });
         }
     }
 

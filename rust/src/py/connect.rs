@@ -41,7 +41,6 @@ impl Connection {
 #[pyfunction]
 #[pyo3(signature = (servers, *, name=None, connect_timeout=2.0, ping_interval=10.0, user=None, password=None, token=None,
                     credentials=None, inbox_prefix=None, no_echo=false, max_reconnects=None, reconnect_wait=0.25))]
-#[allow(clippy::too_many_arguments)]
 pub fn connect(
     servers: Vec<String>,
     name: Option<String>,

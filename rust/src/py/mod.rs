@@ -9,6 +9,7 @@ mod fetch;
 mod headers;
 mod payload;
 mod publish;
+mod publisher;
 mod read;
 
 use pyo3::prelude::*;
@@ -26,6 +27,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<connect::Connection>()?;
     module.add_class::<fetch::PullSubscription>()?;
     module.add_class::<publish::PublishOutcome>()?;
+    module.add_class::<publisher::Publisher>()?;
     module.add_class::<read::Reader>()?;
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
     Ok(())

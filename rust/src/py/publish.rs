@@ -50,7 +50,6 @@ impl Connection {
 
     /// Many messages under an in-flight window; the result is a `PublishOutcome`.
     #[pyo3(signature = (subject, payloads, *, headers, msg_ids, expected_stream, max_inflight, timeout, resend, progress))]
-    #[allow(clippy::too_many_arguments)]
     fn publish_batch(
         &self,
         subject: Option<&Bound<'_, PyAny>>,

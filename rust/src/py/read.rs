@@ -30,7 +30,6 @@ pub struct Reader {
 impl Connection {
     /// Opens a read of [start, end); the result is a `Reader`.
     #[pyo3(signature = (prefix, stream, *, start, end, columns, batch_rows, batch_bytes, microseconds, warn_on_loss))]
-    #[allow(clippy::too_many_arguments)]
     fn read(
         &self,
         prefix: String,

@@ -1,0 +1,258 @@
+//! Publishing message by message: a future of the loop for each, resolved many at a time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use slab::Slab;
+
+use crate::bridge::{Bridge, Event, Mailbox, lock};
+use crate::engine::puback::PubAck;
+use crate::engine::publisher as engine;
+use crate::engine::rows::{Body, Single, header_size};
+use crate::engine::subject;
+use crate::engine::window::{Outlet, Window};
+use crate::error::JetError;
+use crate::py::connect::{Connection, seconds};
+use crate::py::headers;
+use crate::py::payload::Cell;
+use crate::runtime::{self, Owned};
+
+/// What came back for one message.
+enum Answer {
+    Stored { stream: Arc<str>, seq: u64, duplicate: bool },
+    InFull(Box<PubAck>),
+    Failed(Box<JetError>),
+}
+
+/// What the Python side and the publish loop share. The futures are touched only with the GIL held.
+struct Shared {
+    waiting: Mutex<Slab<Waiting>>,
+    /// Woken when there is room again.
+    stalled: Mutex<Vec<Py<PyAny>>>,
+    failed: Mutex<Vec<Py<PyAny>>>,
+    puback: Py<PyAny>,
+    pending: AtomicU64,
+    pending_bytes: AtomicU64,
+    stored: AtomicU64,
+    duplicates: AtomicU64,
+    errors: AtomicU64,
+}
+
+struct Waiting {
+    future: Py<PyAny>,
+    bytes: u64,
+}
+
+#[pyclass(frozen, module = "jetarrow._jetarrow")]
+pub struct Publisher {
+    inner: Owned<engine::Publisher>,
+    shared: Arc<Shared>,
+}
+
+#[pymethods]
+impl Connection {
+    /// A publisher for one event loop: that of `bridge`.
+    #[pyo3(signature = (bridge, *, max_inflight, timeout))]
+    fn publisher(&self, py: Python<'_>, bridge: &Bridge, max_inflight: usize, timeout: f64) -> PyResult<Publisher> {
+        let conn = self.get()?;
+        if max_inflight == 0 {
+            return Err(PyValueError::new_err("max_inflight must be at least 1"));
+        }
+        let window = Window { max_inflight, timeout: seconds("ack_timeout", timeout)?, resend: None, one_call: false };
+        let shared = Arc::new(Shared {
+            waiting: Mutex::default(),
+            stalled: Mutex::default(),
+            failed: Mutex::default(),
+            puback: py.import("jetarrow.js.api")?.getattr("PubAck")?.unbind(),
+            pending: AtomicU64::new(0),
+            pending_bytes: AtomicU64::new(0),
+            stored: AtomicU64::new(0),
+            duplicates: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+        });
+        let outlet = Answers {
+            shared: shared.clone(),
+            mailbox: bridge.mailbox.clone(),
+            ready: Vec::new(),
+            stream: Arc::from(""),
+        };
+        let _runtime = runtime::handle()?.enter();
+        Ok(Publisher { inner: Owned::new(engine::Publisher::start(conn, window, outlet)), shared })
+    }
+}
+
+#[pymethods]
+impl Publisher {
+    /// Queues one message; the future resolves to its `PubAck` or a typed error.
+    #[pyo3(signature = (event_loop, subject, payload, headers, msg_id, timeout))]
+    fn publish<'py>(
+        &self,
+        py: Python<'py>,
+        event_loop: &Bound<'py, PyAny>,
+        subject: &str,
+        payload: &Bound<'py, PyAny>,
+        headers: Option<&Bound<'py, PyDict>>,
+        msg_id: Option<&str>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let inner = self.inner.get()?;
+        subject::check(subject)?;
+        let payload = Bytes::copy_from_slice(Cell::new(payload)?.as_slice());
+        let mut map = headers.map(headers::from_python).transpose()?;
+        if let Some(id) = msg_id {
+            headers::append(map.get_or_insert_default(), "Nats-Msg-Id", id)?;
+        }
+        let size = payload.len() + map.as_ref().map_or(0, header_size);
+        let limit = inner.max_payload();
+        if size > limit {
+            return Err(JetError::MaxPayload { what: format!("the message for {subject:?}"), size, limit }.into());
+        }
+        let timeout = timeout.map(|t| seconds("timeout", t)).transpose()?;
+        let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        let bytes = (size + subject.len()) as u64;
+        let row = lock(&self.shared.waiting).insert(Waiting { future: future.clone().unbind(), bytes });
+        self.shared.pending.fetch_add(1, Ordering::Relaxed);
+        self.shared.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let single = Single { subject: subject.into(), payload, headers: map, timeout };
+        if let Err(closed) = inner.send(row as u64, Body::Single(Box::new(single))) {
+            self.shared.take(row as u64);
+            return Err(closed.into());
+        }
+        Ok(future)
+    }
+
+    /// A future that resolves when some message has got its answer.
+    fn room<'py>(&self, py: Python<'py>, event_loop: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        if self.pending() == 0 {
+            future.call_method1(intern!(py, "set_result"), (py.None(),))?;
+        } else {
+            lock(&self.shared.stalled).push(future.clone().unbind());
+        }
+        Ok(future)
+    }
+
+    /// Messages that have no answer yet.
+    #[getter]
+    fn pending(&self) -> u64 {
+        self.shared.pending.load(Ordering::Relaxed)
+    }
+
+    #[getter]
+    fn pending_bytes(&self) -> u64 {
+        self.shared.pending_bytes.load(Ordering::Relaxed)
+    }
+
+    /// (stored, duplicates, errors) so far.
+    #[getter]
+    fn counts(&self) -> (u64, u64, u64) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (load(&self.shared.stored), load(&self.shared.duplicates), load(&self.shared.errors))
+    }
+
+    /// The futures that failed since the last call.
+    fn take_failed(&self) -> Vec<Py<PyAny>> {
+        std::mem::take(&mut *lock(&self.shared.failed))
+    }
+}
+
+impl Shared {
+    fn take(&self, row: u64) -> Option<Py<PyAny>> {
+        let waiting = lock(&self.waiting).try_remove(row as usize)?;
+        self.pending.fetch_sub(1, Ordering::Relaxed);
+        self.pending_bytes.fetch_sub(waiting.bytes, Ordering::Relaxed);
+        Some(waiting.future)
+    }
+
+    /// `PubAck(stream, seq)` without its `__init__`: the other fields are class attributes until they are set.
+    fn ack<'py>(&self, py: Python<'py>, stream: &str, seq: u64, duplicate: bool) -> PyResult<Bound<'py, PyAny>> {
+        let class = self.puback.bind(py);
+        let ack = class.call_method1(intern!(py, "__new__"), (class,))?;
+        ack.setattr(intern!(py, "stream"), stream)?;
+        ack.setattr(intern!(py, "seq"), seq)?;
+        if duplicate {
+            ack.setattr(intern!(py, "duplicate"), true)?;
+        }
+        Ok(ack)
+    }
+
+    fn deliver(&self, py: Python<'_>, answers: Vec<(u64, Answer)>) -> PyResult<()> {
+        for (row, answer) in answers {
+            let Some(future) = self.take(row) else { continue };
+            let future = future.into_bound(py);
+            let value = match answer {
+                Answer::Stored { stream, seq, duplicate } => {
+                    self.count(duplicate);
+                    self.ack(py, &stream, seq, duplicate)
+                }
+                Answer::InFull(full) => {
+                    self.count(full.duplicate);
+                    let ack = self.ack(py, &full.stream, full.seq, full.duplicate);
+                    ack.and_then(|ack| ack.setattr(intern!(py, "domain"), full.domain).map(|()| ack))
+                }
+                Answer::Failed(err) => {
+                    self.errors.fetch_add(1, Ordering::Relaxed);
+                    lock(&self.failed).push(future.clone().unbind());
+                    Err(PyErr::from(*err))
+                }
+            };
+            // A cancelled future refuses the result, and nobody misses it.
+            let _refused = match value {
+                Ok(ack) => future.call_method1(intern!(py, "set_result"), (ack,)),
+                Err(err) => future.call_method1(intern!(py, "set_exception"), (err.into_value(py),)),
+            };
+        }
+        for waiter in std::mem::take(&mut *lock(&self.stalled)) {
+            let _cancelled = waiter.call_method1(py, intern!(py, "set_result"), (py.None(),));
+        }
+        Ok(())
+    }
+
+    fn count(&self, duplicate: bool) {
+        let counter = if duplicate { &self.duplicates } else { &self.stored };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Collects the answers of a burst and hands them over as one event.
+struct Answers {
+    shared: Arc<Shared>,
+    mailbox: Arc<Mailbox>,
+    ready: Vec<(u64, Answer)>,
+    /// The stream's name, shared by the answers: nearly always one stream.
+    stream: Arc<str>,
+}
+
+impl Outlet for Answers {
+    fn stored(&mut self, row: u64, stream: &str, seq: u64, duplicate: bool) {
+        if &*self.stream != stream {
+            self.stream = stream.into();
+        }
+        self.ready.push((row, Answer::Stored { stream: self.stream.clone(), seq, duplicate }));
+    }
+
+    fn stored_in_full(&mut self, row: u64, ack: &PubAck) {
+        if ack.domain.is_some() {
+            self.ready.push((row, Answer::InFull(Box::new(ack.clone()))));
+        } else {
+            self.stored(row, &ack.stream, ack.seq, ack.duplicate);
+        }
+    }
+
+    fn failed(&mut self, row: u64, err: JetError) {
+        self.ready.push((row, Answer::Failed(Box::new(err))));
+    }
+
+    fn flush(&mut self) {
+        if self.ready.is_empty() {
+            return;
+        }
+        let (shared, answers) = (self.shared.clone(), std::mem::take(&mut self.ready));
+        self.mailbox.push(0, Event::Many(Box::new(move |py| shared.deliver(py, answers))));
+    }
+}

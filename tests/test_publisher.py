@@ -1,0 +1,199 @@
+"""publish_async and publisher(): many single messages in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+
+import jetarrow
+from jetarrow import errors
+from jetarrow.js import errors as js_errors
+from jetarrow.js.client import JetStreamContext
+from jetarrow.server import NatsServer
+
+
+async def test_many_tasks_publish(js: JetStreamContext, stream: str) -> None:
+    async def worker(number: int) -> list[int]:
+        return [(await js.publish(f"{stream}.{number}", b"x")).seq for _ in range(50)]
+
+    seqs = [seq for part in await asyncio.gather(*map(worker, range(20))) for seq in part]
+    assert sorted(seqs) == list(range(1, 1_001))
+
+
+async def test_publish_async(js: JetStreamContext, stream: str) -> None:
+    futures = [await js.publish_async(f"{stream}.a", b"%d" % i, msg_id=str(i % 900)) for i in range(1_000)]
+    assert 0 < js.publish_async_pending() <= 1_000
+    await js.publish_async_completed()
+    assert js.publish_async_pending() == 0
+    acks = [future.result() for future in futures]
+    assert [ack.seq for ack in acks] == [*range(1, 901), *range(1, 101)]
+    assert [ack.duplicate for ack in acks] == [None] * 900 + [True] * 100
+    assert acks[0].stream == stream
+    assert acks[0] == type(acks[0])(stream=stream, seq=1)
+    assert acks[0].as_dict() == {"stream": stream, "seq": 1}
+
+
+async def test_refusals_resolve_the_future(js: JetStreamContext, stream: str) -> None:
+    nobody = await js.publish_async("nobody.listens", b"")
+    wrong = await js.publish_async(f"{stream}.a", b"", stream="OTHER")
+    good = await js.publish_async(f"{stream}.a", b"")
+    with pytest.raises(js_errors.NoStreamResponseError, match="nobody"):
+        await nobody
+    with pytest.raises(js_errors.BadRequestError) as info:
+        await wrong
+    assert info.value.err_code == 10060
+    assert (await good).seq == 1
+    for bad in ("a b", ""):
+        with pytest.raises(errors.BadSubjectError):
+            await js.publish_async(bad, b"")
+    with pytest.raises(TypeError):
+        await js.publish_async(f"{stream}.a", 5)  # type: ignore[arg-type]
+    assert js.publish_async_pending() == 0
+
+
+async def test_limit_of_the_context(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
+        await nc.jetstream().add_stream(name="S", subjects=["s.>"])
+        js = nc.jetstream(publish_async_max_pending=3)
+        strict = nc.jetstream(max_ack_inflight=3, backpressure_on_inflight=False)
+        with pytest.raises(TypeError, match="one number"):
+            nc.jetstream(publish_async_max_pending=3, max_ack_inflight=3)
+        own_server.pause()
+        futures = [await js.publish_async("s.a", b"x") for _ in range(3)]
+        with pytest.raises(js_errors.TooManyStalledMsgsError):
+            await js.publish_async("s.a", b"x", wait_stall=0.05)
+        stalled = asyncio.ensure_future(js.publish_async("s.a", b"x"))
+        await asyncio.sleep(0)
+        stalled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stalled
+        more = [await strict.publish_async("s.a", b"x") for _ in range(3)]
+        with pytest.raises(js_errors.MaxAckPendingError):
+            await strict.publish_async("s.a", b"x")
+        waits = asyncio.ensure_future(js.publish_async("s.a", b"x"))
+        own_server.resume()
+        acks = await asyncio.gather(*futures, *more, await waits)
+        assert len({ack.seq for ack in acks}) == 7
+
+
+async def test_timeouts(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
+        await nc.jetstream().add_stream(name="S", subjects=["s.>"])
+        js = nc.jetstream(ack_timeout=0.5)
+        await js.publish("s.a", b"x")
+        own_server.pause()
+        future = await js.publish_async("s.a", b"x")
+        with pytest.raises(errors.TimeoutError, match=r"0\.2 s"):
+            await js.publish("s.a", b"x", timeout=0.2)
+        with pytest.raises(errors.TimeoutError):
+            await future
+        own_server.resume()
+        assert (await js.publish("s.a", b"x")).stream == "S"
+
+
+async def test_cancelled_publish_leaves_nothing(js: JetStreamContext, stream: str) -> None:
+    tasks = [asyncio.ensure_future(js.publish(f"{stream}.a", b"x")) for _ in range(100)]
+    await asyncio.sleep(0)
+    for task in tasks[::2]:
+        task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert sum(isinstance(result, asyncio.CancelledError) for result in results) == 50
+    await js.publish_async_completed()
+    assert js.publish_async_pending() == 0
+
+
+async def test_publisher(js: JetStreamContext, stream: str) -> None:
+    async with js.publisher(f"{stream}.a", max_inflight=10) as publisher:
+        futures = [await publisher.publish(b"%d" % i) for i in range(1_000)]
+        assert publisher.pending <= 10
+        other = await publisher.publish("text", subject=f"{stream}.b", headers={"H": "1"}, msg_id="m")
+        await publisher.flush()
+        assert publisher.stats == (1_001, 0, 0, 0, 0)
+    assert [future.result().seq for future in futures] == list(range(1, 1_001))
+    assert other.result().seq == 1_001
+    with pytest.raises(TypeError, match="subject"):
+        await js.publisher().publish(b"x")
+
+
+async def test_publisher_without_backpressure(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["s.>"])
+        own_server.pause()
+        async with js.publisher("s.a", max_inflight=5, backpressure=False) as publisher:
+            for _ in range(5):
+                await publisher.publish(b"x")
+            with pytest.raises(js_errors.MaxAckPendingError):
+                await publisher.publish(b"x")
+            own_server.resume()
+            await publisher.flush()
+            await publisher.publish(b"x")
+        assert (await js.stream_info("S")).state.messages == 6
+        own_server.pause()
+        async with js.publisher("s.a", max_bytes=1_000, backpressure=False) as publisher:
+            await publisher.publish(bytes(5_000))
+            with pytest.raises(js_errors.MaxAckPendingError):
+                await publisher.publish(b"x")
+            own_server.resume()
+
+
+async def test_unseen_failures_come_out_at_the_end(js: JetStreamContext, stream: str) -> None:
+    with pytest.raises(js_errors.BatchError, match="nobody awaited") as info:
+        async with js.publisher() as publisher:
+            await publisher.publish(b"x", subject="nobody.listens")
+            await publisher.publish(b"x", subject=f"{stream}.a")
+    assert [type(error.error) for error in info.value.errors] == [js_errors.NoStreamResponseError]
+    async with js.publisher() as publisher:
+        future = await publisher.publish(b"x", subject="nobody.listens")
+        with pytest.raises(js_errors.NoStreamResponseError):
+            await future
+
+
+async def test_kill_and_restart_lose_nothing_with_ids(own_server: NatsServer) -> None:
+    count = 20_000
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
+        js = nc.jetstream(publish_async_max_pending=500)
+        await js.add_stream(name="S", subjects=["s.>"])
+
+        async def restart() -> None:
+            await asyncio.to_thread(own_server.kill)
+            await asyncio.to_thread(own_server.start)
+
+        restarts = []
+        futures = []
+        for i in range(count):
+            futures.append(await js.publish_async("s.a", b"%d" % i, msg_id=str(i)))
+            if i in (count // 4, count // 2):
+                restarts.append(asyncio.ensure_future(restart()))
+                if len(restarts) > 1:
+                    await restarts[0]
+        acks = await asyncio.gather(*futures)
+        await asyncio.gather(*restarts)
+        table = await js.read("S", columns=["seq", "data"]).read_all()
+        place = dict(zip(table.column("seq").to_pylist(), table.column("data").to_pylist(), strict=True))
+        assert len(place) == count
+        assert all(place[ack.seq] == b"%d" % i for i, ack in enumerate(acks))
+
+
+async def test_lost_link_is_told_at_once_without_ids(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["s.>"])
+        own_server.pause()
+        future = await js.publish_async("s.a", b"x")
+        await asyncio.sleep(0.05)
+        own_server.kill()
+        with pytest.raises(js_errors.PublishUnconfirmedError):
+            await asyncio.wait_for(future, 2)
+
+
+def test_publishing_in_two_loops_one_after_the_other(nats_url: str, stream: str) -> None:
+    async def work() -> int:
+        async with await jetarrow.connect(nats_url) as nc:
+            js = nc.jetstream()
+            return (await (await js.publish_async(f"{stream}.a", b"x"))).seq
+
+    assert [asyncio.run(work()) for _ in range(3)] == [1, 2, 3]
+    gc.collect()
