@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import jetarrow.sync
 import pyarrow as pa
 import pytest
+from jetarrow import errors
+from jetarrow.aio.msg import Msg
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
+from jetarrow.js.subscription import PullSubscription
+from jetarrow.server import NatsServer
 
 
 async def publish(js: JetStreamContext, stream: str, count: int, size: int = 10) -> None:
     (await js.publish_batch(f"{stream}.a", [bytes(size)] * count)).raise_for_errors()
+
+
+async def unacknowledged(sub: PullSubscription, expected: int) -> None:
+    """Acks are processed by the server in its own time: waits until it has."""
+    deadline = time.monotonic() + 5
+    while (found := (await sub.consumer_info()).num_ack_pending) != expected:
+        assert time.monotonic() < deadline, f"{found} unacknowledged, not {expected}"
+        await asyncio.sleep(0.01)
 
 
 async def test_rows_and_schema(js: JetStreamContext, stream: str) -> None:
@@ -34,7 +47,7 @@ async def test_rows_and_schema(js: JetStreamContext, stream: str) -> None:
     first, second = batch
     assert (first.subject, first.data, first.headers_all) == (f"{stream}.a", b"one", {"H": ["1", "2"]})
     assert (first.headers, second.headers) == ({"H": "2"}, None)
-    assert batch[-1] == second
+    assert (batch[-1].data, batch[-1].reply, batch[-1].seq) == (second.data, second.reply, 2)
     assert first.reply.startswith(f"$JS.ACK.{stream}.d.1.1.1.")
     assert batch.seqs.to_pylist() == [1, 2]
     with pytest.raises(IndexError):
@@ -57,18 +70,17 @@ async def test_ack_all_rows_masks_and_kinds(js: JetStreamContext, stream: str) -
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=30)
     batch = await sub.fetch_batch(10, timeout=1)
     await batch.ack([0, 1, -1])
-    assert (await sub.consumer_info()).num_ack_pending == 7
+    await unacknowledged(sub, 7)
     await batch.ack([i in (2, 3) for i in range(10)])
-    assert (await sub.consumer_info()).num_ack_pending == 5
+    await unacknowledged(sub, 5)
     await batch.term(pa.array([i == 4 for i in range(10)]), reason="bad")
     await batch.in_progress()
-    assert (await sub.consumer_info()).num_ack_pending == 4
+    await unacknowledged(sub, 4)
     await batch.nak([5, 6])
     again = await sub.fetch_batch(10, timeout=0.5, min_messages=2, columns=["seq", "delivered"])
     assert again.to_pyarrow().to_pydict() == {"seq": [6, 7], "delivered": [2, 2]}
     await batch.ack()
-    info = await sub.consumer_info()
-    assert (info.num_ack_pending, info.num_pending) == (0, 0)
+    await unacknowledged(sub, 0)
     with pytest.raises(IndexError):
         await batch.ack([10])
     with pytest.raises(ValueError, match="mask"):
@@ -152,5 +164,113 @@ def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     batch.ack([0])
     batch.nak([1])
     batch.in_progress()
-    assert sub.consumer_info().num_ack_pending == 9
+    batch.ack_sync([2, 3])
+    assert sub.consumer_info().num_ack_pending <= 8
     assert len(sub.fetch_batch(10, timeout=1)) == 1
+    msg = sync_js.pull_subscribe(f"{stream}.>").fetch(batch_size=3, timeout=1)[0]
+    assert (msg.data, msg.seq, msg.redelivered, msg.metadata.stream) == (b"x", 1, False, stream)
+    msg.ack_sync()
+    with pytest.raises(errors.MsgAlreadyAckdError):
+        msg.ack()
+    messages = sync_js.pull_subscribe(f"{stream}.>").messages()
+    assert [next(messages).seq for _ in range(10)] == list(range(1, 11))
+
+
+async def test_fetch_to_a_list(js: JetStreamContext, stream: str) -> None:
+    await publish(js, stream, 5)
+    sub = await js.pull_subscribe(f"{stream}.>", durable="d")
+    (first,) = await sub.fetch()
+    assert (first.subject, first.data, first.headers, first.seq) == (f"{stream}.a", bytes(10), None, 1)
+    meta = first.metadata
+    assert (meta.sequence.stream, meta.sequence.consumer, meta.num_pending, meta.num_delivered) == (1, 1, 4, 1)
+    assert (meta.stream, meta.consumer, meta.timestamp_ns // 1000) == (stream, "d", meta.timestamp.timestamp() * 1e6)
+    assert [len(await sub.fetch(batch_size=2)), len(await sub.fetch(max_messages=10, timeout=1))] == [2, 2]
+    assert await sub.fetch(10, no_wait=True) == []
+    with pytest.raises(js_errors.FetchTimeoutError):
+        await sub.fetch(10, timeout=0.2)
+    with pytest.raises(asyncio.TimeoutError):
+        await sub.fetch(10, timeout=0.05)
+    with pytest.raises(TypeError, match="batch_size"):
+        await sub.fetch(1, batch_size=1)
+
+
+async def test_acks_of_single_messages(js: JetStreamContext, stream: str) -> None:
+    await publish(js, stream, 5)
+    sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=30)
+    one, two, three, four, five = await sub.fetch(5)
+    await one.ack()
+    await two.ack_sync()
+    await three.term("bad")
+    await four.in_progress()
+    await four.nak()
+    with pytest.raises(errors.MsgAlreadyAckdError):
+        await one.ack()
+    with pytest.raises(errors.MsgAlreadyAckdError):
+        await four.in_progress()
+    await unacknowledged(sub, 2)
+    (again,) = await sub.fetch(5, timeout=2)
+    assert (again.seq, again.redelivered, again.metadata.num_delivered) == (4, True, 2)
+    await five.nak(delay=0.1)
+    (delayed,) = await sub.fetch(5, timeout=2)
+    assert delayed.seq == 5
+    with pytest.raises(errors.NotJSMessageError):
+        await Msg(js._nc, "a", "b", b"c").ack()
+
+
+async def test_messages_go_on(js: JetStreamContext, stream: str) -> None:
+    await publish(js, stream, 600)
+    sub = await js.pull_subscribe(f"{stream}.>", durable="d")
+    seen = []
+    async for msg in sub.messages():
+        seen.append(msg.seq)
+        await msg.ack()
+        if len(seen) == 600:
+            await js.publish(f"{stream}.a", b"one more")
+        if len(seen) == 601:
+            break
+    assert seen == list(range(1, 602))
+    await unacknowledged(sub, 0)
+
+
+async def test_ack_sync_of_a_batch(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["s.>"])
+        (await js.publish_batch("s.a", [b"x"] * 3_000)).raise_for_errors()
+        sub = await js.pull_subscribe("s.>", durable="d", max_ack_pending=10_000)
+        batch = await sub.fetch_batch(3_000)
+        await batch.ack_sync(range(2_000))
+        assert (await sub.consumer_info()).num_ack_pending == 1_000
+        own_server.pause()
+        with pytest.raises(errors.TimeoutError, match="1000 of 1000 acks"):
+            await batch.ack_sync(range(2_000, 3_000), timeout=0.3)
+        own_server.resume()
+        await unacknowledged(sub, 0)
+
+
+async def test_cancelled_fetches_give_everything_back(js: JetStreamContext, stream: str) -> None:
+    """Whether cancelled while waiting, while messages come, or with the result on its way."""
+    sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=60, max_ack_pending=10_000)
+    waiting = [asyncio.ensure_future(sub.fetch(50, timeout=1.5)) for _ in range(20)]
+    while (await sub.consumer_info()).num_waiting < 20:
+        await asyncio.sleep(0.01)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await publish(js, stream, 2_000)
+    for delay in range(30):
+        task = asyncio.ensure_future(sub.fetch_batch(1_000, timeout=1))
+        await asyncio.sleep(delay / 2_000)
+        if task.cancel():
+            await asyncio.gather(task, return_exceptions=True)
+        else:
+            await task.result().nak()
+    other = await js.pull_subscribe(f"{stream}.>", durable="d")
+    seen: set[int] = set()
+    deadline = time.monotonic() + 10
+    while len(seen) < 2_000 and time.monotonic() < deadline:
+        batch = await other.fetch_batch(2_000, timeout=1)
+        seen |= {seq for seq in batch.seqs.to_pylist() if seq is not None}
+        await batch.ack_sync()
+    assert len(seen) == 2_000
+    await unacknowledged(sub, 0)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 
-import pytest
-
 import jetarrow
+import pytest
 from jetarrow import errors
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext

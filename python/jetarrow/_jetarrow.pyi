@@ -1,9 +1,11 @@
 """The native core. Not public: use the classes of `jetarrow` and `jetarrow.sync`."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar, final
 
+from jetarrow.aio._metadata import Metadata
+from jetarrow.aio.client import Client
 from jetarrow.js.api import PubAck
 
 _T = TypeVar("_T")
@@ -14,6 +16,7 @@ __all__ = [
     "Bridge",
     "Call",
     "Connection",
+    "Msg",
     "PublishOutcome",
     "Publisher",
     "PullSubscription",
@@ -99,7 +102,7 @@ class Connection:
         progress: Callable[[int, int | None], object] | None,
     ) -> Call[PublishOutcome]: ...
     def publisher(self, bridge: Bridge, *, max_inflight: int, timeout: float) -> Publisher: ...
-    def pull_subscribe(self, prefix: str, stream: str, consumer: str) -> Call[PullSubscription]: ...
+    def pull_subscribe(self, prefix: str, stream: str, consumer: str) -> PullSubscription: ...
     def read(
         self,
         prefix: str,
@@ -113,7 +116,7 @@ class Connection:
         microseconds: bool,
         warn_on_loss: bool,
     ) -> Call[Reader]: ...
-    def ack(
+    def ack_rows(
         self,
         batch: Batch,
         kind: str,
@@ -121,6 +124,16 @@ class Connection:
         *,
         delay: float | None = None,
         reason: str | None = None,
+        confirm: float | None = None,
+    ) -> Call[None]: ...
+    def ack(
+        self,
+        replies: Sequence[str],
+        kind: str,
+        *,
+        delay: float | None = None,
+        reason: str | None = None,
+        confirm: float | None = None,
     ) -> Call[None]: ...
 
 @final
@@ -173,6 +186,16 @@ class PullSubscription:
         heartbeat: float | None,
         columns: Sequence[str] | None,
     ) -> Call[Batch]: ...
+    def fetch(
+        self,
+        client: Client,
+        max_messages: int,
+        *,
+        max_bytes: int | None,
+        timeout: float,
+        min_messages: int,
+        heartbeat: float | None,
+    ) -> Call[list[Msg]]: ...
 
 @final
 class Reader:
@@ -192,9 +215,64 @@ class Batch:
     def seqs(self) -> Array: ...
     @property
     def column_names(self) -> list[str]: ...
-    def message(self, index: int) -> tuple[str | None, str | None, bytes | None, dict[str, list[str]] | None]: ...
+    def message(self, client: Client, index: int) -> Msg: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+@final
+class Msg:
+    """A message.
+
+    Made by subscriptions; the constructor is for tests: client, subject, reply, payload, headers (name to value, or to
+    a list of values). The ack verbs are for messages of a stream: each may be sent once, `in_progress` before that as
+    often as needed. On the async face they are awaited, in `jetarrow.sync` they block.
+    """
+
+    def __new__(
+        cls,
+        _client: Client | None = None,
+        subject: str = "",
+        reply: str = "",
+        data: bytes | None = None,
+        headers: Mapping[str, str | list[str]] | None = None,
+    ) -> Msg: ...
+    @property
+    def subject(self) -> str:
+        """What it was published to."""
+    @property
+    def reply(self) -> str:
+        """Where an answer goes; for a message of a stream, where its acknowledgement goes."""
+    @property
+    def data(self) -> bytes:
+        """The payload."""
+    @property
+    def headers(self) -> dict[str, str] | None:
+        """Header name to its value, the last where there are several; None without headers."""
+    @property
+    def header(self) -> dict[str, str] | None:
+        """The same as `headers`."""
+    @property
+    def headers_all(self) -> dict[str, list[str]] | None:
+        """Header name to all its values; None without headers."""
+    @property
+    def seq(self) -> int | None:
+        """Sequence in the stream; None where it comes from no stream."""
+    @property
+    def redelivered(self) -> bool:
+        """True when it was delivered before."""
+    @property
+    def metadata(self) -> Metadata:
+        """Where it stands in stream and consumer. Raises `NotJSMessageError` where it comes from no stream."""
+    def ack(self) -> Awaitable[None]:
+        """It was processed and does not come again. Raises `MsgAlreadyAckdError`, `NotJSMessageError`."""
+    def ack_sync(self, timeout: float = 1.0) -> Awaitable[None]:
+        """The same, and waits up to `timeout` seconds for the server's word. Raises `TimeoutError` too."""
+    def nak(self, delay: float | None = None) -> Awaitable[None]:
+        """Gives it back: it is delivered again, after `delay` seconds (default at once)."""
+    def in_progress(self) -> Awaitable[None]:
+        """Work goes on: the time to acknowledge starts anew."""
+    def term(self, reason: str | None = None) -> Awaitable[None]:
+        """Gives it up: it is not delivered again. `reason` goes into the server's advisory."""
 
 @final
 class Array:

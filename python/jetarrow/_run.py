@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -28,18 +28,23 @@ def bridge_of(loop: asyncio.AbstractEventLoop) -> Bridge:
     return bridge
 
 
-async def awaited(call: Call[_T]) -> _T:
-    """Starts the call and awaits it; cancelling the await ends the call."""
+async def awaited(call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
+    """Starts the call and awaits it; cancelling the await ends the call.
+
+    `unwanted` makes the call that undoes a result which came too late to be wanted.
+    """
     loop = asyncio.get_running_loop()
     future = call.start(loop, bridge_of(loop))
     try:
         return await future
     except asyncio.CancelledError:
         call.cancel()
+        if unwanted is not None and future.done() and not future.cancelled() and future.exception() is None:
+            unwanted(future.result()).start(loop, bridge_of(loop))
         raise
 
 
-async def blocked(call: Call[_T]) -> _T:
+async def blocked(call: Call[_T], unwanted: object = None) -> _T:
     """The same for `finish`: blocks the thread with the GIL released, and never suspends."""
     return call.block()
 

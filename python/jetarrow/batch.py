@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Columns:
     """What a batch is without its acknowledgements; the same in both faces."""
 
-    def __init__(self, native: _jetarrow.Batch) -> None:
+    def __init__(self, nc: Client, native: _jetarrow.Batch) -> None:
+        self._nc = nc
         self._native = native
 
     def __len__(self) -> int:
@@ -31,8 +32,7 @@ class Columns:
         Raises:
             IndexError: there is no such row.
         """
-        subject, reply, data, headers = self._native.message(index)
-        return Msg(subject or "", reply or "", data or b"", headers)
+        return self._native.message(self._nc, index)
 
     def __iter__(self) -> Iterator[Msg]:
         return (self[row] for row in range(len(self)))
@@ -88,10 +88,6 @@ class MessageBatch(Columns):
     headers: map<string, list<string>>, data: binary`, or those that were asked for. Only `headers` is nullable.
     """
 
-    def __init__(self, nc: Client, native: _jetarrow.Batch) -> None:
-        super().__init__(native)
-        self._nc = nc
-
     async def ack(self, rows: Iterable[int] | Iterable[bool] | None = None) -> None:
         """Acknowledges the messages: they were processed and do not come again.
 
@@ -103,6 +99,18 @@ class MessageBatch(Columns):
             ConnectionClosedError: the connection is closed.
         """
         await self._ack("ack", rows)
+
+    async def ack_sync(self, rows: Iterable[int] | Iterable[bool] | None = None, *, timeout: float = 5.0) -> None:
+        """As `ack`, and waits for the server's word on every message.
+
+        Parameters:
+            rows: as `ack`.
+            timeout: seconds for all of them together.
+
+        Raises:
+            TimeoutError: the server did not confirm all in time; those may be delivered again.
+        """
+        await self._ack("ack", rows, confirm=timeout)
 
     async def nak(self, rows: Iterable[int] | Iterable[bool] | None = None, *, delay: float | None = None) -> None:
         """Gives the messages back: they are delivered again, after `delay` seconds (default at once).
@@ -126,4 +134,4 @@ class MessageBatch(Columns):
         await self._ack("in_progress", rows)
 
     async def _ack(self, kind: str, rows: Iterable[int] | Iterable[bool] | None, **options: Any) -> None:
-        await self._nc._run(self._nc._native.ack(self._native, kind, rows, **options))
+        await self._nc._run(self._nc._native.ack_rows(self._native, kind, rows, **options))

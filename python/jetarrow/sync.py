@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import jetarrow.aio.client as aio_client
 from jetarrow import _jetarrow, batch, read
 from jetarrow._run import blocked, finish
+from jetarrow.aio.msg import Msg
+from jetarrow.js import subscription
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.subscription import PullSubscription as AsyncPullSubscription
 
@@ -39,8 +41,11 @@ class _Connection(aio_client.Client):
 
     _blocks = True
 
-    async def _run(self, call: _jetarrow.Call[_T]) -> _T:
+    async def _run(self, call: _jetarrow.Call[_T], unwanted: object = None) -> _T:
         return await blocked(call)
+
+    def _ack(self, reply: str, kind: str, **options: Any) -> Any:
+        return finish(self._send_ack(reply, kind, **options))
 
 
 def _blocking(
@@ -71,10 +76,11 @@ class MessageBatch(batch.Columns):
     """As `jetarrow.batch.MessageBatch`, blocking."""
 
     def __init__(self, inner: batch.MessageBatch) -> None:
-        super().__init__(inner._native)
+        super().__init__(inner._nc, inner._native)
         self._inner = inner
 
     ack = _blocking(batch.MessageBatch.ack)
+    ack_sync = _blocking(batch.MessageBatch.ack_sync)
     nak = _blocking(batch.MessageBatch.nak)
     term = _blocking(batch.MessageBatch.term)
     in_progress = _blocking(batch.MessageBatch.in_progress)
@@ -87,7 +93,13 @@ class PullSubscription:
         self._inner = inner
 
     consumer_info = _blocking(AsyncPullSubscription.consumer_info)
+    fetch = _blocking(AsyncPullSubscription.fetch)
     fetch_batch = _wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
+
+    def messages(self) -> Iterator[Msg]:
+        """All messages as they come, without end."""
+        while True:
+            yield from finish(self._inner._fetch(subscription.AT_ONCE, timeout=subscription.PATIENCE))
 
 
 class Reader:

@@ -95,7 +95,7 @@ impl Bridge {
             let waiting = lock(&self.waiting).1.remove(&id);
             if let Some(waiting) = waiting {
                 waiting.cancel.abort();
-                resolve(py, &waiting.future, Err(err))?;
+                resolve(py, &waiting.future, |_| Err(err))?;
             }
         }
         Ok(())
@@ -137,8 +137,7 @@ impl Bridge {
                 Event::Done(result) => {
                     let waiting = lock(&self.waiting).1.remove(&id);
                     if let Some(waiting) = waiting {
-                        let result = result.map_err(PyErr::from).and_then(|reply| reply(py));
-                        resolve(py, &waiting.future, result)?;
+                        resolve(py, &waiting.future, |py| result?(py))?;
                     }
                 }
             }
@@ -147,13 +146,17 @@ impl Bridge {
     }
 }
 
-pub fn resolve(py: Python<'_>, future: &Py<PyAny>, result: PyResult<Bound<'_, PyAny>>) -> PyResult<()> {
+fn resolve<'py>(
+    py: Python<'py>,
+    future: &Py<PyAny>,
+    result: impl FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<()> {
     let future = future.bind(py);
-    // Cancelled meanwhile: nobody wants the result.
+    // Cancelled meanwhile: the result is dropped as it is, which gives fetched messages back.
     if future.call_method0("done")?.is_truthy()? {
         return Ok(());
     }
-    match result {
+    match result(py) {
         Ok(value) => future.call_method1("set_result", (value,))?,
         Err(err) => future.call_method1("set_exception", (err.into_value(py),))?,
     };

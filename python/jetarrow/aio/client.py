@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -88,8 +89,15 @@ class Client:
         )
         self._connection = await self._run(call)
 
-    async def _run(self, call: _jetarrow.Call[_T]) -> _T:
-        return await awaited(call)
+    async def _run(self, call: _jetarrow.Call[_T], unwanted: Callable[[_T], _jetarrow.Call[None]] | None = None) -> _T:
+        return await awaited(call, unwanted)
+
+    def _ack(self, reply: str, kind: str, **options: Any) -> Any:
+        """What a message's ack verbs call; the sync twin blocks here."""
+        return self._send_ack(reply, kind, **options)
+
+    async def _send_ack(self, reply: str, kind: str, **options: Any) -> None:
+        await self._run(self._native.ack([reply], kind, **options))
 
     @property
     def _native(self) -> _jetarrow.Connection:

@@ -275,7 +275,7 @@ class JetStreamContext(JetStreamManager):
                 filter_subject=subject or None,
             )
             name = info.name
-        native = await self._nc._run(self._nc._native.pull_subscribe(self._prefix, stream, name))
+        native = self._nc._native.pull_subscribe(self._prefix, stream, name)
         return subscription.PullSubscription(self, native, stream=stream, consumer=name)
 
     def read(

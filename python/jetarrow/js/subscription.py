@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from jetarrow import _jetarrow
+from jetarrow.aio.msg import Msg
 from jetarrow.batch import MessageBatch
+from jetarrow.js.errors import FetchTimeoutError
+
+# Seconds; a wait without end is a very long one.
+FOREVER = 10 * 365 * 86400.0
+# What an iterator asks for at a time, and how long one request waits. Few, because each is on its way to be processed.
+AT_ONCE = 500
+PATIENCE = 30.0
 
 if TYPE_CHECKING:
     from jetarrow.js import api
@@ -29,6 +37,59 @@ class PullSubscription:
             NotFoundError: the consumer is gone.
         """
         return await self._js.consumer_info(self._stream, self._consumer)
+
+    async def fetch(
+        self,
+        batch: int | None = None,
+        timeout: float | None = 5.0,
+        heartbeat: float | None = None,
+        *,
+        batch_size: int | None = None,
+        max_messages: int | None = None,
+        max_bytes: int | None = None,
+        no_wait: bool = False,
+    ) -> list[Msg]:
+        """Fetches messages into a list.
+
+        Returns what is there, up to `batch`; waits for the first one only.
+
+        Parameters:
+            batch (or batch_size, or max_messages): most messages, default 1.
+            timeout: seconds to wait for the first message; None waits as long as it takes.
+            heartbeat: seconds between the server's signs of life while it has nothing.
+            max_bytes: most bytes of messages, as the server counts them; None is no limit.
+            no_wait: only what is there now; an empty list where there is nothing.
+
+        Raises:
+            FetchTimeoutError: no message within `timeout`.
+            NotFoundError: the consumer is gone.
+            APIError: the server refuses the request.
+            TypeError: more than one of `batch`, `batch_size`, `max_messages`.
+        """
+        given = [size for size in (batch, batch_size, max_messages) if size is not None]
+        if len(given) > 1:
+            raise TypeError("batch, batch_size and max_messages are one number: give one of them")
+        messages = await self._fetch(
+            given[0] if given else 1,
+            timeout=0.0 if no_wait else FOREVER if timeout is None else timeout,
+            heartbeat=heartbeat,
+            max_bytes=max_bytes,
+        )
+        if not messages and not no_wait:
+            raise FetchTimeoutError
+        return messages
+
+    async def _fetch(
+        self, most: int, *, timeout: float, heartbeat: float | None = None, max_bytes: int | None = None
+    ) -> list[Msg]:
+        nc = self._js._nc
+        call = self._native.fetch(nc, most, max_bytes=max_bytes, timeout=timeout, min_messages=1, heartbeat=heartbeat)
+        return await nc._run(call, lambda messages: nc._native.ack([msg.reply for msg in messages], "nak"))
+
+    @property
+    def messages(self) -> Messages:
+        """All messages as they come, without end: `async for msg in sub.messages` (or `sub.messages()`)."""
+        return Messages(self)
 
     async def fetch_batch(
         self,
@@ -69,4 +130,20 @@ class PullSubscription:
             heartbeat=heartbeat,
             columns=columns,
         )
-        return MessageBatch(self._js._nc, await self._js._nc._run(call))
+        nc = self._js._nc
+        return MessageBatch(nc, await nc._run(call, lambda batch: nc._native.ack_rows(batch, "nak", None)))
+
+
+class Messages:
+    """The messages of a pull subscription, one after the other. It pulls by itself."""
+
+    def __init__(self, sub: PullSubscription) -> None:
+        self._sub = sub
+
+    def __call__(self) -> Messages:
+        return self
+
+    async def __aiter__(self) -> AsyncIterator[Msg]:
+        while True:
+            for msg in await self._sub._fetch(AT_ONCE, timeout=PATIENCE):
+                yield msg

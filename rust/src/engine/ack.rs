@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use async_nats::Subject;
+use async_nats::{StatusCode, Subject};
 use bytes::Bytes;
+use futures_util::StreamExt;
+use tokio::task::unconstrained;
 
 use crate::engine::connect::Connection;
-use crate::error::Result;
+use crate::error::{JetError, Result};
 
 /// What to tell the server about a delivered message.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,13 +32,46 @@ impl Kind {
     }
 }
 
-/// Sends one acknowledgement per reply subject, and returns when all are on the wire.
-pub async fn ack(conn: &Connection, replies: impl IntoIterator<Item = Subject>, kind: &Kind) -> Result<()> {
+/// Hands one acknowledgement per reply subject to the connection.
+pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>, kind: &Kind) -> Result<()> {
     let payload = kind.payload();
     for reply in replies {
         conn.client.publish(reply, payload.clone()).await.map_err(|_| conn.closed())?;
     }
+    Ok(())
+}
+
+/// The same, and returns when all are on the wire.
+pub async fn ack(conn: &Connection, replies: Vec<Subject>, kind: &Kind) -> Result<()> {
+    unconstrained(send(conn, replies, kind)).await?;
     conn.client.flush().await.map_err(|_| conn.closed())
+}
+
+/// Acknowledges and waits for the server's word on each, all under one deadline.
+pub async fn ack_sync(conn: &Connection, replies: Vec<Subject>, kind: &Kind, timeout: Duration) -> Result<()> {
+    let inbox = conn.client.new_inbox();
+    let mut answers = conn.client.subscribe(inbox.clone()).await.map_err(|_| conn.closed())?;
+    let (all, payload, inbox) = (replies.len(), kind.payload(), Subject::from(inbox));
+    let mut confirmed = 0;
+    let work = async {
+        for reply in replies {
+            let sent = conn.client.publish_with_reply(reply, inbox.clone(), payload.clone()).await;
+            sent.map_err(|_| conn.closed())?;
+        }
+        while confirmed < all {
+            let Some(answer) = answers.next().await else { return Err(conn.closed()) };
+            // Nobody listens where the consumer is gone.
+            if answer.status == Some(StatusCode::NO_RESPONDERS) {
+                return Err(JetError::NoResponders { subject: "the consumer's acks".into() });
+            }
+            confirmed += 1;
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(timeout, work).await {
+        Ok(done) => done,
+        Err(_) => Err(JetError::Timeout { what: format!("{} of {all} acks", all - confirmed), after: timeout }),
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use async_nats::Subject;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::engine::ack::{Kind, ack};
+use crate::engine::ack::{Kind, ack, ack_sync};
+use crate::engine::subject;
 use crate::py::batch::Batch;
 use crate::py::call::Call;
 use crate::py::connect::{Connection, seconds};
@@ -12,14 +13,47 @@ use crate::py::connect::{Connection, seconds};
 #[pymethods]
 impl Connection {
     /// Sends one ack per chosen row of `batch`: `rows` is None, row numbers, or a mask.
-    #[pyo3(signature = (batch, kind, rows, *, delay=None, reason=None))]
-    fn ack(
+    #[pyo3(signature = (batch, kind, rows, *, delay=None, reason=None, confirm=None))]
+    fn ack_rows(
         &self,
         batch: &Batch,
         kind: &str,
         rows: Option<&Bound<'_, PyAny>>,
         delay: Option<f64>,
         reason: Option<String>,
+        confirm: Option<f64>,
+    ) -> PyResult<Call> {
+        let chosen = batch.select(rows)?;
+        let Some(replies) = &batch.inner.replies else {
+            return Err(PyValueError::new_err("these messages were read without a consumer that takes acks"));
+        };
+        let subjects = chosen.into_iter().map(|row| replies.value(row).into()).collect();
+        self.acknowledge(subjects, kind, delay, reason, confirm)
+    }
+
+    /// Sends one ack to each reply subject; with `confirm` (seconds) waits for the server's word.
+    #[pyo3(signature = (replies, kind, *, delay=None, reason=None, confirm=None))]
+    fn ack(
+        &self,
+        replies: Vec<String>,
+        kind: &str,
+        delay: Option<f64>,
+        reason: Option<String>,
+        confirm: Option<f64>,
+    ) -> PyResult<Call> {
+        replies.iter().try_for_each(|reply| subject::check(reply))?;
+        self.acknowledge(replies.into_iter().map(Subject::from).collect(), kind, delay, reason, confirm)
+    }
+}
+
+impl Connection {
+    fn acknowledge(
+        &self,
+        replies: Vec<Subject>,
+        kind: &str,
+        delay: Option<f64>,
+        reason: Option<String>,
+        confirm: Option<f64>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         let kind = match kind {
@@ -29,12 +63,13 @@ impl Connection {
             "term" => Kind::Term(reason),
             other => return Err(PyValueError::new_err(format!("unknown kind of ack {other:?}"))),
         };
-        let chosen = batch.select(rows)?;
-        let Some(replies) = batch.inner.replies.clone() else {
-            return Err(PyValueError::new_err("these messages were read without a consumer that takes acks"));
+        let confirm = confirm.map(|c| seconds("timeout", c)).transpose()?;
+        let work = async move {
+            match confirm {
+                Some(timeout) => ack_sync(&conn, replies, &kind, timeout).await,
+                None => ack(&conn, replies, &kind).await,
+            }
         };
-        let subjects: Vec<Subject> = chosen.into_iter().map(|row| replies.value(row).into()).collect();
-        let work = async move { ack(&conn, subjects, &kind).await };
         Ok(Call::new(work, |py, ()| Ok(py.None().into_bound(py))))
     }
 }

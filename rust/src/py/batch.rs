@@ -8,10 +8,12 @@ use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{Field, FieldRef, Schema};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyTuple};
+use pyo3::types::{PyCapsule, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 
 use crate::engine::columns;
+use crate::py::headers;
+use crate::py::message::Msg;
 
 pub fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     Ok(pyo3_arrow::ffi::to_schema_pycapsule(py, schema)?)
@@ -139,27 +141,24 @@ impl Batch {
         self.inner.record.schema_ref().fields().iter().map(|f| f.name().clone()).collect()
     }
 
-    /// One row as (subject, reply, data, headers); what the batch does not hold is None.
-    fn message<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Bound<'py, PyTuple>> {
+    /// One row as a `Msg`; what the batch does not hold is empty.
+    fn message(&self, client: Py<PyAny>, index: isize) -> PyResult<Msg> {
         let record = &self.inner.record;
         let row = position(index, record.num_rows())?;
-        let subject = record.column_by_name("subject").map(|c| c.as_string::<i32>().value(row));
-        let data = record.column_by_name("data").map(|c| PyBytes::new(py, c.as_binary::<i32>().value(row)));
-        let reply = self.inner.replies.as_ref().filter(|r| r.is_valid(row)).map(|r| r.value(row));
-        let headers = match record.column_by_name("headers").map(|c| c.as_map()) {
-            Some(map) if map.is_valid(row) => {
-                let entries = map.value(row);
-                let dict = PyDict::new(py);
-                let (names, values) = (entries.column(0).as_string::<i32>(), entries.column(1).as_list::<i32>());
-                for i in 0..entries.len() {
-                    let texts = values.value(i);
-                    dict.set_item(names.value(i), PyList::new(py, texts.as_string::<i32>().iter().flatten())?)?;
+        let subject = record.column_by_name("subject").map_or("", |c| c.as_string::<i32>().value(row));
+        let data = record.column_by_name("data").map_or(&b""[..], |c| c.as_binary::<i32>().value(row));
+        let reply = self.inner.replies.as_ref().filter(|r| r.is_valid(row)).map_or("", |r| r.value(row));
+        let mut headers = None;
+        if let Some(map) = record.column_by_name("headers").map(|c| c.as_map()).filter(|map| map.is_valid(row)) {
+            let entries = map.value(row);
+            let (names, values) = (entries.column(0).as_string::<i32>(), entries.column(1).as_list::<i32>());
+            for i in 0..entries.len() {
+                for text in values.value(i).as_string::<i32>().iter().flatten() {
+                    headers::append(headers.get_or_insert_default(), names.value(i), text)?;
                 }
-                Some(dict)
             }
-            _ => None,
-        };
-        (subject, reply, data, headers).into_pyobject(py)
+        }
+        Ok(Msg::build(Some(client), subject, reply, data, headers))
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

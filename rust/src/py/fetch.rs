@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
-use crate::engine::columns::{Column, Layout};
-use crate::engine::fetch::{self as engine, Fetch};
+use crate::engine::columns::{Builder, Column, Layout};
+use crate::engine::fetch::{self as engine, Fetch, Messages};
 use crate::engine::subject;
 use crate::py::batch::Batch;
 use crate::py::call::Call;
 use crate::py::connect::{Connection, seconds};
+use crate::py::message::Msg;
 use crate::runtime::Owned;
 
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
@@ -20,15 +22,38 @@ pub struct PullSubscription {
 
 #[pymethods]
 impl Connection {
-    /// Listens for the messages of a pull consumer; the result is a `PullSubscription`.
-    fn pull_subscribe(&self, prefix: String, stream: String, consumer: String) -> PyResult<Call> {
+    /// The messages of a pull consumer, for whoever asks. Nothing is sent.
+    fn pull_subscribe(&self, prefix: String, stream: String, consumer: String) -> PyResult<PullSubscription> {
         let conn = self.get()?;
         subject::check_name("stream", &stream)?;
         subject::check_name("consumer", &consumer)?;
-        Ok(Call::new(engine::PullSubscription::new(conn, prefix, stream, consumer), |py, sub| {
-            Ok(PullSubscription { inner: Owned::new(Arc::new(sub)) }.into_pyobject(py)?.into_any())
-        }))
+        let sub = engine::PullSubscription::new(conn, prefix, stream, consumer);
+        Ok(PullSubscription { inner: Owned::new(Arc::new(sub)) })
     }
+}
+
+fn limits(
+    max_messages: usize,
+    max_bytes: Option<usize>,
+    timeout: f64,
+    min_messages: usize,
+    heartbeat: Option<f64>,
+) -> PyResult<Fetch> {
+    if max_messages == 0 || max_bytes == Some(0) {
+        return Err(PyValueError::new_err("max_messages and max_bytes must be at least 1"));
+    }
+    if min_messages > max_messages {
+        return Err(PyValueError::new_err(format!(
+            "min_messages={min_messages} is more than max_messages={max_messages}"
+        )));
+    }
+    Ok(Fetch {
+        max_messages,
+        max_bytes,
+        timeout: seconds("timeout", timeout)?,
+        min_messages,
+        heartbeat: heartbeat.map(|h| seconds("heartbeat", h)).transpose()?,
+    })
 }
 
 #[pymethods]
@@ -45,25 +70,32 @@ impl PullSubscription {
         columns: Option<Vec<String>>,
     ) -> PyResult<Call> {
         let sub = self.inner.get()?.clone();
-        if max_messages == 0 || max_bytes == Some(0) {
-            return Err(PyValueError::new_err("max_messages and max_bytes must be at least 1"));
-        }
-        if min_messages > max_messages {
-            return Err(PyValueError::new_err(format!(
-                "min_messages={min_messages} is more than max_messages={max_messages}"
-            )));
-        }
+        let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat)?;
         let columns = columns.map_or_else(|| Ok(Column::DEFAULT.to_vec()), |names| Column::parse(&names))?;
-        let fetch = Fetch {
-            max_messages,
-            max_bytes,
-            timeout: seconds("timeout", timeout)?,
-            min_messages,
-            heartbeat: heartbeat.map(|h| seconds("heartbeat", h)).transpose()?,
-            layout: Layout::new(columns, false),
-        };
-        Ok(Call::new(async move { sub.fetch_batch(fetch).await }, |py, batch| {
-            Ok(Batch { inner: batch }.into_pyobject(py)?.into_any())
+        let builder = Builder::new(Layout::new(columns, false), true);
+        Ok(Call::new(async move { sub.fetch(&fetch, builder).await }, |py, fetched| {
+            let inner = fetched.claim()?.finish()?;
+            Ok(Batch { inner }.into_pyobject(py)?.into_any())
+        }))
+    }
+
+    /// Up to `max_messages` as a list of `Msg`, whose acks go through `client`.
+    #[pyo3(signature = (client, max_messages, *, max_bytes, timeout, min_messages, heartbeat))]
+    fn fetch(
+        &self,
+        client: Py<PyAny>,
+        max_messages: usize,
+        max_bytes: Option<usize>,
+        timeout: f64,
+        min_messages: usize,
+        heartbeat: Option<f64>,
+    ) -> PyResult<Call> {
+        let sub = self.inner.get()?.clone();
+        let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat)?;
+        Ok(Call::new(async move { sub.fetch(&fetch, Messages::default()).await }, move |py, fetched| {
+            let messages = fetched.claim()?.messages;
+            let list = messages.into_iter().map(|message| Py::new(py, Msg::received(client.clone_ref(py), message)));
+            Ok(PyList::new(py, list.collect::<PyResult<Vec<_>>>()?)?.into_any())
         }))
     }
 }

@@ -7,6 +7,7 @@ mod call;
 mod connect;
 mod fetch;
 mod headers;
+mod message;
 mod payload;
 mod publish;
 mod publisher;
@@ -26,6 +27,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<call::Call>()?;
     module.add_class::<connect::Connection>()?;
     module.add_class::<fetch::PullSubscription>()?;
+    module.add_class::<message::Msg>()?;
     module.add_class::<publish::PublishOutcome>()?;
     module.add_class::<publisher::Publisher>()?;
     module.add_class::<read::Reader>()?;

@@ -1,0 +1,48 @@
+"""Where a message stands in its stream and consumer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class SequencePair:
+    """A message's numbers: `consumer` counts deliveries, `stream` is where it is stored."""
+
+    consumer: int
+    stream: int
+
+
+@dataclass
+class Metadata:
+    """What the server says about a delivered message.
+
+    Attributes:
+        sequence: its numbers in consumer and stream.
+        num_pending: messages of the consumer that are still to come.
+        num_delivered: how often this message was delivered, this time included.
+        timestamp: when it was stored, in microseconds; `timestamp_ns` is exact.
+        stream, consumer: names.
+        domain: JetStream domain, where there is one.
+    """
+
+    sequence: SequencePair
+    num_pending: int
+    num_delivered: int
+    timestamp: datetime
+    stream: str
+    consumer: str
+    domain: str | None = None
+    timestamp_ns: int = 0
+
+
+def build(
+    stream: str, consumer: str, delivered: int, seq: int, consumer_seq: int, nanos: int, pending: int
+) -> Metadata:
+    """From the numbers of an ack subject; called by the native message."""
+    timestamp = _EPOCH + timedelta(microseconds=nanos // 1000)
+    pair = SequencePair(consumer_seq, seq)
+    return Metadata(pair, pending, delivered, timestamp, stream, consumer, timestamp_ns=nanos)

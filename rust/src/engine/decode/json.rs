@@ -1,0 +1,389 @@
+//! A validating JSON reader (RFC 8259) over one document: one pass, no tree.
+
+use arrow_schema::FieldRef;
+
+use super::number::Number;
+
+/// Deeper nesting is malformed, so that hostile input cannot overflow the stack.
+const MAX_DEPTH: usize = 128;
+
+/// The document is malformed; why is in [`Json::fault`].
+#[derive(Debug)]
+pub struct Stop;
+
+pub type Parsed<T> = Result<T, Stop>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Not JSON.
+    Syntax(&'static str),
+    /// JSON, but another type than this one.
+    Expected(&'static str),
+    /// The right type, but the column cannot hold the value.
+    Unfit,
+    Null,
+    Missing,
+}
+
+/// One step from a column to the value in it that is wrong.
+#[derive(Debug)]
+pub enum Step {
+    Field(FieldRef),
+    Item(FieldRef),
+    Key(String, FieldRef),
+}
+
+#[derive(Debug)]
+pub struct Fault {
+    pub reason: Reason,
+    /// Where the wrong value starts and reading ended.
+    pub start: usize,
+    pub end: usize,
+}
+
+pub struct Json<'a> {
+    bytes: &'a [u8],
+    pub at: usize,
+    pub depth: usize,
+    /// The last string that held escapes, without them.
+    pub unescaped: Vec<u8>,
+    pub fault: Fault,
+    /// The way to the wrong value, innermost step first.
+    pub trace: Vec<Step>,
+}
+
+impl<'a> Json<'a> {
+    pub fn new() -> Self {
+        let fault = Fault { reason: Reason::Missing, start: 0, end: 0 };
+        Json { bytes: &[], at: 0, depth: 0, unescaped: Vec::new(), fault, trace: Vec::new() }
+    }
+
+    pub fn start(&mut self, document: &'a str) {
+        self.bytes = document.as_bytes();
+        self.at = 0;
+        self.depth = 0;
+        self.trace.clear();
+        self.space();
+    }
+
+    /// Nothing but white space may follow.
+    pub fn end(&mut self) -> Parsed<()> {
+        self.space();
+        if self.at == self.bytes.len() { Ok(()) } else { self.syntax("text after the end of the document") }
+    }
+
+    #[cold]
+    pub fn fail<T>(&mut self, reason: Reason, start: usize) -> Parsed<T> {
+        self.fault = Fault { reason, start, end: self.at };
+        Err(Stop)
+    }
+
+    #[cold]
+    pub fn syntax<T>(&mut self, what: &'static str) -> Parsed<T> {
+        self.fail(Reason::Syntax(what), self.at)
+    }
+
+    /// The next byte; NUL, which JSON allows nowhere, at the end.
+    #[inline]
+    pub fn peek(&self) -> u8 {
+        self.bytes.get(self.at).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    fn space(&mut self) {
+        while matches!(self.peek(), b' ' | b'\n' | b'\t' | b'\r') {
+            self.at += 1;
+        }
+    }
+
+    /// Takes `text` if it comes next.
+    #[inline]
+    pub fn takes(&mut self, text: &[u8]) -> bool {
+        let found = self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(text));
+        if found {
+            self.at += text.len();
+        }
+        found
+    }
+
+    fn word(&mut self, word: &str) -> Parsed<()> {
+        if self.takes(word.as_bytes()) { Ok(()) } else { self.syntax("not a value") }
+    }
+
+    pub fn null(&mut self) -> Parsed<()> {
+        self.word("null")
+    }
+
+    pub fn boolean(&mut self) -> Parsed<bool> {
+        match self.peek() {
+            b't' => self.word("true").map(|()| true),
+            b'f' => self.word("false").map(|()| false),
+            _ => self.fail(Reason::Expected("a boolean"), self.at),
+        }
+    }
+
+    /// The opening of an object or array; true where it is closed at once.
+    #[inline]
+    pub fn open(&mut self, open: u8, close: u8, what: &'static str) -> Parsed<bool> {
+        if self.peek() != open {
+            return self.fail(Reason::Expected(what), self.at);
+        }
+        if self.depth == MAX_DEPTH {
+            return self.syntax("nested deeper than 128");
+        }
+        self.at += 1;
+        self.space();
+        if self.peek() == close {
+            self.at += 1;
+            return Ok(true);
+        }
+        self.depth += 1;
+        Ok(false)
+    }
+
+    /// After an element: whether another one comes.
+    #[inline]
+    pub fn more(&mut self, close: u8) -> Parsed<bool> {
+        self.space();
+        let next = self.peek();
+        if next == b',' {
+            self.at += 1;
+            self.space();
+            return Ok(true);
+        }
+        if next != close {
+            return self.syntax("expected a comma or the end of the object or array");
+        }
+        self.at += 1;
+        self.depth -= 1;
+        Ok(false)
+    }
+
+    #[inline]
+    pub fn colon(&mut self) -> Parsed<()> {
+        self.space();
+        if self.peek() != b':' {
+            return self.syntax("expected a colon");
+        }
+        self.at += 1;
+        self.space();
+        Ok(())
+    }
+
+    /// Bytes of a string up to a quote, an escape or what may not stand in a string.
+    #[inline]
+    fn plain(&mut self) -> Parsed<&'a [u8]> {
+        const LOW: u64 = 0x0101_0101_0101_0101;
+        const HIGH: u64 = 0x8080_8080_8080_8080;
+        let start = self.at;
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        let mut length = 0;
+        // Eight bytes at once: the lowest high bit of `found` marks the first byte that is < 0x20, `"` or `\`.
+        for eight in rest.chunks_exact(8) {
+            let word = eight.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            let quote = word ^ (LOW * u64::from(b'"'));
+            let slash = word ^ (LOW * u64::from(b'\\'));
+            let found = (word.wrapping_sub(LOW * 0x20) & !word
+                | quote.wrapping_sub(LOW) & !quote
+                | slash.wrapping_sub(LOW) & !slash)
+                & HIGH;
+            if found != 0 {
+                length += found.trailing_zeros() as usize / 8;
+                self.at = start + length;
+                return Ok(&rest[..length]);
+            }
+            length += 8;
+        }
+        let tail = rest[length..].iter().take_while(|byte| **byte >= 0x20 && !matches!(byte, b'"' | b'\\')).count();
+        self.at = start + length + tail;
+        Ok(&rest[..length + tail])
+    }
+
+    /// A string; None: it held escapes and is in `unescaped`.
+    #[inline]
+    pub fn string(&mut self) -> Parsed<Option<&'a [u8]>> {
+        if self.peek() != b'"' {
+            return self.fail(Reason::Expected("a string"), self.at);
+        }
+        self.at += 1;
+        let plain = self.plain()?;
+        if self.peek() == b'"' {
+            self.at += 1;
+            return Ok(Some(plain));
+        }
+        let mut text = std::mem::take(&mut self.unescaped);
+        text.clear();
+        text.extend_from_slice(plain);
+        let rest = self.escaped(&mut text);
+        self.unescaped = text;
+        rest.map(|()| None)
+    }
+
+    fn escaped(&mut self, text: &mut Vec<u8>) -> Parsed<()> {
+        loop {
+            match self.peek() {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                b'\\' => self.escape(text)?,
+                _ if self.at == self.bytes.len() => return self.syntax("a string without an end"),
+                _ => return self.syntax("a control character in a string"),
+            }
+            let plain = self.plain()?;
+            text.extend_from_slice(plain);
+        }
+    }
+
+    fn escape(&mut self, text: &mut Vec<u8>) -> Parsed<()> {
+        self.at += 1;
+        let byte = match self.peek() {
+            byte @ (b'"' | b'\\' | b'/') => byte,
+            b'b' => 8,
+            b'f' => 12,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'u' => {
+                self.at += 1;
+                let mut code = self.hex()?;
+                if (0xD800..0xDC00).contains(&code) && self.takes(b"\\u") {
+                    let low = self.hex()?;
+                    if (0xDC00..0xE000).contains(&low) {
+                        code = 0x1_0000 + ((code & 0x3FF) << 10 | low & 0x3FF);
+                    }
+                }
+                let Some(character) = char::from_u32(code) else { return self.syntax("half of a surrogate pair") };
+                text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                return Ok(());
+            }
+            _ => return self.syntax("an escape that JSON does not have"),
+        };
+        text.push(byte);
+        self.at += 1;
+        Ok(())
+    }
+
+    fn hex(&mut self) -> Parsed<u32> {
+        let mut code = 0;
+        for _ in 0..4 {
+            let Some(digit) = char::from(self.peek()).to_digit(16) else { return self.syntax("\\u needs four hex digits") };
+            code = code << 4 | digit;
+            self.at += 1;
+        }
+        Ok(code)
+    }
+
+    #[inline]
+    fn digits(&mut self, mantissa: &mut u64) -> &'a [u8] {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let mut length = 0;
+        while let Some(byte @ b'0'..=b'9') = rest.get(length) {
+            *mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
+            length += 1;
+        }
+        self.at += length;
+        &rest[..length]
+    }
+
+    #[inline]
+    pub fn number(&mut self, expected: &'static str) -> Parsed<Number<'a>> {
+        let start = self.at;
+        let negative = self.peek() == b'-';
+        self.at += usize::from(negative);
+        let mut mantissa = 0;
+        let whole = match self.peek() {
+            b'0' => {
+                self.at += 1;
+                b"0"
+            }
+            b'1'..=b'9' => self.digits(&mut mantissa),
+            _ if negative => return self.syntax("a minus without digits"),
+            _ => return self.fail(Reason::Expected(expected), start),
+        };
+        let mut fraction: &[u8] = &[];
+        if self.peek() == b'.' {
+            self.at += 1;
+            fraction = self.digits(&mut mantissa);
+            if fraction.is_empty() {
+                return self.syntax("a decimal point without digits");
+            }
+        }
+        let mut exponent = 0;
+        if matches!(self.peek(), b'e' | b'E') {
+            exponent = self.exponent()?;
+        }
+        let text = &self.bytes[start..self.at];
+        Ok(Number { text, negative, whole, fraction, mantissa, exponent: exponent - fraction.len() as i64 })
+    }
+
+    fn exponent(&mut self) -> Parsed<i64> {
+        self.at += 1;
+        let negative = self.peek() == b'-';
+        if matches!(self.peek(), b'+' | b'-') {
+            self.at += 1;
+        }
+        let digits = self.digits(&mut 0);
+        if digits.is_empty() {
+            return self.syntax("an exponent without digits");
+        }
+        // Far beyond any type, and far from overflow.
+        let size = digits.iter().fold(0, |size: i64, digit| (size * 10 + i64::from(digit - b'0')).min(1 << 40));
+        Ok(if negative { -size } else { size })
+    }
+
+    /// Any value: checked, not kept.
+    pub fn skip(&mut self) -> Parsed<()> {
+        match self.peek() {
+            b'"' => self.string().map(|_| ()),
+            b't' | b'f' => self.boolean().map(|_| ()),
+            b'n' => self.null(),
+            b'-' | b'0'..=b'9' => self.number("a number").map(|_| ()),
+            b'{' => {
+                let mut more = !self.open(b'{', b'}', "an object")?;
+                while more {
+                    self.key()?;
+                    self.colon()?;
+                    self.skip()?;
+                    more = self.more(b'}')?;
+                }
+                Ok(())
+            }
+            b'[' => {
+                let mut more = !self.open(b'[', b']', "an array")?;
+                while more {
+                    self.skip()?;
+                    more = self.more(b']')?;
+                }
+                Ok(())
+            }
+            _ if self.at == self.bytes.len() => self.syntax("the text ends too early"),
+            _ => self.syntax("not a value"),
+        }
+    }
+
+    /// The name of a member, as [`Json::string`].
+    #[inline]
+    pub fn key(&mut self) -> Parsed<Option<&'a [u8]>> {
+        if self.peek() == b'"' { self.string() } else { self.syntax("expected a name in quotes") }
+    }
+}
+
+/// A number that is all of a text.
+pub fn number(text: &[u8]) -> Option<Number<'_>> {
+    let mut json = Json { bytes: text, ..Json::new() };
+    json.number("a number").ok().filter(|number| number.text.len() == text.len())
+}
+
+/// What kind of value starts with this byte; None: no JSON value does.
+pub fn kind(byte: u8) -> Option<&'static str> {
+    Some(match byte {
+        b'"' => "a string",
+        b'{' => "an object",
+        b'[' => "an array",
+        b't' | b'f' => "a boolean",
+        b'n' => "null",
+        b'-' | b'0'..=b'9' => "a number",
+        _ => return None,
+    })
+}

@@ -1,0 +1,203 @@
+//! One message as Python holds it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_nats::{HeaderMap, Message};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+use crate::engine::columns::{Meta, parse_meta};
+use crate::py::headers;
+
+/// A message. Subject, reply and payload are copied out of the connection's read buffer, which one small message would
+/// otherwise keep alive as a whole.
+#[pyclass(frozen, module = "jetarrow.aio.msg")]
+pub struct Msg {
+    /// Takes the acks: awaits them, or blocks, as its face does.
+    client: Option<Py<PyAny>>,
+    /// Subject, reply, payload.
+    bytes: Box<[u8]>,
+    reply_at: usize,
+    data_at: usize,
+    headers: Option<HeaderMap>,
+    acked: AtomicBool,
+}
+
+impl Msg {
+    pub fn received(client: Py<PyAny>, message: Message) -> Self {
+        let reply = message.reply.as_deref().unwrap_or_default();
+        Msg::build(Some(client), &message.subject, reply, &message.payload, message.headers)
+    }
+
+    pub fn build(
+        client: Option<Py<PyAny>>,
+        subject: &str,
+        reply: &str,
+        data: &[u8],
+        headers: Option<HeaderMap>,
+    ) -> Self {
+        let bytes = [subject.as_bytes(), reply.as_bytes(), data].concat().into_boxed_slice();
+        let (reply_at, data_at) = (subject.len(), subject.len() + reply.len());
+        Msg { client, bytes, reply_at, data_at, headers, acked: AtomicBool::new(false) }
+    }
+
+    fn text(&self, from: usize, to: usize) -> &str {
+        std::str::from_utf8(&self.bytes[from..to]).unwrap_or_default()
+    }
+
+    fn meta(&self) -> Option<Meta<'_>> {
+        parse_meta(self.reply())
+    }
+
+    fn refuse(py: Python<'_>, module: &str, class: &str, text: &str) -> PyErr {
+        let error = py.import(module).and_then(|m| m.getattr(class)).and_then(|c| {
+            let kwargs = PyDict::new(py);
+            kwargs.set_item("message", text)?;
+            c.call((), Some(&kwargs))
+        });
+        error.map_or_else(|err| err, PyErr::from_value)
+    }
+
+    /// Hands an ack to the client; `last` kinds may be sent only once.
+    fn send_ack<'py>(
+        &self,
+        py: Python<'py>,
+        kind: &str,
+        last: bool,
+        options: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Some(client) = &self.client else {
+            return Err(Self::refuse(py, "jetarrow.errors", "Error", "this message came from no connection"));
+        };
+        if self.meta().is_none() {
+            return Err(Self::refuse(py, "jetarrow.errors", "NotJSMessageError", "not a message of a stream"));
+        }
+        if last && self.acked.swap(true, Ordering::Relaxed) || self.acked.load(Ordering::Relaxed) && !last {
+            return Err(Self::refuse(
+                py,
+                "jetarrow.errors",
+                "MsgAlreadyAckdError",
+                "the message was already acknowledged",
+            ));
+        }
+        client.bind(py).call_method(intern!(py, "_ack"), (self.reply(), kind), Some(options))
+    }
+}
+
+#[pymethods]
+impl Msg {
+    #[new]
+    #[pyo3(signature = (_client=None, subject="", reply="", data=None, headers=None))]
+    fn new(
+        _client: Option<Py<PyAny>>,
+        subject: &str,
+        reply: &str,
+        data: Option<&[u8]>,
+        headers: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let headers = headers.map(headers::from_python).transpose()?;
+        Ok(Msg::build(_client, subject, reply, data.unwrap_or_default(), headers))
+    }
+
+    #[getter]
+    fn subject(&self) -> &str {
+        self.text(0, self.reply_at)
+    }
+
+    #[getter]
+    fn reply(&self) -> &str {
+        self.text(self.reply_at, self.data_at)
+    }
+
+    #[getter]
+    fn data<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.bytes[self.data_at..])
+    }
+
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(map) = &self.headers else { return Ok(None) };
+        let dict = PyDict::new(py);
+        for (name, values) in map.iter() {
+            if let Some(last) = values.last() {
+                dict.set_item(AsRef::<str>::as_ref(name), last.as_str())?;
+            }
+        }
+        Ok(Some(dict))
+    }
+
+    #[getter]
+    fn header<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        self.headers(py)
+    }
+
+    #[getter]
+    fn headers_all<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(map) = &self.headers else { return Ok(None) };
+        let dict = PyDict::new(py);
+        for (name, values) in map.iter() {
+            dict.set_item(AsRef::<str>::as_ref(name), PyList::new(py, values.iter().map(|v| v.as_str()))?)?;
+        }
+        Ok(Some(dict))
+    }
+
+    /// The stream's sequence; None for a message that comes from no stream.
+    #[getter]
+    fn seq(&self) -> Option<i64> {
+        self.meta().map(|meta| meta.seq)
+    }
+
+    #[getter]
+    fn redelivered(&self) -> bool {
+        self.meta().is_some_and(|meta| meta.delivered > 1)
+    }
+
+    #[getter]
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let Some(meta) = self.meta() else {
+            return Err(Self::refuse(py, "jetarrow.errors", "NotJSMessageError", "not a message of a stream"));
+        };
+        let Meta { stream, consumer, delivered, seq, consumer_seq, nanos, pending } = meta;
+        let build = py.import("jetarrow.aio._metadata")?.getattr("build")?;
+        build.call1((stream, consumer, delivered, seq, consumer_seq, nanos, pending))
+    }
+
+    fn ack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.send_ack(py, "ack", true, &PyDict::new(py))
+    }
+
+    #[pyo3(signature = (timeout=1.0))]
+    fn ack_sync<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
+        let options = PyDict::new(py);
+        options.set_item("confirm", timeout)?;
+        self.send_ack(py, "ack", true, &options)
+    }
+
+    #[pyo3(signature = (delay=None))]
+    fn nak<'py>(&self, py: Python<'py>, delay: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        let options = PyDict::new(py);
+        options.set_item("delay", delay)?;
+        self.send_ack(py, "nak", true, &options)
+    }
+
+    fn in_progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.send_ack(py, "in_progress", false, &PyDict::new(py))
+    }
+
+    #[pyo3(signature = (reason=None))]
+    fn term<'py>(&self, py: Python<'py>, reason: Option<String>) -> PyResult<Bound<'py, PyAny>> {
+        let options = PyDict::new(py);
+        options.set_item("reason", reason)?;
+        self.send_ack(py, "term", true, &options)
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<Msg: subject='{}' reply='{}' {} bytes>",
+            self.subject(),
+            self.reply(),
+            self.bytes.len() - self.data_at
+        )
+    }
+}
