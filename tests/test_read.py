@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import warnings
+from datetime import UTC, datetime, timedelta
 
 import jetarrow.sync
 import polars as pl
@@ -178,3 +180,76 @@ async def test_async_reader_blocks_where_it_is_asked_to(js: JetStreamContext, st
     await fill(js, stream, 100)
     assert sum(len(batch) for batch in js.read(stream)) == 100
     assert pa.table(js.read(stream)).num_rows == 100
+
+
+async def test_ranges_by_time(js: JetStreamContext, stream: str) -> None:
+    for i in range(20):
+        await js.publish(f"{stream}.a", b"%d" % i)
+    times = (await js.read(stream).read_all()).column("timestamp")
+    nanos = times.cast(pa.int64()).to_pylist()
+
+    def text(ns: int) -> str:
+        whole = datetime.fromtimestamp(ns // 10**9, UTC)
+        return f"{whole:%Y-%m-%dT%H:%M:%S}.{ns % 10**9:09d}Z"
+
+    async def between(start: str | datetime | None, end: str | datetime | None) -> list[int]:
+        table = await js.read(stream, start_time=start, end_time=end, columns=["seq"]).read_all()
+        found: list[int] = table.column("seq").to_pylist()
+        return found
+
+    for low, high in ((0, 20), (3, 9), (19, 20), (5, 5)):
+        end = text(nanos[high]) if high < 20 else None
+        assert await between(text(nanos[low]), end) == list(range(low + 1, high + 1))
+    assert await between(text(nanos[4] + 1), None) == list(range(6, 21))
+    assert await between(datetime.now() + timedelta(hours=1), None) == []
+    assert await between(None, datetime.now(UTC) + timedelta(hours=1)) == list(range(1, 21))
+    assert await between(datetime(2001, 1, 1), datetime(2002, 1, 1, tzinfo=UTC)) == []
+    with pytest.raises(ValueError, match="start_seq or start_time"):
+        js.read(stream, start_seq=1, start_time="2001-01-01T00:00:00Z")
+
+
+async def test_subject_filters(js: JetStreamContext, stream: str) -> None:
+    subjects = [f"{stream}.{'abc'[i % 3]}.{i % 2}" for i in range(300)]
+    (await js.publish_batch(subjects, [b"x"] * 300)).raise_for_errors()
+
+    async def matching(filters: str | list[str], **bounds: int) -> list[int]:
+        table = await js.read(stream, subjects=filters, columns=["seq"], **bounds).read_all()  # type: ignore[arg-type]
+        found: list[int] = table.column("seq").to_pylist()
+        return found
+
+    assert await matching(f"{stream}.a.>") == [i + 1 for i in range(300) if i % 3 == 0]
+    several = [f"{stream}.a.*", f"{stream}.b.1"]
+    expected = [i + 1 for i in range(300) if i % 3 == 0 or (i % 3 == 1 and i % 2 == 1)]
+    assert await matching(several) == expected
+    assert await matching(several, start_seq=50, end_seq=200) == [seq for seq in expected if 50 <= seq < 200]
+    assert await matching(f"{stream}.nothing") == []
+    with pytest.raises(js_errors.APIError, match="overlap"):
+        await matching([f"{stream}.a.>", f"{stream}.a.1"])
+    await js._api(f"STREAM.PURGE.{stream}", {"seq": 101})
+    with pytest.warns(UserWarning, match="1 to 100"):
+        assert await matching(several, start_seq=1) == [seq for seq in expected if seq > 100]
+    assert await consumers(js, stream) == 0
+
+
+async def test_follow(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 100)
+    seen: list[int | None] = []
+    async with js.read(stream, follow=True, columns=["seq"]) as reader:
+        while len(seen) < 100:
+            seen += (await anext(reader)).seqs.to_pylist()
+        for more in range(3):
+            waiting = asyncio.ensure_future(anext(reader))
+            await js.publish(f"{stream}.a", b"%d" % more)
+            seen += (await asyncio.wait_for(waiting, 5)).seqs.to_pylist()
+        assert reader.position == 104
+    assert seen == list(range(1, 104))
+    assert await consumers(js, stream) == 0
+    with pytest.raises(ValueError, match="follow"):
+        js.read(stream, follow=True, end_seq=5)
+
+
+async def test_read_progress(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 1_000)
+    calls: list[tuple[int, int | None]] = []
+    await js.read(stream, batch_rows=100, progress=lambda done, total: calls.append((done, total))).read_all()
+    assert calls[-1] == (1_000, 1_000)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,8 @@ from jetarrow import _jetarrow
 from jetarrow._run import blocked, finish
 from jetarrow.batch import MessageBatch
 from jetarrow.errors import UnsupportedError
+from jetarrow.js._base import to_rfc3339
+from jetarrow.publish import Progress, progress_bar
 
 if TYPE_CHECKING:
     import pyarrow
@@ -36,11 +40,16 @@ class Reader:
         *,
         start_seq: int | None,
         end_seq: int | None,
+        start_time: datetime | str | None,
+        end_time: datetime | str | None,
+        subjects: str | Sequence[str] | None,
+        follow: bool,
         columns: Sequence[str] | None,
         batch_rows: int,
         batch_bytes: int,
         timestamp_unit: str,
         on_data_loss: str,
+        progress: Progress | bool | None,
     ) -> None:
         if timestamp_unit not in TIMESTAMP_UNITS:
             raise ValueError(f"timestamp_unit must be one of {', '.join(TIMESTAMP_UNITS)}, not {timestamp_unit!r}")
@@ -53,14 +62,21 @@ class Reader:
         self._call = nc._native.read(
             prefix,
             stream,
-            start=start_seq,
-            end=end_seq,
+            start_seq=start_seq,
+            end_seq=end_seq,
+            start_time=None if start_time is None else to_rfc3339(start_time),
+            end_time=None if end_time is None else to_rfc3339(end_time),
+            subjects=[subjects] if isinstance(subjects, str) else list(subjects or ()),
+            follow=follow,
             columns=columns,
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
             microseconds=timestamp_unit == "us",
             warn_on_loss=on_data_loss == "warn",
         )
+        self._report = progress_bar("reading") if progress is True else progress or None
+        self._told = 0.0
+        self._follow = follow
         self._native: _jetarrow.Reader | None = None
         self._position = start_seq
         self._closed = False
@@ -77,10 +93,14 @@ class Reader:
         native = await self._open(run)
         while isinstance(item := await run(native.next()), str):
             warnings.warn(item, stacklevel=3)
+        start, end = native.range
+        self._position = end if item is None else (item.seqs[-1] or 0) + 1
+        now = time.monotonic()
+        if self._report is not None and (item is None or now - self._told >= 0.1):
+            self._told = now
+            self._report(self._position - start, None if self._follow else end - start)
         if item is None:
-            self._position = native.range[1]
             return None
-        self._position = (item.seqs[-1] or 0) + 1
         return MessageBatch(self._nc, item)
 
     async def _close(self, run: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jetarrow.js import api, subscription
@@ -284,13 +285,18 @@ class JetStreamContext(JetStreamManager):
         *,
         start_seq: int | None = None,
         end_seq: int | None = None,
+        start_time: datetime | str | None = None,
+        end_time: datetime | str | None = None,
+        subjects: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
         batch_rows: int = 65536,
         batch_bytes: int = 16 * 1024 * 1024,
+        follow: bool = False,
         timestamp_unit: str = "ns",
         on_data_loss: str = "error",
+        progress: Progress | bool | None = None,
     ) -> Reader:
-        """Reads `[start_seq, end_seq)` of a stream in order, as Arrow batches. No durable consumer is made.
+        """Reads `[start, end)` of a stream in order, as Arrow batches. No durable consumer is made.
 
         Messages that were deleted inside the range are skipped; what retention or a purge took is an error.
 
@@ -298,12 +304,19 @@ class JetStreamContext(JetStreamManager):
             stream: the stream.
             start_seq: first sequence; None is the first there is.
             end_seq: one past the last sequence; None, or more than there is, is one past the last at opening.
+            start_time, end_time: instead of a sequence: the first message at or after this time. A datetime (without
+                a zone it is local time) or RFC 3339 text, to the nanosecond.
+            subjects: filters, one or several that do not overlap; None is all.
             columns: what is built, in this order; default stream, seq, subject, timestamp, headers, data. There are
                 also delivered, consumer_seq, pending, reply.
             batch_rows: most rows of a batch.
             batch_bytes: a batch is cut when its messages have so many bytes.
+            follow: goes on for ever with what comes; a batch is then handed out as soon as no more is there.
             timestamp_unit: "ns", or "us" for readers that know no nanoseconds.
-            on_data_loss: "error" raises `DataLossError`, "warn" warns and reads what is left.
+            on_data_loss: "error" raises `DataLossError`, "warn" warns and reads what is left. With `subjects` it is
+                always a warning: nobody can know whether what is gone would have matched.
+            progress: called with (sequences done, sequences in all or None) at most ten times a second; True shows a
+                bar on stderr where that is a terminal.
 
         Returns:
             A reader: iterate it (`async for`), or `await reader.read_all()`.
@@ -314,9 +327,14 @@ class JetStreamContext(JetStreamManager):
             stream,
             start_seq=start_seq,
             end_seq=end_seq,
+            start_time=start_time,
+            end_time=end_time,
+            subjects=subjects,
+            follow=follow,
             columns=columns,
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
             timestamp_unit=timestamp_unit,
             on_data_loss=on_data_loss,
+            progress=progress,
         )

@@ -34,14 +34,26 @@ const RETRY: Duration = Duration::from_millis(250);
 pub struct Range {
     pub prefix: String,
     pub stream: String,
-    /// None: the first message there is.
-    pub start: Option<u64>,
-    /// Exclusive. None, or beyond the end: one past the last message at opening.
-    pub end: Option<u64>,
+    pub start: Bound,
+    /// Exclusive. Open, or beyond the end: one past the last message at opening.
+    pub end: Bound,
+    /// Filters; none is all.
+    pub subjects: Vec<String>,
+    /// Goes on with new messages, without end.
+    pub follow: bool,
     pub batch_rows: usize,
     pub batch_bytes: usize,
     pub warn_on_loss: bool,
     pub layout: Layout,
+}
+
+/// Where a range begins or ends.
+#[derive(Clone, Debug)]
+pub enum Bound {
+    Open,
+    Seq(u64),
+    /// The first message at or after this time (RFC 3339).
+    Time(String),
 }
 
 /// What comes out of a reader: finished batches, and losses that are only to be reported.
@@ -62,15 +74,26 @@ impl Reader {
     pub async fn open(conn: Arc<Connection>, range: Range) -> Result<Reader> {
         let info: StreamInfo =
             api(&conn, &range.prefix, &format!("STREAM.INFO.{}", range.stream), &Value::Null).await?;
-        let end = range.end.unwrap_or(u64::MAX).min(info.state.last_seq + 1);
-        let start = range.start.unwrap_or(info.state.first_seq).max(1);
+        let past = info.state.last_seq + 1;
+        let start = match &range.start {
+            Bound::Open => info.state.first_seq,
+            Bound::Seq(seq) => *seq,
+            Bound::Time(time) => first_at(&conn, &range, time).await?.unwrap_or(past),
+        };
+        let end = match &range.end {
+            _ if range.follow => u64::MAX,
+            Bound::Open => past,
+            Bound::Seq(seq) => past.min(*seq),
+            Bound::Time(time) => first_at(&conn, &range, time).await?.map_or(past, |seq| past.min(seq)),
+        };
+        let start = start.max(1);
         // Two finished batches at most: one in the channel, one being handed over.
         let (out, items) = mpsc::channel(1);
         let mean = (info.state.bytes / info.state.messages.max(1)).max(1) as usize;
         let rows = (PULL_BYTES / 2 / mean).clamp(1, PULL_ROWS);
         let builder = Builder::new(range.layout.clone(), false);
         let run = Run {
-            earliest: range.start.is_none(),
+            earliest: !matches!(range.start, Bound::Seq(_)),
             created: info.created,
             next: start,
             consumer: None,
@@ -96,6 +119,30 @@ impl Reader {
         while self.items.recv().await.is_some() {}
         let _ = (&mut self.task).await;
     }
+}
+
+#[derive(Deserialize)]
+struct Found {
+    message: FoundMessage,
+}
+
+#[derive(Deserialize)]
+struct FoundMessage {
+    seq: u64,
+}
+
+/// Asks the stream's leader for a message; `None` where there is none.
+async fn find(conn: &Connection, range: &Range, what: Value) -> Result<Option<u64>> {
+    let verb = format!("STREAM.MSG.GET.{}", range.stream);
+    match api::<Found>(conn, &range.prefix, &verb, &what).await {
+        Ok(found) => Ok(Some(found.message.seq)),
+        Err(JetError::Api { code: 404, .. }) => Ok(None),
+        Err(err) => Err(err),
+    }
+}
+
+async fn first_at(conn: &Connection, range: &Range, time: &str) -> Result<Option<u64>> {
+    find(conn, range, json!({"start_time": time})).await
 }
 
 #[derive(Deserialize)]
@@ -175,18 +222,27 @@ impl Run {
     }
 
     async fn read(&mut self) -> Result<()> {
-        let mut since = (self.next, Instant::now());
+        let mut trouble: Option<Instant> = None;
         while self.next < self.end {
-            if since.0 != self.next {
-                since = (self.next, Instant::now());
-            }
             let stop = match self.pull().await {
-                Err(err) if passing(&err) && since.1.elapsed() < PATIENCE => Stop::Renew,
-                other => other?,
+                Ok(stop) => {
+                    trouble = None;
+                    stop
+                }
+                Err(err) if passing(&err) && trouble.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
+                    Stop::Renew
+                }
+                Err(err) => return Err(err),
             };
             match stop {
                 Stop::End => break,
                 Stop::Dropped => return Ok(()),
+                Stop::Dry if self.range.follow => {
+                    // Nobody waits for messages that are here.
+                    if !self.hand_out().await? {
+                        return Ok(());
+                    }
+                }
                 Stop::Dry => {
                     if self.nothing_left().await? {
                         break;
@@ -223,14 +279,14 @@ impl Run {
             if self.next >= self.end {
                 return Ok(Stop::End);
             }
-            if waiting == 0 {
+            if waiting == 0 && !self.range.follow {
                 return Ok(Stop::Dry);
             }
         }
         let mut link = self.conn.link.clone();
         loop {
             let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
-            let missing = (self.end - self.next) as usize;
+            let missing = usize::try_from(self.end - self.next).unwrap_or(usize::MAX);
             while consumer.owed <= self.rows && consumer.owed < missing {
                 let batch = self.rows.min(missing - consumer.owed);
                 let ask =
@@ -328,7 +384,8 @@ impl Run {
 
     async fn lost(&mut self, from: u64, first: u64) -> Result<()> {
         let loss = Loss { stream: self.range.stream.clone(), asked: (from, self.end), available: first };
-        if !self.range.warn_on_loss {
+        // With a filter nobody can know whether what is gone would have matched.
+        if !self.range.warn_on_loss && self.range.subjects.is_empty() {
             return Err(JetError::DataLoss(Box::new(loss)));
         }
         let _ = self.out.send(Ok(Item::Loss(loss))).await;
@@ -349,23 +406,17 @@ impl Run {
         }
     }
 
-    /// Asks the stream's leader for the next message there is.
+    /// Asks the stream's leader for the next message there is, for each filter in turn.
     async fn nothing_left(&self) -> Result<bool> {
-        #[derive(Deserialize)]
-        struct Found {
-            message: FoundMessage,
+        let all = [">".to_owned()];
+        let filters = if self.range.subjects.is_empty() { &all[..] } else { &self.range.subjects };
+        for filter in filters {
+            let next = find(&self.conn, &self.range, json!({"seq": self.next, "next_by_subj": filter})).await?;
+            if next.is_some_and(|seq| seq < self.end) {
+                return Ok(false);
+            }
         }
-        #[derive(Deserialize)]
-        struct FoundMessage {
-            seq: u64,
-        }
-        let verb = format!("STREAM.MSG.GET.{}", self.range.stream);
-        let body = json!({"seq": self.next, "next_by_subj": ">"});
-        match api::<Found>(&self.conn, &self.range.prefix, &verb, &body).await {
-            Ok(found) => Ok(found.message.seq >= self.end),
-            Err(JetError::Api { code: 404, .. }) => Ok(true),
-            Err(err) => Err(err),
-        }
+        Ok(true)
     }
 
     /// Makes the consumer at `next`; returns how many messages it has.
@@ -374,7 +425,7 @@ impl Run {
         let inbox = self.conn.client.new_inbox();
         let name = format!("jetarrow-{}", inbox.rsplit('.').next().unwrap_or_default());
         let puller = Puller::new(&self.conn, &self.range.prefix, &self.range.stream, &name).await?;
-        let body = json!({
+        let mut body = json!({
             "stream_name": self.range.stream,
             "action": "create",
             "config": {
@@ -387,6 +438,11 @@ impl Run {
                 "inactive_threshold": INACTIVE.as_nanos() as u64,
             },
         });
+        match self.range.subjects.as_slice() {
+            [] => {}
+            [one] => body["config"]["filter_subject"] = json!(one),
+            several => body["config"]["filter_subjects"] = json!(several),
+        }
         let breaks = self.conn.breaks();
         let verb = format!("CONSUMER.CREATE.{}.{name}", self.range.stream);
         let info: ConsumerInfo = api(&self.conn, &self.range.prefix, &verb, &body).await?;

@@ -11,7 +11,7 @@ use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 use tokio::sync::Mutex;
 
 use crate::engine::columns::{Column, Layout};
-use crate::engine::read::{self as engine, Item, Range};
+use crate::engine::read::{self as engine, Bound, Item, Range};
 use crate::engine::subject;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;
@@ -29,13 +29,18 @@ pub struct Reader {
 #[pymethods]
 impl Connection {
     /// Opens a read of [start, end); the result is a `Reader`.
-    #[pyo3(signature = (prefix, stream, *, start, end, columns, batch_rows, batch_bytes, microseconds, warn_on_loss))]
+    #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
+                        batch_bytes, microseconds, warn_on_loss))]
     fn read(
         &self,
         prefix: String,
         stream: String,
-        start: Option<u64>,
-        end: Option<u64>,
+        start_seq: Option<u64>,
+        end_seq: Option<u64>,
+        start_time: Option<String>,
+        end_time: Option<String>,
+        subjects: Vec<String>,
+        follow: bool,
         columns: Option<Vec<String>>,
         batch_rows: usize,
         batch_bytes: usize,
@@ -49,12 +54,38 @@ impl Connection {
         }
         let columns = columns.map_or_else(|| Ok(Column::DEFAULT.to_vec()), |names| Column::parse(&names))?;
         let layout = Layout::new(columns, microseconds);
-        let range = Range { prefix, stream, start, end, batch_rows, batch_bytes, warn_on_loss, layout: layout.clone() };
+        subjects.iter().try_for_each(|filter| subject::check_tokens(filter))?;
+        let start = bound("start", start_seq, start_time)?;
+        let end = bound("end", end_seq, end_time)?;
+        if follow && !matches!(end, Bound::Open) {
+            return Err(PyValueError::new_err("follow=True has no end: give neither end_seq nor end_time"));
+        }
+        let range = Range {
+            prefix,
+            stream,
+            start,
+            end,
+            subjects,
+            follow,
+            batch_rows,
+            batch_bytes,
+            warn_on_loss,
+            layout: layout.clone(),
+        };
         Ok(Call::new(engine::Reader::open(conn, range), move |py, reader| {
             let (start, end) = (reader.start, reader.end);
             let inner = Owned::new(Arc::new(Mutex::new(reader)));
             Ok(Reader { inner, layout, start, end }.into_pyobject(py)?.into_any())
         }))
+    }
+}
+
+fn bound(what: &str, seq: Option<u64>, time: Option<String>) -> PyResult<Bound> {
+    match (seq, time) {
+        (None, None) => Ok(Bound::Open),
+        (Some(seq), None) => Ok(Bound::Seq(seq)),
+        (None, Some(time)) => Ok(Bound::Time(time)),
+        _ => Err(PyValueError::new_err(format!("give {what}_seq or {what}_time, not both"))),
     }
 }
 
@@ -92,14 +123,14 @@ impl Reader {
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyCapsule>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
+        requested_schema: Option<pyo3::Bound<'py, PyCapsule>>,
+    ) -> PyResult<pyo3::Bound<'py, PyCapsule>> {
         let field = Field::new_struct("", self.layout.schema.fields().clone(), false);
         let stream = ArrayIterator::new(Stream { reader: self.inner.get()?.clone() }, field.into());
         Ok(to_stream_pycapsule(py, Box::new(stream), requested_schema)?)
     }
 
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<pyo3::Bound<'py, PyCapsule>> {
         export_schema(py, &self.layout.schema)
     }
 }
