@@ -93,9 +93,11 @@ class Connection:
         subject: object,
         payloads: object,
         *,
+        prefix: str,
         headers: object,
         msg_ids: object,
         expected_stream: str | None,
+        mode: str,
         max_inflight: int,
         timeout: float,
         resend: bool | None,
@@ -149,7 +151,7 @@ class PublishOutcome:
     @property
     def stored(self) -> int: ...
     @property
-    def duplicates(self) -> int: ...
+    def duplicates(self) -> int | None: ...
     @property
     def seqs(self) -> Array: ...
     def errors(self) -> list[tuple[int, Exception]]: ...

@@ -35,7 +35,7 @@ class PublishResult:
 
     @property
     def count(self) -> int:
-        """Rows given. `stored + duplicates + len(errors)` is the same number."""
+        """Rows given: as many as stored, duplicates and errors together."""
         return self._native.count
 
     @property
@@ -44,13 +44,19 @@ class PublishResult:
         return self._native.stored
 
     @property
-    def duplicates(self) -> int:
-        """Rows whose message id the stream knew; also a row that had to be sent twice after a lost connection."""
+    def duplicates(self) -> int | None:
+        """Rows whose message id the stream knew; also a row that had to be sent twice after a lost connection.
+
+        None in mode fast, where the server does not tell: such rows count as stored.
+        """
         return self._native.duplicates
 
     @property
     def seqs(self) -> _jetarrow.Array:
-        """The stream sequence of each row: an Arrow int64 array, null where the row failed."""
+        """The stream sequence of each row: an Arrow int64 array.
+
+        Null where the row failed and, in mode fast, where the server does not tell: at all rows but the last.
+        """
         return self._native.seqs
 
     @property
@@ -76,10 +82,8 @@ class PublishResult:
             ) from first.error
 
     def __repr__(self) -> str:
-        return (
-            f"<PublishResult: {self.count} rows, {self.stored} stored, {self.duplicates} duplicates, "
-            f"{len(self.errors)} errors>"
-        )
+        duplicates = "" if self.duplicates is None else f"{self.duplicates} duplicates, "
+        return f"<PublishResult: {self.count} rows, {self.stored} stored, {duplicates}{len(self.errors)} errors>"
 
     def __arrow_c_schema__(self) -> object:
         return self._native.__arrow_c_schema__()

@@ -35,6 +35,11 @@ pub enum JetError {
         "the connection went away before {what} was confirmed: it may or may not be stored; give it a message id to have it resent safely"
     )]
     Unconfirmed { what: String },
+    /// A batch that was refused as a whole: nothing of it is stored.
+    #[error("the batch was refused and nothing of it is stored{}: {cause}", .row.map(|r| format!(", because of row {r}")).unwrap_or_default())]
+    Batch { row: Option<u64>, cause: Box<JetError> },
+    #[error("{feature} needs {needs}; {has}")]
+    Unsupported { feature: String, needs: String, has: String },
     #[error("{0}")]
     DataLoss(Box<Loss>),
     #[error("stream {stream:?} was deleted and created again while it was read")]
@@ -112,6 +117,19 @@ mod python {
                 js("APIError")?.call_method1("build", (answer,))
             }
             JetError::Unconfirmed { .. } => js("PublishUnconfirmedError")?.call1((text,)),
+            JetError::Batch { row, cause } => {
+                let kwargs = pyo3::types::PyDict::new(py);
+                if let JetError::Api { code, err_code, description } = &**cause {
+                    kwargs.set_item("code", code)?;
+                    kwargs.set_item("err_code", err_code)?;
+                    kwargs.set_item("description", description)?;
+                }
+                kwargs.set_item("row", row)?;
+                let error = js("BatchError")?.call((text,), Some(&kwargs))?;
+                error.setattr("__cause__", build(py, cause)?)?;
+                Ok(error)
+            }
+            JetError::Unsupported { feature, needs, has } => core("UnsupportedError")?.call1((feature, needs, has)),
             JetError::DataLoss(loss) => {
                 let kwargs = pyo3::types::PyDict::new(py);
                 kwargs.set_item("asked", loss.asked)?;

@@ -188,6 +188,7 @@ class JetStreamContext(JetStreamManager):
         headers: Headers | Sequence[Headers | None] | None = None,
         msg_ids: Sequence[str | None] | ArrowProducer | None = None,
         expected_stream: str | None = None,
+        mode: str = "window",
         max_inflight: int = 5000,
         timeout: float = 30.0,
         resend: bool | None = None,
@@ -206,6 +207,10 @@ class JetStreamContext(JetStreamManager):
             msg_ids: one (or None) per row, a sequence or an Arrow string column; the stream stores one message per id
                 within its duplicate window.
             expected_stream: the stream that must take every row.
+            mode: "window", an ack for every row; "fast", the server's fast ingest (ADR-50, server 2.14, a stream with
+                `allow_batched`): few acks, and no sequence but the last row's; "atomic", all rows or none (ADR-50,
+                server 2.12, a stream with `allow_atomic`, at most 1000 rows); "auto", fast where server and stream
+                allow it and all rows go to one stream, else window.
             max_inflight: most rows that are unanswered at once.
             timeout: seconds a row may stay unanswered; when nothing at all was answered for so long, every row left
                 ends in an error and the call is over.
@@ -219,14 +224,19 @@ class JetStreamContext(JetStreamManager):
 
         Raises:
             TypeError, ValueError, BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
+            BatchError: an atomic batch, or a fast one at its start, was refused: nothing is stored. Carries the
+                server's codes, and the row where the server names it.
+            UnsupportedError: server or stream lacks the mode.
         """
         report = progress_bar("publishing") if progress is True else progress or None
         call = self._nc._native.publish_batch(
             subject,
             payloads,
+            prefix=self._prefix,
             headers=headers,
             msg_ids=msg_ids,
             expected_stream=expected_stream,
+            mode=mode,
             max_inflight=max_inflight,
             timeout=timeout,
             resend=resend,

@@ -11,7 +11,7 @@
 //! | binary | a string of standard base64, padded or not |
 //! | date32 | "YYYY-MM-DD" |
 //! | timestamp with zone | ISO 8601 with an offset or Z, without one: UTC; fractions below the unit are cut; an integer counts units since 1970 |
-//! | timestamp | the same text without an offset; an integer |
+//! | timestamp without zone | the same text without an offset; an integer |
 //! | list, struct, map | an array, an object, an object |
 //!
 //! Strings are never taken for numbers (but for decimals) or numbers for strings. A field that is missing or null becomes
@@ -21,8 +21,10 @@
 //! than 128.
 
 mod column;
+mod finish;
 mod json;
 mod number;
+mod object;
 #[cfg(test)]
 mod tests;
 
@@ -85,7 +87,10 @@ impl Decoder {
     /// Refuses types that it cannot decode; the text names the column and says which it can.
     pub fn new(fields: &Fields, mode: Mode) -> Result<Decoder, String> {
         let field = Arc::new(Field::new("value", DataType::Struct(fields.clone()), true));
-        Ok(Decoder { root: Column::new(&field, "", 0)?, mode })
+        let mut root = Column::new(&field, "", 0)?;
+        // Arrow itself refuses some schemas, when the arrays are made.
+        root.finish().map_err(|e| e.to_string())?;
+        Ok(Decoder { root, mode })
     }
 
     /// `value: struct<…>`, nullable in every mode so that the schema does not depend on it.
@@ -198,11 +203,17 @@ fn explain(json: &Json<'_>, text: &str, root: &FieldRef) -> (String, String) {
         (Reason::Expected(_), None) => format!("not JSON: not a value, at byte {}", fault.start),
         (Reason::Null, _) => "null, and the schema says not nullable".into(),
         (Reason::Missing, _) => "missing, and the schema says not nullable".into(),
+        // No content: it may be anything.
+        (Reason::Unfit, _) if field.data_type().is_binary() => "not standard base64".into(),
         (Reason::Unfit, _) => {
             let value = text.get(fault.start..fault.end).unwrap_or_default();
             let short: String = value.chars().take(40).collect();
             let dots = if short.len() < value.len() { "…" } else { "" };
-            format!("{short}{dots} is no {}", field.data_type())
+            let hint = match field.data_type() {
+                DataType::Timestamp(_, None) => " (a column without a zone takes text without an offset)",
+                _ => "",
+            };
+            format!("{short}{dots} does not fit {}{hint}", field.data_type())
         }
     };
     (column, reason)

@@ -1,8 +1,11 @@
 //! The hot path. Knows NATS and Arrow, and no Python.
 
 pub mod ack;
+pub mod atomic;
 pub mod columns;
 pub mod connect;
+pub mod decode;
+pub mod fast;
 pub mod fetch;
 pub mod inflight;
 pub mod puback;

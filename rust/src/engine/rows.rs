@@ -103,6 +103,13 @@ impl Rows {
         self.msg_ids.as_ref().and_then(|ids| ids.get(row))
     }
 
+    pub fn subject(&self, row: usize) -> Option<&str> {
+        match &self.subjects {
+            Subjects::One(subject) => Some(subject.as_str()),
+            Subjects::Each(texts) => texts.get(row),
+        }
+    }
+
     fn own_headers(&self, row: usize) -> Option<&HeaderMap> {
         match &self.headers {
             Headers::None => None,
@@ -248,11 +255,15 @@ impl Body {
         }
     }
 
-    pub fn has_id(&self) -> bool {
+    pub fn msg_id(&self) -> Option<&str> {
         match self {
-            Body::Row(rows, row) => rows.msg_id(*row).is_some(),
-            Body::Single(single) => single.headers.as_ref().is_some_and(|h| h.get(NATS_MESSAGE_ID).is_some()),
+            Body::Row(rows, row) => rows.msg_id(*row),
+            Body::Single(single) => single.headers.as_ref()?.get(NATS_MESSAGE_ID).map(HeaderValue::as_str),
         }
+    }
+
+    pub fn has_id(&self) -> bool {
+        self.msg_id().is_some()
     }
 
     pub fn wire_headers(&self) -> Option<HeaderMap> {

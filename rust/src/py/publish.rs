@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 
 use crate::bridge::Progress;
-use crate::engine::publish::{self as engine, Blocks, Outcome};
+use crate::engine::publish::{self as engine, Blocks, Mode, Outcome};
 use crate::engine::rows::header_size;
 use crate::engine::subject;
 use crate::engine::window::Window;
@@ -49,20 +49,33 @@ impl Connection {
     }
 
     /// Many messages under an in-flight window; the result is a `PublishOutcome`.
-    #[pyo3(signature = (subject, payloads, *, headers, msg_ids, expected_stream, max_inflight, timeout, resend, progress))]
+    #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, expected_stream, mode, max_inflight, timeout, resend,
+                        progress))]
     fn publish_batch(
         &self,
         subject: Option<&Bound<'_, PyAny>>,
         payloads: &Bound<'_, PyAny>,
+        prefix: String,
         headers: Option<&Bound<'_, PyAny>>,
         msg_ids: Option<&Bound<'_, PyAny>>,
         expected_stream: Option<String>,
+        mode: &str,
         max_inflight: usize,
         timeout: f64,
         resend: Option<bool>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
+        let mode = match mode {
+            "window" => Mode::Window,
+            "fast" => Mode::Fast,
+            "atomic" => Mode::Atomic,
+            "auto" => Mode::Auto,
+            other => {
+                let text = format!("mode must be one of window, fast, atomic, auto, not {other:?}");
+                return Err(PyValueError::new_err(text));
+            }
+        };
         if max_inflight == 0 {
             return Err(PyValueError::new_err("max_inflight must be at least 1"));
         }
@@ -86,7 +99,7 @@ impl Connection {
             let done = done.clone();
             Progress { report: Box::new(move |py| callback.call1(py, (done.load(Ordering::Relaxed), total)).map(drop)) }
         });
-        let work = async move { engine::publish_batch(&conn, blocks, window, done).await };
+        let work = async move { engine::publish_batch(&conn, &prefix, blocks, mode, window, done).await };
         let call = Call::new(work, move |py, outcome| {
             drop(keep);
             Ok(PublishOutcome { inner: outcome }.into_pyobject(py)?.into_any())
@@ -154,8 +167,8 @@ impl PublishOutcome {
     }
 
     #[getter]
-    fn duplicates(&self) -> u64 {
-        self.inner.duplicates
+    fn duplicates(&self) -> Option<u64> {
+        self.inner.counts_duplicates.then_some(self.inner.duplicates)
     }
 
     #[getter]

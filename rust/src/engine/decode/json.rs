@@ -267,7 +267,9 @@ impl<'a> Json<'a> {
     fn hex(&mut self) -> Parsed<u32> {
         let mut code = 0;
         for _ in 0..4 {
-            let Some(digit) = char::from(self.peek()).to_digit(16) else { return self.syntax("\\u needs four hex digits") };
+            let Some(digit) = char::from(self.peek()).to_digit(16) else {
+                return self.syntax("\\u needs four hex digits");
+            };
             code = code << 4 | digit;
             self.at += 1;
         }

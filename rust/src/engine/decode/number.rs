@@ -67,7 +67,8 @@ impl Number<'_> {
         let shift = self.exponent + i64::from(scale);
         if self.exact() && (0..=18).contains(&shift) && precision <= 38 {
             let value = i128::from(self.mantissa) * 10i128.pow(shift as u32);
-            return (value < 10i128.pow(u32::from(precision))).then_some((0, if self.negative { -value } else { value }));
+            return (value < 10i128.pow(u32::from(precision)))
+                .then_some((0, if self.negative { -value } else { value }));
         }
         let zeros = self.whole.iter().chain(self.fraction).take_while(|digit| **digit == b'0').count();
         let count = (self.whole.len() + self.fraction.len() - zeros) as i64;

@@ -1,0 +1,172 @@
+//! Objects: the fields of a struct, the entries of a map.
+
+use std::collections::{HashMap, HashSet};
+
+use arrow_schema::Fields;
+
+use super::column::{Bytes, Column};
+use super::json::{Json, Parsed, Reason, Step};
+
+/// Up to here comparing one by one beats hashing.
+const FEW: usize = 12;
+
+/// Reads an object as keys and values; of a key that comes twice the last value, in the place of the first.
+pub fn map(keys: &mut Bytes, items: &mut Column, json: &mut Json<'_>) -> Parsed<()> {
+    let (start, first) = (json.at, items.len());
+    let mut more = !json.open(b'{', b'}', "an object")?;
+    while more {
+        match json.key()? {
+            Some(key) => keys.push(key),
+            None => keys.push(&json.unescaped),
+        }
+        entry(keys.get(items.len()), items, json)?;
+        more = json.more(b'}')?;
+    }
+    let distinct = match items.len() - first {
+        0 | 1 => true,
+        ..=FEW => (first..items.len()).all(|i| (first..i).all(|j| keys.get(i) != keys.get(j))),
+        count => (first..items.len()).map(|i| keys.get(i)).collect::<HashSet<_>>().len() == count,
+    };
+    if distinct {
+        return Ok(());
+    }
+    // A key came twice. That is rare, and read again with the places of the last values at hand.
+    keys.truncate(first);
+    items.truncate(first);
+    json.at = start;
+    let mut order: Vec<(Vec<u8>, usize)> = Vec::new();
+    let mut known: HashMap<Vec<u8>, usize> = HashMap::new();
+    more = !json.open(b'{', b'}', "an object")?;
+    while more {
+        let plain = json.key()?;
+        let key = plain.unwrap_or(&json.unescaped).to_vec();
+        json.colon()?;
+        let index = *known.entry(key.clone()).or_insert(order.len());
+        match order.get_mut(index) {
+            Some((_, place)) => *place = json.at,
+            None => order.push((key, json.at)),
+        }
+        json.skip()?;
+        more = json.more(b'}')?;
+    }
+    let end = json.at;
+    json.depth += 1;
+    for (key, place) in order {
+        keys.push(&key);
+        json.at = place;
+        items.parse(json)?;
+    }
+    json.depth -= 1;
+    json.at = end;
+    Ok(())
+}
+
+fn entry(key: &[u8], items: &mut Column, json: &mut Json<'_>) -> Parsed<()> {
+    json.colon()?;
+    items.parse(json).inspect_err(|_| {
+        json.trace.push(Step::Key(String::from_utf8_lossy(key).into_owned(), items.field.clone()));
+    })
+}
+
+/// The fields of a struct.
+#[derive(Debug)]
+pub struct Members {
+    pub fields: Fields,
+    pub columns: Vec<Column>,
+    /// The names as JSON spells them, quotes included.
+    tokens: Vec<Vec<u8>>,
+    /// The field that came after this one the last time; the last entry: that came first.
+    after: Vec<usize>,
+    by_name: HashMap<Vec<u8>, usize>,
+}
+
+impl Members {
+    pub fn new(fields: &Fields, path: &str, depth: usize) -> Result<Members, String> {
+        let mut by_name = HashMap::new();
+        let mut columns = Vec::with_capacity(fields.len());
+        for (index, field) in fields.iter().enumerate() {
+            let dot = if path.is_empty() { "" } else { "." };
+            let path = format!("{path}{dot}{}", field.name());
+            if by_name.insert(field.name().clone().into_bytes(), index).is_some() {
+                return Err(format!("the schema names column {path:?} twice"));
+            }
+            columns.push(Column::new(field, &path, depth)?);
+        }
+        let tokens = fields.iter().map(|field| token(field.name())).collect();
+        let count = fields.len();
+        let after = (1..=count).chain([0]).collect();
+        Ok(Members { fields: fields.clone(), columns, tokens, after, by_name })
+    }
+
+    /// Reads an object as row `row`.
+    pub fn parse(&mut self, row: usize, json: &mut Json<'_>) -> Parsed<()> {
+        let mut previous = self.columns.len();
+        let mut present = 0;
+        let mut more = !json.open(b'{', b'}', "an object")?;
+        while more {
+            let found = self.member(previous, json)?;
+            json.colon()?;
+            if let Some(index) = found {
+                let column = &mut self.columns[index];
+                if column.len() == row {
+                    present += 1;
+                } else {
+                    // It came before in this object: the last one wins.
+                    column.truncate(row);
+                }
+                if let Err(stop) = column.parse(json) {
+                    json.trace.push(Step::Field(column.field.clone()));
+                    return Err(stop);
+                }
+                previous = index;
+            } else {
+                json.skip()?;
+            }
+            more = json.more(b'}')?;
+        }
+        if present == self.columns.len() {
+            return Ok(());
+        }
+        for column in self.columns.iter_mut().filter(|column| column.len() == row) {
+            if !column.field.is_nullable() {
+                json.trace.push(Step::Field(column.field.clone()));
+                return json.fail(Reason::Missing, json.at);
+            }
+            column.append_null();
+        }
+        Ok(())
+    }
+
+    /// The name of a member: which field it is. Writers keep to an order, so the field that followed last time is tried first.
+    #[inline]
+    fn member(&mut self, previous: usize, json: &mut Json<'_>) -> Parsed<Option<usize>> {
+        let guess = self.after[previous];
+        if self.tokens.get(guess).is_some_and(|token| json.takes(token)) {
+            return Ok(Some(guess));
+        }
+        let plain = json.key()?;
+        let name = plain.unwrap_or(&json.unescaped);
+        let found = if self.columns.len() <= FEW {
+            self.fields.iter().position(|field| field.name().as_bytes() == name)
+        } else {
+            self.by_name.get(name).copied()
+        };
+        if let Some(index) = found {
+            self.after[previous] = index;
+        }
+        Ok(found)
+    }
+}
+
+fn token(name: &str) -> Vec<u8> {
+    let mut token = vec![b'"'];
+    for byte in name.bytes() {
+        match byte {
+            b'"' | b'\\' => token.extend([b'\\', byte]),
+            0..0x20 => token.extend(format!("\\u{byte:04x}").into_bytes()),
+            _ => token.push(byte),
+        }
+    }
+    token.push(b'"');
+    token
+}

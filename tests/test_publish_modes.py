@@ -1,0 +1,196 @@
+"""publish_batch in the modes fast, atomic and auto (ADR-50)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import jetarrow
+import jetarrow.sync
+import pyarrow as pa
+import pytest
+from jetarrow import errors
+from jetarrow.js import errors as js_errors
+from jetarrow.js.client import JetStreamContext
+from jetarrow.server import NatsServer
+
+
+@pytest.fixture
+async def batched(js: JetStreamContext, stream: str) -> str:
+    """The stream, with both kinds of batch allowed."""
+    config = (await js.stream_info(stream)).config.evolve(allow_batched=True, allow_atomic=True)
+    await js._api(f"STREAM.UPDATE.{stream}", config.as_dict())
+    return stream
+
+
+async def data(js: JetStreamContext, stream: str) -> list[bytes]:
+    found: list[bytes] = (await js.read(stream, columns=["data"]).read_all()).column(0).to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 2, 499, 500, 501, 12_345])
+@pytest.mark.parametrize("window", [5_000, 7])
+async def test_fast_stores_all_in_order(js: JetStreamContext, batched: str, count: int, window: int) -> None:
+    payloads = [b"%d" % i for i in range(count)]
+    result = await js.publish_batch(f"{batched}.a", payloads, mode="fast", max_inflight=window)
+    result.raise_for_errors()
+    assert (result.stream, result.count, result.stored, result.duplicates) == (batched, count, count, None)
+    assert result.seqs.to_pylist() == [None] * (count - 1) + [count]
+    assert await data(js, batched) == payloads
+
+
+async def test_fast_with_ids_headers_subjects_and_arrow(js: JetStreamContext, batched: str) -> None:
+    table = pa.table(
+        {
+            "data": [b"%d" % i for i in range(3_000)],
+            "subject": [f"{batched}.{i % 3}" for i in range(3_000)],
+            "msg_id": [str(i) for i in range(3_000)],
+        }
+    )
+    for _ in range(2):
+        result = await js.publish_batch(payloads=table.to_reader(max_chunksize=700), mode="fast")
+        assert (result.ok, result.stored) == (True, 3_000)
+    found = (await js.read(batched).read_all()).to_pylist()
+    assert [row["data"] for row in found] == table.column("data").to_pylist()
+    assert found[7]["subject"] == f"{batched}.1"
+    assert found[7]["headers"] == [("Nats-Msg-Id", ["7"])]
+
+
+async def test_fast_row_errors_end_where_they_are(js: JetStreamContext, batched: str) -> None:
+    """Refused rows have the server's error; all others are stored once, in order."""
+    headers: list[dict[str, str] | None] = [None] * 2_000
+    wrong = [5, 6, 777, 1_999]
+    for row in wrong:
+        headers[row] = {"Nats-Expected-Stream": "OTHER"}
+    payloads = [b"%d" % i for i in range(2_000)]
+    result = await js.publish_batch(f"{batched}.a", payloads, headers=headers, mode="fast", max_inflight=300)
+    assert [error.row for error in result.errors] == wrong
+    assert {getattr(error.error, "err_code", None) for error in result.errors} == {10060}
+    assert await data(js, batched) == [payload for i, payload in enumerate(payloads) if i not in wrong]
+    assert result.stored == 1_996
+
+
+async def test_fast_into_a_full_stream(js: JetStreamContext, batched: str) -> None:
+    config = (await js.stream_info(batched)).config.evolve(max_msgs=100, discard="new")
+    await js._api(f"STREAM.UPDATE.{batched}", config.as_dict())
+    result = await js.publish_batch(f"{batched}.a", [b"x"] * 3_000, mode="fast")
+    assert (result.stored, len(result.errors)) == (100, 2_900)
+    assert {getattr(error.error, "err_code", None) for error in result.errors} == {10077}
+    too_large = (await js.stream_info(batched)).config.evolve(max_msgs=-1, max_msg_size=10)
+    await js._api(f"STREAM.UPDATE.{batched}", too_large.as_dict())
+    rows = [b"small", b"x" * 20, b"small", b"x" * 20]
+    result = await js.publish_batch(f"{batched}.a", rows, mode="fast")
+    assert [(error.row, getattr(error.error, "err_code", None)) for error in result.errors] == [(1, 10054), (3, 10054)]
+    assert (await data(js, batched))[100:] == [b"small", b"small"]
+
+
+async def test_refused_as_a_whole(js: JetStreamContext, batched: str, stream: str) -> None:
+    wrong = [{"Nats-Expected-Stream": "OTHER"}, None]
+    with pytest.raises(js_errors.BatchError, match="nothing of it is stored") as info:
+        await js.publish_batch(f"{batched}.a", [b"x", b"y"], headers=wrong, mode="fast")
+    assert info.value.err_code == 10060
+    for headers in (wrong, wrong[::-1]):
+        with pytest.raises(js_errors.BatchError, match="nothing of it is stored") as info:
+            await js.publish_batch(f"{batched}.a", [b"x", b"y"], headers=headers, mode="atomic")
+        assert info.value.err_code == 10060
+    with pytest.raises(js_errors.BatchError, match="row 1") as info:
+        await js.publish_batch(f"{batched}.a", [b"x", b"y", b"z"], msg_ids=["a", "a", "b"], mode="atomic")
+    assert info.value.row == 1
+    with pytest.raises(ValueError, match="1000 rows"):
+        await js.publish_batch(f"{batched}.a", [b"x"] * 1_001, mode="atomic")
+    assert await data(js, batched) == []
+
+
+async def test_atomic(js: JetStreamContext, batched: str) -> None:
+    await js.publish(f"{batched}.a", b"before")
+    payloads = [b"%d" % i for i in range(1_000)]
+    result = await js.publish_batch(f"{batched}.a", payloads, mode="atomic", msg_ids=[str(i) for i in range(1_000)])
+    assert (result.stored, result.duplicates, result.stream) == (1_000, 0, batched)
+    assert result.seqs.to_pylist() == list(range(2, 1_002))
+    with pytest.raises(js_errors.BatchError) as info:
+        await js.publish_batch(f"{batched}.a", [b"new", b"old"], mode="atomic", msg_ids=["new", "5"])
+    assert info.value.err_code == 10201
+    assert await data(js, batched) == [b"before", *payloads]
+
+
+async def test_a_stream_that_lacks_it(js: JetStreamContext, stream: str) -> None:
+    for mode, flag in (("fast", "allow_batched"), ("atomic", "allow_atomic")):
+        with pytest.raises(errors.UnsupportedError, match=flag):
+            await js.publish_batch(f"{stream}.a", [b"x"], mode=mode)
+        with pytest.raises(js_errors.NoStreamResponseError):
+            await js.publish_batch("nobody.listens", [b"x"], mode=mode)
+        assert (await js.publish_batch(f"{stream}.a", [], mode=mode)).ok
+    with pytest.raises(ValueError, match="window, fast, atomic, auto"):
+        await js.publish_batch(f"{stream}.a", [b"x"], mode="quick")
+    assert (await js.stream_info(stream)).state.messages == 0
+
+
+async def test_auto(js: JetStreamContext, stream: str, batched: str) -> None:
+    plain = f"{stream}-plain"
+    await js.add_stream(name=plain, subjects=[f"{plain}.>"])
+    assert (await js.publish_batch(f"{plain}.a", [b"x"] * 10, mode="auto")).duplicates == 0
+    assert (await js.publish_batch(f"{batched}.a", [b"x"] * 10, mode="auto")).duplicates is None
+    mixed = await js.publish_batch([f"{plain}.a", f"{batched}.a"], [b"x"] * 2, mode="auto")
+    assert (mixed.ok, mixed.stream) == (True, None)
+    nowhere = await js.publish_batch("nobody.listens", [b"x"], mode="auto")
+    assert isinstance(nowhere.errors[0].error, js_errors.NoStreamResponseError)
+    await js.delete_stream(plain)
+
+
+def test_sync_twin(sync_js: jetarrow.sync.JetStream, batched: str) -> None:
+    assert sync_js.publish_batch(f"{batched}.a", ["x"] * 3_000, mode="fast").stored == 3_000
+    assert sync_js.publish_batch(f"{batched}.a", ["x"] * 10, mode="atomic").seqs[9] == 3_010
+
+
+@pytest.mark.parametrize("ids", [True, False])
+async def test_fast_across_kill_and_restart(own_server: NatsServer, ids: bool) -> None:
+    """With ids nothing is lost or doubled; without, what is unknown is told as such."""
+    count = 60_000
+    payloads = [b"%d" % i for i in range(count)]
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="FAST", subjects=["fast.>"], allow_batched=True)
+        restarted: list[asyncio.Task[object]] = []
+
+        async def restart() -> None:
+            await asyncio.to_thread(own_server.kill)
+            await asyncio.to_thread(own_server.start)
+
+        def progress(done: int, total: int | None) -> None:
+            if done > count // 20 and not restarted:
+                restarted.append(asyncio.ensure_future(restart()))
+
+        msg_ids = [str(i) for i in range(count)] if ids else None
+        result = await js.publish_batch(
+            "fast.a", payloads, msg_ids=msg_ids, mode="fast", max_inflight=500, progress=progress
+        )
+        assert restarted
+        await restarted[0]
+        found = [int(d) for d in (await js.read("FAST", columns=["data"]).read_all()).column(0).to_pylist()]
+        assert result.stored + len(result.errors) == count
+        if ids:
+            result.raise_for_errors()
+            assert sorted(found) == list(range(count))
+        else:
+            assert {type(error.error) for error in result.errors} <= {js_errors.PublishUnconfirmedError}
+            assert len(result.errors) <= 500
+            assert len(found) == len(set(found))
+            assert set(range(count)) - set(found) <= {error.row for error in result.errors}
+
+
+async def test_fast_gives_up_on_a_silent_server(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="FAST", subjects=["fast.>"], allow_batched=True)
+        frozen: list[bool] = []
+
+        def progress(done: int, total: int | None) -> None:
+            if done and not frozen:
+                frozen.append(True)
+                own_server.pause()
+
+        result = await js.publish_batch(
+            "fast.a", [b"x" * 1_000] * 300_000, mode="fast", timeout=1, max_inflight=1_000, progress=progress
+        )
+        own_server.resume()
+        assert result.stored + len(result.errors) == 300_000
+        assert isinstance(result.errors[-1].error, errors.TimeoutError)
