@@ -88,6 +88,18 @@ class MessageBatch(Columns):
     headers: map<string, list<string>>, data: binary`, or those that were asked for. Only `headers` is nullable.
     """
 
+    def decode(self, schema: object, mode: str = "PERMISSIVE") -> MessageBatch:
+        """The same rows with their JSON payloads decoded: `data` gives way to `value`.
+
+        Parameters:
+            schema, mode: as `js.read`.
+
+        Raises:
+            DecodeError: mode FAILFAST, and a row does not fit.
+            ValueError: a type that cannot be decoded, or an unknown mode.
+        """
+        return MessageBatch(self._nc, self._native.decode(schema, mode))
+
     async def ack(self, rows: Iterable[int] | Iterable[bool] | None = None) -> None:
         """Acknowledges the messages: they were processed and do not come again.
 

@@ -49,6 +49,8 @@ class Reader:
         batch_bytes: int,
         timestamp_unit: str,
         on_data_loss: str,
+        schema: object | None,
+        mode: str,
         progress: Progress | bool | None,
     ) -> None:
         if timestamp_unit not in TIMESTAMP_UNITS:
@@ -73,6 +75,8 @@ class Reader:
             batch_bytes=batch_bytes,
             microseconds=timestamp_unit == "us",
             warn_on_loss=on_data_loss == "warn",
+            schema=schema,
+            mode=mode,
         )
         self._report = progress_bar("reading") if progress is True else progress or None
         self._told = 0.0

@@ -79,6 +79,10 @@ class MessageBatch(batch.Columns):
         super().__init__(inner._nc, inner._native)
         self._inner = inner
 
+    def decode(self, schema: object, mode: str = "PERMISSIVE") -> MessageBatch:
+        """As `jetarrow.batch.MessageBatch.decode`."""
+        return MessageBatch(self._inner.decode(schema, mode))
+
     ack = _blocking(batch.MessageBatch.ack)
     ack_sync = _blocking(batch.MessageBatch.ack_sync)
     nak = _blocking(batch.MessageBatch.nak)

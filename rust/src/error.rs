@@ -42,6 +42,8 @@ pub enum JetError {
     Unsupported { feature: String, needs: String, has: String },
     #[error("{0}")]
     DataLoss(Box<Loss>),
+    #[error("message {seq} does not fit the schema{}: {reason}", if .column.is_empty() { String::new() } else { format!(" in {column}") })]
+    Decode { seq: i64, column: String, reason: String },
     #[error("stream {stream:?} was deleted and created again while it was read")]
     StreamRecreated { stream: String },
     /// A wrong value in an argument; `argument` leads the text.
@@ -136,6 +138,12 @@ mod python {
                 kwargs.set_item("available", loss.available)?;
                 kwargs.set_item("message", text)?;
                 js("DataLossError")?.call((), Some(&kwargs))
+            }
+            JetError::Decode { seq, column, .. } => {
+                let kwargs = pyo3::types::PyDict::new(py);
+                kwargs.set_item("seq", seq)?;
+                kwargs.set_item("column", column)?;
+                js("DecodeError")?.call((text,), Some(&kwargs))
             }
             JetError::StreamRecreated { .. } => js("StreamRecreatedError")?.call1((text,)),
             JetError::Fork { .. } => core("ForkError")?.call1((text,)),

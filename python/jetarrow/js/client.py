@@ -32,6 +32,12 @@ class ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
+class ArrowSchema(Protocol):
+    """What has an Arrow schema, or a struct type."""
+
+    def __arrow_c_schema__(self) -> object: ...
+
+
 ArrowProducer = ArrowArray | ArrowStream
 
 
@@ -299,6 +305,8 @@ class JetStreamContext(JetStreamManager):
         end_time: datetime | str | None = None,
         subjects: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
+        schema: ArrowSchema | None = None,
+        mode: str = "PERMISSIVE",
         batch_rows: int = 65536,
         batch_bytes: int = 16 * 1024 * 1024,
         follow: bool = False,
@@ -319,6 +327,12 @@ class JetStreamContext(JetStreamManager):
             subjects: filters, one or several that do not overlap; None is all.
             columns: what is built, in this order; default stream, seq, subject, timestamp, headers, data. There are
                 also delivered, consumer_seq, pending, reply.
+            schema: decodes JSON payloads natively: `data` gives way to `value: struct<...>` of these fields (anything
+                with `__arrow_c_schema__`: a pyarrow schema, a polars or arro3 one). Missing fields and JSON nulls are
+                null, extra fields are ignored; a field that does not fit makes the whole row malformed.
+            mode: what happens to malformed rows. "PERMISSIVE": `value` is null, and the text is in a string column
+                `_corrupt_record` after it (base64 where it is no UTF-8); "DROPMALFORMED": they are left out;
+                "FAILFAST": `DecodeError` with sequence and column.
             batch_rows: most rows of a batch.
             batch_bytes: a batch is cut when its messages have so many bytes.
             follow: goes on for ever with what comes; a batch is then handed out as soon as no more is there.
@@ -346,5 +360,7 @@ class JetStreamContext(JetStreamManager):
             batch_bytes=batch_bytes,
             timestamp_unit=timestamp_unit,
             on_data_loss=on_data_loss,
+            schema=schema,
+            mode=mode,
             progress=progress,
         )

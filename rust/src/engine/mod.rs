@@ -16,4 +16,5 @@ pub mod read;
 pub mod request;
 pub mod rows;
 pub mod subject;
+pub mod typed;
 pub mod window;

@@ -20,6 +20,7 @@ use crate::engine::columns::{Batch, Builder, Layout, Meta, parse_meta};
 use crate::engine::connect::Connection;
 use crate::engine::pull::{Ask, PULL_BYTES, PULL_ROWS, Puller, Status};
 use crate::engine::request::api;
+use crate::engine::typed::Typed;
 use crate::error::{JetError, Loss, Result};
 
 /// The consumer removes itself when we vanish.
@@ -71,7 +72,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub async fn open(conn: Arc<Connection>, range: Range) -> Result<Reader> {
+    /// `typed` turns each batch's payloads into typed columns.
+    pub async fn open(conn: Arc<Connection>, range: Range, typed: Option<Typed>) -> Result<Reader> {
         let info: StreamInfo =
             api(&conn, &range.prefix, &format!("STREAM.INFO.{}", range.stream), &Value::Null).await?;
         let past = info.state.last_seq + 1;
@@ -103,6 +105,7 @@ impl Reader {
             end,
             rows,
             builder,
+            typed,
             out,
         };
         Ok(Reader { items, task: tokio::spawn(unconstrained(run.drive())), start, end })
@@ -207,6 +210,7 @@ struct Run {
     /// Messages in one request.
     rows: usize,
     builder: Builder,
+    typed: Option<Typed>,
     out: mpsc::Sender<Result<Item>>,
     consumer: Option<Consumer>,
     /// The lowest sequence missing in the rows of the builder: deleted, or lost to retention?
@@ -372,7 +376,13 @@ impl Run {
         if self.builder.is_empty() {
             return Ok(true);
         }
-        let batch = self.builder.finish()?;
+        let mut batch = self.builder.finish()?;
+        if let Some(typed) = &mut self.typed {
+            batch = typed.apply(batch)?;
+            if batch.record.num_rows() == 0 {
+                return Ok(true);
+            }
+        }
         Ok(self.out.send(Ok(Item::Batch(batch))).await.is_ok())
     }
 

@@ -14,6 +14,7 @@ use pyo3_arrow::ffi::to_array_pycapsules;
 use crate::engine::columns;
 use crate::py::headers;
 use crate::py::message::Msg;
+use crate::py::read::typed;
 
 pub fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     Ok(pyo3_arrow::ffi::to_schema_pycapsule(py, schema)?)
@@ -139,6 +140,18 @@ impl Batch {
     #[getter]
     fn column_names(&self) -> Vec<String> {
         self.inner.record.schema_ref().fields().iter().map(|f| f.name().clone()).collect()
+    }
+
+    /// The same rows with `data` decoded from JSON.
+    fn decode(&self, schema: &Bound<'_, PyAny>, mode: &str) -> PyResult<Batch> {
+        let mut typed = typed(self.inner.record.schema_ref(), schema, mode)?;
+        let copy = columns::Batch {
+            record: self.inner.record.clone(),
+            replies: self.inner.replies.clone(),
+            seqs: self.inner.seqs.clone(),
+            bytes: self.inner.bytes,
+        };
+        Ok(Batch { inner: typed.apply(copy)? })
     }
 
     /// One row as a `Msg`; what the batch does not hold is empty.

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, StructArray};
-use arrow_schema::{ArrowError, Field};
-use pyo3::exceptions::PyValueError;
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 use tokio::sync::Mutex;
 
 use crate::engine::columns::{Column, Layout};
+use crate::engine::decode::Mode;
 use crate::engine::read::{self as engine, Bound, Item, Range};
 use crate::engine::subject;
+use crate::engine::typed::Typed;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
@@ -21,7 +23,7 @@ use crate::runtime::{Owned, block_on};
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Reader {
     inner: Owned<Arc<Mutex<engine::Reader>>>,
-    layout: Layout,
+    schema: SchemaRef,
     start: u64,
     end: u64,
 }
@@ -30,7 +32,7 @@ pub struct Reader {
 impl Connection {
     /// Opens a read of [start, end); the result is a `Reader`.
     #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
-                        batch_bytes, microseconds, warn_on_loss))]
+                        batch_bytes, microseconds, warn_on_loss, schema, mode))]
     fn read(
         &self,
         prefix: String,
@@ -46,12 +48,17 @@ impl Connection {
         batch_bytes: usize,
         microseconds: bool,
         warn_on_loss: bool,
+        schema: Option<&pyo3::Bound<'_, PyAny>>,
+        mode: &str,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check_name("stream", &stream)?;
         if batch_rows == 0 || batch_bytes == 0 {
             return Err(PyValueError::new_err("batch_rows and batch_bytes must be at least 1"));
         }
+        // With a schema the column may be named by what it becomes.
+        let rename = |name: String| if schema.is_some() && name == "value" { "data".to_owned() } else { name };
+        let columns = columns.map(|names| names.into_iter().map(rename).collect::<Vec<_>>());
         let columns = columns.map_or_else(|| Ok(Column::DEFAULT.to_vec()), |names| Column::parse(&names))?;
         let layout = Layout::new(columns, microseconds);
         subjects.iter().try_for_each(|filter| subject::check_tokens(filter))?;
@@ -72,12 +79,31 @@ impl Connection {
             warn_on_loss,
             layout: layout.clone(),
         };
-        Ok(Call::new(engine::Reader::open(conn, range), move |py, reader| {
+        let typed = schema.map(|schema| typed(&layout.schema, schema, mode)).transpose()?;
+        let schema = typed.as_ref().map_or_else(|| layout.schema.clone(), |typed| typed.schema.clone());
+        Ok(Call::new(engine::Reader::open(conn, range, typed), move |py, reader| {
             let (start, end) = (reader.start, reader.end);
             let inner = Owned::new(Arc::new(Mutex::new(reader)));
-            Ok(Reader { inner, layout, start, end }.into_pyobject(py)?.into_any())
+            Ok(Reader { inner, schema, start, end }.into_pyobject(py)?.into_any())
         }))
     }
+}
+
+/// The decoder of `schema=` (anything with an Arrow schema) and `mode=`.
+pub fn typed(input: &Schema, schema: &pyo3::Bound<'_, PyAny>, mode: &str) -> PyResult<Typed> {
+    let mode = match mode {
+        "PERMISSIVE" => Mode::Permissive,
+        "DROPMALFORMED" => Mode::DropMalformed,
+        "FAILFAST" => Mode::FailFast,
+        other => {
+            let text = format!("mode must be one of PERMISSIVE, DROPMALFORMED, FAILFAST, not {other:?}");
+            return Err(PyValueError::new_err(text));
+        }
+    };
+    let fields = schema.extract::<pyo3_arrow::PySchema>().map_err(|err| {
+        PyTypeError::new_err(format!("schema must be an Arrow schema or struct type of any library: {err}"))
+    })?;
+    Ok(Typed::new(input, fields.as_ref().fields(), mode)?)
 }
 
 fn bound(what: &str, seq: Option<u64>, time: Option<String>) -> PyResult<Bound> {
@@ -125,13 +151,13 @@ impl Reader {
         py: Python<'py>,
         requested_schema: Option<pyo3::Bound<'py, PyCapsule>>,
     ) -> PyResult<pyo3::Bound<'py, PyCapsule>> {
-        let field = Field::new_struct("", self.layout.schema.fields().clone(), false);
+        let field = Field::new_struct("", self.schema.fields().clone(), false);
         let stream = ArrayIterator::new(Stream { reader: self.inner.get()?.clone() }, field.into());
         Ok(to_stream_pycapsule(py, Box::new(stream), requested_schema)?)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<pyo3::Bound<'py, PyCapsule>> {
-        export_schema(py, &self.layout.schema)
+        export_schema(py, &self.schema)
     }
 }
 
