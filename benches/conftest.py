@@ -24,6 +24,11 @@ RUNNER = pytest.StashKey[Runner]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bench-rounds", type=int, default=3, help="rounds that count (default 3)")
     parser.addoption("--bench-scale", type=float, default=1.0, help="factor on all message counts")
+    parser.addoption("--bench-full", action="store_true", help="payload sizes and windows too (minutes more)")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if collection_path.name == "test_full.py" and not config.getoption("bench_full") else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -60,6 +60,7 @@ class Run:
 
     @property
     def payloads(self) -> list[bytes]:
+        """Separate objects. Ask before the clock runs: the first time they are made."""
         return payload_list(self.count, self.size)
 
     @contextmanager
@@ -92,14 +93,16 @@ class Row:
 
 @dataclass
 class Group:
-    """Rows that do the same work, compared with the row `baseline` and with the row `peer`."""
+    """Rows that do the same work, compared with the row `baseline` and with the row `peer` (where there are such)."""
 
     name: str
     kind: Literal["publish", "read"]
-    baseline: str
-    peer: str
+    baseline: str | None = None
+    peer: str | None = None
     size: int = 128
     count: int = 300_000
+    rounds: int | None = None  # None is what --bench-rounds says
+    fill: Callable[[str, str, int], None] | None = None  # (url, subject, count): what a read stream holds
     rows: dict[str, Row] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)  # of the stream, such as allow_batched
 
@@ -174,7 +177,7 @@ class Runner:
             else:
                 alive.append(result)
         # Round 0 is a short one that does not count: imports, first connections, the server's first pages.
-        for number in range(self.rounds + 1):
+        for number in range((group.rounds or self.rounds) + 1):
             at = number % max(1, len(alive))
             for result in alive[at:] + alive[:at]:
                 if result.error:
@@ -195,13 +198,14 @@ class Runner:
         if group.kind == "read":
             if count not in self._filled:  # rows of one count read the same stream, in every round
                 self._filled[count] = self._new_stream(group)
-                wire.publish(self.url, self._filled[count][1], group.size, count)
+                if group.fill:
+                    group.fill(self.url, self._filled[count][1], count)
+                else:
+                    wire.publish(self.url, self._filled[count][1], group.size, count)
             return self._call(row, self._new_run(group, count, *self._filled[count]))
         stream, subject = self._new_stream(group)
         try:
-            run = self._new_run(group, count, stream, subject)
-            _ = run.payloads  # made before anything is timed
-            return self._call(row, run)
+            return self._call(row, self._new_run(group, count, stream, subject))
         finally:
             wire.delete_stream(self.url, stream)
 

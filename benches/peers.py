@@ -8,6 +8,8 @@ the harness compares rates.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import nats
 import natsrpy
@@ -15,19 +17,51 @@ import natsrpy.js
 from harness import Run
 from nats.js.api import AckPolicy, ConsumerConfig
 
+TASKS = 100
 NATS_PY_FETCH = 1_000
 NATSRPY_GATHER = 1_000  # of 100 (workers), 1,000, 5,000 and all at once the fastest
 NATSRPY_FETCH = 10_000  # of 100, 1,000 and 10,000 the fastest
 
 
 async def nats_py_publish_async(run: Run) -> int:
+    payloads = run.payloads
     nc = await nats.connect(run.url)
     js = nc.jetstream()
     with run.clock():
-        futures = [await js.publish_async(run.subject, payload) for payload in run.payloads]
+        futures = [await js.publish_async(run.subject, payload) for payload in payloads]
         acks = await asyncio.gather(*futures)
     await nc.close()
     return len(acks)
+
+
+async def nats_py_publish_tasks(run: Run) -> int:
+    payloads = run.payloads
+    nc = await nats.connect(run.url)
+    with run.clock():
+        done = await in_tasks(nc.jetstream().publish, run.subject, payloads)
+    await nc.close()
+    return done
+
+
+async def nats_py_publish(run: Run) -> int:
+    payloads = run.payloads
+    nc = await nats.connect(run.url)
+    with run.clock():
+        done = await one_by_one(nc.jetstream().publish, run.subject, payloads)
+    await nc.close()
+    return done
+
+
+async def in_tasks(publish: Callable[[str, bytes], Awaitable[Any]], subject: str, payloads: list[bytes]) -> int:
+    """Ours and nats-py's the same: 100 tasks, each awaiting every ack of its share."""
+    counts = await asyncio.gather(*[one_by_one(publish, subject, payloads[i::TASKS]) for i in range(TASKS)])
+    return sum(counts)
+
+
+async def one_by_one(publish: Callable[[str, bytes], Awaitable[Any]], subject: str, payloads: list[bytes]) -> int:
+    for payload in payloads:
+        await publish(subject, payload)
+    return len(payloads)
 
 
 async def nats_py_fetch(run: Run) -> int:
@@ -46,13 +80,14 @@ async def nats_py_fetch(run: Run) -> int:
 
 
 async def natsrpy_publish(run: Run) -> int:
+    payloads = run.payloads
     nc = natsrpy.Nats(addrs=[run.url])
     await nc.startup()
     js = await nc.jetstream()
     done = 0
     with run.clock():
         for start in range(0, run.count, NATSRPY_GATHER):
-            part = run.payloads[start : start + NATSRPY_GATHER]
+            part = payloads[start : start + NATSRPY_GATHER]
             done += len(await asyncio.gather(*[js.publish(run.subject, p, wait=True) for p in part]))
     await nc.shutdown()
     return done

@@ -56,7 +56,7 @@ def as_json(about: dict[str, Any], results: Iterable[Result]) -> dict[str, Any]:
 
 def _row(result: Result, results: list[Result]) -> dict[str, Any]:
     group = result.group
-    row: dict[str, Any] = {"group": group.name, "name": result.row.name, "size": group.size}
+    row: dict[str, Any] = {"group": group.name, "kind": group.kind, "name": result.row.name, "size": group.size}
     if result.skipped or result.error:
         return {**row, "skipped": result.skipped, "error": repr(result.error) if result.error else None}
     return {
@@ -74,7 +74,7 @@ def _row(result: Result, results: list[Result]) -> dict[str, Any]:
     }
 
 
-def _ratio(result: Result, results: list[Result], name: str) -> float | None:
+def _ratio(result: Result, results: list[Result], name: str | None) -> float | None:
     """Median over the rounds of rate to rate in the same round, so that a slow minute cancels out."""
     for other in results:
         if other.group is result.group and other.row.name == name and len(other.runs) == len(result.runs):
@@ -99,14 +99,15 @@ def table(about: dict[str, Any], results: Iterable[Result]) -> Table:
     )
     shown.add_column("", no_wrap=True)
     notes = sorted({key for result in results if result.runs for key in result.notes})
-    for title in ("msg/s", "min - max", "of raw socket", "of nats-py", "client CPU", "server CPU", *notes):
+    for title in ("msg/s", "min - max", "of raw socket", "of peer", "client CPU", "server CPU", *notes):
         shown.add_column(title, justify="right", no_wrap=True)
     last: Group | None = None
     for result in results:
         group = result.group
         if group is not last:
             shown.add_section()
-            shown.add_row(f"[bold]{group.name}[/bold]")
+            peer = f" (peer: {group.peer})" if group.peer else ""
+            shown.add_row(f"[bold]{group.name}[/bold]{peer}")
             last = group
         if not result.runs or result.error:
             shown.add_row(f"  {result.row.name}", "skipped" if result.skipped else "failed")

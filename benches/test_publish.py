@@ -9,7 +9,16 @@ import pytest
 import wire
 from harness import Group, Run
 
+NATIVE = "jetarrow._jetarrow"
 PUBLISH = Group("publish, 128 B", "publish", baseline="raw socket", peer="nats-py publish_async")
+IDS = Group("publish with message ids, 128 B", "publish", baseline="raw socket with ids")
+FAST = Group(
+    "publish into a stream with allow_batched, 128 B",
+    "publish",
+    baseline="raw socket, acked window",
+    peer="jetarrow mode=window",
+    config={"allow_batched": True},
+)
 
 
 @PUBLISH.row("raw socket")
@@ -18,35 +27,117 @@ def raw_socket(run: Run) -> int:
     return run.count  # it has checked acks and stream itself
 
 
-@PUBLISH.row("jetarrow publish_batch, async", needs="jetarrow._jetarrow")
+@PUBLISH.row("jetarrow publish_batch, async", needs=NATIVE)
 async def publish_batch_async(run: Run) -> int:
-    import jetarrow
-
-    nc = await jetarrow.connect(run.url)
-    js = nc.jetstream()
-    with run.clock():
-        result = await js.publish_batch(run.subject, run.payloads)
-    result.raise_for_errors()
-    await nc.close()
-    return int(result.count)
+    return await publish_batch(run, "window")
 
 
-@PUBLISH.row("jetarrow publish_batch, sync", needs="jetarrow._jetarrow")
+@PUBLISH.row("jetarrow publish_batch, sync", needs=NATIVE)
 def publish_batch_sync(run: Run) -> int:
     import jetarrow.sync
 
+    payloads = run.payloads
     with jetarrow.sync.connect(run.url) as nc:
         js = nc.jetstream()
         with run.clock():
-            result = js.publish_batch(run.subject, run.payloads)
+            result = js.publish_batch(run.subject, payloads)
         result.raise_for_errors()
     return int(result.count)
+
+
+@PUBLISH.row("jetarrow publisher", needs=NATIVE)
+async def publisher(run: Run) -> int:
+    import jetarrow
+
+    payloads = run.payloads
+    nc = await jetarrow.connect(run.url)
+    js = nc.jetstream()
+    with run.clock():
+        async with js.publisher(run.subject) as made:
+            for payload in payloads:
+                await made.publish(payload)
+    await nc.close()
+    return made.stats.stored
+
+
+@PUBLISH.row("jetarrow publish_async", needs=NATIVE)
+async def publish_async(run: Run) -> int:
+    """Every ack is looked at, as in the row of nats-py: a future that failed raises."""
+    import jetarrow
+
+    payloads = run.payloads
+    nc = await jetarrow.connect(run.url)
+    js = nc.jetstream()
+    with run.clock():
+        futures = [await js.publish_async(run.subject, payload) for payload in payloads]
+        await js.publish_async_completed()
+        acks = [future.result() for future in futures]
+    await nc.close()
+    return len(acks)
 
 
 PUBLISH.row("nats-py publish_async", count=60_000)(peers.nats_py_publish_async)
 PUBLISH.row("natsrpy publish, gather", count=15_000)(peers.natsrpy_publish)
 
 
+@IDS.row("raw socket with ids")
+def raw_socket_ids(run: Run) -> int:
+    wire.publish(run.url, run.subject, run.size, run.count, ids="row", clock=run.clock())
+    return run.count
+
+
+@IDS.row("jetarrow publish_batch of Arrow columns", needs=NATIVE)
+async def publish_batch_ids(run: Run) -> int:
+    import jetarrow
+    import pyarrow
+
+    payloads = pyarrow.array(run.payloads, pyarrow.binary())
+    ids = pyarrow.array(wire.message_ids("row", run.count), pyarrow.string())
+    nc = await jetarrow.connect(run.url)
+    js = nc.jetstream()
+    with run.clock():
+        result = await js.publish_batch(run.subject, payloads, msg_ids=ids)
+    result.raise_for_errors()
+    await nc.close()
+    return int(result.stored)
+
+
+FAST.row("raw socket, acked window")(raw_socket)
+
+
+@FAST.row("jetarrow mode=window", needs=NATIVE)
+async def window_mode(run: Run) -> int:
+    return await publish_batch(run, "window")
+
+
+@FAST.row("jetarrow mode=fast", needs=NATIVE)
+async def fast_mode(run: Run) -> int:
+    return await publish_batch(run, "fast")
+
+
+async def publish_batch(run: Run, mode: str, max_inflight: int = 5000) -> int:
+    import jetarrow
+
+    payloads = run.payloads
+    nc = await jetarrow.connect(run.url)
+    js = nc.jetstream()
+    with run.clock():
+        result = await js.publish_batch(run.subject, payloads, mode=mode, max_inflight=max_inflight)
+    result.raise_for_errors()
+    await nc.close()
+    return int(result.stored)
+
+
 @pytest.mark.parametrize("name", PUBLISH.rows)
 def test_publish(name: str, record: Callable[[Group, str], None]) -> None:
     record(PUBLISH, name)
+
+
+@pytest.mark.parametrize("name", IDS.rows)
+def test_publish_ids(name: str, record: Callable[[Group, str], None]) -> None:
+    record(IDS, name)
+
+
+@pytest.mark.parametrize("name", FAST.rows)
+def test_publish_fast(name: str, record: Callable[[Group, str], None]) -> None:
+    record(FAST, name)

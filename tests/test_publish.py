@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import jetarrow.sync
@@ -185,6 +186,38 @@ async def test_expected_stream(js: JetStreamContext, stream: str) -> None:
     error = wrong.errors[0].error
     assert isinstance(error, js_errors.BadRequestError)
     assert error.err_code == 10060
+
+
+async def test_expectations(js: JetStreamContext, stream: str) -> None:
+    subject = f"{stream}.a"
+    await js.publish(subject, b"x", msg_id="one", expected_stream=stream, expected_last_seq=0)
+    await js.publish(subject, b"x", msg_id="two", expected_last_subject_seq=1, expected_last_msg_id="one")
+    for wrong, code in (
+        ({"expected_stream": "OTHER"}, 10060),
+        ({"expected_last_seq": 7}, 10071),
+        ({"expected_last_subject_seq": 7}, 10071),
+        ({"expected_last_msg_id": "one"}, 10070),
+    ):
+        with pytest.raises(js_errors.BadRequestError) as info:
+            await js.publish(subject, b"x", **wrong)  # type: ignore[arg-type]
+        assert info.value.err_code == code
+        with pytest.raises(js_errors.BadRequestError):
+            await (await js.publish_async(subject, b"x", **wrong))  # type: ignore[arg-type]
+    assert (await js.stream_info(stream)).state.messages == 2
+
+
+async def test_time_to_live(js: JetStreamContext, stream: str) -> None:
+    config = (await js.stream_info(stream)).config.evolve(allow_msg_ttl=True)
+    await js._api(f"STREAM.UPDATE.{stream}", config.as_dict())
+    await js.publish(f"{stream}.a", b"x", msg_ttl=100)
+    await (await js.publish_async(f"{stream}.a", b"x", msg_ttl=timedelta(minutes=2)))
+    (await js.publish_batch(f"{stream}.a", [b"x"], msg_ttl=300, expected_stream=stream)).raise_for_errors()
+    (await js.publish_batch(f"{stream}.a", pa.array([b"x"]), msg_ttl=400)).raise_for_errors()
+    found = [dict(row["headers"])["Nats-TTL"] for row in await rows(js, stream)]
+    assert found == [["100"], ["120"], ["300"], ["400"]]
+    for wrong in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="msg_ttl"):
+            await js.publish_batch(f"{stream}.a", [b"x"], msg_ttl=wrong)
 
 
 async def test_nothing_to_publish(js: JetStreamContext) -> None:

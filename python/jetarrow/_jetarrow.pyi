@@ -96,6 +96,7 @@ class Connection:
         prefix: str,
         headers: object,
         msg_ids: object,
+        msg_ttl: str | None,
         expected_stream: str | None,
         mode: str,
         max_inflight: int,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jetarrow.js import api, subscription
@@ -39,6 +39,37 @@ class ArrowSchema(Protocol):
 
 
 ArrowProducer = ArrowArray | ArrowStream
+
+
+def _ttl(value: float | timedelta) -> str:
+    """A time to live as the server reads it: whole seconds, at least one (ADR-43)."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if not seconds >= 1 or seconds == float("inf"):
+        raise ValueError(f"msg_ttl must be at least 1 second, not {value}")
+    return str(int(seconds))
+
+
+def _expect(
+    headers: Headers | None, stream: str | None, ttl: float | timedelta | None, last_seq: int | None
+) -> Headers:
+    """The headers and what goes with them, in a mapping of its own."""
+    found = dict(headers or {})
+    if stream is not None:
+        found[api.Header.EXPECTED_STREAM.value] = stream
+    if ttl is not None:
+        found[api.Header.MSG_TTL.value] = _ttl(ttl)
+    if last_seq is not None:
+        found[api.Header.EXPECTED_LAST_SEQUENCE.value] = str(last_seq)
+    return found
+
+
+def _expect_last(headers: Headers | None, subject_seq: int | None, msg_id: str | None) -> Headers:
+    found = dict(headers or {})
+    if subject_seq is not None:
+        found[api.Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value] = str(subject_seq)
+    if msg_id is not None:
+        found[api.Header.EXPECTED_LAST_MSG_ID.value] = msg_id
+    return found
 
 
 class JetStreamContext(JetStreamManager):
@@ -77,8 +108,13 @@ class JetStreamContext(JetStreamManager):
         timeout: float | None = None,
         stream: str | None = None,
         headers: Headers | None = None,
+        msg_ttl: float | timedelta | None = None,
         *,
         msg_id: str | None = None,
+        expected_stream: str | None = None,
+        expected_last_seq: int | None = None,
+        expected_last_subject_seq: int | None = None,
+        expected_last_msg_id: str | None = None,
     ) -> api.PubAck:
         """Publishes one message and waits until a stream has stored it.
 
@@ -86,9 +122,13 @@ class JetStreamContext(JetStreamManager):
             subject: what to publish to; a stream must take it.
             payload: bytes-like, or str, which is sent as UTF-8.
             timeout: seconds, default that of the context.
-            stream: the stream that must take it.
+            stream (or expected_stream): the stream that must take it.
             headers: name to value, or to a list of values. The mapping is not changed.
+            msg_ttl: seconds until the message goes; the stream must have `allow_msg_ttl`.
             msg_id: the stream stores one message per id within its duplicate window.
+            expected_last_seq: the stream's last sequence must be this.
+            expected_last_subject_seq: the last sequence of the subject must be this; 0 is none.
+            expected_last_msg_id: the last message's id must be this.
 
         Raises:
             NoStreamResponseError: no stream takes the subject.
@@ -96,8 +136,10 @@ class JetStreamContext(JetStreamManager):
             TimeoutError: no answer in time: it may or may not be stored.
             BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
         """
-        if stream is not None:
-            headers = {**(headers or {}), api.Header.EXPECTED_STREAM.value: stream}
+        if stream is not None or msg_ttl is not None or expected_stream is not None or expected_last_seq is not None:
+            headers = _expect(headers, stream or expected_stream, msg_ttl, expected_last_seq)
+        if expected_last_subject_seq is not None or expected_last_msg_id is not None:
+            headers = _expect_last(headers, expected_last_subject_seq, expected_last_msg_id)
         if self._nc._blocks:
             if msg_id is not None:
                 headers = {**(headers or {}), api.Header.MSG_ID.value: msg_id}
@@ -125,13 +167,18 @@ class JetStreamContext(JetStreamManager):
         wait_stall: float | None = None,
         stream: str | None = None,
         headers: Headers | None = None,
+        msg_ttl: float | timedelta | None = None,
         *,
         msg_id: str | None = None,
+        expected_stream: str | None = None,
+        expected_last_seq: int | None = None,
+        expected_last_subject_seq: int | None = None,
+        expected_last_msg_id: str | None = None,
     ) -> asyncio.Future[api.PubAck]:
         """Publishes one message without waiting for its ack.
 
         Parameters:
-            subject, payload, stream, headers, msg_id: as `publish`.
+            subject, payload, stream, headers, msg_ttl, msg_id and what is expected: as `publish`.
             wait_stall: seconds to wait for room when as many messages are unanswered as the context allows
                 (`publish_async_max_pending`, default 5000); None waits as long as it takes.
 
@@ -144,8 +191,10 @@ class JetStreamContext(JetStreamManager):
             MaxAckPendingError: no room, and the context has `backpressure_on_inflight=False`.
             BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
         """
-        if stream is not None:
-            headers = {**(headers or {}), api.Header.EXPECTED_STREAM.value: stream}
+        if stream is not None or msg_ttl is not None or expected_stream is not None or expected_last_seq is not None:
+            headers = _expect(headers, stream or expected_stream, msg_ttl, expected_last_seq)
+        if expected_last_subject_seq is not None or expected_last_msg_id is not None:
+            headers = _expect_last(headers, expected_last_subject_seq, expected_last_msg_id)
         acks = self._loop_acks()
         if acks.full():
             if not self._backpressure:
@@ -193,6 +242,7 @@ class JetStreamContext(JetStreamManager):
         *,
         headers: Headers | Sequence[Headers | None] | None = None,
         msg_ids: Sequence[str | None] | ArrowProducer | None = None,
+        msg_ttl: float | timedelta | None = None,
         expected_stream: str | None = None,
         mode: str = "window",
         max_inflight: int = 5000,
@@ -212,6 +262,7 @@ class JetStreamContext(JetStreamManager):
             headers: one mapping for all rows, or (with a sequence of payloads) one or None per row.
             msg_ids: one (or None) per row, a sequence or an Arrow string column; the stream stores one message per id
                 within its duplicate window.
+            msg_ttl: seconds until the messages go; the stream must have `allow_msg_ttl`.
             expected_stream: the stream that must take every row.
             mode: "window", an ack for every row; "fast", the server's fast ingest (ADR-50, server 2.14, a stream with
                 `allow_batched`): few acks, and no sequence but the last row's; "atomic", all rows or none (ADR-50,
@@ -241,6 +292,7 @@ class JetStreamContext(JetStreamManager):
             prefix=self._prefix,
             headers=headers,
             msg_ids=msg_ids,
+            msg_ttl=None if msg_ttl is None else _ttl(msg_ttl),
             expected_stream=expected_stream,
             mode=mode,
             max_inflight=max_inflight,

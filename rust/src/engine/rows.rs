@@ -6,7 +6,7 @@ use std::time::Duration;
 use arrow_array::{
     Array, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeStringArray, StringArray, StringViewArray,
 };
-use async_nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
+use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::{HeaderMap, HeaderName, HeaderValue, Subject};
 use bytes::Bytes;
 
@@ -93,6 +93,8 @@ pub struct Rows {
     pub payloads: Box<dyn Payloads>,
     pub msg_ids: Option<Box<dyn Texts>>,
     pub headers: Headers,
+    /// Headers that the call sets for all its rows: the expected stream, a time to live.
+    pub fixed: Arc<[(HeaderName, HeaderValue)]>,
     pub expected_stream: Option<Arc<str>>,
     /// `checked` has passed. Rows that are read as they go are checked one by one when they are sent.
     pub checked: bool,
@@ -122,15 +124,15 @@ impl Rows {
     pub fn wire_headers(&self, row: usize) -> Option<HeaderMap> {
         let id = self.msg_id(row);
         let own = self.own_headers(row);
-        if id.is_none() && own.is_none() && self.expected_stream.is_none() {
+        if id.is_none() && own.is_none() && self.fixed.is_empty() {
             return None;
         }
         let mut map = own.cloned().unwrap_or_default();
         if let Some(id) = id {
             map.insert(NATS_MESSAGE_ID, HeaderValue::from(id));
         }
-        if let Some(stream) = &self.expected_stream {
-            map.insert(NATS_EXPECTED_STREAM, HeaderValue::from(&**stream));
+        for (name, value) in self.fixed.iter() {
+            map.insert(name.clone(), value.clone());
         }
         Some(map)
     }
@@ -174,7 +176,7 @@ impl Rows {
     fn header_size(&self, row: usize, id: Option<&str>) -> usize {
         let mut lines = self.own_headers(row).map_or(0, header_lines);
         lines += id.map_or(0, |id| header_line("Nats-Msg-Id", id));
-        lines += self.expected_stream.as_ref().map_or(0, |s| header_line("Nats-Expected-Stream", s));
+        lines += self.fixed.iter().map(|(name, value)| header_line(name.as_ref(), value.as_str())).sum::<usize>();
         header_block(lines)
     }
 }
@@ -285,6 +287,7 @@ mod tests {
             payloads: Box::new(payloads),
             msg_ids: None,
             headers: Headers::None,
+            fixed: Arc::new([]),
             expected_stream: None,
             checked: false,
         }
@@ -298,7 +301,7 @@ mod tests {
         let rows = Rows {
             msg_ids: Some(Box::new(vec!["id-1".to_owned()])),
             headers: Headers::One(own),
-            expected_stream: Some("S".into()),
+            fixed: Arc::new([("Nats-Expected-Stream".into(), "S".into())]),
             ..rows(vec![b"x".to_vec()])
         };
         let expected = "NATS/1.0\r\nX: 1\r\nX: 22\r\nNats-Msg-Id: id-1\r\nNats-Expected-Stream: S\r\n\r\n".len();

@@ -8,7 +8,7 @@ use arrow_array::{
     StringViewArray, StructArray,
 };
 use arrow_schema::DataType;
-use async_nats::HeaderMap;
+use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3_arrow::ffi::ArrayReader;
@@ -92,6 +92,7 @@ struct Template {
     subject: Option<Column>,
     msg_ids: Option<Arc<dyn Texts>>,
     headers: Option<HeaderMap>,
+    fixed: Arc<[(HeaderName, HeaderValue)]>,
     expected_stream: Option<Arc<str>>,
 }
 
@@ -126,8 +127,8 @@ impl Template {
             (None, Some(maps)) => Headers::Each(header_column(maps)?),
             (None, None) => Headers::None,
         };
-        let expected_stream = self.expected_stream.clone();
-        Ok(Rows { len: array.len(), subjects, payloads, msg_ids, headers, expected_stream, checked: false })
+        let (expected_stream, fixed) = (self.expected_stream.clone(), self.fixed.clone());
+        Ok(Rows { len: array.len(), fixed, subjects, payloads, msg_ids, headers, expected_stream, checked: false })
     }
 }
 
@@ -189,8 +190,9 @@ pub fn blocks(
             return Err(PyTypeError::new_err("with Arrow payloads, headers is one dict, or a column of the table"));
         }
     };
+    let fixed = beside.fixed();
     let expected_stream = beside.expected_stream.map(Arc::from);
-    let template = Template { subject, msg_ids, headers, expected_stream };
+    let template = Template { subject, msg_ids, headers, fixed, expected_stream };
     if let Some(Column::One(one)) = &template.subject {
         crate::engine::subject::check(one)?;
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use async_nats::header::NATS_EXPECTED_STREAM;
+use async_nats::{HeaderName, HeaderValue};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -112,6 +114,17 @@ pub struct Beside<'a, 'py> {
     pub headers: Option<&'a Bound<'py, PyAny>>,
     pub msg_ids: Option<&'a Bound<'py, PyAny>>,
     pub expected_stream: Option<String>,
+    /// Seconds, as the server reads it.
+    pub msg_ttl: Option<String>,
+}
+
+impl Beside<'_, '_> {
+    /// The headers of all rows.
+    pub fn fixed(&self) -> Arc<[(HeaderName, HeaderValue)]> {
+        let stream = self.expected_stream.as_deref().map(|stream| (NATS_EXPECTED_STREAM, stream.into()));
+        let ttl = self.msg_ttl.as_deref().map(|ttl| (HeaderName::from_static("Nats-TTL"), ttl.into()));
+        stream.into_iter().chain(ttl).collect()
+    }
 }
 
 /// Rows of a sequence, every one looked at, nothing sent.
@@ -149,6 +162,7 @@ pub fn rows(payloads: &Bound<'_, PyAny>, beside: Beside<'_, '_>) -> PyResult<Row
     };
     Ok(Rows {
         len,
+        fixed: beside.fixed(),
         subjects,
         payloads: Box::new(Cells(cells)),
         msg_ids,

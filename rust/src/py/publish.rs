@@ -49,8 +49,8 @@ impl Connection {
     }
 
     /// Many messages under an in-flight window; the result is a `PublishOutcome`.
-    #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, expected_stream, mode, max_inflight, timeout, resend,
-                        progress))]
+    #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, msg_ttl, expected_stream, mode, max_inflight, timeout,
+                        resend, progress))]
     fn publish_batch(
         &self,
         subject: Option<&Bound<'_, PyAny>>,
@@ -58,6 +58,7 @@ impl Connection {
         prefix: String,
         headers: Option<&Bound<'_, PyAny>>,
         msg_ids: Option<&Bound<'_, PyAny>>,
+        msg_ttl: Option<String>,
         expected_stream: Option<String>,
         mode: &str,
         max_inflight: usize,
@@ -82,7 +83,7 @@ impl Connection {
         if let Some(stream) = &expected_stream {
             subject::check_name("stream", stream)?;
         }
-        let beside = Beside { subject, headers, msg_ids, expected_stream };
+        let beside = Beside { subject, headers, msg_ids, expected_stream, msg_ttl };
         let limit = conn.client.max_payload();
         let (blocks, total, keep) = if arrow::is_producer(payloads)? {
             let (blocks, total) = arrow::blocks(payloads, beside, limit)?;

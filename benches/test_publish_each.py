@@ -1,0 +1,66 @@
+"""Awaiting the ack of each message: by 100 tasks at once, and one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import peers
+import pytest
+from harness import Group, Run
+
+NATIVE = "jetarrow._jetarrow"
+TASKS = Group("100 tasks awaiting publish, 128 B", "publish", peer="nats-py publish, 100 tasks", count=60_000)
+AWAITED = Group("one awaited publish after another, 128 B", "publish", peer="nats-py publish", count=5_000)
+
+
+@TASKS.row("jetarrow publish, 100 tasks", needs=NATIVE)
+async def publish_tasks(run: Run) -> int:
+    import jetarrow
+
+    payloads = run.payloads
+    nc = await jetarrow.connect(run.url)
+    with run.clock():
+        done = await peers.in_tasks(nc.jetstream().publish, run.subject, payloads)
+    await nc.close()
+    return done
+
+
+TASKS.row("nats-py publish, 100 tasks", count=20_000)(peers.nats_py_publish_tasks)
+
+
+@AWAITED.row("jetarrow publish", needs=NATIVE)
+async def publish_awaited(run: Run) -> int:
+    import jetarrow
+
+    payloads = run.payloads
+    nc = await jetarrow.connect(run.url)
+    with run.clock():
+        done = await peers.one_by_one(nc.jetstream().publish, run.subject, payloads)
+    await nc.close()
+    return done
+
+
+@AWAITED.row("jetarrow publish, sync", needs=NATIVE)
+def publish_awaited_sync(run: Run) -> int:
+    import jetarrow.sync
+
+    payloads = run.payloads
+    with jetarrow.sync.connect(run.url) as nc:
+        js = nc.jetstream()
+        with run.clock():
+            for payload in payloads:
+                js.publish(run.subject, payload)
+    return run.count  # the harness asks the stream
+
+
+AWAITED.row("nats-py publish")(peers.nats_py_publish)
+
+
+@pytest.mark.parametrize("name", TASKS.rows)
+def test_publish_tasks(name: str, record: Callable[[Group, str], None]) -> None:
+    record(TASKS, name)
+
+
+@pytest.mark.parametrize("name", AWAITED.rows)
+def test_publish_awaited(name: str, record: Callable[[Group, str], None]) -> None:
+    record(AWAITED, name)
