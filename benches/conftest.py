@@ -73,6 +73,8 @@ def runner(pytestconfig: pytest.Config) -> Iterator[Runner]:
         made = Runner(server.url, server.pid, rounds, scale)
         pytestconfig.stash[RUNNER] = made
         yield made
+        # A server that had to cut a client off, or one that dropped messages, would make every figure worthless.
+        pytestconfig.stash[MACHINE]["slow_consumer_lines"] = server.log.lower().count("slow consumer")
 
 
 @pytest.fixture

@@ -27,6 +27,12 @@ def memory(name: str) -> float:
     raise OSError(f"no {name} in /proc/self/status")
 
 
+def from_here() -> float:
+    """What is in memory now, and the peak counts from now on."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return memory("VmRSS")
+
+
 def batches(schema: pyarrow.Schema, count: int, size: int) -> Iterator[pyarrow.RecordBatch]:
     """Made when asked for, as from a file: they are never all there."""
     rest = bytes(range(0x20, 0x7F)) * (size // 95 + 1)
@@ -54,8 +60,7 @@ async def main() -> None:
     url, what, stream, subject = sys.argv[1:5]
     count, size = int(sys.argv[5]), int(sys.argv[6])
     nc = await jetarrow.connect(url)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    before = memory("VmRSS")
+    before = from_here()
     start, cpu = time.perf_counter(), time.process_time()
     done = await publish(nc, subject, count, size) if what == "publish" else await read(nc, stream)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu

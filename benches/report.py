@@ -92,7 +92,7 @@ def table(about: dict[str, Any], results: Iterable[Result]) -> Table:
     shown = Table(
         title=f"jetarrow benches: {about['cpus']} CPUs, {about['cpu']}, Python {about['python']}",
         caption=f"Medians of {rounds} interleaved rounds, server on the same machine; {about_ratios}. "
-        f"{load}. {versions}.",
+        f"{load}. {about.get('slow_consumer_lines', 0)} slow-consumer lines in the server's log. {versions}.",
         box=box.SIMPLE_HEAD,
         title_justify="left",
         caption_justify="left",

@@ -211,9 +211,8 @@ impl Fast<'_, '_> {
                 Answer::Unknown(seq) => {
                     let cause = batch.refused.values().next().cloned();
                     let stored = batch.refused.keys().next().map_or(batch.confirmed, |refused| refused - 1);
-                    let unsure = if broken || stored > batch.confirmed { seq.min(batch.sent) } else { seq };
                     self.confirm(&mut batch, stored);
-                    self.unsure(&mut batch, unsure);
+                    self.unsure(&mut batch, seq);
                     self.finish(batch);
                     return Ok(cause.map(|cause| (cause, false)));
                 }
@@ -245,20 +244,15 @@ impl Fast<'_, '_> {
         }
     }
 
-    /// Rows before `seq` of which nobody knows: those with an id can safely go again.
-    fn unsure(&mut self, batch: &mut Batch, seq: u64) {
-        let mut safe = VecDeque::new();
-        while batch.confirmed + 1 + (safe.len() as u64) < seq {
-            let Some((row, body)) = batch.rows.pop_front() else { break };
-            if self.window.resend.unwrap_or_else(|| body.has_id()) {
-                safe.push_back((row, body));
-            } else {
-                batch.confirmed += 1;
-                self.outlet.failed(row, JetError::Unconfirmed { what: format!("row {row}") });
+    /// Nobody knows of the rows before `seq` that have no answer: those with an id can safely go again, the others end
+    /// here. From `seq` on nothing was stored.
+    fn unsure(&self, batch: &mut Batch, seq: u64) {
+        for (index, (row, body)) in batch.rows.iter().enumerate() {
+            let place = batch.confirmed + 1 + index as u64;
+            if place < seq && !self.window.resend.unwrap_or_else(|| body.has_id()) {
+                let unconfirmed = || JetError::Unconfirmed { what: format!("row {row}") };
+                batch.refused.entry(place).or_insert_with(unconfirmed);
             }
-        }
-        for item in safe.into_iter().rev() {
-            batch.rows.push_front(item);
         }
     }
 

