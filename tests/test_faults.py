@@ -220,3 +220,48 @@ async def test_loop_stays_free_while_the_server_is_frozen(own_server: NatsServer
         assert len(result.errors) == 20_000
         assert isinstance(result.errors[0].error, errors.TimeoutError)
         assert (await js.publish("slow.a", b"still alive")).stream == "SLOW"
+
+
+async def test_ordered_consumer_across_restarts(own_server: NatsServer) -> None:
+    count = 40_000
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="KILL", subjects=["kill.>"])
+        (await js.publish_batch("kill.a", [b"x"] * count)).raise_for_errors()
+        seen = []
+        async for msg in js.ordered_consumer("KILL"):
+            seen.append(msg.seq)
+            if len(seen) in (5_000, 20_000):
+                await asyncio.to_thread(own_server.kill)
+                await asyncio.to_thread(own_server.start)
+            if len(seen) == count:
+                break
+        assert seen == list(range(1, count + 1))
+
+
+async def test_kill_while_fetching_and_acknowledging(own_server: NatsServer) -> None:
+    """Nothing is lost; what was confirmed and forgotten by the server comes again."""
+    count = 20_000
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="KILL", subjects=["kill.>"])
+        (await js.publish_batch("kill.a", [b"x"] * count)).raise_for_errors()
+        sub = await js.pull_subscribe("kill.>", durable="d", ack_wait=2, max_ack_pending=5_000)
+        seen: set[int | None] = set()
+        kills = [count // 4, count // 2]
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                batch = await sub.fetch_batch(1_000, timeout=3)
+                if not len(batch) and len(seen) == count:
+                    break
+                await batch.ack()
+            except (errors.Error, TimeoutError):
+                await asyncio.sleep(0.1)
+                continue
+            seen |= set(batch.seqs.to_pylist())
+            if kills and len(seen) >= kills[0]:
+                kills.pop(0)
+                await asyncio.to_thread(own_server.kill)
+                await asyncio.to_thread(own_server.start)
+        assert seen == set(range(1, count + 1))

@@ -274,3 +274,22 @@ async def test_cancelled_fetches_give_everything_back(js: JetStreamContext, stre
         await batch.ack_sync()
     assert len(seen) == 2_000
     await unacknowledged(sub, 0)
+
+
+@pytest.mark.parametrize("threshold", [None, 0, 1, 100])
+async def test_consume(js: JetStreamContext, stream: str, threshold: int | None) -> None:
+    await publish(js, stream, 1_000)
+    sub = await js.pull_subscribe(f"{stream}.>", durable="d", max_ack_pending=5_000)
+    seen = []
+    messages = sub.consume(100, threshold=threshold, max_bytes=50_000)
+    iterator = aiter(messages)
+    async for msg in iterator:
+        seen.append(msg.seq)
+        await msg.ack()
+        if len(seen) == 950:
+            break
+    await iterator.aclose()  # type: ignore[attr-defined]
+    assert seen == list(range(1, 951))
+    # What was asked for ahead is available again.
+    rest = await sub.fetch_batch(100, timeout=5, min_messages=50)
+    assert rest.seqs.to_pylist() == list(range(951, 1_001))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 
 import jetarrow
+import jetarrow.sync
 import pytest
 from jetarrow import errors
 from jetarrow.js import errors as js_errors
@@ -196,3 +198,53 @@ def test_publishing_in_two_loops_one_after_the_other(nats_url: str, stream: str)
 
     assert [asyncio.run(work()) for _ in range(3)] == [1, 2, 3]
     gc.collect()
+
+
+def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    futures = [sync_js.publish_async(f"{stream}.a", b"%d" % i) for i in range(2_000)]
+    sync_js.publish_async_completed()
+    assert (sync_js.publish_async_pending(), [f.result(5).seq for f in futures]) == (0, list(range(1, 2_001)))
+    with pytest.raises(js_errors.NoStreamResponseError):
+        sync_js.publish_async("nobody.listens", b"").result(5)
+    with sync_js.publisher(f"{stream}.b", max_inflight=10) as publisher:
+        later = [publisher.publish(b"x", msg_id=str(i)) for i in range(500)]
+        publisher.flush()
+        assert publisher.stats == (500, 0, 0, 0, 0)
+    assert later[-1].result().seq == 2_500
+    with pytest.raises(js_errors.BatchError, match="nobody awaited"), sync_js.publisher("nobody.listens") as publisher:
+        publisher.publish(b"x")
+
+
+def test_threads_share_a_client(nats_url: str, stream: str) -> None:
+    with jetarrow.sync.connect(nats_url) as nc:
+        js = nc.jetstream(publish_async_max_pending=100)
+        errors_seen: list[BaseException] = []
+
+        def work(number: int) -> None:
+            try:
+                futures = [js.publish_async(f"{stream}.{number}", b"x") for _ in range(300)]
+                js.publish(f"{stream}.{number}", b"x")
+                js.publish_batch(f"{stream}.{number}", [b"x"] * 300).raise_for_errors()
+                assert len({future.result(10).seq for future in futures}) == 300
+            except BaseException as error:
+                errors_seen.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors_seen == []
+        assert js.stream_info(stream).state.messages == 6 * 601
+
+
+def test_sync_limit(own_server: NatsServer) -> None:
+    with jetarrow.sync.connect(own_server.url, ping_interval=60) as nc:
+        js = nc.jetstream(publish_async_max_pending=2)
+        js.add_stream(name="S", subjects=["s.>"])
+        own_server.pause()
+        futures = [js.publish_async("s.a", b"x") for _ in range(2)]
+        with pytest.raises(js_errors.TooManyStalledMsgsError):
+            js.publish_async("s.a", b"x", wait_stall=0.1)
+        own_server.resume()
+        assert [future.result(5).seq for future in futures] == [1, 2]

@@ -253,3 +253,26 @@ async def test_read_progress(js: JetStreamContext, stream: str) -> None:
     calls: list[tuple[int, int | None]] = []
     await js.read(stream, batch_rows=100, progress=lambda done, total: calls.append((done, total))).read_all()
     assert calls[-1] == (1_000, 1_000)
+
+
+async def test_ordered_consumer(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 10_000)
+    seen = []
+    async for msg in js.ordered_consumer(stream, start_seq=11):
+        assert (msg.subject, msg.data) == (f"{stream}.a", b"%d" % (msg.seq or 0))
+        seen.append(msg.seq)
+        if len(seen) == 9_990:
+            await js.publish(f"{stream}.a", b"10001", headers={"H": "1"})
+        if len(seen) == 9_991:
+            assert msg.headers == {"H": "1"}
+            assert msg.metadata.sequence.stream == 10_001
+            break
+    assert seen == list(range(11, 10_002))
+
+
+def test_ordered_consumer_sync(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    sync_js.publish_batch(f"{stream}.a", ["x"] * 100)
+    messages = sync_js.ordered_consumer(stream, f"{stream}.*")
+    assert [next(messages).seq for _ in range(100)] == list(range(1, 101))
+    messages.close()  # type: ignore[attr-defined]
+    assert sync_js.stream_info(stream).state.consumer_count == 0

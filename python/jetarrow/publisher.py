@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jetarrow._jetarrow import Bridge
 from jetarrow._run import bridge_of
 from jetarrow.js.errors import BatchError, MaxAckPendingError, TooManyStalledMsgsError
 from jetarrow.publish import RowError
@@ -22,10 +25,18 @@ class Acks:
     """The native publisher of one event loop, with its limits. The futures are the loop's."""
 
     def __init__(self, nc: Client, *, max_inflight: int, max_bytes: int | None, ack_timeout: float) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.native = nc._native.publisher(bridge_of(self.loop), max_inflight=max_inflight, timeout=ack_timeout)
+        self.loop, bridge = self._home()
+        self.native = nc._native.publisher(bridge, max_inflight=max_inflight, timeout=ack_timeout)
         self.max_inflight = max_inflight
         self.max_bytes = max_bytes
+
+    def _home(self) -> tuple[Any, Bridge]:
+        loop = asyncio.get_running_loop()
+        return loop, bridge_of(loop)
+
+    def here(self) -> bool:
+        """True where its futures can be used: in its own loop."""
+        return self.loop is asyncio.get_running_loop()
 
     def full(self) -> bool:
         """True when the next message has to wait. One message passes whatever its size."""
@@ -47,6 +58,65 @@ class Acks:
         """Waits until every message has its answer."""
         while self.native.pending:
             await self.native.room(self.loop)
+
+
+class AckFuture(concurrent.futures.Future[Any]):
+    """A future that knows, as asyncio's do, whether anybody has looked at its exception."""
+
+    _log_traceback = False
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        self._log_traceback = True
+        super().set_exception(exception)
+
+    def result(self, timeout: float | None = None) -> Any:
+        self._log_traceback = False
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._log_traceback = False
+        return super().exception(timeout)
+
+
+class Threads:
+    """What stands for the event loop where there is none: its futures are for any thread."""
+
+    @staticmethod
+    def create_future() -> AckFuture:
+        return AckFuture()
+
+
+class BlockingAcks(Acks):
+    """The same for the sync twin. Its coroutines never suspend: they block, and Ctrl-C wakes them."""
+
+    def _home(self) -> tuple[Any, Bridge]:
+        bridge = Bridge()
+        # Without a loop the native thread resolves the futures itself, many at a time.
+        bridge.wake_with(bridge.drain)
+        return Threads, bridge
+
+    def here(self) -> bool:
+        return True
+
+    async def room(self, wait: float | None) -> None:
+        deadline = None if wait is None else time.monotonic() + wait
+        try:
+            while self.full():
+                left = None if deadline is None else max(deadline - time.monotonic(), 0)
+                future: Any = self.native.room(self.loop)
+                future.result(left)
+        except TimeoutError:
+            raise TooManyStalledMsgsError from None
+
+    async def drained(self) -> None:
+        while self.native.pending:
+            self.native.room(self.loop).result()
+
+
+def acks_of(nc: Client, *, max_inflight: int, max_bytes: int | None, ack_timeout: float) -> Acks:
+    """The publisher for the face that `nc` belongs to."""
+    kind = BlockingAcks if nc._blocks else Acks
+    return kind(nc, max_inflight=max_inflight, max_bytes=max_bytes, ack_timeout=ack_timeout)
 
 
 class Stats(NamedTuple):
@@ -136,14 +206,17 @@ class Publisher:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None:
-            return
+        if kind is None:
+            await self._finish()
+
+    async def _finish(self) -> None:
+        """Waits for all acks, and raises what nobody has looked at."""
         await self.flush()
         if self._acks is None:
             return
         unseen = []
         for number, future in enumerate(self._acks.native.take_failed()):
-            # The loop's own mark for an exception that nobody has looked at.
+            # The future's own mark for an exception that nobody has looked at.
             if getattr(future, "_log_traceback", True) and not future.cancelled():
                 failure = future.exception()
                 if isinstance(failure, Exception):

@@ -14,12 +14,12 @@ the connection, and here that blocks, so they run to their end at once.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import jetarrow.aio.client as aio_client
-from jetarrow import _jetarrow, batch, read
+from jetarrow import _jetarrow, batch, publisher, read
 from jetarrow._run import blocked, finish
 from jetarrow.aio.msg import Msg
 from jetarrow.js import subscription
@@ -27,13 +27,17 @@ from jetarrow.js.client import JetStreamContext
 from jetarrow.js.subscription import PullSubscription as AsyncPullSubscription
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     import pyarrow
+
+    from jetarrow.js.api import PubAck
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _U = TypeVar("_U")
 
-__all__ = ["Client", "JetStream", "MessageBatch", "PullSubscription", "Reader", "connect"]
+__all__ = ["Client", "JetStream", "MessageBatch", "Publisher", "PullSubscription", "Reader", "connect"]
 
 
 class _Connection(aio_client.Client):
@@ -102,8 +106,56 @@ class PullSubscription:
 
     def messages(self) -> Iterator[Msg]:
         """All messages as they come, without end."""
-        while True:
-            yield from finish(self._inner._fetch(subscription.AT_ONCE, timeout=subscription.PATIENCE))
+        messages: list[Msg] = []
+        number = 0
+        try:
+            while True:
+                call = self._inner._fetch(subscription.AT_ONCE, timeout=subscription.PATIENCE)
+                messages, number = finish(call), 0
+                for number, msg in enumerate(messages, 1):
+                    yield msg
+        finally:
+            finish(self._inner._give_back(messages[number:]))
+
+
+class Publisher:
+    """As `jetarrow.publisher.Publisher`, blocking; use it with `with`. Its futures are `concurrent.futures.Future`."""
+
+    def __init__(self, inner: publisher.Publisher) -> None:
+        self._inner = inner
+
+    flush = _blocking(publisher.Publisher.flush)
+
+    def publish(
+        self,
+        payload: bytes | str,
+        *,
+        subject: str | None = None,
+        headers: publisher.Headers | None = None,
+        msg_id: str | None = None,
+    ) -> Future[PubAck]:
+        """As `jetarrow.publisher.Publisher.publish`."""
+        call = self._inner.publish(payload, subject=subject, headers=headers, msg_id=msg_id)
+        return cast("Future[PubAck]", finish(call))
+
+    @property
+    def pending(self) -> int:
+        """Messages that have no answer yet."""
+        return self._inner.pending
+
+    @property
+    def stats(self) -> publisher.Stats:
+        """Counts so far: stored, duplicates, errors, pending, pending_bytes."""
+        return self._inner.stats
+
+    def __enter__(self) -> Publisher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            finish(self._inner._finish())
 
 
 class Reader:
@@ -160,7 +212,29 @@ class JetStream:
     consumer_info = _blocking(JetStreamContext.consumer_info)
     publish = _blocking(JetStreamContext.publish)
     publish_batch = _blocking(JetStreamContext.publish_batch)
+    publish_async_completed = _blocking(JetStreamContext.publish_async_completed)
+
+    def publish_async(self, subject: str, payload: bytes | str = b"", **options: Any) -> Future[PubAck]:
+        """As `jetarrow.js.client.JetStreamContext.publish_async`, with a future for any thread."""
+        return cast("Future[PubAck]", finish(self._inner.publish_async(subject, payload, **options)))
+
+    def publish_async_pending(self) -> int:
+        """How many messages of `publish_async` have no answer yet."""
+        return self._inner.publish_async_pending()
+
+    def publisher(self, subject: str | None = None, **options: Any) -> Publisher:
+        """As `jetarrow.js.client.JetStreamContext.publisher`, with the same options."""
+        return Publisher(self._inner.publisher(subject, **options))
+
     pull_subscribe = _wrapped(JetStreamContext.pull_subscribe, PullSubscription)
+
+    def ordered_consumer(
+        self, stream: str, subjects: str | Sequence[str] | None = None, **options: Any
+    ) -> Iterator[Msg]:
+        """As `jetarrow.js.client.JetStreamContext.ordered_consumer`: iterate it with `for`."""
+        with Reader(self._inner.ordered_consumer(stream, subjects, **options)._read()) as reader:
+            for batch in reader:
+                yield from batch
 
     def read(self, stream: str, **options: Any) -> Reader:
         """As `jetarrow.js.client.JetStreamContext.read`, with the same options; the reader blocks."""

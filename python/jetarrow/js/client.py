@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from jetarrow.js import api, subscription
 from jetarrow.js.errors import MaxAckPendingError, NotFoundError
 from jetarrow.js.manager import JetStreamManager
+from jetarrow.js.ordered import AT_ONCE, COLUMNS, OrderedConsumer
 from jetarrow.publish import Progress, PublishResult, progress_bar
-from jetarrow.publisher import Acks, Publisher
+from jetarrow.publisher import Acks, Publisher, acks_of
 from jetarrow.read import Reader
 
 if TYPE_CHECKING:
@@ -154,8 +155,8 @@ class JetStreamContext(JetStreamManager):
     def _loop_acks(self) -> Acks:
         """The publisher behind `publish` and `publish_async`: one for the loop that runs, with one window."""
         acks = self._acks
-        if acks is None or acks.loop is not asyncio.get_running_loop():
-            acks = self._acks = Acks(
+        if acks is None or not acks.here():
+            acks = self._acks = acks_of(
                 self._nc, max_inflight=self._max_pending, max_bytes=None, ack_timeout=self._ack_timeout
             )
         return acks
@@ -231,7 +232,7 @@ class JetStreamContext(JetStreamManager):
         """
 
         def make() -> Acks:
-            return Acks(self._nc, max_inflight=max_inflight, max_bytes=max_bytes, ack_timeout=ack_timeout)
+            return acks_of(self._nc, max_inflight=max_inflight, max_bytes=max_bytes, ack_timeout=ack_timeout)
 
         return Publisher(make, subject, backpressure=backpressure)
 
@@ -416,3 +417,38 @@ class JetStreamContext(JetStreamManager):
             mode=mode,
             progress=progress,
         )
+
+    def ordered_consumer(
+        self,
+        stream: str,
+        subjects: str | Sequence[str] | None = None,
+        *,
+        start_seq: int | None = None,
+        start_time: datetime | str | None = None,
+    ) -> OrderedConsumer:
+        """A stream's messages in order, one by one and without end: `async for msg in js.ordered_consumer("S")`.
+
+        Parameters:
+            stream: the stream.
+            subjects: filters, one or several that do not overlap; None is all.
+            start_seq: first sequence; None is the first there is.
+            start_time: instead of a sequence: the first message at or after this time.
+
+        Raises while it is iterated:
+            DataLossError: retention or a purge took messages before they were read.
+            StreamRecreatedError: the stream was deleted and created again.
+            NotFoundError: there is no such stream.
+        """
+
+        def read() -> Reader:
+            return self.read(
+                stream,
+                subjects=subjects,
+                start_seq=start_seq,
+                start_time=start_time,
+                columns=COLUMNS,
+                batch_rows=AT_ONCE,
+                follow=True,
+            )
+
+        return OrderedConsumer(read)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -86,10 +87,30 @@ class PullSubscription:
         call = self._native.fetch(nc, most, max_bytes=max_bytes, timeout=timeout, min_messages=1, heartbeat=heartbeat)
         return await nc._run(call, lambda messages: nc._native.ack([msg.reply for msg in messages], "nak"))
 
+    async def _give_back(self, messages: list[Msg]) -> None:
+        """Makes messages that nobody looked at available again at once."""
+        if messages:
+            nc = self._js._nc
+            await nc._run(nc._native.ack([msg.reply for msg in messages], "nak"))
+
     @property
     def messages(self) -> Messages:
         """All messages as they come, without end: `async for msg in sub.messages` (or `sub.messages()`)."""
         return Messages(self)
+
+    def consume(
+        self, max_messages: int = AT_ONCE, *, max_bytes: int | None = None, threshold: int | None = None
+    ) -> Messages:
+        """As `messages`, with the sizes of its requests: `async for msg in sub.consume()`.
+
+        Parameters:
+            max_messages: most messages of one request.
+            max_bytes: most bytes of one request, as the server counts them; None is no limit.
+            threshold: with so few left at hand the next request is sent, so that its messages come while these are
+                processed; default half of `max_messages`, 0 sends it when none is left.
+        """
+        ahead = max_messages // 2 if threshold is None else threshold
+        return Messages(self, max_messages, max_bytes=max_bytes, threshold=ahead)
 
     async def fetch_batch(
         self,
@@ -137,13 +158,35 @@ class PullSubscription:
 class Messages:
     """The messages of a pull subscription, one after the other. It pulls by itself."""
 
-    def __init__(self, sub: PullSubscription) -> None:
+    def __init__(
+        self, sub: PullSubscription, most: int = AT_ONCE, *, max_bytes: int | None = None, threshold: int = 0
+    ) -> None:
         self._sub = sub
+        self._most = most
+        self._max_bytes = max_bytes
+        self._threshold = threshold
 
     def __call__(self) -> Messages:
         return self
 
     async def __aiter__(self) -> AsyncIterator[Msg]:
-        while True:
-            for msg in await self._sub._fetch(AT_ONCE, timeout=PATIENCE):
-                yield msg
+        ahead: asyncio.Task[list[Msg]] | None = None
+        messages: list[Msg] = []
+        number = 0
+        try:
+            while True:
+                messages, number = await (ahead or self._next()), 0
+                ahead = None
+                for number, msg in enumerate(messages, 1):
+                    if self._threshold and ahead is None and len(messages) - number < self._threshold:
+                        ahead = asyncio.ensure_future(self._next())
+                    yield msg
+        finally:
+            # Nobody goes on: what was not handed out is for others.
+            rest = messages[number:]
+            if ahead is not None and not ahead.cancel():
+                rest += ahead.result()
+            await self._sub._give_back(rest)
+
+    async def _next(self) -> list[Msg]:
+        return await self._sub._fetch(self._most, timeout=PATIENCE, max_bytes=self._max_bytes)
