@@ -112,7 +112,8 @@ class PullSubscription:
             while True:
                 call = self._inner._fetch(subscription.AT_ONCE, timeout=subscription.PATIENCE)
                 messages, number = finish(call), 0
-                for number, msg in enumerate(messages, 1):
+                for msg in messages:
+                    number += 1
                     yield msg
         finally:
             finish(self._inner._give_back(messages[number:]))
