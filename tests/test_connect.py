@@ -142,7 +142,7 @@ def test_a_loop_without_readers(nats_url: str, stream: str) -> None:
 
 
 def test_uvloop(nats_url: str, stream: str) -> None:
-    uvloop = pytest.importorskip("uvloop")
+    import uvloop
 
     async def work() -> int:
         async with await jetarrow.connect(nats_url) as nc:

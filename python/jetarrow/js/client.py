@@ -50,27 +50,26 @@ def _ttl(value: float | timedelta) -> str:
     return str(int(seconds))
 
 
+NOTHING = (None, None, None, None, None)
+
+
 def _expect(
-    headers: Headers | None, stream: str | None, ttl: float | timedelta | None, last_seq: int | None
+    headers: Headers | None,
+    stream: str | None,
+    last_seq: int | None,
+    last_subject_seq: int | None,
+    last_msg_id: str | None,
+    ttl: float | timedelta | None,
 ) -> Headers:
-    """The headers and what goes with them, in a mapping of its own."""
-    found = dict(headers or {})
-    if stream is not None:
-        found[api.Header.EXPECTED_STREAM.value] = stream
-    if ttl is not None:
-        found[api.Header.MSG_TTL.value] = _ttl(ttl)
-    if last_seq is not None:
-        found[api.Header.EXPECTED_LAST_SEQUENCE.value] = str(last_seq)
-    return found
-
-
-def _expect_last(headers: Headers | None, subject_seq: int | None, msg_id: str | None) -> Headers:
-    found = dict(headers or {})
-    if subject_seq is not None:
-        found[api.Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value] = str(subject_seq)
-    if msg_id is not None:
-        found[api.Header.EXPECTED_LAST_MSG_ID.value] = msg_id
-    return found
+    """The headers, and those that say what is expected, in a mapping of its own."""
+    expected = {
+        api.Header.EXPECTED_STREAM.value: stream,
+        api.Header.EXPECTED_LAST_SEQUENCE.value: last_seq,
+        api.Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: last_subject_seq,
+        api.Header.EXPECTED_LAST_MSG_ID.value: last_msg_id,
+        api.Header.MSG_TTL.value: None if ttl is None else _ttl(ttl),
+    }
+    return {**(headers or {}), **{name: str(value) for name, value in expected.items() if value is not None}}
 
 
 class JetStreamContext(JetStreamManager):
@@ -137,10 +136,11 @@ class JetStreamContext(JetStreamManager):
             TimeoutError: no answer in time: it may or may not be stored.
             BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
         """
-        if stream is not None or msg_ttl is not None or expected_stream is not None or expected_last_seq is not None:
-            headers = _expect(headers, stream or expected_stream, msg_ttl, expected_last_seq)
-        if expected_last_subject_seq is not None or expected_last_msg_id is not None:
-            headers = _expect_last(headers, expected_last_subject_seq, expected_last_msg_id)
+        expected = (
+            stream or expected_stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl
+        )  # fmt: skip
+        if expected != NOTHING:
+            headers = _expect(headers, *expected)
         if self._nc._blocks:
             if msg_id is not None:
                 headers = {**(headers or {}), api.Header.MSG_ID.value: msg_id}
@@ -192,10 +192,11 @@ class JetStreamContext(JetStreamManager):
             MaxAckPendingError: no room, and the context has `backpressure_on_inflight=False`.
             BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
         """
-        if stream is not None or msg_ttl is not None or expected_stream is not None or expected_last_seq is not None:
-            headers = _expect(headers, stream or expected_stream, msg_ttl, expected_last_seq)
-        if expected_last_subject_seq is not None or expected_last_msg_id is not None:
-            headers = _expect_last(headers, expected_last_subject_seq, expected_last_msg_id)
+        expected = (
+            stream or expected_stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl
+        )  # fmt: skip
+        if expected != NOTHING:
+            headers = _expect(headers, *expected)
         acks = self._loop_acks()
         if acks.full():
             if not self._backpressure:
