@@ -15,7 +15,8 @@ import weakref
 import jetarrow
 import jetarrow.sync
 import pytest
-from jetarrow import errors
+from jetarrow import _jetarrow, errors
+from jetarrow._run import awaited
 from jetarrow.server import NatsServer
 
 
@@ -229,3 +230,14 @@ def test_no_thread_starts_at_import() -> None:
         pytest.skip("needs /proc")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout == "1\n"
+
+
+async def test_a_panic_becomes_an_exception(nats_url: str) -> None:
+    if not _jetarrow.__debug_build__:
+        pytest.skip("only a debug build can be made to panic")
+    with pytest.raises(RuntimeError, match="forced"):
+        await awaited(_jetarrow.force_panic())
+    with pytest.raises(RuntimeError, match="forced"):
+        _jetarrow.force_panic().block()
+    async with await jetarrow.connect(nats_url) as nc:
+        assert nc.is_connected

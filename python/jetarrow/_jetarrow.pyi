@@ -24,6 +24,7 @@ __all__ = [
     "__debug_build__",
     "__version__",
     "connect",
+    "force_panic",
 ]
 __version__: str
 __debug_build__: bool
@@ -43,6 +44,9 @@ def connect(
     max_reconnects: int | None = None,
     reconnect_wait: float = 0.25,
 ) -> Call[Connection]: ...
+
+def force_panic() -> Call[None]:
+    """Panics inside native code: for tests, in debug builds only."""
 
 @final
 class Call(Generic[_T]):

@@ -1,5 +1,5 @@
 //! jetarrow: NATS JetStream for Python with a native core.
-#![cfg_attr(test, allow(clippy::unwrap_used))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 #[cfg(feature = "python")]
 mod bridge;

@@ -301,7 +301,7 @@ mod tests {
         let rows = Rows {
             msg_ids: Some(Box::new(vec!["id-1".to_owned()])),
             headers: Headers::One(own),
-            fixed: Arc::new([("Nats-Expected-Stream".into(), "S".into())]),
+            fixed: Arc::new([(HeaderName::from_static("Nats-Expected-Stream"), "S".into())]),
             ..rows(vec![b"x".to_vec()])
         };
         let expected = "NATS/1.0\r\nX: 1\r\nX: 22\r\nNats-Msg-Id: id-1\r\nNats-Expected-Stream: S\r\n\r\n".len();

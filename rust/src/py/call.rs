@@ -106,3 +106,16 @@ impl Call {
         }
     }
 }
+
+/// Panics inside native code, to test that this becomes an exception. Debug builds only.
+#[cfg(debug_assertions)]
+#[pyfunction]
+pub fn force_panic() -> Call {
+    let work = async {
+        if std::process::id() > 0 {
+            panic!("forced");
+        }
+        Ok(())
+    };
+    Call::new(work, |py, ()| Ok(py.None().into_bound(py)))
+}

@@ -32,5 +32,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<publisher::Publisher>()?;
     module.add_class::<read::Reader>()?;
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
+    #[cfg(debug_assertions)]
+    module.add_function(wrap_pyfunction!(call::force_panic, module)?)?;
     Ok(())
 }
