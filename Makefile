@@ -14,6 +14,7 @@ help:
 	@echo "make demo    real flights into JetStream, out as Arrow, answered by Spark"
 	@echo "make test    cargo test and pytest, against a real nats-server and a real Spark"
 	@echo "make bench   a release build against nats-py, natsrpy and a raw socket"
+	@echo "make bench-plot   draws benches/figures.svg from the last bench"
 	@echo "make lint    rustfmt, clippy, ruff, mypy, stubtest"
 	@echo "make fmt     formats everything"
 	@echo "make wheel   a release wheel in dist/"
@@ -63,6 +64,11 @@ test: .stamps/dev
 .PHONY: bench
 bench: .stamps/release
 	$(PY) -m pytest benches --override-ini=testpaths=benches -p no:xdist --timeout 1800
+
+# A picture of the last bench, for the README.
+.PHONY: bench-plot
+bench-plot: .stamps/venv
+	$(PY) benches/plot.py .benchmarks/results.json benches/figures.svg
 
 .PHONY: lint
 lint: .stamps/dev

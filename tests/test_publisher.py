@@ -248,3 +248,19 @@ def test_sync_limit(own_server: NatsServer) -> None:
             js.publish_async("s.a", b"x", wait_stall=0.1)
         own_server.resume()
         assert [future.result(5).seq for future in futures] == [1, 2]
+
+
+async def test_close_sends_what_this_turn_published(nats_url: str, stream: str) -> None:
+    for number in (1, 2, 3, 200):
+        async with await jetarrow.connect(nats_url) as nc:
+            js = nc.jetstream()
+            before = (await js.stream_info(stream)).state.messages
+            futures = [await js.publish_async(f"{stream}.a", b"x") for _ in range(number)]
+        async with await jetarrow.connect(nats_url) as nc:
+            js = nc.jetstream()
+            deadline = asyncio.get_running_loop().time() + 5
+            while (await js.stream_info(stream)).state.messages < before + number:
+                assert asyncio.get_running_loop().time() < deadline
+                await asyncio.sleep(0.01)
+        for future in futures:
+            future.cancel()

@@ -26,7 +26,9 @@ class Acks:
 
     def __init__(self, nc: Client, *, max_inflight: int, max_bytes: int | None, ack_timeout: float) -> None:
         self.loop, bridge = self._home()
-        self.native = nc._native.publisher(bridge, max_inflight=max_inflight, timeout=ack_timeout)
+        self.native = nc._native.publisher(
+            bridge, max_inflight=max_inflight, timeout=ack_timeout, by_turn=not nc._blocks
+        )
         self.max_inflight = max_inflight
         self.max_bytes = max_bytes
 

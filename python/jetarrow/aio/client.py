@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from types import TracebackType
@@ -143,6 +144,9 @@ class Client:
         """Sends what is queued, then closes the connection. A second call does nothing."""
         connection, self._connection = self._connection, None
         if connection is not None:
+            if not self._blocks:
+                # What was published in this turn of the loop goes out at its end.
+                await asyncio.sleep(0)
             await self._run(connection.close())
 
     async def __aenter__(self) -> Client:

@@ -2,29 +2,39 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::engine::connect::Connection;
-use crate::engine::rows::Body;
 use crate::engine::window::{Item, Outlet, Window, run};
 use crate::error::Result;
 
 /// The way in. How many messages may wait in it is the caller's to limit. Dropping it ends the loop, after the results.
 pub struct Publisher {
-    send: UnboundedSender<Item>,
+    send: UnboundedSender<Vec<Item>>,
     conn: Arc<Connection>,
 }
 
-struct Channel(UnboundedReceiver<Item>);
+struct Channel {
+    receive: UnboundedReceiver<Vec<Item>>,
+    now: std::vec::IntoIter<Item>,
+}
 
 impl Stream for Channel {
     type Item = Result<Item>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(cx).map(|item| item.map(Ok))
+        loop {
+            if let Some(item) = self.now.next() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            match ready!(self.receive.poll_recv(cx)) {
+                Some(items) => self.now = items.into_iter(),
+                None => return Poll::Ready(None),
+            }
+        }
     }
 }
 
@@ -35,13 +45,14 @@ impl Publisher {
         let publisher = Publisher { send, conn: conn.clone() };
         tokio::spawn(async move {
             // It fails only where the connection is closed, and then `send` says so.
-            let _closed = run(&conn, Channel(receive), outlet, window).await;
+            let _closed = run(&conn, Channel { receive, now: Vec::new().into_iter() }, outlet, window).await;
         });
         publisher
     }
 
-    pub fn send(&self, row: u64, body: Body) -> Result<()> {
-        self.send.send((row, body)).map_err(|_| self.conn.closed())
+    /// Hands messages over, many at once where there are many: each hand-over may have to wake a thread.
+    pub fn send(&self, items: Vec<Item>) -> Result<()> {
+        self.send.send(items).map_err(|_| self.conn.closed())
     }
 
     pub fn max_payload(&self) -> usize {

@@ -15,7 +15,7 @@ use crate::engine::puback::PubAck;
 use crate::engine::publisher as engine;
 use crate::engine::rows::{Body, Single, header_size};
 use crate::engine::subject;
-use crate::engine::window::{Outlet, Window};
+use crate::engine::window::{Item, Outlet, Window};
 use crate::error::JetError;
 use crate::py::connect::{Connection, seconds};
 use crate::py::headers;
@@ -48,17 +48,29 @@ struct Waiting {
     bytes: u64,
 }
 
+/// So many messages are handed over without waiting for the loop's next turn.
+const BURST: usize = 128;
+
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Publisher {
     inner: Owned<engine::Publisher>,
     shared: Arc<Shared>,
+    /// Messages of this turn of the loop; handed over together at its end. None where there is no loop.
+    turn: Option<Mutex<Vec<Item>>>,
 }
 
 #[pymethods]
 impl Connection {
     /// A publisher for one event loop: that of `bridge`.
-    #[pyo3(signature = (bridge, *, max_inflight, timeout))]
-    fn publisher(&self, py: Python<'_>, bridge: &Bridge, max_inflight: usize, timeout: f64) -> PyResult<Publisher> {
+    #[pyo3(signature = (bridge, *, max_inflight, timeout, by_turn))]
+    fn publisher(
+        &self,
+        py: Python<'_>,
+        bridge: &Bridge,
+        max_inflight: usize,
+        timeout: f64,
+        by_turn: bool,
+    ) -> PyResult<Publisher> {
         let conn = self.get()?;
         if max_inflight == 0 {
             return Err(PyValueError::new_err("max_inflight must be at least 1"));
@@ -82,7 +94,8 @@ impl Connection {
             stream: Arc::from(""),
         };
         let _runtime = runtime::handle()?.enter();
-        Ok(Publisher { inner: Owned::new(engine::Publisher::start(conn, window, outlet)), shared })
+        let inner = Owned::new(engine::Publisher::start(conn, window, outlet));
+        Ok(Publisher { inner, shared, turn: by_turn.then(Mutex::default) })
     }
 }
 
@@ -91,7 +104,7 @@ impl Publisher {
     /// Queues one message; the future resolves to its `PubAck` or a typed error.
     #[pyo3(signature = (event_loop, subject, payload, headers, msg_id, timeout))]
     fn publish<'py>(
-        &self,
+        slf: &Bound<'py, Self>,
         py: Python<'py>,
         event_loop: &Bound<'py, PyAny>,
         subject: &str,
@@ -100,7 +113,8 @@ impl Publisher {
         msg_id: Option<&str>,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let inner = self.inner.get()?;
+        let this = slf.get();
+        let inner = this.inner.get()?;
         subject::check(subject)?;
         let payload = Bytes::copy_from_slice(Cell::new(payload)?.as_slice());
         let mut map = headers.map(headers::from_python).transpose()?;
@@ -115,15 +129,35 @@ impl Publisher {
         let timeout = timeout.map(|t| seconds("timeout", t)).transpose()?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
         let bytes = (size + subject.len()) as u64;
-        let row = lock(&self.shared.waiting).insert(Waiting { future: future.clone().unbind(), bytes });
-        self.shared.pending.fetch_add(1, Ordering::Relaxed);
-        self.shared.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let row = lock(&this.shared.waiting).insert(Waiting { future: future.clone().unbind(), bytes }) as u64;
+        let pending = this.shared.pending.fetch_add(1, Ordering::Relaxed);
+        this.shared.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
         let single = Single { subject: subject.into(), payload, headers: map, timeout };
-        if let Err(closed) = inner.send(row as u64, Body::Single(Box::new(single))) {
-            self.shared.take(row as u64);
-            return Err(closed.into());
+        let item = (row, Body::Single(Box::new(single)));
+        match &this.turn {
+            // With others in flight nobody notices that this one waits for the end of the turn.
+            Some(turn) if pending > 0 => {
+                let waiting = {
+                    let mut turn = lock(turn);
+                    turn.push(item);
+                    turn.len()
+                };
+                if waiting == 1 {
+                    event_loop.call_method1(intern!(py, "call_soon"), (slf.getattr(intern!(py, "hand_over"))?,))?;
+                } else if waiting >= BURST {
+                    this.hand_over()?;
+                }
+            }
+            _ => this.send(vec![item])?,
         }
         Ok(future)
+    }
+
+    /// Hands over what was published in this turn of the loop.
+    fn hand_over(&self) -> PyResult<()> {
+        let Some(turn) = &self.turn else { return Ok(()) };
+        let items = std::mem::take(&mut *lock(turn));
+        if items.is_empty() { Ok(()) } else { self.send(items) }
     }
 
     /// A future that resolves when some message has got its answer.
@@ -158,6 +192,18 @@ impl Publisher {
     /// The futures that failed since the last call.
     fn take_failed(&self) -> Vec<Py<PyAny>> {
         std::mem::take(&mut *lock(&self.shared.failed))
+    }
+}
+
+impl Publisher {
+    /// Hands messages over; where the connection is closed their futures say so.
+    fn send(&self, items: Vec<Item>) -> PyResult<()> {
+        let rows: Vec<u64> = items.iter().map(|(row, _)| *row).collect();
+        let Err(closed) = self.inner.get()?.send(items) else { return Ok(()) };
+        Python::attach(|py| {
+            let failed = rows.into_iter().map(|row| (row, Answer::Failed(Box::new(closed.clone()))));
+            self.shared.deliver(py, failed.collect())
+        })
     }
 }
 
