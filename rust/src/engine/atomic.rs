@@ -8,8 +8,8 @@ use futures_util::StreamExt;
 use serde::Deserialize;
 
 use crate::engine::connect::Connection;
+use crate::engine::outcome::{Fill, RowFeed};
 use crate::engine::puback::ApiError;
-use crate::engine::publish::{Fill, RowFeed};
 use crate::engine::window::{Item, Outlet};
 use crate::error::{JetError, Result};
 

@@ -14,8 +14,8 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep};
 
 use crate::engine::connect::Connection;
+use crate::engine::outcome::{Fill, RowFeed};
 use crate::engine::puback::ApiError;
-use crate::engine::publish::{Fill, RowFeed};
 use crate::engine::window::{Item, Outlet, Window};
 use crate::error::{JetError, Result};
 

@@ -8,6 +8,7 @@ pub mod decode;
 pub mod fast;
 pub mod fetch;
 pub mod inflight;
+pub mod outcome;
 pub mod puback;
 pub mod publish;
 pub mod publisher;

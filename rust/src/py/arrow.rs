@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3_arrow::ffi::ArrayReader;
 use pyo3_arrow::input::AnyArray;
 
-use crate::engine::publish::Blocks;
+use crate::engine::outcome::Blocks;
 use crate::engine::rows::{From, Headers, Payloads, Rows, Subjects, Texts};
 use crate::error::{JetError, Result};
 use crate::py::headers;

@@ -14,7 +14,7 @@ use pyo3_arrow::ffi::to_array_pycapsules;
 use crate::engine::columns;
 use crate::py::headers;
 use crate::py::message::Msg;
-use crate::py::read::typed;
+use crate::py::typed::typed;
 
 pub fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     Ok(pyo3_arrow::ffi::to_schema_pycapsule(py, schema)?)

@@ -12,6 +12,7 @@ mod payload;
 mod publish;
 mod publisher;
 mod read;
+mod typed;
 
 use pyo3::prelude::*;
 

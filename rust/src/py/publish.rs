@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 
 use crate::bridge::Progress;
-use crate::engine::publish::{self as engine, Blocks, Mode, Outcome};
+use crate::engine::outcome::{Blocks, Outcome};
+use crate::engine::publish::{self as engine, Mode};
 use crate::engine::rows::header_size;
 use crate::engine::subject;
 use crate::engine::window::Window;

@@ -3,21 +3,20 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, StructArray};
-use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use arrow_schema::{ArrowError, Field, SchemaRef};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 use tokio::sync::Mutex;
 
 use crate::engine::columns::{Column, Layout};
-use crate::engine::decode::Mode;
 use crate::engine::read::{self as engine, Bound, Item, Range};
 use crate::engine::subject;
-use crate::engine::typed::Typed;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
+use crate::py::typed::typed;
 use crate::runtime::{Owned, block_on};
 
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
@@ -87,23 +86,6 @@ impl Connection {
             Ok(Reader { inner, schema, start, end }.into_pyobject(py)?.into_any())
         }))
     }
-}
-
-/// The decoder of `schema=` (anything with an Arrow schema) and `mode=`.
-pub fn typed(input: &Schema, schema: &pyo3::Bound<'_, PyAny>, mode: &str) -> PyResult<Typed> {
-    let mode = match mode {
-        "PERMISSIVE" => Mode::Permissive,
-        "DROPMALFORMED" => Mode::DropMalformed,
-        "FAILFAST" => Mode::FailFast,
-        other => {
-            let text = format!("mode must be one of PERMISSIVE, DROPMALFORMED, FAILFAST, not {other:?}");
-            return Err(PyValueError::new_err(text));
-        }
-    };
-    let fields = schema.extract::<pyo3_arrow::PySchema>().map_err(|err| {
-        PyTypeError::new_err(format!("schema must be an Arrow schema or struct type of any library: {err}"))
-    })?;
-    Ok(Typed::new(input, fields.as_ref().fields(), mode)?)
 }
 
 fn bound(what: &str, seq: Option<u64>, time: Option<String>) -> PyResult<Bound> {
