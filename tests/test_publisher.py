@@ -264,3 +264,20 @@ async def test_close_sends_what_this_turn_published(nats_url: str, stream: str) 
                 await asyncio.sleep(0.01)
         for future in futures:
             future.cancel()
+
+
+def test_a_callback_may_use_the_client(sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str) -> None:
+    """It runs beside the connection, so blocking in it stops nothing."""
+    seen: list[int] = []
+    done = threading.Event()
+
+    def again(future: object) -> None:
+        seen.append(sync_js.publish(f"{stream}.b", b"from a callback").seq)
+        done.set()
+
+    sync_js.publish_async(f"{stream}.a", b"x").add_done_callback(again)
+    assert done.wait(10)
+    assert seen == [2]
+    # The context is gone at once, its futures resolve all the same.
+    with jetarrow.sync.connect(nats_url) as nc:
+        assert nc.jetstream().publish_async(f"{stream}.a", b"x").result(10).seq == 3

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import select
+import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jetarrow import _jetarrow
 from jetarrow._jetarrow import Bridge
 from jetarrow._run import bridge_of
 from jetarrow.js.errors import BatchError, MaxAckPendingError, TooManyStalledMsgsError
@@ -88,14 +92,27 @@ class Threads:
         return AckFuture()
 
 
+def _serve(bridge: Bridge, native: _jetarrow.Publisher, owner: weakref.ref[Acks]) -> None:
+    """Resolves futures in a thread of its own, until their publisher is gone and none is left."""
+    while True:
+        if select.select([bridge.fileno()], [], [], 1.0)[0]:
+            bridge.drain()
+        elif owner() is None and not native.pending:
+            return
+
+
 class BlockingAcks(Acks):
     """The same for the sync twin. Its coroutines never suspend: they block, and Ctrl-C wakes them."""
 
+    def __init__(self, nc: Client, *, max_inflight: int, max_bytes: int | None, ack_timeout: float) -> None:
+        super().__init__(nc, max_inflight=max_inflight, max_bytes=max_bytes, ack_timeout=ack_timeout)
+        # Not the native thread: what a user hangs on a future may block, and would stop all that the client does.
+        arguments = (self._bridge, self.native, weakref.ref(self))
+        threading.Thread(target=_serve, args=arguments, name="jetarrow-acks", daemon=True).start()
+
     def _home(self) -> tuple[Any, Bridge]:
-        bridge = Bridge()
-        # Without a loop the native thread resolves the futures itself, many at a time.
-        bridge.wake_with(bridge.drain)
-        return Threads, bridge
+        self._bridge = Bridge()
+        return Threads, self._bridge
 
     def here(self) -> bool:
         return True
