@@ -69,6 +69,13 @@ async def test_fast_row_errors_end_where_they_are(js: JetStreamContext, batched:
     assert result.stored == 1_996
 
 
+async def test_fast_refuses_what_the_server_gets_wrong(js: JetStreamContext, batched: str) -> None:
+    headers = [None, {"Nats-Expected-Last-Msg-Id": "x"}, None]
+    result = await js.publish_batch(f"{batched}.a", [b"0", b"1", b"2"], headers=headers, mode="fast")
+    assert [(error.row, type(error.error)) for error in result.errors] == [(1, ValueError)]
+    assert await data(js, batched) == [b"0", b"2"]
+
+
 async def test_fast_into_a_full_stream(js: JetStreamContext, batched: str) -> None:
     config = (await js.stream_info(batched)).config.evolve(max_msgs=100, discard="new")
     await js._api(f"STREAM.UPDATE.{batched}", config.as_dict())

@@ -264,6 +264,15 @@ impl Body {
         }
     }
 
+    /// A header that the caller gave.
+    pub fn has_header(&self, name: &str) -> bool {
+        let own = match self {
+            Body::Row(rows, row) => rows.own_headers(*row),
+            Body::Single(single) => single.headers.as_ref(),
+        };
+        own.is_some_and(|headers| headers.get(name).is_some())
+    }
+
     pub fn has_id(&self) -> bool {
         self.msg_id().is_some()
     }
