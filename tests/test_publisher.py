@@ -281,3 +281,17 @@ def test_a_callback_may_use_the_client(sync_js: jetarrow.sync.JetStream, nats_ur
     # The context is gone at once, its futures resolve all the same.
     with jetarrow.sync.connect(nats_url) as nc:
         assert nc.jetstream().publish_async(f"{stream}.a", b"x").result(10).seq == 3
+
+
+async def test_failures_do_not_pile_up(js: JetStreamContext) -> None:
+    """Only a `publisher()` keeps its failed futures, to raise them at its end."""
+    future = await js.publish_async("nobody.listens", b"")
+    with pytest.raises(js_errors.NoStreamResponseError):
+        await future
+    assert js._loop_acks().native.take_failed() == []
+    publisher = js.publisher()
+    failing = await publisher.publish(b"", subject="nobody.listens")
+    await publisher.flush()
+    assert publisher._acks is not None
+    assert publisher._acks.native.take_failed() == [failing]
+    assert isinstance(failing.exception(), js_errors.NoStreamResponseError)

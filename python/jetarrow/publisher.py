@@ -31,7 +31,12 @@ class Acks:
     def __init__(self, nc: Client, *, max_inflight: int, max_bytes: int | None, ack_timeout: float) -> None:
         self.loop, bridge = self._home()
         self.native = nc._native.publisher(
-            bridge, max_inflight=max_inflight, timeout=ack_timeout, by_turn=not nc._blocks
+            bridge,
+            max_inflight=max_inflight,
+            timeout=ack_timeout,
+            by_turn=not nc._blocks,
+            # Only a publisher with its own window, which also bounds bytes, asks for its failures at the end.
+            keep_failed=max_bytes is not None,
         )
         self.max_inflight = max_inflight
         self.max_bytes = max_bytes

@@ -50,9 +50,6 @@ def _ttl(value: float | timedelta) -> str:
     return str(int(seconds))
 
 
-NOTHING = (None, None, None, None, None)
-
-
 def _expect(
     headers: Headers | None,
     stream: str | None,
@@ -60,8 +57,10 @@ def _expect(
     last_subject_seq: int | None,
     last_msg_id: str | None,
     ttl: float | timedelta | None,
-) -> Headers:
-    """The headers, and those that say what is expected, in a mapping of its own."""
+) -> Headers | None:
+    """The headers, and those that say what is expected, in a mapping of its own; nearly always there are none."""
+    if stream is None and last_seq is None and last_subject_seq is None and last_msg_id is None and ttl is None:
+        return headers
     expected = {
         api.Header.EXPECTED_STREAM.value: stream,
         api.Header.EXPECTED_LAST_SEQUENCE.value: last_seq,
@@ -136,11 +135,8 @@ class JetStreamContext(JetStreamManager):
             TimeoutError: no answer in time: it may or may not be stored.
             BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
         """
-        expected = (
-            stream or expected_stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl
-        )  # fmt: skip
-        if expected != NOTHING:
-            headers = _expect(headers, *expected)
+        stream = stream or expected_stream
+        headers = _expect(headers, stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
         if self._nc._blocks:
             if msg_id is not None:
                 headers = {**(headers or {}), api.Header.MSG_ID.value: msg_id}
@@ -192,11 +188,8 @@ class JetStreamContext(JetStreamManager):
             MaxAckPendingError: no room, and the context has `backpressure_on_inflight=False`.
             BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
         """
-        expected = (
-            stream or expected_stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl
-        )  # fmt: skip
-        if expected != NOTHING:
-            headers = _expect(headers, *expected)
+        stream = stream or expected_stream
+        headers = _expect(headers, stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
         acks = self._loop_acks()
         if acks.full():
             if not self._backpressure:

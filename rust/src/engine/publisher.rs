@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::engine::connect::Connection;
 use crate::engine::window::{Item, Outlet, Window, run};
-use crate::error::Result;
+use crate::error::{JetError, Result};
 
 /// The way in. How many messages may wait in it is the caller's to limit. Dropping it ends the loop, after the results.
 pub struct Publisher {
@@ -50,9 +50,10 @@ impl Publisher {
         publisher
     }
 
-    /// Hands messages over, many at once where there are many: each hand-over may have to wake a thread.
-    pub fn send(&self, items: Vec<Item>) -> Result<()> {
-        self.send.send(items).map_err(|_| self.conn.closed())
+    /// Hands messages over, many at once where there are many: each hand-over may have to wake a thread. They come
+    /// back where the connection is closed.
+    pub fn send(&self, items: Vec<Item>) -> std::result::Result<(), (Vec<Item>, JetError)> {
+        self.send.send(items).map_err(|refused| (refused.0, self.conn.closed()))
     }
 
     pub fn max_payload(&self) -> usize {

@@ -34,7 +34,8 @@ struct Shared {
     waiting: Mutex<Slab<Waiting>>,
     /// Woken when there is room again.
     stalled: Mutex<Vec<Py<PyAny>>>,
-    failed: Mutex<Vec<Py<PyAny>>>,
+    /// Kept for `take_failed`, where somebody will ask; otherwise they would pile up.
+    failed: Option<Mutex<Vec<Py<PyAny>>>>,
     puback: Py<PyAny>,
     pending: AtomicU64,
     pending_bytes: AtomicU64,
@@ -62,7 +63,7 @@ pub struct Publisher {
 #[pymethods]
 impl Connection {
     /// A publisher for one event loop: that of `bridge`.
-    #[pyo3(signature = (bridge, *, max_inflight, timeout, by_turn))]
+    #[pyo3(signature = (bridge, *, max_inflight, timeout, by_turn, keep_failed))]
     fn publisher(
         &self,
         py: Python<'_>,
@@ -70,6 +71,7 @@ impl Connection {
         max_inflight: usize,
         timeout: f64,
         by_turn: bool,
+        keep_failed: bool,
     ) -> PyResult<Publisher> {
         let conn = self.get()?;
         if max_inflight == 0 {
@@ -79,7 +81,7 @@ impl Connection {
         let shared = Arc::new(Shared {
             waiting: Mutex::default(),
             stalled: Mutex::default(),
-            failed: Mutex::default(),
+            failed: keep_failed.then(Mutex::default),
             puback: py.import("jetarrow.js.api")?.getattr("PubAck")?.unbind(),
             pending: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
@@ -191,17 +193,16 @@ impl Publisher {
 
     /// The futures that failed since the last call.
     fn take_failed(&self) -> Vec<Py<PyAny>> {
-        std::mem::take(&mut *lock(&self.shared.failed))
+        self.shared.failed.as_ref().map_or_else(Vec::new, |failed| std::mem::take(&mut *lock(failed)))
     }
 }
 
 impl Publisher {
     /// Hands messages over; where the connection is closed their futures say so.
     fn send(&self, items: Vec<Item>) -> PyResult<()> {
-        let rows: Vec<u64> = items.iter().map(|(row, _)| *row).collect();
-        let Err(closed) = self.inner.get()?.send(items) else { return Ok(()) };
+        let Err((items, closed)) = self.inner.get()?.send(items) else { return Ok(()) };
         Python::attach(|py| {
-            let failed = rows.into_iter().map(|row| (row, Answer::Failed(Box::new(closed.clone()))));
+            let failed = items.into_iter().map(|(row, _)| (row, Answer::Failed(Box::new(closed.clone()))));
             self.shared.deliver(py, failed.collect())
         })
     }
@@ -243,7 +244,9 @@ impl Shared {
                 }
                 Answer::Failed(err) => {
                     self.errors.fetch_add(1, Ordering::Relaxed);
-                    lock(&self.failed).push(future.clone().unbind());
+                    if let Some(failed) = &self.failed {
+                        lock(failed).push(future.clone().unbind());
+                    }
                     Err(PyErr::from(*err))
                 }
             };
