@@ -14,6 +14,7 @@ the connection, and here that blocks, so they run to their end at once.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
@@ -22,6 +23,7 @@ import jetarrow.aio.client as aio_client
 from jetarrow import _jetarrow, batch, publisher, read
 from jetarrow._run import blocked, finish
 from jetarrow.aio.msg import Msg
+from jetarrow.aio.subscription import Subscription as AsyncSubscription
 from jetarrow.js import subscription
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.subscription import PullSubscription as AsyncPullSubscription
@@ -37,7 +39,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _U = TypeVar("_U")
 
-__all__ = ["Client", "JetStream", "MessageBatch", "Publisher", "PullSubscription", "Reader", "connect"]
+__all__ = ["Client", "JetStream", "MessageBatch", "Publisher", "PullSubscription", "Reader", "Subscription", "connect"]
 
 
 class _Connection(aio_client.Client):
@@ -48,8 +50,17 @@ class _Connection(aio_client.Client):
     async def _run(self, call: _jetarrow.Call[_T], unwanted: object = None) -> _T:
         return await blocked(call)
 
+    async def _pause(self, delay: float) -> None:
+        time.sleep(delay)
+
+    def _loop(self) -> None:
+        return None
+
     def _ack(self, reply: str, kind: str, **options: Any) -> Any:
         return finish(self._send_ack(reply, kind, **options))
+
+    def _respond(self, reply: str, data: bytes | str, headers: Any) -> Any:
+        return finish(self.publish(reply, data, headers=headers))
 
 
 def _blocking(
@@ -92,6 +103,63 @@ class MessageBatch(batch.Columns):
     nak = _blocking(batch.MessageBatch.nak)
     term = _blocking(batch.MessageBatch.term)
     in_progress = _blocking(batch.MessageBatch.in_progress)
+
+
+def _without_callbacks(options: dict[str, Any]) -> dict[str, Any]:
+    if options.get("cb") is not None or options.get("future") is not None:
+        raise TypeError("there are no callbacks here: iterate the subscription, or call next_msg()")
+    return options
+
+
+class Subscription:
+    """As `jetarrow.aio.subscription.Subscription`, blocking: iterate it with `for`, or call `next_msg`."""
+
+    def __init__(self, inner: AsyncSubscription) -> None:
+        self._inner = inner
+
+    next_msg = _blocking(AsyncSubscription.next_msg)
+    unsubscribe = _blocking(AsyncSubscription.unsubscribe)
+
+    def drain(self) -> None:
+        """Ends the interest; the messages that had come can still be taken."""
+        inner = self._inner
+        inner._check_open()
+        finish(inner._conn._run(inner._native.drain(inner._conn._drain_timeout)))
+
+    def __iter__(self) -> Iterator[Msg]:
+        inner = self._inner
+        while finish(inner._more()):
+            while not inner._closed and (msg := inner._native.take(inner._conn)) is not None:
+                yield msg
+
+    def messages(self) -> Iterator[Msg]:
+        """The messages as they come."""
+        return iter(self)
+
+    @property
+    def subject(self) -> str:
+        """The subject."""
+        return self._inner.subject
+
+    @property
+    def pending_msgs(self) -> int:
+        """Messages that came and that nobody has taken yet."""
+        return self._inner.pending_msgs
+
+    @property
+    def pending_bytes(self) -> int:
+        """Payload bytes of them."""
+        return self._inner.pending_bytes
+
+    @property
+    def delivered(self) -> int:
+        """Messages that have come so far, those that were dropped counted too."""
+        return self._inner.delivered
+
+    @property
+    def dropped(self) -> int:
+        """Messages that were dropped because the pending limits were reached."""
+        return self._inner.dropped
 
 
 class PullSubscription:
@@ -250,6 +318,23 @@ class Client:
 
     connect = _blocking(aio_client.Client.connect)
     close = _blocking(aio_client.Client.close)
+    publish = _blocking(aio_client.Client.publish)
+    request = _blocking(aio_client.Client.request)
+    flush = _blocking(aio_client.Client.flush)
+    rtt = _blocking(aio_client.Client.rtt)
+    drain = _blocking(aio_client.Client.drain)
+
+    def subscribe(self, subject: str, queue: str = "", **options: Any) -> Subscription:
+        """As `jetarrow.aio.client.Client.subscribe`, without callbacks: iterate the subscription with `for`.
+
+        Parameters:
+            subject, queue, max_msgs, pending_msgs_limit, pending_bytes_limit: as there.
+        """
+        return Subscription(finish(self._inner.subscribe(subject, queue, **_without_callbacks(options))))
+
+    def new_inbox(self) -> str:
+        """A subject that nobody else uses, for answers."""
+        return self._inner.new_inbox()
 
     def jetstream(self, **options: Any) -> JetStream:
         """As `jetarrow.aio.client.Client.jetstream`, with the same options; the context blocks."""
