@@ -14,6 +14,7 @@ from jetarrow.errors import ConnectionClosedError
 
 if TYPE_CHECKING:
     from jetarrow.js.client import JetStreamContext
+    from jetarrow.js.manager import JetStreamManager
 
 _T = TypeVar("_T")
 
@@ -124,6 +125,32 @@ class Client:
         from jetarrow.js.client import JetStreamContext
 
         return JetStreamContext(self, **options)
+
+    def jsm(self, **options: Any) -> JetStreamManager:
+        """Management of JetStream on this connection. No request is made.
+
+        Parameters:
+            prefix, timeout: as `jetstream`.
+        """
+        from jetarrow.js.manager import JetStreamManager
+
+        return JetStreamManager(self, **options)
+
+    async def jetstream_manager(self, /, check_api: bool = True, **options: Any) -> JetStreamContext:
+        """As `jetstream`, once it is sure that JetStream answers.
+
+        Parameters:
+            check_api: ask for the account's information first; False makes no request.
+            options: as `jetstream`.
+
+        Raises:
+            ServiceUnavailableError: JetStream is off, or not enabled for the account.
+            TypeError: as `jetstream`.
+        """
+        js = self.jetstream(**options)
+        if check_api:
+            await js.account_info()
+        return js
 
     @property
     def is_connected(self) -> bool:

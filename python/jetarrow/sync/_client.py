@@ -7,7 +7,8 @@ from typing import Any
 
 import jetarrow.aio.client as aio_client
 from jetarrow.sync._jetstream import JetStream
-from jetarrow.sync._run import Connection, blocking
+from jetarrow.sync._manager import JetStreamManager
+from jetarrow.sync._run import Connection, blocking, wrapped
 
 
 class Client:
@@ -22,6 +23,12 @@ class Client:
     def jetstream(self, **options: Any) -> JetStream:
         """As `jetarrow.aio.client.Client.jetstream`, with the same options; the context blocks."""
         return JetStream(self._inner.jetstream(**options))
+
+    def jsm(self, **options: Any) -> JetStreamManager:
+        """As `jetarrow.aio.client.Client.jsm`, with the same options; the manager blocks."""
+        return JetStreamManager(self._inner.jsm(**options))
+
+    jetstream_manager = wrapped(aio_client.Client.jetstream_manager, JetStream)
 
     @property
     def is_connected(self) -> bool:

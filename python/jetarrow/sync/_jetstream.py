@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from jetarrow._run import finish
 from jetarrow.aio.msg import Msg
 from jetarrow.js.client import JetStreamContext
+from jetarrow.sync._manager import JetStreamManager
 from jetarrow.sync._messages import PullSubscription, Reader
 from jetarrow.sync._publisher import Publisher
 from jetarrow.sync._run import blocking, wrapped
@@ -18,18 +19,14 @@ if TYPE_CHECKING:
     from jetarrow.js.api import PubAck
 
 
-class JetStream:
+class JetStream(JetStreamManager):
     """As `jetarrow.js.client.JetStreamContext`, blocking."""
 
-    def __init__(self, inner: JetStreamContext) -> None:
-        self._inner = inner
+    _inner: JetStreamContext
 
-    add_stream = blocking(JetStreamContext.add_stream)
-    stream_info = blocking(JetStreamContext.stream_info)
-    delete_stream = blocking(JetStreamContext.delete_stream)
-    find_stream_name_by_subject = blocking(JetStreamContext.find_stream_name_by_subject)
-    add_consumer = blocking(JetStreamContext.add_consumer)
-    consumer_info = blocking(JetStreamContext.consumer_info)
+    def __init__(self, inner: JetStreamContext) -> None:
+        super().__init__(inner)
+
     publish = blocking(JetStreamContext.publish)
     publish_batch = blocking(JetStreamContext.publish_batch)
     publish_async_completed = blocking(JetStreamContext.publish_async_completed)
