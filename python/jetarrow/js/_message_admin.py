@@ -52,7 +52,7 @@ class MessageAdmin(Requests):
         if not direct:
             answer = await self._api(f"STREAM.MSG.GET.{stream_name}", query)
             return _stored(answer["message"], stream_name)
-        if subject and seq is None and not next:
+        if subject and seq is None and not next and not {"*", ">"} & set(subject.split(".")):
             # The subject stands in the request's subject, so that permissions can be given for it.
             return await self._direct(f"DIRECT.GET.{stream_name}.{subject}", None)
         return await self._direct(f"DIRECT.GET.{stream_name}", query)
