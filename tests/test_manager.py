@@ -334,7 +334,7 @@ async def test_pause_and_resume(js: JetStreamContext, stream: str) -> None:
     assert (resumed.paused, (await js.consumer_info(stream, "c")).paused) == (False, None)
     # A datetime without a zone is local time.
     assert (await js.pause_consumer(stream, "c", datetime.now() + timedelta(hours=1), timeout=5)).paused
-    with pytest.raises(ValueError, match="is not a time"):
+    with pytest.raises(BadRequestError, match="tomorrow"):
         await js.pause_consumer(stream, "c", "tomorrow")
     with pytest.raises(NotFoundError):
         await js.pause_consumer(stream, "other", until)

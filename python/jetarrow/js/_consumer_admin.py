@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -131,7 +132,7 @@ class ConsumerAdmin(Requests):
 
         Parameters:
             stream, consumer: their names.
-            pause_until: a datetime (without a zone it is local time) or RFC 3339 text; a time that is past resumes.
+            pause_until: a datetime or RFC 3339 text (without a zone local time); a time that is past resumes.
             timeout: seconds, default that of the context.
 
         Returns:
@@ -139,9 +140,13 @@ class ConsumerAdmin(Requests):
 
         Raises:
             NotFoundError: there is no such stream or consumer.
-            ValueError: a name is not valid, or the text is no time.
+            BadRequestError: the text is no time.
+            ValueError: a name is not valid.
         """
-        body = {"pause_until": to_rfc3339(pause_until)}
+        # As with nats-py, it is the server that refuses a text which is no time.
+        with suppress(ValueError):
+            pause_until = to_rfc3339(pause_until)
+        body = {"pause_until": pause_until}
         answer = await self._api(_verb("PAUSE", stream, consumer), body, timeout=timeout)
         return api.ConsumerPause.from_response(answer)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from jetarrow.js import api
@@ -9,6 +10,8 @@ from jetarrow.js._consumer_admin import ConsumerAdmin
 from jetarrow.js._message_admin import MessageAdmin
 from jetarrow.js._request import STREAM_NAME_IN_USE, STREAM_NOT_FOUND
 from jetarrow.js._stream_admin import StreamAdmin
+from jetarrow.js.advisories import Advisories
+from jetarrow.js.api import AdvisoryKind
 from jetarrow.js.errors import BadRequestError, NotFoundError
 from jetarrow.js.stream import Stream
 
@@ -23,6 +26,25 @@ class JetStreamManager(StreamAdmin, ConsumerAdmin, MessageAdmin):
             ServiceUnavailableError: JetStream is off, or not enabled for the account.
         """
         return api.AccountInfo.from_response(await self._api("INFO"))
+
+    def advisories(
+        self,
+        stream: str | None = None,
+        kinds: AdvisoryKind | str | Iterable[AdvisoryKind | str] | None = None,
+    ) -> Advisories:
+        """Events that JetStream reports about itself, as they happen: `async for event in js.advisories()`.
+
+        `async with js.advisories() as events:` listens from there on, so that nothing is missed before the iteration.
+
+        Parameters:
+            stream: only what is about this stream; None is all.
+            kinds: only these, one or several of `AdvisoryKind` or their strings; None is all. Kinds that this version
+                does not know come as plain strings in `event.kind`.
+
+        Raises:
+            ValueError: a kind that is not known.
+        """
+        return Advisories(self._nc, stream, kinds)
 
     def stream(self, name: str) -> Stream:
         """A handle of a stream. No request is made; it need not be there yet.

@@ -14,13 +14,14 @@ the connection, and here that blocks, so they run to their end at once.
 from __future__ import annotations
 
 from jetarrow.sync._client import Client, connect
-from jetarrow.sync._handles import Consumer, Stream
+from jetarrow.sync._handles import Advisories, Consumer, Stream
 from jetarrow.sync._jetstream import JetStream
 from jetarrow.sync._manager import JetStreamManager
 from jetarrow.sync._messages import MessageBatch, PullSubscription, Reader
 from jetarrow.sync._publisher import Publisher
 
 __all__ = [
+    "Advisories",
     "Client",
     "Consumer",
     "JetStream",

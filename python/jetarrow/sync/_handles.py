@@ -1,10 +1,14 @@
-"""Handles of streams and consumers that block."""
+"""Handles of streams and consumers, and advisories, that block."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import TracebackType
 
+from jetarrow._run import finish
 from jetarrow.js import api
+from jetarrow.js.advisories import Advisories as AsyncAdvisories
+from jetarrow.js.api import Advisory
 from jetarrow.js.consumer import Consumer as AsyncConsumer
 from jetarrow.js.stream import Stream as AsyncStream
 from jetarrow.js.subscription import PATIENCE
@@ -96,3 +100,30 @@ class Stream:
     delete_consumer = blocking(AsyncStream.delete_consumer)
     consumers = iterated(AsyncStream.consumers)
     consumer_names = iterated(AsyncStream.consumer_names)
+
+
+class Advisories:
+    """As `jetarrow.js.advisories.Advisories`, blocking: iterate it with `for`."""
+
+    def __init__(self, inner: AsyncAdvisories) -> None:
+        self._inner = inner
+        self._events: Iterator[Advisory] | None = None
+
+    close = blocking(AsyncAdvisories.close)
+
+    def __iter__(self) -> Iterator[Advisory]:
+        return drained(aiter(self._inner))
+
+    def __next__(self) -> Advisory:
+        if self._events is None:
+            self._events = iter(self)
+        return next(self._events)
+
+    def __enter__(self) -> Advisories:
+        finish(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from jetarrow.js.api import AdvisoryKind
 from jetarrow.js.manager import JetStreamManager as AsyncManager
-from jetarrow.sync._handles import Stream
+from jetarrow.sync._handles import Advisories, Stream
 from jetarrow.sync._run import blocking, iterated, wrapped
 
 
@@ -46,3 +49,11 @@ class JetStreamManager:
     def stream(self, name: str) -> Stream:
         """As `jetarrow.js.manager.JetStreamManager.stream`; the handle blocks."""
         return Stream(self._inner.stream(name))
+
+    def advisories(
+        self,
+        stream: str | None = None,
+        kinds: AdvisoryKind | str | Iterable[AdvisoryKind | str] | None = None,
+    ) -> Advisories:
+        """As `jetarrow.js.manager.JetStreamManager.advisories`: iterate it with `for`."""
+        return Advisories(self._inner.advisories(stream, kinds))

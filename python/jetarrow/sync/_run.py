@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -22,6 +23,9 @@ class Connection(aio_client.Client):
 
     async def _run(self, call: _jetarrow.Call[_T], unwanted: object = None) -> _T:
         return await blocked(call)
+
+    async def _pause(self, delay: float) -> None:
+        time.sleep(delay)  # noqa: ASYNC251  # there is no event loop here
 
     def _ack(self, reply: str, kind: str, **options: Any) -> Any:
         return finish(self._send_ack(reply, kind, **options))
