@@ -341,7 +341,7 @@ class Msg:
     def ack_with(self, kind: AckKind, *, delay: float | None = None, reason: str | None = None) -> Awaitable[None]:
         """The ack verb that `kind` names. `delay` (seconds) is for NAK, `reason` for TERM."""
     def respond(self, data: bytes | str) -> Awaitable[None]:
-        """Publishes an answer to `reply`, with this message's headers. Raises `Error` where there is no reply subject."""
+        """Publishes an answer to `reply`, with this message's headers. Raises `Error` without a reply subject."""
 
 @final
 class Array:
