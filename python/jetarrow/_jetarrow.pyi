@@ -169,8 +169,10 @@ class Connection:
         columns: Sequence[str] | None,
         batch_rows: int,
         batch_bytes: int,
+        fetch_bytes: int,
         microseconds: bool,
         warn_on_loss: bool,
+        direct: bool | None,
         schema: object | None,
         mode: str,
     ) -> Call[Reader]: ...
@@ -260,6 +262,8 @@ class PullSubscription:
 class Reader:
     @property
     def range(self) -> tuple[int, int]: ...
+    @property
+    def created(self) -> str: ...
     def next(self) -> Call[Batch | str | None]: ...
     def close(self) -> Call[None]: ...
     def __arrow_c_schema__(self) -> object: ...
