@@ -12,7 +12,7 @@ GOOD = {"servers": "127.0.0.1:4222", "stream": "ORDERS"}
 
 def test_defaults() -> None:
     options = read_options(GOOD)
-    assert options.servers == ("nats://127.0.0.1:4222",)
+    assert options.connection.servers == ("nats://127.0.0.1:4222",)
     assert options.streams == ("ORDERS",)
     assert options.starting == {"ORDERS": EARLIEST}
     assert options.ending == {"ORDERS": LATEST}
@@ -30,7 +30,7 @@ def test_everything_given() -> None:
             "maxoffsetsperpartition": "10",
         }
     )
-    assert options.servers == ("nats://a:1", "tls://b", "nats://[::1]:3")
+    assert options.connection.servers == ("nats://a:1", "tls://b", "nats://[::1]:3")
     assert options.starting == {"A": 7, "B": EARLIEST, "C": EARLIEST}
     assert options.ending == {"A": 9, "B": LATEST, "C": LATEST}
     assert (options.min_partitions, options.max_offsets_per_partition) == (12, 10)

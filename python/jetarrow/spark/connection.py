@@ -1,4 +1,4 @@
-"""Connections of the Python workers: one per process and server set, kept from task to task."""
+"""Connections of the Python workers: one per process and set of options, kept from task to task."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import os
 
 import jetarrow.sync
 
-CONNECT_TIMEOUT = 2.0  # seconds
+from ._connect_options import ConnectOptions
 
 # A worker is forked, perhaps from a process that has connected: a connection belongs to one process.
-_clients: dict[tuple[int, tuple[str, ...]], jetarrow.sync.Client] = {}
+_clients: dict[tuple[int, ConnectOptions], jetarrow.sync.Client] = {}
 
 
-def connect(servers: tuple[str, ...]) -> jetarrow.sync.Client:
+def connect(options: ConnectOptions) -> jetarrow.sync.Client:
     """Open a connection of its own, which the caller closes.
 
     Parameters
     ----------
-    servers:
-        Addresses, tried until one answers.
+    options:
+        Where to, and as whom. Its secrets are looked up here.
 
     Returns
     -------
@@ -28,20 +28,24 @@ def connect(servers: tuple[str, ...]) -> jetarrow.sync.Client:
     Raises
     ------
     jetarrow.errors.NoServersError
-        No server answers within 2 seconds.
+        No server answers within `options.timeout`.
+    jetarrow.errors.AuthorizationError
+        A server refuses the credentials.
+    ValueError
+        A reference to a secret leads nowhere in this process.
     """
-    return jetarrow.sync.connect(list(servers), connect_timeout=CONNECT_TIMEOUT, name="jetarrow-spark")
+    return jetarrow.sync.connect(**options.arguments(), name="jetarrow-spark")
 
 
-def shared(servers: tuple[str, ...]) -> jetarrow.sync.Client:
-    """Return this process's connection to these servers, opened when it is first asked for.
+def shared(options: ConnectOptions) -> jetarrow.sync.Client:
+    """Return this process's connection with these options, opened when it is first asked for.
 
     It ends with the process: Spark replaces a worker whose task has failed, and drops idle ones.
 
     Parameters
     ----------
-    servers:
-        Addresses, tried until one answers.
+    options:
+        Where to, and as whom.
 
     Returns
     -------
@@ -50,11 +54,11 @@ def shared(servers: tuple[str, ...]) -> jetarrow.sync.Client:
 
     Raises
     ------
-    jetarrow.errors.NoServersError
-        No server answers within 2 seconds.
+    Exception
+        As `connect`.
     """
-    key = (os.getpid(), servers)
+    key = (os.getpid(), options)
     client = _clients.get(key)
     if client is None or client.is_closed:
-        client = _clients[key] = connect(servers)
+        client = _clients[key] = connect(options)
     return client

@@ -56,10 +56,10 @@ class JetStreamReader(DataSourceReader):
         options = self._options
         with plain():
             # Its own connection: a server that has gone is noticed now, and within the connect timeout.
-            client = connect(options.servers)
+            client = connect(options.connection)
             try:
-                js = client.jetstream()
-                infos = {name: _info(js, name, servers=options.servers) for name in options.streams}
+                js = client.jetstream(**options.connection.context())
+                infos = {name: _info(js, name, servers=options.connection.servers) for name in options.streams}
             finally:
                 client.close()
             return plan(options, infos)
@@ -88,9 +88,9 @@ class JetStreamReader(DataSourceReader):
                 yield from self._read(partition)
 
     def _read(self, partition: StreamRange) -> Iterator[pa.RecordBatch]:
-        servers, stream = self._options.servers, partition.stream
-        js = shared(servers).jetstream()
-        now = created(_info(js, stream, servers=servers))
+        connection, stream = self._options.connection, partition.stream
+        js = shared(connection).jetstream(**connection.context())
+        now = created(_info(js, stream, servers=connection.servers))
         if now != partition.created:
             raise StreamRecreatedError(
                 f"stream {stream!r} of {partition.created} was planned, but it was made again at {now}: its"

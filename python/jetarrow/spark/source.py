@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from .errors import plain
-from .options import READ_OPTIONS, read_options, unknown_options
+from ._parse import Given
+from .options import READ_OPTIONS, read_options
 from .reader import JetStreamReader
 from .rows import SCHEMA, check_schema
 
@@ -58,8 +57,7 @@ class JetStreamSource(DataSource):
         with plain():
             check_schema(schema)
             options = read_options(self.options)
-        if unknown := unknown_options(self.options):
-            # Not in schema(): Spark calls that in another process, and one warning is enough.
-            ignored, known = ", ".join(unknown), ", ".join(READ_OPTIONS)
-            warnings.warn(f"jetstream: unknown options ignored: {ignored}; known: {known}", stacklevel=2)
+        # Not in schema(): Spark calls that in another process, and one warning is enough.
+        Given(self.options, READ_OPTIONS).warn_of_unknown()
+        options.connection.warn()
         return JetStreamReader(schema, options)
