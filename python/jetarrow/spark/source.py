@@ -5,23 +5,24 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from .errors import plain
 from ._parse import Given
-from .options import READ_OPTIONS, read_options
+from .errors import plain
+from .options import READ_OPTIONS, ReadOptions, read_options
 from .reader import JetStreamReader
-from .rows import SCHEMA, check_schema
+from .rows import check_schema, full_schema
+from .stream import JetStreamStreamReader
 
 
 class JetStreamSource(DataSource):
     """NATS JetStream streams as rows.
 
     Columns: stream string, seq bigint, subject string, timestamp timestamp (when the server stored the
-    message, cut to microseconds), headers map<string,array<string>> (null without headers), data binary.
-    A schema given to `spark.read.schema(...)` selects columns by name.
+    message, cut to microseconds), headers map<string,array<string>> (null without headers), data binary;
+    with `includeTimeNs` time_ns bigint, with `includeReply` reply string. With `payload=string` data is a string, with
+    `payload=json` value struct<...> stands in its place. A schema given to `schema(...)` selects columns by name.
 
-    Options: `servers` (required, comma list), `stream` (required, one name or a comma list),
-    `startingOffsets` (earliest, or JSON such as {"ORDERS": 100}, inclusive), `endingOffsets` (latest, or
-    JSON, exclusive), `minPartitions` (1), `maxOffsetsPerPartition` (1,000,000). Other names only warn.
+    The options are those of `options.READ_OPTIONS`; `servers` and `stream` (or `streamPattern`) are required. Names
+    that are not known only warn.
     """
 
     @classmethod
@@ -29,7 +30,7 @@ class JetStreamSource(DataSource):
         """Return the name that `format()` takes."""
         return "jetstream"
 
-    def schema(self) -> StructType:
+    def schema(self) -> StructType | str:
         """Return all columns.
 
         Raises
@@ -38,8 +39,7 @@ class JetStreamSource(DataSource):
             An option is missing or not valid, so `load()` says so before anything is read.
         """
         with plain():
-            read_options(self.options)
-        return SCHEMA
+            return full_schema(read_options(self.options, streaming=None).rows)
 
     def reader(self, schema: StructType) -> JetStreamReader:
         """Return a batch reader.
@@ -54,10 +54,18 @@ class JetStreamSource(DataSource):
         ValueError
             An option or the schema is not valid.
         """
+        options = self._read_options(schema, streaming=False)
+        return JetStreamReader(schema, options)
+
+    def streamReader(self, schema: StructType) -> JetStreamStreamReader:
+        """Return a reader for a streaming query. Parameters and errors as `reader`."""
+        return JetStreamStreamReader(schema, self._read_options(schema, streaming=True))
+
+    def _read_options(self, schema: StructType, *, streaming: bool) -> ReadOptions:
         with plain():
-            check_schema(schema)
-            options = read_options(self.options)
+            options = read_options(self.options, streaming=streaming)
+            check_schema(schema, options.rows)
         # Not in schema(): Spark calls that in another process, and one warning is enough.
         Given(self.options, READ_OPTIONS).warn_of_unknown()
         options.connection.warn()
-        return JetStreamReader(schema, options)
+        return options
