@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from pyspark.sql.datasource import InputPartition
@@ -13,6 +13,7 @@ from jetarrow.js.api import StreamInfo
 from jetarrow.js.errors import DataLossError, StreamRecreatedError
 
 from ._lookup import Lookup
+from ._pushdown import Narrow
 from ._subjects import covers
 from .options import EARLIEST, LATEST, ReadOptions
 
@@ -152,7 +153,13 @@ def consumes(info: StreamInfo) -> bool:
     return retention(info) != "limits"
 
 
-def plan(options: ReadOptions, infos: Mapping[str, StreamInfo], lookup: Lookup | None = None) -> list[StreamRange]:
+def plan(
+    options: ReadOptions,
+    infos: Mapping[str, StreamInfo],
+    lookup: Lookup | None = None,
+    *,
+    narrow: Narrow | None = None,
+) -> list[StreamRange]:
     """Plan a batch: split what there is to read evenly, with no empty partition.
 
     Parameters
@@ -163,6 +170,8 @@ def plan(options: ReadOptions, infos: Mapping[str, StreamInfo], lookup: Lookup |
         What the server says now of each of its streams.
     lookup:
         To find times, and to count what filters match. Default: none, where there are neither.
+    narrow:
+        What pushed filters leave. Default: all.
 
     Returns
     -------
@@ -178,6 +187,10 @@ def plan(options: ReadOptions, infos: Mapping[str, StreamInfo], lookup: Lookup |
     """
     check_named(options, infos)
     ranges = {name: _bounds(options, info, lookup, stream=name) for name, info in infos.items()}
+    if narrow is not None:
+        ranges = {name: _narrowed(span, narrow, lookup, stream=name) for name, span in ranges.items()}
+        if narrow.subjects is not None and not options.subjects:
+            options = replace(options, subjects=narrow.subjects)
     counts = split_counts(options, {name: end - start for name, (start, end) in ranges.items()})
     partitions = []
     for name, count in counts.items():
@@ -267,3 +280,18 @@ def _position(given: int, when: str | None, lookup: Lookup | None, *, stream: st
         found = lookup.first_at(stream, when)
         return latest if found is None else found
     return latest if given == LATEST else given
+
+
+def _narrowed(span: tuple[int, int], left: Narrow, lookup: Lookup | None, *, stream: str) -> tuple[int, int]:
+    start, end = span
+    if left.streams is not None and stream not in left.streams:
+        return start, start
+    for when, bound in ((left.since, "start"), (left.until, "end")):
+        found = None if when is None or lookup is None else lookup.first_at(stream, when)
+        if bound == "start" and when is not None:
+            start = max(start, end if found is None else found)
+        elif found is not None:
+            end = min(end, found)
+    start = start if left.first is None else max(start, left.first)
+    end = end if left.end is None else min(end, left.end)
+    return start, max(start, end)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from ._lookup import Lookup
+from ._pushdown import Narrow, narrow
 from ._shape import Shaper
 from ._task import read_range
 from .connection import connect
@@ -33,6 +34,7 @@ class JetStreamReader(DataSourceReader):
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._schema = schema
         self._options = options
+        self._narrow: Narrow | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ask the server for the present bounds of the streams, and split them.
@@ -60,7 +62,7 @@ class JetStreamReader(DataSourceReader):
         with plain(), connect(options.connection) as client:
             lookup = Lookup(client.jetstream(**options.connection.context()), options)
             check_types(self._schema, options, lookup)
-            return plan(options, lookup.infos(), lookup)
+            return plan(options, lookup.infos(), lookup, narrow=self._narrow)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of one partition, as Arrow batches of exactly the schema that Spark demands.
@@ -78,6 +80,21 @@ class JetStreamReader(DataSourceReader):
         if isinstance(partition, StreamRange):
             with plain():
                 yield from read_range(self._schema, self._options, partition)
+
+
+class PushdownReader(JetStreamReader):
+    """The same, with filters pushed down. Spark takes the method only where it is switched on, so not all have it."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Read no more than the filters leave, and let Spark evaluate all of them.
+
+        Parameters
+        ----------
+        filters:
+            All of them hold for the rows that are wanted.
+        """
+        self._narrow = narrow(filters)
+        return filters
 
 
 def check_types(schema: StructType, options: ReadOptions, lookup: Lookup) -> None:

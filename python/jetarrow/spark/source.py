@@ -5,10 +5,11 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from ._parse import Given
+from ._parse import Given, invalid
+from ._pushdown import check_sound
 from .errors import plain
 from .options import READ_OPTIONS, ReadOptions, read_options
-from .reader import JetStreamReader
+from .reader import JetStreamReader, PushdownReader
 from .rows import check_schema, full_schema
 from .stream import JetStreamStreamReader
 
@@ -55,7 +56,11 @@ class JetStreamSource(DataSource):
             An option or the schema is not valid.
         """
         options = self._read_options(schema, streaming=False)
-        return JetStreamReader(schema, options)
+        if not options.pushdown:
+            return JetStreamReader(schema, options)
+        with plain():
+            check_sound()
+        return PushdownReader(schema, options)
 
     def streamReader(self, schema: StructType) -> JetStreamStreamReader:
         """Return a reader for a streaming query. Parameters and errors as `reader`."""
@@ -65,6 +70,8 @@ class JetStreamSource(DataSource):
         with plain():
             options = read_options(self.options, streaming=streaming)
             check_schema(schema, options.rows)
+            if streaming and options.pushdown:
+                raise invalid("pushdown", "Spark pushes no filters into a streaming query", "false (default)")
         # Not in schema(): Spark calls that in another process, and one warning is enough.
         Given(self.options, READ_OPTIONS).warn_of_unknown()
         options.connection.warn()
