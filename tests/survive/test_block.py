@@ -41,7 +41,7 @@ def wait_until_blocked(pid: int) -> None:
 def test_ctrl_c(server: NatsServer, name: str) -> None:
     """Nothing but the signal can end the call."""
     program = Path(__file__).with_name("calls.py")
-    command = [sys.executable, program, name, server.url, str(server.pid)]
+    command = [sys.executable, str(program), name, server.url, str(server.pid)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         try:

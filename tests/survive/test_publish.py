@@ -15,6 +15,7 @@ import jetarrow
 import jetarrow.sync
 import pyarrow as pa
 import pytest
+from jetarrow.js.api import PubAck
 from jetarrow.server import NatsServer
 
 from .tools import FLAT, Restarts, Ticker, places, rss, trimmed_rss
@@ -55,7 +56,7 @@ async def test_three_kills_during_a_batch(own_server: NatsServer, restarts: Rest
 async def test_three_kills_during_publish_async(own_server: NatsServer, restarts: Restarts) -> None:
     """Every message is stored once and is where its future says; what a kill interrupts is resolved 5 s later."""
 
-    async def resolved(futures: list[asyncio.Future[object]]) -> None:
+    async def resolved(futures: list[asyncio.Future[PubAck]]) -> None:
         await asyncio.to_thread(restarts.wait)
         await asyncio.wait_for(asyncio.wait(futures), 5)
 
@@ -200,7 +201,7 @@ def test_publishes_that_time_out_leave_nothing(own_server: NatsServer, face: str
     with jetarrow.sync.connect(own_server.url) as nc:
         nc.jetstream().add_stream(name="S", subjects=["s.>"])
     program = Path(__file__).with_name("unanswered.py")
-    command = [sys.executable, program, face, own_server.url, str(own_server.pid if frozen else 0)]
+    command = [sys.executable, str(program), face, own_server.url, str(own_server.pid if frozen else 0)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=100, check=True)
     heights = [float(line) for line in done.stdout.split()]
     assert len(heights) == 5

@@ -44,7 +44,7 @@ async def awaiting(url: str, pid: int) -> None:
 
 
 def blocking(url: str) -> None:
-    late = []
+    late: list[None] = []
 
     def publish() -> None:
         for _ in range(EACH):
