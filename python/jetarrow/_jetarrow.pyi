@@ -6,7 +6,7 @@ from typing import Generic, TypeVar, final
 
 from jetarrow.aio._metadata import Metadata
 from jetarrow.aio.client import Client
-from jetarrow.js.api import PubAck
+from jetarrow.js.api import AckKind, PubAck
 
 _T = TypeVar("_T")
 
@@ -21,6 +21,7 @@ __all__ = [
     "Publisher",
     "PullSubscription",
     "Reader",
+    "Subscription",
     "__debug_build__",
     "__version__",
     "connect",
@@ -79,10 +80,62 @@ class Connection:
         self,
         subject: str,
         payload: bytes,
+        timeout: float,
+    ) -> Call[bytes]: ...
+    def request_msg(
+        self,
+        nc: object,
+        subject: str,
+        payload: object,
         *,
         timeout: float,
         headers: Mapping[str, str | list[str]] | None = None,
-    ) -> Call[bytes]: ...
+    ) -> Call[Msg]: ...
+    def request_future(
+        self,
+        event_loop: asyncio.AbstractEventLoop,
+        bridge: Bridge,
+        nc: object,
+        subject: str,
+        payload: object,
+        timeout: float,
+        headers: Mapping[str, str | list[str]] | None,
+    ) -> asyncio.Future[Msg] | None: ...
+    def ack_one(
+        self,
+        event_loop: asyncio.AbstractEventLoop | None,
+        reply: str,
+        kind: str,
+        *,
+        delay: float | None = None,
+        reason: str | None = None,
+    ) -> None: ...
+    def kick(self) -> None: ...
+    def send(
+        self,
+        event_loop: asyncio.AbstractEventLoop | None,
+        subject: str,
+        payload: object,
+        reply: str,
+        headers: Mapping[str, str | list[str]] | None,
+        limit: int,
+    ) -> int: ...
+    def room(self, bytes: int) -> Call[None]: ...
+    def flush(self, timeout: float) -> Call[None]: ...
+    def new_inbox(self) -> str: ...
+    @property
+    def pending_bytes(self) -> int: ...
+    def subscribe(
+        self,
+        subject: str,
+        *,
+        queue: str | None,
+        pending_messages: int,
+        pending_bytes: int,
+        kind: str,
+        bridge: Bridge | None = None,
+        on_notice: Callable[[int, tuple[int, int, int] | None], object] | None = None,
+    ) -> Call[Subscription]: ...
     def publish(
         self,
         subject: str,
@@ -289,6 +342,15 @@ class Msg:
         """Work goes on: the time to acknowledge starts anew."""
     def term(self, reason: str | None = None) -> Awaitable[None]:
         """Gives it up: it is not delivered again. `reason` goes into the server's advisory."""
+    @property
+    def info(self) -> Metadata:
+        """The same as `metadata`."""
+    def working(self) -> Awaitable[None]:
+        """The same as `in_progress`."""
+    def ack_with(self, kind: AckKind, *, delay: float | None = None, reason: str | None = None) -> Awaitable[None]:
+        """The ack verb that `kind` names. `delay` (seconds) is for NAK, `reason` for TERM."""
+    def respond(self, data: bytes | str) -> Awaitable[None]:
+        """Publishes an answer to `reply`, with this message's headers. Raises `Error` without a reply subject."""
 
 @final
 class Array:
@@ -298,3 +360,15 @@ class Array:
     def __getitem__(self, index: int, /) -> int | None: ...
     def to_pylist(self) -> list[int | None]: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+@final
+class Subscription:
+    def take(self, nc: object) -> Msg | None: ...
+    def ready(self, silence: float | None = None) -> Call[str]: ...
+    def unsubscribe(self, limit: int = 0) -> None: ...
+    def drain(self, timeout: float) -> Call[None]: ...
+    def emptied(self) -> Call[None]: ...
+    @property
+    def counts(self) -> tuple[int, int, int, int]: ...
+    @property
+    def last_seq(self) -> int: ...

@@ -1,19 +1,15 @@
 //! The connection as Python holds it, and the verbs that go through it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use bytes::Bytes;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
 
 use crate::engine::connect::{self as engine, Options};
-use crate::engine::request::request;
-use crate::engine::subject;
 use crate::error::JetError;
 use crate::py::call::Call;
-use crate::py::headers;
 use crate::runtime::Owned;
 
 /// Seconds from Python: finite, not negative, and short enough that no clock overflows.
@@ -25,15 +21,21 @@ pub fn seconds(name: &str, value: f64) -> PyResult<Duration> {
     Ok(Duration::from_secs_f64(value.min(YEAR)))
 }
 
-#[pyclass(frozen, module = "jetarrow._jetarrow")]
+#[pyclass(frozen, weakref, module = "jetarrow._jetarrow")]
 pub struct Connection {
     inner: Owned<Arc<engine::Connection>>,
+    /// The event loop that will kick the outbox at the end of its turn; 0 is none.
+    pub promised: AtomicUsize,
 }
 
 impl Connection {
     /// The connection, for use in this process only.
     pub fn get(&self) -> Result<Arc<engine::Connection>, JetError> {
         self.inner.get().cloned()
+    }
+
+    pub fn connection(&self) -> Result<&engine::Connection, JetError> {
+        self.inner.get().map(|conn| &**conn)
     }
 }
 
@@ -70,31 +72,14 @@ pub fn connect(
         reconnect_wait: Some(seconds("reconnect_time_wait", reconnect_wait)?),
     };
     Ok(Call::new(engine::connect(options), |py, conn| {
-        Ok(Connection { inner: Owned::new(Arc::new(conn)) }.into_pyobject(py)?.into_any())
+        Ok(Connection { inner: Owned::new(Arc::new(conn)), promised: AtomicUsize::new(0) }
+            .into_pyobject(py)?
+            .into_any())
     }))
 }
 
 #[pymethods]
 impl Connection {
-    /// One request; the result is the payload of the answer.
-    #[pyo3(signature = (subject, payload, *, timeout, headers=None))]
-    fn request(
-        &self,
-        subject: String,
-        payload: &[u8],
-        timeout: f64,
-        headers: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Call> {
-        let conn = self.get()?;
-        subject::check_tokens(&subject)?;
-        let timeout = seconds("timeout", timeout)?;
-        let payload = Bytes::copy_from_slice(payload);
-        let headers = headers.map(headers::from_python).transpose()?;
-        Ok(Call::new(async move { request(&conn, subject, payload, headers, timeout).await }, |py, answer| {
-            Ok(PyBytes::new(py, &answer.payload).into_any())
-        }))
-    }
-
     /// Sends what is queued and ends the connection.
     fn close(&self) -> PyResult<Call> {
         let conn = self.get()?;
