@@ -79,6 +79,72 @@ def close(at: Setting) -> None:
     nc.close()
 
 
+@call("Client.drain")
+def drain(at: Setting) -> None:
+    nc = jetarrow.sync.connect(at.url)
+    at.freeze()
+    nc.drain()
+
+
+@call("Client.flush")
+def flush(at: Setting) -> None:
+    at.freeze()
+    at.nc.flush(timeout=LONG)
+
+
+@call("Client.rtt")
+def rtt(at: Setting) -> None:
+    at.freeze()
+    at.nc.rtt(timeout=LONG)
+
+
+@call("Client.request")
+def request(at: Setting) -> None:
+    at.freeze()
+    at.nc.request(at.subject, timeout=LONG)
+
+
+@call("Client.request")
+def request_old_style(at: Setting) -> None:
+    at.freeze()
+    at.nc.request(at.subject, timeout=LONG, old_style=True)
+
+
+@call("Client.publish")
+def core_publish(at: Setting) -> None:
+    """More than the client holds."""
+    at.freeze()
+    while True:
+        at.nc.publish("nobody.listens", bytes(500_000))
+
+
+@call("Client.jetstream_manager")
+def jetstream_manager(at: Setting) -> None:
+    at.freeze()
+    at.nc.jetstream_manager()
+
+
+@call("Subscription.next_msg")
+def next_msg(at: Setting) -> None:
+    sub = at.nc.subscribe("nobody.publishes")
+    at.freeze()
+    sub.next_msg(timeout=LONG)
+
+
+@call("Subscription.__iter__")
+def subscription(at: Setting) -> None:
+    sub = at.nc.subscribe("nobody.publishes")
+    at.freeze()
+    next(iter(sub))
+
+
+@call("Subscription.drain")
+def subscription_drain(at: Setting) -> None:
+    sub = at.nc.subscribe("nobody.publishes")
+    at.freeze()
+    sub.drain()
+
+
 @call("JetStream.publish")
 def publish(at: Setting) -> None:
     at.freeze()
@@ -157,6 +223,42 @@ def messages(at: Setting) -> None:
         next(messages)
     at.freeze()
     next(messages)
+
+
+@call("PullSubscription.__iter__")
+def pull(at: Setting) -> None:
+    at.freeze()
+    at.sub.pull(1, expires=LONG)
+    next(iter(at.sub))
+
+
+@call("Consumer.batches")
+def batches(at: Setting) -> None:
+    batches = at.js.stream(at.stream).consumer("d").batches()
+    at.freeze()
+    next(batches)
+
+
+@call("JetStream.subscribe")
+def push_subscribe(at: Setting) -> None:
+    at.freeze()
+    at.js.subscribe(at.subject)
+
+
+@call("PushSubscription.__iter__")
+def push_subscription(at: Setting) -> None:
+    messages = iter(at.js.subscribe(at.subject))
+    for _ in range(10):
+        next(messages)
+    at.freeze()
+    next(messages)
+
+
+@call("Advisories.__iter__")
+def advisories(at: Setting) -> None:
+    with at.js.advisories() as events:
+        at.freeze()
+        next(events)
 
 
 @call("Msg.ack_sync")
@@ -251,13 +353,7 @@ def pull_subscribe(at: Setting) -> None:
     at.js.pull_subscribe(at.subject)
 
 
-@call("PullSubscription.consumer_info")
-def consumer_info(at: Setting) -> None:
-    at.freeze()
-    at.sub.consumer_info()
-
-
-@call("JetStream.add_stream")
+@call("JetStreamManager.add_stream")
 def add_stream(at: Setting) -> None:
     at.freeze()
     at.js.add_stream(name="NEW", subjects=["new"])
