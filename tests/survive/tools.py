@@ -28,16 +28,24 @@ def trimmed_rss() -> float:
 
 
 class Ticker:
-    """Ticks every 10 ms in the running loop, and remembers by how many seconds it was late."""
+    """Ticks every 10 ms in the running loop, and remembers by how many seconds it was late.
+
+    The time that the loop's thread was ready to run and had no processor is the machine's, and is not counted.
+    """
 
     def __init__(self) -> None:
         self.late: list[float] = []
+        self._schedstat = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
+
+    def _waited(self) -> float:
+        return int(self._schedstat.read_text().split()[1]) / 1e9
 
     async def run(self) -> None:
         while True:
-            due = time.monotonic() + 0.01
+            waited, due = self._waited(), time.monotonic() + 0.01
             await asyncio.sleep(0.01)
-            self.late.append(time.monotonic() - due)
+            late = time.monotonic() - due
+            self.late.append(late - (self._waited() - waited))
 
     def worst(self) -> float:
         """The worst since the last call."""
