@@ -103,6 +103,15 @@ class Connection:
         timeout: float,
         headers: Mapping[str, str | list[str]] | None,
     ) -> asyncio.Future[Msg] | None: ...
+    def ack_one(
+        self,
+        event_loop: asyncio.AbstractEventLoop | None,
+        reply: str,
+        kind: str,
+        *,
+        delay: float | None = None,
+        reason: str | None = None,
+    ) -> None: ...
     def kick(self) -> None: ...
     def send(
         self,
@@ -127,7 +136,7 @@ class Connection:
         pending_bytes: int,
         kind: str,
         bridge: Bridge | None = None,
-        on_drop: Callable[[int], object] | None = None,
+        on_notice: Callable[[int, tuple[int, int, int] | None], object] | None = None,
     ) -> Call[Subscription]: ...
     def publish(
         self,
@@ -154,7 +163,14 @@ class Connection:
         progress: Callable[[int, int | None], object] | None,
     ) -> Call[PublishOutcome]: ...
     def publisher(
-        self, bridge: Bridge, *, max_inflight: int, timeout: float, by_turn: bool, keep_failed: bool
+        self,
+        bridge: Bridge,
+        *,
+        max_inflight: int,
+        max_bytes: int | None,
+        timeout: float,
+        by_turn: bool,
+        keep_failed: bool,
     ) -> Publisher: ...
     def pull_subscribe(self, prefix: str, stream: str, consumer: str) -> PullSubscription: ...
     def read(
@@ -226,7 +242,8 @@ class Publisher:
         headers: Mapping[str, str | list[str]] | None,
         msg_id: str | None,
         timeout: float | None,
-    ) -> asyncio.Future[PubAck]: ...
+    ) -> asyncio.Future[PubAck] | None: ...
+    def full(self) -> bool: ...
     def hand_over(self) -> None: ...
     def room(self, event_loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]: ...
     @property

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Message, Subscriber};
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::engine::columns::{Batch, Builder, Layout, Meta};
 use crate::engine::connect::{Connection, Link};
-use crate::engine::pull::PULL_ROWS;
+use crate::engine::pull::{PROTOCOL_LINE, PULL_ROWS};
 use crate::engine::request::api;
 use crate::engine::typed::Typed;
 use crate::error::{JetError, Loss, Result};
@@ -36,8 +36,6 @@ const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How long a read goes on trying while the server is away.
 const PATIENCE: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_millis(250);
-/// What a message may have beside payload and headers: subject, reply subject.
-const ENVELOPE: usize = 16 << 10;
 
 #[derive(Clone, Debug)]
 pub struct Range {
@@ -107,8 +105,8 @@ impl Reader {
         // Two finished batches at most: one in the channel, one being handed over.
         let (out, items) = mpsc::channel(1);
         let mean = (info.state.bytes / info.state.messages.max(1)).max(1) as usize;
-        // A request that is too small for the next message would be refused for ever.
-        let ask_bytes = (range.fetch_bytes / 2).max(conn.client.max_payload() + ENVELOPE);
+        // A message as large as this server allows has to fit.
+        let ask_bytes = (range.fetch_bytes / 2).max(conn.client.max_payload() + PROTOCOL_LINE);
         let rows = (ask_bytes / mean).clamp(1, PULL_ROWS);
         let created = info.created.clone();
         let builder = Builder::new(range.layout.clone(), false);
@@ -202,7 +200,7 @@ enum Stop {
     Dropped,
 }
 
-/// The next message, as soon as it comes; or why none will.
+/// Waits for the next message; or tells why none will come.
 async fn arrival(
     messages: &mut Subscriber,
     conn: &Connection,
@@ -210,9 +208,6 @@ async fn arrival(
     breaks: u64,
     out: &mpsc::Sender<Result<Item>>,
 ) -> Result<Result<Message, Stop>> {
-    if let Some(message) = messages.next().now_or_never() {
-        return message.map(Ok).ok_or_else(|| conn.closed());
-    }
     loop {
         tokio::select! {
             biased;
@@ -315,8 +310,8 @@ impl Run {
         Ok(())
     }
 
-    /// The next message of the range, or the first beyond it.
-    async fn accept(&mut self, message: &Message, meta: &Meta<'_>) -> Result<Option<Stop>> {
+    /// The next message of the range, or the first beyond it. `deliver` has to follow.
+    fn accept(&mut self, message: &Message, meta: &Meta<'_>) -> Result<Option<Stop>> {
         let seq = meta.seq as u64;
         if seq > self.next && self.gap.is_none() {
             self.gap = Some(self.next);
@@ -327,15 +322,17 @@ impl Run {
         }
         self.next = seq + 1;
         self.builder.push(message, meta)?;
-        let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
-        if full && !self.hand_out().await? {
-            return Ok(Some(Stop::Dropped));
-        }
         Ok(match (self.next >= self.end, meta.pending) {
             (true, _) => Some(Stop::End),
             (false, 0) => Some(Stop::Dry),
             _ => None,
         })
+    }
+
+    /// Hands out a batch that is full; false when nobody takes it.
+    async fn deliver(&mut self) -> Result<bool> {
+        let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
+        Ok(!full || self.hand_out().await?)
     }
 
     /// Finishes the batch; false when nobody takes it.

@@ -1,6 +1,7 @@
 //! Reading by an ephemeral pull consumer that needs no acks, with two requests outstanding.
 
 use async_nats::Message;
+use futures_util::{FutureExt, StreamExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -43,43 +44,51 @@ impl Run {
             }
         }
         let mut link = self.conn.link.clone();
+        // Where the largest message is more than half of what may be on its way, one request is enough.
+        let ahead = if self.ask_bytes > self.range.fetch_bytes / 2 { 0 } else { self.rows };
         loop {
             let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
             let missing = usize::try_from(self.end - self.next).unwrap_or(usize::MAX);
             let breaks = consumer.breaks;
-            while consumer.owed <= self.rows && consumer.owed < missing {
+            while consumer.owed <= ahead && consumer.owed < missing {
                 let batch = self.rows.min(missing - consumer.owed);
                 let ask =
                     Ask { batch, max_bytes: self.ask_bytes, expires: EXPIRES, heartbeat: HEARTBEAT, no_wait: false };
                 consumer.puller.ask(&self.conn, &ask).await?;
                 consumer.owed += batch;
             }
-            let message = match arrival(&mut consumer.puller.messages, &self.conn, &mut link, breaks, &self.out).await?
-            {
-                Ok(message) => message,
-                Err(stop) => return Ok(stop),
+            let messages = &mut consumer.puller.messages;
+            let message = match messages.next().now_or_never().flatten() {
+                Some(message) => message,
+                None => match arrival(messages, &self.conn, &mut link, breaks, &self.out).await? {
+                    Ok(message) => message,
+                    Err(stop) => return Ok(stop),
+                },
             };
-            if let Some(stop) = self.take(message).await? {
+            let stop = self.take(&message)?;
+            if !self.deliver().await? {
+                return Ok(Stop::Dropped);
+            }
+            if let Some(stop) = stop {
                 return Ok(stop);
             }
         }
     }
 
-    async fn take(&mut self, message: Message) -> Result<Option<Stop>> {
+    fn take(&mut self, message: &Message) -> Result<Option<Stop>> {
         let Some(consumer) = &mut self.consumer else { return Ok(Some(Stop::Renew)) };
         let Some(meta) = message.reply.as_deref().and_then(parse_meta) else {
-            return match consumer.puller.status(&message) {
+            return match consumer.puller.status(message) {
                 // Silence: what was to come may have been purged, and the requests would wait for it for ever.
                 Some((_, Status::Heartbeat)) if !self.range.follow => Ok(Some(Stop::Dry)),
                 None | Some((_, Status::Heartbeat)) => Ok(None),
                 Some((_, Status::Refused(err))) => Err(err),
                 Some((_, Status::Gone(_))) => Ok(Some(Stop::Renew)),
                 Some((_, Status::Over { unserved, too_large })) => {
-                    let alone = too_large && self.rows == 1;
                     match unserved {
-                        Some(unserved) if !alone => consumer.owed = consumer.owed.saturating_sub(unserved),
+                        Some(unserved) => consumer.owed = consumer.owed.saturating_sub(unserved),
                         // Nobody knows what is owed; a new consumer owes nothing.
-                        _ => return Ok(Some(Stop::Renew)),
+                        None => return Ok(Some(Stop::Renew)),
                     }
                     Ok((consumer.owed == 0 && !too_large).then_some(Stop::Dry))
                 }
@@ -92,7 +101,7 @@ impl Run {
         }
         consumer.last_consumer_seq = consumer_seq;
         consumer.owed = consumer.owed.saturating_sub(1);
-        self.accept(&message, &meta).await
+        self.accept(message, &meta)
     }
 
     /// Makes the consumer at `next`; returns how many messages it has.

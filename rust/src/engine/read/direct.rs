@@ -5,6 +5,7 @@
 
 use async_nats::{HeaderMap, Message};
 use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
 use super::{Range, Run, Stop, StreamConfig, arrival};
@@ -89,9 +90,12 @@ impl Run {
             conn.client.publish_with_reply(subject.clone(), reply, payload).await.map_err(|_| conn.closed())?;
             let mut last = None;
             loop {
-                let message = match arrival(&mut messages, &conn, &mut link, breaks, &self.out).await? {
-                    Ok(message) => message,
-                    Err(stop) => return Ok(stop),
+                let message = match messages.next().now_or_never().flatten() {
+                    Some(message) => message,
+                    None => match arrival(&mut messages, &conn, &mut link, breaks, &self.out).await? {
+                        Ok(message) => message,
+                        Err(stop) => return Ok(stop),
+                    },
                 };
                 let Some(found) = message.headers.as_ref().and_then(found) else {
                     if ended(&message, &subject)? {
@@ -122,7 +126,11 @@ impl Run {
                     nanos,
                     pending: i64::MAX,
                 };
-                if let Some(stop) = self.accept(&message, &meta).await? {
+                let stop = self.accept(&message, &meta)?;
+                if !self.deliver().await? {
+                    return Ok(Stop::Dropped);
+                }
+                if let Some(stop) = stop {
                     return Ok(stop);
                 }
                 if more.is_none() {
