@@ -187,7 +187,7 @@ def test_invalid_values_are_refused_in_one_line(option: str, value: str | None, 
     ],
 )
 def test_what_a_streaming_query_cannot_have(given: dict[str, str], said: str) -> None:
-    with pytest.raises(ValueError, match="^jetstream option ") as caught:
+    with pytest.raises(ValueError, match=r"^jetstream option ") as caught:
         read_options({**GOOD, **given}, streaming=True)
     assert said in str(caught.value)
     assert "; valid: " in str(caught.value)

@@ -185,7 +185,7 @@ def plan(
     ValueError
         `startingOffsets` or `endingOffsets` names another stream; or as `how`.
     """
-    check_named(options, infos)
+    check_streams(options, infos)
     ranges = {name: _bounds(options, info, lookup, stream=name) for name, info in infos.items()}
     if narrow is not None:
         ranges = {name: _narrowed(span, narrow, lookup, stream=name) for name, span in ranges.items()}
@@ -228,13 +228,15 @@ def split(stream: str, start: int, end: int, *, count: int, shared: How) -> list
     return [StreamRange(stream, a, b, how=shared) for a, b in pairwise(cuts)]
 
 
-def check_named(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:
-    """Raise ValueError where offsets name a stream that is not read; a pattern finds streams only now."""
+def check_streams(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:
+    """Raise ValueError where offsets name a stream that is not read, or one cannot be read as the options say."""
     for side, bound in (("starting", options.start), ("ending", options.end)):
         for name in bound.named:
             if name not in infos:
                 known = ", ".join(infos)
                 raise ValueError(f"jetstream option '{side}Offsets': {name!r} is not read; valid: one of {known}")
+    for info in infos.values():
+        _is_direct(options, info)
 
 
 def _is_direct(options: ReadOptions, info: StreamInfo) -> bool:

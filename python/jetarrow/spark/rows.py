@@ -11,11 +11,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
     LongType,
     MapType,
+    NullType,
+    NumericType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
@@ -35,6 +41,18 @@ SCHEMA = StructType(
 _TIME_NS = StructField("time_ns", LongType(), nullable=False)
 _REPLY = StructField("reply", StringType(), nullable=True)
 _DDL = "such as 'id bigint, name string', or StructType.json()"
+
+
+_DECODABLE = (
+    BooleanType,
+    NumericType,
+    StringType,
+    BinaryType,
+    DateType,
+    TimestampType,
+    TimestampNTZType,
+    NullType,
+)
 
 
 class ArrowBatch(Protocol):
@@ -121,12 +139,30 @@ def check_schema(schema: StructType, options: RowOptions | None = None) -> None:
     else:
         lonely = options.corrupt_column in schema.names and "value" in types and "value" not in schema.names
         if schema.fields and not lonely:
+            if "value" in schema.names and "value" in types:
+                _check_decodable(schema["value"].dataType, "value")
             return
         problem = "the schema has no column"
         if lonely:
             problem = f"column {options.corrupt_column!r} needs column 'value', whose type says what is malformed"
     listed = ", ".join(f"{name} {kind}" for name, kind in types.items())
     raise ValueError(f"jetstream: {problem}; a schema selects from these columns: {listed}")
+
+
+def _check_decodable(kind: DataType, path: str) -> None:
+    """Raise ValueError for a type that JSON has no form for."""
+    if isinstance(kind, StructType):
+        for field in kind:
+            _check_decodable(field.dataType, f"{path}.{field.name}")
+    elif isinstance(kind, ArrayType):
+        _check_decodable(kind.elementType, f"{path}[]")
+    elif isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
+        _check_decodable(kind.valueType, f"{path}[]")
+    elif not isinstance(kind, _DECODABLE):
+        raise ValueError(
+            f"jetstream: {path} is {kind.simpleString()}, which is not decoded from JSON; valid: boolean, numbers,"
+            " string, binary, date, timestamp, timestamp_ntz, array, struct, map<string,...>"
+        )
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -25,7 +25,7 @@ from .options import EARLIEST, LATEST, ReadOptions
 from .plan import (
     StreamRange,
     check_created,
-    check_named,
+    check_streams,
     created,
     filters_for,
     how,
@@ -90,7 +90,6 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """
         lookup = self._lookup()
         infos = lookup.infos()
-        check_named(self._options, infos)
         check_types(self._schema, self._options, lookup)
         entries = {name: self._initial(name, info, lookup) for name, info in infos.items()}
         self._prepare(lookup, infos, entries)
@@ -246,6 +245,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _prepare(self, lookup: Lookup, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
         if not self._ready:
+            check_streams(self._options, infos)
             patiently(lambda: self._committer.prepare(lookup.js, infos, at))
             self._ready = True
 
