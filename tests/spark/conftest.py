@@ -170,7 +170,9 @@ class Here:
         source = self.source(stream, **options)
         schema = source.schema()
         assert isinstance(schema, StructType)
-        return source.streamReader(schema)
+        reader = source.streamReader(schema)
+        assert isinstance(reader, JetStreamStreamReader)
+        return reader
 
     def batch(self, reader: JetStreamStreamReader, start: Any, end: Any) -> pa.Table:
         return self.table(reader._schema, reader, reader.partitions(start, end))

@@ -215,7 +215,7 @@ class TestPushdown:
         with pytest.raises(ValueError, match="'pushdown': Spark "):
             here.source("S", pushdown=True).reader(SCHEMA)
         with pytest.raises(ValueError, match="'pushdown': Spark pushes no filters into a streaming query"):
-            here.source("S", pushdown=True).streamReader(SCHEMA)
+            here.source("S", pushdown=True).streamReader(SCHEMA).initialOffset()
         check_sound("5.0.0.dev1")
 
     def test_random_filters_lose_nothing(self, here: Here, streams: Streams) -> None:

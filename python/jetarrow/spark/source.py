@@ -11,7 +11,7 @@ from .errors import plain
 from .options import READ_OPTIONS, ReadOptions, read_options
 from .reader import JetStreamReader, PushdownReader
 from .rows import check_schema, full_schema
-from .stream import JetStreamStreamReader
+from .stream import JetStreamStreamReader, RefusedStreamReader
 
 
 class JetStreamSource(DataSource):
@@ -62,9 +62,21 @@ class JetStreamSource(DataSource):
             check_sound()
         return PushdownReader(schema, options)
 
-    def streamReader(self, schema: StructType) -> JetStreamStreamReader:
-        """Return a reader for a streaming query. Parameters and errors as `reader`."""
-        return JetStreamStreamReader(schema, self._read_options(schema, streaming=True))
+    def streamReader(self, schema: StructType) -> JetStreamStreamReader | RefusedStreamReader:
+        """Return a reader for a streaming query.
+
+        It raises nothing: Spark 4.3 reports an error of its own in place of what is raised here. What `reader` would
+        raise comes from the reader's methods.
+
+        Parameters
+        ----------
+        schema:
+            The columns to read.
+        """
+        try:
+            return JetStreamStreamReader(schema, self._read_options(schema, streaming=True))
+        except ValueError as error:
+            return RefusedStreamReader(str(error))
 
     def _read_options(self, schema: StructType, *, streaming: bool) -> ReadOptions:
         with plain():

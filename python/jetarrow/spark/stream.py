@@ -335,6 +335,40 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return split(name, begin.next, begin.next + size, count=count, shared=shared_how)
 
 
+class RefusedStreamReader(DataSourceStreamReader):
+    """Stands for a reader whose options are not valid: says so as soon as it is used.
+
+    Parameters
+    ----------
+    problem:
+        What is not valid.
+    """
+
+    def __init__(self, problem: str) -> None:
+        self._problem = problem
+
+    @plain()
+    def initialOffset(self) -> dict[str, Any]:
+        """Raise ValueError."""
+        raise ValueError(self._problem)
+
+    @plain()
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
+        """Raise ValueError."""
+        raise ValueError(self._problem)
+
+    @plain()
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Raise ValueError."""
+        raise ValueError(self._problem)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Raise ValueError."""
+        with plain():
+            raise ValueError(self._problem)
+        yield
+
+
 def _first(info: StreamInfo) -> Entry:
     return Entry(created(info), max(1, info.state.first_seq), "earliest")
 
