@@ -122,3 +122,16 @@ async def settle(nc: Any) -> None:
     """Waits until what was published has come back. nats-py's flush overtakes what was published just before."""
     await nc.flush()
     await nc.flush()
+
+
+async def make_stream(js: Any, **config: Any) -> str:
+    """A new stream in memory that takes the subjects `<its name>.>`."""
+    name = subject().upper()
+    await js.add_stream(**{"name": name, "subjects": [f"{name}.>"], "storage": "memory", **config})
+    return name
+
+
+async def fill(js: Any, stream: str, count: int) -> None:
+    """Publishes the numbers from 0, to `<stream>.<number modulo 3>`."""
+    for number in range(count):
+        await js.publish(f"{stream}.{number % 3}", b"%d" % number)
