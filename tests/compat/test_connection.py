@@ -337,7 +337,11 @@ async def test_the_buffer_while_disconnected_is_bounded(face: Face, own_server: 
 
 async def test_force_reconnect(face: Face) -> None:
     order = Collector()
-    nc = await face.connect(reconnected_cb=order.named("reconnected"), disconnected_cb=order.named("disconnected"))
+    nc = await face.connect(
+        reconnect_time_wait=0.02,
+        reconnected_cb=order.named("reconnected"),
+        disconnected_cb=order.named("disconnected"),
+    )
     sub = await nc.subscribe(where := subject())
     before = nc.client_id
     await nc.force_reconnect()
