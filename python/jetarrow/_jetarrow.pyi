@@ -21,6 +21,7 @@ __all__ = [
     "Publisher",
     "PullSubscription",
     "Reader",
+    "Subscription",
     "__debug_build__",
     "__version__",
     "connect",
@@ -83,6 +84,39 @@ class Connection:
         timeout: float,
         headers: Mapping[str, str | list[str]] | None = None,
     ) -> Call[bytes]: ...
+    def request_msg(
+        self,
+        nc: object,
+        subject: str,
+        payload: object,
+        *,
+        timeout: float,
+        headers: Mapping[str, str | list[str]] | None = None,
+    ) -> Call[Msg]: ...
+    def send(
+        self,
+        subject: str,
+        payload: object,
+        reply: str,
+        headers: Mapping[str, str | list[str]] | None,
+        limit: int,
+    ) -> int: ...
+    def room(self, bytes: int) -> Call[None]: ...
+    def flush(self, timeout: float) -> Call[None]: ...
+    def new_inbox(self) -> str: ...
+    @property
+    def pending_bytes(self) -> int: ...
+    def subscribe(
+        self,
+        subject: str,
+        *,
+        queue: str | None,
+        pending_messages: int,
+        pending_bytes: int,
+        kind: str,
+        bridge: Bridge | None = None,
+        on_drop: Callable[[int], object] | None = None,
+    ) -> Call[Subscription]: ...
     def publish(
         self,
         subject: str,
@@ -298,3 +332,15 @@ class Array:
     def __getitem__(self, index: int, /) -> int | None: ...
     def to_pylist(self) -> list[int | None]: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+@final
+class Subscription:
+    def take(self, nc: object) -> Msg | None: ...
+    def ready(self, silence: float | None = None) -> Call[str]: ...
+    def unsubscribe(self, limit: int = 0) -> None: ...
+    def drain(self, timeout: float) -> Call[None]: ...
+    def emptied(self) -> Call[None]: ...
+    @property
+    def counts(self) -> tuple[int, int, int, int]: ...
+    @property
+    def last_seq(self) -> int: ...

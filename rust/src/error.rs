@@ -16,6 +16,10 @@ pub enum JetError {
     Authorization { servers: String, cause: String },
     #[error("the connection to {servers} is closed")]
     Closed { servers: String },
+    #[error("not connected, and the buffer for what is published meanwhile is full ({limit} bytes, pending_size)")]
+    OutboundLimit { limit: usize },
+    #[error("the server did not confirm within {} s that all was received", .after.as_secs_f64())]
+    Flush { after: Duration },
     #[error("no answer to {what} within {} s", .after.as_secs_f64())]
     Timeout { what: String, after: Duration },
     #[error("no one listens on {subject:?}; is JetStream on, and the account right?")]
@@ -101,6 +105,8 @@ mod python {
             JetError::NoServers { .. } => core("NoServersError")?.call1((text,)),
             JetError::Authorization { .. } => core("AuthorizationError")?.call1((text,)),
             JetError::Closed { .. } => core("ConnectionClosedError")?.call1((text,)),
+            JetError::OutboundLimit { .. } => core("OutboundBufferLimitError")?.call1((text,)),
+            JetError::Flush { .. } => core("FlushTimeoutError")?.call1((text,)),
             JetError::Timeout { .. } => core("TimeoutError")?.call1((text,)),
             JetError::NoResponders { .. } => core("NoRespondersError")?.call1((text,)),
             JetError::NoStream { .. } => js("NoStreamResponseError")?.call1((text,)),

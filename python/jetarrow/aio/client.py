@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from jetarrow import _jetarrow
-from jetarrow._run import awaited
-from jetarrow.errors import ConnectionClosedError
+from jetarrow.aio._messaging import Messaging
 
 if TYPE_CHECKING:
     from jetarrow.js.client import JetStreamContext
-
-_T = TypeVar("_T")
 
 DEFAULT_CONNECT_TIMEOUT = 2.0
 DEFAULT_PING_INTERVAL = 10.0
 DEFAULT_RECONNECT_TIME_WAIT = 0.25
 
 
-class Client:
+class Client(Messaging):
     """A connection to NATS, shared by everything that is made from it.
 
     Make one with `jetarrow.connect`, or with `Client()` and then `await nc.connect(...)`. Use it with `async with`, or
     call `close()` at the end.
     """
 
-    # The sync twin's client blocks in every call, and has no event loop.
-    _blocks = False
-
     def __init__(self) -> None:
+        super().__init__()
         self._connection: _jetarrow.Connection | None = None
 
     async def connect(
@@ -90,21 +84,12 @@ class Client:
         )
         self._connection = await self._run(call)
 
-    async def _run(self, call: _jetarrow.Call[_T], unwanted: Callable[[_T], _jetarrow.Call[None]] | None = None) -> _T:
-        return await awaited(call, unwanted)
-
     def _ack(self, reply: str, kind: str, **options: Any) -> Any:
         """What a message's ack verbs call; the sync twin blocks here."""
         return self._send_ack(reply, kind, **options)
 
     async def _send_ack(self, reply: str, kind: str, **options: Any) -> None:
         await self._run(self._native.ack([reply], kind, **options))
-
-    @property
-    def _native(self) -> _jetarrow.Connection:
-        if self._connection is None:
-            raise ConnectionClosedError("not connected: call connect() first")
-        return self._connection
 
     def jetstream(self, **options: Any) -> JetStreamContext:
         """A JetStream context on this connection. No request is made.
@@ -131,11 +116,6 @@ class Client:
         return self._connection is not None and self._connection.is_connected
 
     @property
-    def is_closed(self) -> bool:
-        """True once `close()` was called, or no reconnect is tried any more."""
-        return self._connection is None or self._connection.is_closed
-
-    @property
     def max_payload(self) -> int:
         """The server's limit for one message, in bytes, headers counted."""
         return self._native.max_payload
@@ -147,6 +127,7 @@ class Client:
             if not self._blocks:
                 # What was published in this turn of the loop goes out at its end.
                 await asyncio.sleep(0)
+            self._stop_subscriptions()
             await self._run(connection.close())
 
     async def __aenter__(self) -> Client:

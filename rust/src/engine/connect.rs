@@ -7,6 +7,8 @@ use std::time::Duration;
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event};
 use tokio::sync::watch;
 
+use crate::engine::outbox::Outbox;
+use crate::engine::request::Requests;
 use crate::error::{JetError, Result};
 
 /// More than any pull loop or publish window ever has outstanding: a full channel drops messages in silence.
@@ -50,6 +52,9 @@ pub struct Connection {
     pub link: watch::Receiver<Link>,
     /// Where we are connected, for messages; never with a password.
     pub servers: Arc<str>,
+    /// Core messages on their way out.
+    pub outbox: Outbox,
+    pub requests: Requests,
     closing: Arc<AtomicBool>,
 }
 
@@ -64,10 +69,20 @@ impl Connection {
         JetError::Closed { servers: self.servers.to_string() }
     }
 
+    /// Does the work as long as the link is up.
+    pub async fn while_up(&self, work: impl Future<Output = ()>) {
+        let mut link = self.link.clone();
+        tokio::select! {
+            () = work => (),
+            _ = link.wait_for(|link| !link.up) => (),
+        }
+    }
+
     /// Sends all that is queued, then ends the connection.
     pub async fn close(&self) -> Result<()> {
         self.closing.store(true, Ordering::Relaxed);
         let mut link = self.link.clone();
+        self.while_up(self.outbox.room(0)).await;
         if link.borrow().closed || self.client.drain().await.is_err() {
             return Ok(());
         }
@@ -134,7 +149,8 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         }
         Ok(Ok(client)) => client,
     };
-    Ok(Connection { client, link, servers: servers.into(), closing })
+    let outbox = Outbox::start(client.clone());
+    Ok(Connection { client, link, servers: servers.into(), outbox, requests: Requests::default(), closing })
 }
 
 async fn configure(

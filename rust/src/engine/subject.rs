@@ -16,6 +16,26 @@ pub fn check(subject: &str) -> Result<()> {
     Ok(())
 }
 
+/// A subject to subscribe to: `*` is a token, `>` the last one.
+pub fn check_subscription(subject: &str) -> Result<()> {
+    check_tokens(subject)?;
+    let mut tokens = subject.split('.').rev().skip(1);
+    if tokens.any(|t| t == ">") {
+        let reason = "the wildcard > must be the last token";
+        return Err(JetError::BadSubject { subject: shorten(subject), reason });
+    }
+    Ok(())
+}
+
+/// A queue group's name: one word on a protocol line.
+pub fn check_queue(queue: &str) -> Result<()> {
+    if queue.is_empty() || queue.len() > MAX_SUBJECT || queue.bytes().any(|b| b <= b' ' || b == 0x7f) {
+        let reason = "a queue name has at least one character, no white space and no control character";
+        return Err(JetError::BadSubject { subject: shorten(queue), reason });
+    }
+    Ok(())
+}
+
 /// Dot-separated tokens, none empty, no white space or control byte. Wildcards may be there: an API subject can end in
 /// a consumer's filter.
 pub fn check_tokens(subject: &str) -> Result<()> {
@@ -83,6 +103,11 @@ mod tests {
         {
             assert!(matches!(check(bad), Err(JetError::BadSubject { .. })), "{bad:?}");
         }
+        assert_eq!(check_subscription("a.*.>"), Ok(()));
+        for bad in ["", "a.>.b", "a b", "a..b"] {
+            assert!(check_subscription(bad).is_err(), "{bad:?}");
+        }
+        assert!(check_queue("workers").is_ok() && check_queue("a b").is_err() && check_queue("a\r\n").is_err());
         assert_eq!(check_tokens("$JS.API.CONSUMER.CREATE.S.c.a.*.>"), Ok(()));
     }
 

@@ -26,6 +26,29 @@ pub fn from_python(headers: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
     Ok(map)
 }
 
+/// As nats-py's core publish reads them: names and values are trimmed, entries without a name left out, and line breaks
+/// in a value become spaces.
+pub fn lenient(headers: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
+    let tidy = PyDict::new(headers.py());
+    let value = |value: &Bound<'_, PyAny>| -> PyResult<String> {
+        let text: String = value.extract().map_err(|_| PyTypeError::new_err("header values must be str"))?;
+        Ok(text.trim().replace(['\r', '\n'], " "))
+    };
+    for (name, values) in headers.iter() {
+        let name: String = name.extract().map_err(|_| PyTypeError::new_err("header names must be str"))?;
+        if name.trim().is_empty() {
+            continue;
+        }
+        if values.is_instance_of::<PyList>() || values.is_instance_of::<PyTuple>() {
+            let values = values.try_iter()?.map(|v| value(&v?)).collect::<PyResult<Vec<_>>>()?;
+            tidy.set_item(name.trim(), values)?;
+        } else {
+            tidy.set_item(name.trim(), value(&values)?)?;
+        }
+    }
+    from_python(&tidy)
+}
+
 fn append_python(map: &mut HeaderMap, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let value: String = value
         .extract()

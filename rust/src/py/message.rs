@@ -27,7 +27,19 @@ pub struct Msg {
 impl Msg {
     pub fn received(client: Py<PyAny>, message: Message) -> Self {
         let reply = message.reply.as_deref().unwrap_or_default();
-        Msg::build(Some(client), &message.subject, reply, &message.payload, message.headers)
+        let headers = match message.status {
+            None => message.headers,
+            // nats-py shows what stands on the header's first line as two headers.
+            Some(status) => {
+                let mut headers = message.headers.unwrap_or_default();
+                headers.insert("Status", status.to_string());
+                if let Some(description) = message.description {
+                    headers.insert("Description", description.as_str());
+                }
+                Some(headers)
+            }
+        };
+        Msg::build(Some(client), &message.subject, reply, &message.payload, headers)
     }
 
     pub fn build(

@@ -8,10 +8,12 @@ mod connect;
 mod fetch;
 mod headers;
 mod message;
+mod outbox;
 mod payload;
 mod publish;
 mod publisher;
 mod read;
+mod subscribe;
 mod typed;
 
 use pyo3::prelude::*;
@@ -32,6 +34,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<publish::PublishOutcome>()?;
     module.add_class::<publisher::Publisher>()?;
     module.add_class::<read::Reader>()?;
+    module.add_class::<subscribe::Subscription>()?;
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(call::force_panic, module)?)?;

@@ -1,0 +1,139 @@
+//! Core messages on their way to the connection: handed in without waiting, sent in order by one task.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_nats::{Client, HeaderMap, PublishError, Subject};
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::task::unconstrained;
+
+/// A message without a result of its own.
+pub struct Outgoing {
+    pub subject: Subject,
+    pub reply: Option<Subject>,
+    pub headers: Option<HeaderMap>,
+    pub payload: Bytes,
+}
+
+#[derive(Default)]
+struct Queue {
+    messages: Vec<Outgoing>,
+    /// Payload bytes of what is queued, and of what the task has taken and not handed over yet.
+    bytes: usize,
+    /// The task is handing messages over.
+    busy: bool,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    /// There is something to send, or no more will come.
+    filled: Notify,
+    /// Some of it was sent.
+    drained: Notify,
+}
+
+/// The way out. Dropping it lets the task end, after all that is queued.
+pub struct Outbox {
+    shared: Arc<Shared>,
+}
+
+fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Outbox {
+    /// Starts the task on the current runtime.
+    pub fn start(client: Client) -> Self {
+        let shared = Arc::new(Shared::default());
+        tokio::spawn(unconstrained(carry(client, shared.clone())));
+        Outbox { shared }
+    }
+
+    /// Queues one message and returns how many bytes are queued now.
+    pub fn push(&self, message: Outgoing) -> usize {
+        let (bytes, idle) = {
+            let mut queue = lock(&self.shared.queue);
+            if queue.closed {
+                return queue.bytes;
+            }
+            let idle = queue.messages.is_empty() && !queue.busy;
+            queue.bytes += message.payload.len();
+            queue.messages.push(message);
+            (queue.bytes, idle)
+        };
+        if idle {
+            self.shared.filled.notify_one();
+        }
+        bytes
+    }
+
+    /// Payload bytes that the connection has not taken yet.
+    pub fn bytes(&self) -> usize {
+        lock(&self.shared.queue).bytes
+    }
+
+    /// Waits until at most `bytes` are queued; 0 is until the connection has taken all messages.
+    pub async fn room(&self, bytes: usize) {
+        loop {
+            let drained = self.shared.drained.notified();
+            {
+                let queue = lock(&self.shared.queue);
+                let empty = queue.messages.is_empty() && !queue.busy;
+                if queue.closed || empty || bytes > 0 && queue.bytes <= bytes {
+                    return;
+                }
+            }
+            drained.await;
+        }
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        lock(&self.shared.queue).closed = true;
+        self.shared.filled.notify_one();
+    }
+}
+
+async fn carry(client: Client, shared: Arc<Shared>) {
+    loop {
+        let messages = {
+            let mut queue = lock(&shared.queue);
+            queue.busy = !queue.messages.is_empty();
+            std::mem::take(&mut queue.messages)
+        };
+        if messages.is_empty() {
+            shared.drained.notify_waiters();
+            if lock(&shared.queue).closed {
+                return;
+            }
+            shared.filled.notified().await;
+            continue;
+        }
+        for message in messages {
+            let bytes = message.payload.len();
+            let sent = send(&client, message).await;
+            let mut queue = lock(&shared.queue);
+            queue.bytes -= bytes;
+            if sent.is_err() {
+                // The connection is closed: nothing will be sent any more.
+                *queue = Queue { closed: true, ..Queue::default() };
+                shared.drained.notify_waiters();
+                return;
+            }
+        }
+        shared.drained.notify_waiters();
+    }
+}
+
+async fn send(client: &Client, message: Outgoing) -> Result<(), PublishError> {
+    let Outgoing { subject, reply, headers, payload } = message;
+    match (reply, headers) {
+        (None, None) => client.publish(subject, payload).await,
+        (None, Some(headers)) => client.publish_with_headers(subject, headers, payload).await,
+        (Some(reply), None) => client.publish_with_reply(subject, reply, payload).await,
+        (Some(reply), Some(headers)) => client.publish_with_reply_and_headers(subject, reply, headers, payload).await,
+    }
+}

@@ -1,0 +1,130 @@
+//! A subscription as Python holds it: takes what is there, or waits for it.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::bridge::{Bridge, Event};
+use crate::engine::subject;
+use crate::engine::subscribe::{self as engine, Counts, Kind, Limits, OnDrop, Ready};
+use crate::py::call::Call;
+use crate::py::connect::{Connection, seconds};
+use crate::py::message::Msg;
+use crate::runtime::Owned;
+
+#[pyclass(frozen, module = "jetarrow._jetarrow")]
+pub struct Subscription {
+    inner: Owned<Arc<engine::Subscription>>,
+}
+
+#[pymethods]
+impl Connection {
+    /// Subscribes; the call's result is a `Subscription`. `kind` is "core", "push" or "ordered". `on_drop` is called in
+    /// the loop of `bridge` with the number of messages that the limits made it drop.
+    #[pyo3(signature = (subject, *, queue, pending_messages, pending_bytes, kind, bridge=None, on_drop=None))]
+    fn subscribe(
+        &self,
+        subject: String,
+        queue: Option<String>,
+        pending_messages: usize,
+        pending_bytes: usize,
+        kind: &str,
+        bridge: Option<&Bridge>,
+        on_drop: Option<Py<PyAny>>,
+    ) -> PyResult<Call> {
+        let conn = self.get()?;
+        subject::check_subscription(&subject)?;
+        if let Some(queue) = &queue {
+            subject::check_queue(queue)?;
+        }
+        let kind = match kind {
+            "core" => Kind::Core,
+            "push" => Kind::Push,
+            "ordered" => Kind::Ordered,
+            other => return Err(PyValueError::new_err(format!("unknown kind of subscription {other:?}"))),
+        };
+        let limits = Limits { messages: pending_messages, bytes: pending_bytes };
+        let tell: OnDrop = match (bridge, on_drop) {
+            (Some(bridge), Some(on_drop)) => {
+                let (mailbox, on_drop) = (bridge.mailbox.clone(), Arc::new(on_drop));
+                Box::new(move |dropped| {
+                    let on_drop = on_drop.clone();
+                    mailbox.push(0, Event::Many(Box::new(move |py| on_drop.call1(py, (dropped,)).map(drop))));
+                })
+            }
+            _ => Box::new(|_| ()),
+        };
+        let work = async move { engine::subscribe(conn, subject, queue, limits, kind, tell).await };
+        Ok(Call::new(work, |py, subscription| {
+            Ok(Subscription { inner: Owned::new(Arc::new(subscription)) }.into_pyobject(py)?.into_any())
+        }))
+    }
+}
+
+#[pymethods]
+impl Subscription {
+    /// The next message, if one waits; `nc` is what its verbs go through.
+    fn take(&self, nc: Py<PyAny>) -> PyResult<Option<Msg>> {
+        Ok(self.inner.get()?.take().map(|message| Msg::received(nc, message)))
+    }
+
+    /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing)
+    /// or "silent" (not even a heartbeat came for `silence` seconds).
+    #[pyo3(signature = (silence=None))]
+    fn ready(&self, silence: Option<f64>) -> PyResult<Call> {
+        let inner = self.inner.get()?.clone();
+        let silence = silence.map(|s| seconds("silence", s)).transpose()?;
+        Ok(Call::new(async move { Ok(inner.ready(silence).await) }, |py, ready| {
+            let word = match ready {
+                Ready::Messages => "messages",
+                Ready::Ended => "ended",
+                Ready::Gap => "gap",
+                Ready::Silent => "silent",
+            };
+            Ok(word.into_pyobject(py)?.into_any())
+        }))
+    }
+
+    /// Takes no more messages from now on, or once `limit` have come; those that wait stay.
+    #[pyo3(signature = (limit=0))]
+    fn unsubscribe(&self, limit: u64) -> PyResult<()> {
+        let inner = self.inner.get()?;
+        if limit == 0 {
+            inner.unsubscribe()
+        } else {
+            inner.unsubscribe_after(limit)
+        }
+        Ok(())
+    }
+
+    /// Unsubscribes, and waits until what the server had sent has come.
+    fn drain(&self, timeout: f64) -> PyResult<Call> {
+        let inner = self.inner.get()?.clone();
+        let timeout = seconds("timeout", timeout)?;
+        Ok(Call::new(async move { inner.drain(timeout).await }, |py, ()| Ok(py.None().into_bound(py))))
+    }
+
+    /// Waits until all messages were taken.
+    fn emptied(&self) -> PyResult<Call> {
+        let inner = self.inner.get()?.clone();
+        let work = async move {
+            inner.emptied().await;
+            Ok(())
+        };
+        Ok(Call::new(work, |py, ()| Ok(py.None().into_bound(py))))
+    }
+
+    /// (waiting messages, their bytes, delivered, dropped).
+    #[getter]
+    fn counts(&self) -> PyResult<(usize, usize, u64, u64)> {
+        let Counts { pending, pending_bytes, delivered, dropped } = self.inner.get()?.counts();
+        Ok((pending, pending_bytes, delivered, dropped))
+    }
+
+    /// The stream's sequence of the last message in order; 0 before the first. For ordered subscriptions.
+    #[getter]
+    fn last_seq(&self) -> PyResult<i64> {
+        Ok(self.inner.get()?.last_seq())
+    }
+}
