@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 import warnings
 from typing import Any
 
@@ -99,9 +100,13 @@ def test_names_of_before_version_2(face: Face) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         old = face.load("aio.errors")
-    pairs = {
-        "ErrTimeout": "TimeoutError",
-        "ErrNoServers": "NoServersError",
-        "ErrConnectionClosed": "ConnectionClosedError",
-    }
-    assert all(issubclass(getattr(old, name), getattr(face.errors, new)) for name, new in pairs.items())
+    names = ["Timeout", "NoServers", "ConnectionClosed"]
+    pairs = [(getattr(old, f"Err{name}"), getattr(face.errors, f"{name}Error")) for name in names]
+    assert all(issubclass(*pair) for pair in pairs)
+
+
+def test_the_old_names_are_the_same_classes_and_deprecated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "jetarrow.aio.errors", raising=False)
+    with pytest.warns(DeprecationWarning, match=r"jetarrow\.errors"):
+        from jetarrow.aio.errors import ErrTimeout, NatsError
+    assert (ErrTimeout, NatsError) == (jetarrow.errors.TimeoutError, jetarrow.errors.Error)

@@ -26,6 +26,8 @@ class Process:
         # As a user would: nothing but the package and the address. Warnings are shown, not turned into errors.
         package = str(Path(jetarrow.__file__).parents[1])
         env = {**os.environ, "NATS_URL": url, "PYTHONPATH": package, "PYTHONUNBUFFERED": "1"}
+        # The scripts use the old names of errors, of which Python would warn.
+        env["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
         self.name = name
         self._pipe = subprocess.Popen(
             [sys.executable, str(SCRIPTS / f"{name}.py")],
