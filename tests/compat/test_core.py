@@ -289,11 +289,12 @@ async def test_slow_consumer_by_messages(face: Face) -> None:
     nc = await face.connect(error_cb=errors.callback)
     sub = await nc.subscribe(where := subject(), pending_msgs_limit=5)
     for number in range(12):
-        await nc.publish(where, b"%d" % number, reply="back")
+        await nc.publish(where, b"%d" % number)
     await settle(nc)
-    found = await errors.wait(7)
-    assert [face.kind(error) for error in found] == ["errors.SlowConsumerError"] * 7
-    assert {(error.subject, error.reply, error.sub is sub) for error in found} == {(where, "back", True)}
+    found = await errors.wait(1)
+    told = {(face.kind(error), error.subject, error.sub is sub) for error in found}
+    assert told == {("errors.SlowConsumerError", where, True)}
+    assert (sub.pending_msgs, sub.delivered) == (5, 12)
     assert [(await sub.next_msg()).data for _ in range(5)] == [b"%d" % number for number in range(5)]
     await nc.publish(where, b"again")
     assert (await sub.next_msg()).data == b"again"
@@ -307,7 +308,7 @@ async def test_slow_consumer_by_bytes(face: Face) -> None:
     for _ in range(5):
         await nc.publish(where, b"x" * 40)
     await settle(nc)
-    assert [face.kind(error) for error in await errors.wait(3)] == ["errors.SlowConsumerError"] * 3
+    assert {face.kind(error) for error in await errors.wait(1)} == {"errors.SlowConsumerError"}
     assert [(s.pending_msgs, s.pending_bytes) for s in (sub, unlimited)] == [(2, 80), (5, 200)]
 
 
@@ -319,13 +320,14 @@ async def test_slow_consumer_with_a_callback(face: Face) -> None:
         got.add(msg)
         await go_on.wait()
 
-    await nc.subscribe(where := subject(), cb=wait, pending_msgs_limit=3)
+    sub = await nc.subscribe(where := subject(), cb=wait, pending_msgs_limit=3)
     await nc.publish(where, b"0")
     await got.wait(1)
     for number in range(1, 7):
         await nc.publish(where, b"%d" % number)
-    await errors.wait(3)
+    await errors.wait(1)
+    await settle(nc)
     go_on.set()
     await got.wait(4)
     await settle(nc)
-    assert (got.data, len(errors.all)) == ([b"0", b"1", b"2", b"3"], 3)
+    assert (got.data, sub.delivered) == ([b"0", b"1", b"2", b"3"], 7)
