@@ -65,6 +65,9 @@ class Messaging:
         """Waits; the sync twin sleeps."""
         await asyncio.sleep(delay)
 
+    def _loop(self) -> asyncio.AbstractEventLoop | None:
+        return asyncio.get_running_loop()
+
     def _now(self) -> float:
         return time.monotonic()
 
@@ -116,8 +119,12 @@ class Messaging:
         if self._draining == "pubs":
             raise ConnectionDrainingError
         native = self._native
-        if native.send(subject, payload, reply, headers, self._pending_size) > HIGH_WATER:
+        if native.send(self._loop(), subject, payload, reply, headers, self._pending_size) > HIGH_WATER:
             await self._run(native.room(HIGH_WATER // 2))
+
+    def _respond(self, reply: str, data: bytes | str, headers: Headers | None) -> Any:
+        """What `msg.respond` calls; the sync twin blocks here."""
+        return self.publish(reply, data, headers=headers)
 
     async def subscribe(
         self,
@@ -200,8 +207,13 @@ class Messaging:
             raise ConnectionDrainingError
         if old_style:
             return await self._request_old_style(subject, payload, timeout, headers)
-        call = self._native.request_msg(self, subject, payload, timeout=timeout, headers=headers)
-        return await self._run(call)
+        native = self._native
+        if not self._blocks:
+            loop = asyncio.get_running_loop()
+            future = native.request_future(loop, bridge_of(loop), self, subject, payload, timeout, headers)
+            if future is not None:
+                return await future
+        return await self._run(native.request_msg(self, subject, payload, timeout=timeout, headers=headers))
 
     async def _request_old_style(
         self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None

@@ -12,6 +12,7 @@ from jetarrow.aio._messaging import Messaging
 
 if TYPE_CHECKING:
     from jetarrow.js.client import JetStreamContext
+    from jetarrow.js.manager import JetStreamManager
 
 DEFAULT_CONNECT_TIMEOUT = 2.0
 DEFAULT_PING_INTERVAL = 10.0
@@ -109,6 +110,32 @@ class Client(Messaging):
         from jetarrow.js.client import JetStreamContext
 
         return JetStreamContext(self, **options)
+
+    def jsm(self, **options: Any) -> JetStreamManager:
+        """Management of JetStream on this connection. No request is made.
+
+        Parameters:
+            prefix, timeout: as `jetstream`.
+        """
+        from jetarrow.js.manager import JetStreamManager
+
+        return JetStreamManager(self, **options)
+
+    async def jetstream_manager(self, /, check_api: bool = True, **options: Any) -> JetStreamContext:
+        """As `jetstream`, once it is sure that JetStream answers.
+
+        Parameters:
+            check_api: ask for the account's information first; False makes no request.
+            options: as `jetstream`.
+
+        Raises:
+            ServiceUnavailableError: JetStream is off, or not enabled for the account.
+            TypeError: as `jetstream`.
+        """
+        js = self.jetstream(**options)
+        if check_api:
+            await js.account_info()
+        return js
 
     @property
     def is_connected(self) -> bool:

@@ -19,13 +19,13 @@ PATIENCE = 30.0
 
 if TYPE_CHECKING:
     from jetarrow.js import api
-    from jetarrow.js.client import JetStreamContext
+    from jetarrow.js.manager import JetStreamManager
 
 
 class PullSubscription:
     """Takes messages from a pull consumer when asked. Made by `js.pull_subscribe`."""
 
-    def __init__(self, js: JetStreamContext, native: _jetarrow.PullSubscription, *, stream: str, consumer: str) -> None:
+    def __init__(self, js: JetStreamManager, native: _jetarrow.PullSubscription, *, stream: str, consumer: str) -> None:
         self._js = js
         self._native = native
         self._stream = stream

@@ -13,6 +13,7 @@ mod payload;
 mod publish;
 mod publisher;
 mod read;
+mod request;
 mod subscribe;
 mod typed;
 
