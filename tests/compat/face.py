@@ -48,15 +48,19 @@ class Face:
         home = kind.__module__.removeprefix(self.name + ".")
         return kind.__qualname__ if home in ("builtins", "asyncio.exceptions") else f"{home}.{kind.__qualname__}"
 
-    async def failure(self, awaitable: Awaitable[object]) -> str:
-        """What class of error an awaitable ends in."""
+    async def failure(self, call: Awaitable[object] | Callable[[], Awaitable[object]]) -> str:
+        """What class of error an awaitable, or a call that gives one, ends in."""
         try:
-            await asyncio.wait_for(awaitable, PATIENCE)
+            await asyncio.wait_for(call() if callable(call) else call, PATIENCE)
         except asyncio.CancelledError:
             return "CancelledError"
         except Exception as error:
             return self.kind(error)
         return "nothing"
+
+    async def nothing_comes(self, call: Awaitable[object]) -> bool:
+        """Whether it ends in a TimeoutError, or one of its subclasses: which one, depends on what the server said."""
+        return isinstance(await self.raised(call), self.errors.TimeoutError)
 
     async def raised(self, awaitable: Awaitable[object]) -> Exception:
         """The error that an awaitable ends in."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import Any
 
 import pytest
@@ -106,7 +107,7 @@ async def test_respond(face: Face, nc: Any) -> None:
     await (await got.next_msg()).respond(b"answer")
     assert (await asking).data == b"answer"
     await nc.publish(where, b"no reply subject")
-    assert await face.failure((await got.next_msg()).respond(b"")) == "errors.Error"
+    assert await face.failure(functools.partial((await got.next_msg()).respond, b"")) == "errors.Error"
 
 
 async def test_a_reply_subject_of_one_s_own(nc: Any) -> None:
@@ -128,15 +129,11 @@ async def test_requests_do_not_leave_subscriptions(face: Face) -> None:
     assert (nc.stats["in_msgs"] - before, before) == (0, 5)
 
 
-async def attempt(msg: Any, verb: str) -> None:
-    await getattr(msg, verb)()
-
-
 async def test_core_messages_cannot_be_acknowledged(face: Face, nc: Any) -> None:
     sub = await nc.subscribe(where := subject())
     await nc.publish(where, b"")
     msg = await sub.next_msg()
-    kinds = [await face.failure(attempt(msg, verb)) for verb in ("ack", "nak", "term", "in_progress", "ack_sync")]
+    kinds = [await face.failure(verb) for verb in (msg.ack, msg.nak, msg.term, msg.in_progress, msg.ack_sync)]
     assert kinds == ["errors.NotJSMessageError"] * 5
     with pytest.raises(face.errors.NotJSMessageError):
         _ = msg.metadata
