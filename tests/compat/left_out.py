@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+
 WIRE = "belongs to nats-py's own protocol code; the native core speaks the protocol here"
 OWN_USE = "imported there for nats-py's own use; it is found under the same name where it is defined"
 MADE_FOR_YOU = "its objects are made by the client, never by hand, so the constructor is not part of the face"
@@ -52,3 +54,8 @@ LEFT_OUT: dict[str, str] = {
     "nats.js.client.JetStreamContext.PullSubscription.fetch(batch)": "None stands for 1, so that giving two of batch,"
     " batch_size and max_messages is seen",
 }
+
+
+def left_out(path: str) -> str | None:
+    """The entry of the list that covers a path."""
+    return next((pattern for pattern in LEFT_OUT if fnmatch.fnmatchcase(path, pattern)), None)

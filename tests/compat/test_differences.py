@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import inspect
+import re
 import socket
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
+import nats
+import nats.js
 import pytest
 from jetarrow.server import NatsServer
 
 from .face import Collector, Face, fill, make_stream, subject
+from .left_out import left_out
 
 DENIED = (
     'authorization { users: [ { user: "anna", password: "s3cret", permissions: { publish: { deny: ["no.>"] } } } ] }'
@@ -266,3 +272,25 @@ async def test_both_orders_of_pull_subscribe_bind(js: Any, stream: str) -> None:
     await js.add_consumer(stream, durable_name="work", ack_policy="explicit")
     subs = [await js.pull_subscribe_bind("work", stream), await js.pull_subscribe_bind(stream, "work")]
     assert [(await sub.fetch())[0].data for sub in subs] == [b"0", b"1"]
+
+
+def test_the_migration_guide_tells_of_each() -> None:
+    text = (Path(__file__).parents[2] / "MIGRATION.md").read_text("utf-8")
+    here = Path(__file__).read_text("utf-8")
+    tests = set(re.findall(r"^async def (test_\w+)", here, re.MULTILINE))
+    assert len(tests) > 20
+    assert set(re.findall(r"`(test_\w+)`", text)) == tests
+
+
+def test_the_migration_guide_names_every_call() -> None:
+    text = (Path(__file__).parents[2] / "MIGRATION.md").read_text("utf-8")
+    classes = [nats.NATS, nats.aio.subscription.Subscription, nats.aio.msg.Msg, nats.js.JetStreamContext]
+    names = {
+        f"{cls.__module__}.{cls.__qualname__}.{name}"
+        for cls in [*classes, nats.js.JetStreamManager, nats.js.JetStreamContext.PullSubscription]
+        for name, value in vars(cls).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    }
+    assert len(names) > 40
+    missing = [name for name in names if left_out(name) is None and not re.search(rf"\b{name.split('.')[-1]}\b", text)]
+    assert not missing

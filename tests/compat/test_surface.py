@@ -9,7 +9,6 @@ import ast
 import dataclasses
 import dis
 import enum
-import fnmatch
 import functools
 import importlib
 import inspect
@@ -23,7 +22,7 @@ from typing import Any
 import nats
 import pytest
 
-from .left_out import LEFT_OUT
+from .left_out import LEFT_OUT, left_out
 
 ABSENT = object()
 PLAIN = (str, bytes, bytearray, int, float, bool, type(None), tuple)
@@ -214,11 +213,6 @@ def module_problems(path: str) -> Iterator[tuple[str, str]]:
                 yield where, "is async in one of the two only"
         elif isinstance(value, PLAIN) and not same(value, mine):
             yield where, f"{mine!r}, nats-py's is {value!r}"
-
-
-def left_out(path: str) -> str | None:
-    """The entry of the list that covers a path."""
-    return next((pattern for pattern in LEFT_OUT if fnmatch.fnmatchcase(path, pattern)), None)
 
 
 @pytest.mark.parametrize("path", nats_modules())
