@@ -3,10 +3,10 @@
 import asyncio
 import os
 from datetime import timedelta
-from typing import Any
 
 import jetarrow as nats
-from jetarrow.js import api
+from jetarrow.aio.msg import Msg
+from jetarrow.js import JetStreamContext, api
 from jetarrow.js.api import ConsumerConfig, PubAck
 
 URL = os.environ.get("NATS_URL", "nats://localhost:4222")
@@ -16,7 +16,7 @@ class FatalError(Exception):
     pass
 
 
-async def publishing(js: Any) -> None:
+async def publishing(js: JetStreamContext) -> None:
     ack = await js.publish("events.user.login", b'{"user_id": 123, "timestamp": "2024-01-01T10:00:00Z"}')
     print(f"stored at {ack.seq}", isinstance(ack, PubAck), ack.duplicate, ack.domain)
     future1 = await js.publish_async("metrics.cpu", b'{"usage": 75.5}')
@@ -31,21 +31,21 @@ async def publishing(js: Any) -> None:
     print(f"expected stream {(await future).stream}")
 
 
-async def pushed(js: Any) -> None:
+async def pushed(js: JetStreamContext) -> None:
     got: asyncio.Queue[str] = asyncio.Queue()
 
-    async def handle_event(msg: Any) -> None:
+    async def handle_event(msg: Msg) -> None:
         got.put_nowait(f"event {msg.subject}")
         await msg.ack()
 
-    async def process_order(msg: Any) -> None:
+    async def process_order(msg: Msg) -> None:
         got.put_nowait(f"order {msg.data.decode()}")
         await msg.ack()
 
-    async def process_audit_log(msg: Any) -> None:
+    async def process_audit_log(msg: Msg) -> None:
         got.put_nowait(f"audit {msg.data.decode()}")
 
-    async def process_task(msg: Any) -> None:
+    async def process_task(msg: Msg) -> None:
         got.put_nowait(f"task {msg.data.decode()}")
 
     js_sub = await js.subscribe("events.>", cb=handle_event)
@@ -63,7 +63,7 @@ async def pushed(js: Any) -> None:
     print(await got.get())
 
 
-async def bound(js: Any) -> None:
+async def bound(js: JetStreamContext) -> None:
     await js.add_consumer("ORDERS", durable_name="bound", deliver_subject="deliver.here", ack_policy="explicit")
     sub = await js.subscribe_bind("ORDERS", "bound")
     msg = await sub.next_msg(timeout=1.0)
@@ -76,7 +76,7 @@ async def bound(js: Any) -> None:
         break
 
 
-async def pulled(js: Any) -> None:
+async def pulled(js: JetStreamContext) -> None:
     for number in range(12):
         await js.publish("batch.jobs", b"%d" % number)
     pull_sub = await js.pull_subscribe("batch.jobs", durable="job-processor")
@@ -104,8 +104,8 @@ async def pulled(js: Any) -> None:
     print(f"bound to {(await again.consumer_info()).name}")
 
 
-async def acknowledged(js: Any) -> None:
-    async def message_handler(msg: Any) -> None:
+async def acknowledged(js: JetStreamContext) -> None:
+    async def message_handler(msg: Msg) -> None:
         try:
             await msg.in_progress()
             kind = msg.data.decode()
@@ -133,7 +133,7 @@ async def acknowledged(js: Any) -> None:
     await sub.unsubscribe()
 
 
-async def configured(js: Any) -> None:
+async def configured(js: JetStreamContext) -> None:
     config = ConsumerConfig(
         durable_name="configured",
         description="every field",

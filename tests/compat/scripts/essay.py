@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import jetarrow as nats
+from jetarrow.aio.msg import Msg
+from jetarrow.js import JetStreamContext
 from jetarrow.js.api import DeliverPolicy, StreamConfig
 
 URL = os.environ.get("NATS_URL", "nats://localhost:4222")
@@ -15,13 +17,13 @@ class PermanentError(Exception):
     pass
 
 
-async def stream(js: Any) -> None:
+async def stream(js: JetStreamContext) -> None:
     await js.add_stream(name="ORDERS", subjects=["orders.>"], storage="file", max_msgs=100000, max_age=86400)
     info = await js.add_stream(StreamConfig(name="QUEUE", subjects=["queue.>"], retention="workqueue", num_replicas=1))
     print(f"made QUEUE with {info.config.retention}")
 
 
-async def publish(js: Any) -> None:
+async def publish(js: JetStreamContext) -> None:
     ack = await js.publish("orders.new", b'{"id": 123}')
     print(f"stored at {ack.seq}")
     for _ in range(2):
@@ -29,7 +31,7 @@ async def publish(js: Any) -> None:
         print(f"with an id at {ack.seq}, duplicate {bool(ack.duplicate)}")
 
 
-async def consume(js: Any) -> None:
+async def consume(js: JetStreamContext) -> None:
     sub = await js.subscribe("orders.>", durable="my-processor")
     count = 0
     async for msg in sub.messages:
@@ -50,7 +52,7 @@ async def consume(js: Any) -> None:
     print(f"pulled {len(msgs)}")
 
 
-async def acknowledge(js: Any) -> None:
+async def acknowledge(js: JetStreamContext) -> None:
     for text in ("fine", "retry", "poison"):
         await js.publish("queue.orders", text.encode())
     subscription = await js.subscribe("queue.>", durable="queue-reader")
@@ -72,8 +74,8 @@ async def acknowledge(js: Any) -> None:
     print(f"acknowledged {sorted(seen)}")
 
 
-async def replay(js: Any) -> None:
-    policies = {
+async def replay(js: JetStreamContext) -> None:
+    policies: dict[str, dict[str, Any]] = {
         "all": {"deliver_policy": DeliverPolicy.ALL},
         "last": {"deliver_policy": DeliverPolicy.LAST},
         "sequence": {"deliver_policy": DeliverPolicy.BY_START_SEQUENCE, "opt_start_seq": 2},
@@ -91,11 +93,11 @@ async def replay(js: Any) -> None:
     print(f"from new: {(await sub.next_msg()).metadata.sequence.stream == ack.seq}")
 
 
-async def share(js: Any) -> None:
+async def share(js: JetStreamContext) -> None:
     got: asyncio.Queue[int] = asyncio.Queue()
 
     def worker(number: int) -> Any:
-        async def work(msg: Any) -> None:
+        async def work(msg: Msg) -> None:
             got.put_nowait(number)
 
         return work
@@ -108,7 +110,7 @@ async def share(js: Any) -> None:
     print(f"shared {len(workers)} among {len(set(workers))}")
 
 
-async def administrate(js: Any) -> None:
+async def administrate(js: JetStreamContext) -> None:
     for _ in range(50):
         await js.publish("orders.many", b"x")
     info = await js.stream_info("ORDERS")

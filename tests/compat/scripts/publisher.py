@@ -2,15 +2,15 @@
 
 import asyncio
 import os
-from typing import Any
 
 from jetarrow.aio.client import Client as NATS
 from jetarrow.aio.errors import ErrConnectionClosed, ErrNoServers, ErrTimeout
+from jetarrow.js import JetStreamContext
 
 URL = os.environ.get("NATS_URL", "nats://localhost:4222")
 
 
-async def publish_messages(js: Any, subject: str) -> None:
+async def publish_messages(js: JetStreamContext, subject: str) -> None:
     try:
         for number in range(1, 6):
             text = f"Message {number}"

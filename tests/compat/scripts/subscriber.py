@@ -2,20 +2,21 @@
 
 import asyncio
 import os
-from typing import Any
 
 from jetarrow.aio.client import Client as NATS
 from jetarrow.aio.errors import ErrNoServers
+from jetarrow.aio.msg import Msg
+from jetarrow.js import JetStreamContext
 
 URL = os.environ.get("NATS_URL", "nats://localhost:4222")
 
 
-async def message_handler(msg: Any) -> None:
+async def message_handler(msg: Msg) -> None:
     print(f"received on {msg.subject}: {msg.data.decode()}")
     await msg.ack()
 
 
-async def subscribe_to_subject(js: Any, subject: str) -> None:
+async def subscribe_to_subject(js: JetStreamContext, subject: str) -> None:
     try:
         await js.subscribe(subject, cb=message_handler)
         print(f"listening on {subject}")

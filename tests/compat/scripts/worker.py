@@ -3,20 +3,21 @@
 import asyncio
 import os
 from functools import partial
-from typing import Any
 
 from jetarrow.aio.client import Client as NATS
 from jetarrow.aio.errors import ErrNoServers
+from jetarrow.aio.msg import Msg
+from jetarrow.js import JetStreamContext
 
 URL = os.environ.get("NATS_URL", "nats://localhost:4222")
 
 
-async def message_handler(msg: Any, name: str) -> None:
+async def message_handler(msg: Msg, name: str) -> None:
     print(f"[{name}] received on {msg.subject}: {msg.data.decode()}")
     await msg.ack()
 
 
-async def subscribe_to_subject(js: Any, subject: str, queue_group: str, name: str) -> None:
+async def subscribe_to_subject(js: JetStreamContext, subject: str, queue_group: str, name: str) -> None:
     handler = partial(message_handler, name=name)
     try:
         await js.subscribe(subject, queue=queue_group, cb=handler)
