@@ -101,6 +101,15 @@ class Connection:
         timeout: float,
         headers: Mapping[str, str | list[str]] | None,
     ) -> asyncio.Future[Msg] | None: ...
+    def ack_one(
+        self,
+        event_loop: asyncio.AbstractEventLoop | None,
+        reply: str,
+        kind: str,
+        *,
+        delay: float | None = None,
+        reason: str | None = None,
+    ) -> None: ...
     def kick(self) -> None: ...
     def send(
         self,
@@ -125,7 +134,7 @@ class Connection:
         pending_bytes: int,
         kind: str,
         bridge: Bridge | None = None,
-        on_drop: Callable[[int], object] | None = None,
+        on_notice: Callable[[int, tuple[int, int, int] | None], object] | None = None,
     ) -> Call[Subscription]: ...
     def publish(
         self,

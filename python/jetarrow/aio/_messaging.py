@@ -29,6 +29,8 @@ from jetarrow.errors import (
 )
 
 _T = TypeVar("_T")
+# The number of dropped messages, or what a heartbeat tells.
+Notice = Callable[[int, tuple[int, int, int] | None], None]
 Headers = Mapping[str, str | list[str]]
 
 DEFAULT_PENDING_SIZE = 2 * 1024 * 1024
@@ -166,7 +168,7 @@ class Messaging:
         return sub
 
     async def _open_subscription(
-        self, subject: str, queue: str, limits: tuple[int, int], kind: str, on_drop: Callable[[int], None]
+        self, subject: str, queue: str, limits: tuple[int, int], kind: str, on_notice: Notice
     ) -> _jetarrow.Subscription:
         bridge = None if self._blocks else bridge_of(asyncio.get_running_loop())
         call = self._native.subscribe(
@@ -176,7 +178,7 @@ class Messaging:
             pending_bytes=max(limits[1], 0),
             kind=kind,
             bridge=bridge,
-            on_drop=on_drop,
+            on_notice=on_notice,
         )
         return await self._run(call)
 

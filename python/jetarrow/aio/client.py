@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jetarrow import _jetarrow
+from jetarrow._exit import watch
 from jetarrow.aio._messaging import Messaging
 
 if TYPE_CHECKING:
@@ -84,13 +85,17 @@ class Client(Messaging):
             reconnect_wait=reconnect_time_wait,
         )
         self._connection = await self._run(call)
+        watch(self._connection)
 
     def _ack(self, reply: str, kind: str, **options: Any) -> Any:
         """What a message's ack verbs call; the sync twin blocks here."""
         return self._send_ack(reply, kind, **options)
 
-    async def _send_ack(self, reply: str, kind: str, **options: Any) -> None:
-        await self._run(self._native.ack([reply], kind, **options))
+    async def _send_ack(self, reply: str, kind: str, *, confirm: float | None = None, **options: Any) -> None:
+        if confirm is None:
+            self._native.ack_one(self._loop(), reply, kind, **options)
+        else:
+            await self._run(self._native.ack([reply], kind, confirm=confirm))
 
     def jetstream(self, **options: Any) -> JetStreamContext:
         """A JetStream context on this connection. No request is made.

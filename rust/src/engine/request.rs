@@ -198,7 +198,10 @@ pub async fn request(
 /// A round trip through the server: what was sent before has been processed, and what the server had sent has come.
 /// The server answers at once that nobody listens on a subject that nobody can know (ADR-40).
 pub async fn round_trip(conn: &Connection, timeout: Duration) -> Result<()> {
-    match request(conn, conn.client.new_inbox(), Bytes::new(), None, timeout).await {
+    let answer = request(conn, conn.client.new_inbox(), Bytes::new(), None, timeout).await;
+    // The tasks that were woken before this one have not run yet: subscriptions take what came first.
+    tokio::task::yield_now().await;
+    match answer {
         Ok(_) | Err(JetError::NoResponders { .. }) => Ok(()),
         Err(JetError::Timeout { after, .. }) => Err(JetError::Flush { after }),
         Err(err) => Err(err),

@@ -21,7 +21,7 @@ pub fn seconds(name: &str, value: f64) -> PyResult<Duration> {
     Ok(Duration::from_secs_f64(value.min(YEAR)))
 }
 
-#[pyclass(frozen, module = "jetarrow._jetarrow")]
+#[pyclass(frozen, weakref, module = "jetarrow._jetarrow")]
 pub struct Connection {
     inner: Owned<Arc<engine::Connection>>,
     /// The event loop that will kick the outbox at the end of its turn; 0 is none.
