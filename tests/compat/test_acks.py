@@ -34,7 +34,7 @@ async def test_metadata(js: Any) -> None:
     await (await one(sub)).ack()
     msg = await one(sub)
     meta = msg.metadata
-    assert meta is msg.metadata
+    assert meta == msg.metadata
     assert (meta.sequence.stream, meta.sequence.consumer) == (2, 2)
     assert (meta.num_pending, meta.num_delivered, meta.consumer) == (1, 1, "work")
     assert msg.subject == f"{meta.stream}.1"

@@ -45,8 +45,8 @@ async def consume(js: JetStreamContext) -> None:
     await js.publish("orders.new", b"third")
     print(f"it goes on with {(await again.next_msg()).data.decode()}")
 
-    sub = await js.pull_subscribe("orders.>", durable="pull-consumer")
-    msgs = await sub.fetch(10, timeout=5)
+    pull_sub = await js.pull_subscribe("orders.>", durable="pull-consumer")
+    msgs = await pull_sub.fetch(10, timeout=5)
     for msg in msgs:
         await msg.ack()
     print(f"pulled {len(msgs)}")

@@ -46,4 +46,4 @@ if __name__ == "__main__":
     try:
         asyncio.run(main())
     except KeyboardInterrupt:
-        print("stopped by the user")
+        print("stopped before it was set up")
