@@ -47,6 +47,9 @@ LEFT_OUT: dict[str, str] = {
     "nats.js.client.*BucketN*Error": OWN_USE,
     "nats.js.client.BadBucketError": OWN_USE,
     "nats.js.client.JetStreamContext.PullSubscription(*)": MADE_FOR_YOU,
+    "nats.js.client.JetStreamContext.PushSubscription(*)": MADE_FOR_YOU,
+    "nats.js.errors.api": OWN_USE,
+    "nats.aio.msg.Msg(data)": "None stands for b'': a native signature holds no bytes",
     "nats.aio.client.DEFAULT_PING_INTERVAL": PINGS,
     "nats.aio.client.Client.connect(ping_interval)": PINGS,
     "nats.js.client.JetStreamContext(publish_async_max_pending)": "None, as max_ack_inflight is another name for it;"
