@@ -294,3 +294,12 @@ def test_the_migration_guide_names_every_call() -> None:
     assert len(names) > 40
     missing = [name for name in names if left_out(name) is None and not re.search(rf"\b{name.split('.')[-1]}\b", text)]
     assert not missing
+
+
+def test_the_migration_guide_s_imports_work() -> None:
+    text = (Path(__file__).parents[2] / "MIGRATION.md").read_text("utf-8")
+    code = text.partition("```python\n")[2].partition("```")[0]
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["NATS"] is names["nats"].NATS
+    assert issubclass(names["TimeoutError"], names["nats"].errors.Error)
