@@ -128,6 +128,13 @@ async def settle(nc: Any) -> None:
     await nc.flush()
 
 
+async def arrived(sub: Any, count: int) -> None:
+    """Waits until so many messages have come for a subscription, taken or not."""
+    async with asyncio.timeout(PATIENCE):
+        while sub.delivered < count:
+            await asyncio.sleep(0.002)
+
+
 async def make_stream(js: Any, **config: Any) -> str:
     """A new stream in memory that takes the subjects `<its name>.>`."""
     name = subject().upper()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .face import Collector, Face, settle, subject
+from .face import Collector, Face, arrived, settle, subject
 
 LARGE = "x" * 70_000
 
@@ -50,6 +50,7 @@ async def test_wildcards(nc: Any) -> None:
     subs = [await nc.subscribe(name) for name in filters]
     for name in names:
         await nc.publish(f"{where}.{name}")
+    await arrived(subs[0], 3)
     await settle(nc)
     assert [sub.pending_msgs for sub in subs] == [3, 1, 1, 1]
 
@@ -82,7 +83,7 @@ async def test_iteration_ends_with_the_subscription(face: Face) -> None:
         reading = asyncio.create_task(read(sub))
         for number in range(3):
             await nc.publish(where, b"%d" % number)
-        await settle(nc)
+        await arrived(sub, 3)
         async with asyncio.timeout(5):
             while sub.pending_msgs:
                 await asyncio.sleep(0)
@@ -237,7 +238,7 @@ async def test_unsubscribe_after_fewer_than_came(nc: Any) -> None:
     sub = await nc.subscribe(where)
     for number in range(4):
         await nc.publish(where, b"%d" % number)
-    await settle(nc)
+    await arrived(sub, 4)
     got = [(await sub.next_msg()).data for _ in range(4)]
     await sub.unsubscribe(limit=2)
     await nc.publish(where, b"more")
@@ -264,7 +265,7 @@ async def test_drain_of_a_subscription(face: Face, nc: Any) -> None:
     sub = await nc.subscribe(where, cb=slow)
     for number in range(10):
         await nc.publish(where, b"%d" % number)
-    await settle(nc)
+    await arrived(sub, 10)
     await sub.drain()
     after = list(got.data)
     await nc.publish(where, b"late")
@@ -278,7 +279,7 @@ async def test_pending(nc: Any) -> None:
     sub = await nc.subscribe(where := subject())
     for size in (10, 20, 30):
         await nc.publish(where, b"x" * size)
-    await settle(nc)
+    await arrived(sub, 3)
     before = (sub.pending_msgs, sub.pending_bytes, sub.delivered)
     await sub.next_msg()
     assert (before, (sub.pending_msgs, sub.pending_bytes, sub.delivered)) == ((3, 60, 3), (2, 50, 3))
@@ -290,7 +291,7 @@ async def test_slow_consumer_by_messages(face: Face) -> None:
     sub = await nc.subscribe(where := subject(), pending_msgs_limit=5)
     for number in range(12):
         await nc.publish(where, b"%d" % number)
-    await settle(nc)
+    await arrived(sub, 12)
     found = await errors.wait(1)
     told = {(face.kind(error), error.subject, error.sub is sub) for error in found}
     assert told == {("errors.SlowConsumerError", where, True)}
@@ -307,7 +308,8 @@ async def test_slow_consumer_by_bytes(face: Face) -> None:
     unlimited = await nc.subscribe(where, pending_bytes_limit=0)
     for _ in range(5):
         await nc.publish(where, b"x" * 40)
-    await settle(nc)
+    await arrived(sub, 5)
+    await arrived(unlimited, 5)
     assert {face.kind(error) for error in await errors.wait(1)} == {"errors.SlowConsumerError"}
     assert [(s.pending_msgs, s.pending_bytes) for s in (sub, unlimited)] == [(2, 80), (5, 200)]
 
@@ -326,8 +328,16 @@ async def test_slow_consumer_with_a_callback(face: Face) -> None:
     for number in range(1, 7):
         await nc.publish(where, b"%d" % number)
     await errors.wait(1)
-    await settle(nc)
+    await arrived(sub, 7)
     go_on.set()
     await got.wait(4)
     await settle(nc)
     assert (got.data, sub.delivered) == ([b"0", b"1", b"2", b"3"], 7)
+
+
+async def test_a_flush_brings_what_is_on_its_way(nc: Any) -> None:
+    sub = await nc.subscribe(where := subject())
+    for _ in range(1000):
+        await nc.publish(where)
+    await settle(nc)
+    assert (sub.pending_msgs, sub.delivered) == (1000, 1000)

@@ -17,7 +17,7 @@ import nats.js
 import pytest
 from jetarrow.server import NatsServer
 
-from .face import Collector, Face, fill, make_stream, subject
+from .face import Collector, Face, arrived, fill, make_stream, subject
 from .left_out import left_out
 
 DENIED = (
@@ -101,13 +101,19 @@ async def test_a_large_fetch_is_split(ours: Face, js: Any) -> None:
     await js.delete_stream(stream)
 
 
-async def test_flush_waits_for_what_was_published_before(nc: Any) -> None:
+async def test_flush_waits_for_what_was_published_before(ours: Face, nc: Any) -> None:
     # nats-py: the ping of a flush overtakes what was published in the same turn of the loop.
-    sub = await nc.subscribe(where := subject())
-    for _ in range(100):
+    other = Face("nats", ours.url)
+    observer = await other.connect()
+    sub = await observer.subscribe(where := subject())
+    await observer.flush()
+    for _ in range(1000):
         await nc.publish(where)
     await nc.flush()
-    assert sub.pending_msgs == 100
+    # The server has all of them, and handed them out before it answers the observer.
+    await observer.flush()
+    assert sub.pending_msgs == 1000
+    await other.close()
 
 
 async def test_fetch_times_out_in_one_class(ours: Face, js: Any, stream: str) -> None:
@@ -191,7 +197,7 @@ async def test_one_error_for_a_burst_of_drops(ours: Face) -> None:
     sub = await nc.subscribe(where := subject(), pending_msgs_limit=10)
     for _ in range(1000):
         await nc.publish(where)
-    await nc.flush()
+    await arrived(sub, 1000)
     assert (sub.pending_msgs, sub.dropped, sub.delivered) == (10, 990, 1000)
     assert 1 <= len(await errors.wait(1)) < 500
 

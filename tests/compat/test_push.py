@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .face import Collector, Face, fill, make_stream, subject, until
+from .face import Collector, Face, arrived, fill, make_stream, subject, until
 
 
 async def next_data(sub: Any, count: int) -> list[bytes]:
@@ -268,9 +268,7 @@ async def test_limits_of_what_is_held(face: Face, stream: str) -> None:
     await fill(js, stream, 10)
     sub = await js.subscribe(f"{stream}.>", pending_msgs_limit=4)
     found = await errors.wait(1)
-    async with asyncio.timeout(5):
-        while sub.delivered < 10:
-            await asyncio.sleep(0.005)
+    await arrived(sub, 10)
     assert {face.kind(error) for error in found} == {"errors.SlowConsumerError"}
     assert [(await sub.next_msg()).data for _ in range(4)] == [b"%d" % number for number in range(4)]
 
