@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 import jetarrow.aio.client as aio_client
 from jetarrow import _jetarrow, batch, publisher, read
 from jetarrow._run import blocked, finish
+from jetarrow.aio._status import Status
 from jetarrow.aio.msg import Msg
 from jetarrow.js import subscription
 from jetarrow.js.client import JetStreamContext
@@ -242,7 +243,7 @@ class JetStream:
         return Reader(self._inner.read(stream, **options))
 
 
-class Client:
+class Client(Status):
     """As `jetarrow.aio.client.Client`, blocking, and a context manager. Many threads may share one."""
 
     def __init__(self) -> None:
@@ -250,25 +251,43 @@ class Client:
 
     connect = _blocking(aio_client.Client.connect)
     close = _blocking(aio_client.Client.close)
+    flush = _blocking(aio_client.Client.flush)
+    rtt = _blocking(aio_client.Client.rtt)
+    force_reconnect = _blocking(aio_client.Client.force_reconnect)
+
+    def set_server_pool(self, servers: list[str]) -> None:
+        """As `jetarrow.aio.client.Client.set_server_pool`."""
+        self._inner.set_server_pool(servers)
+
+    def new_inbox(self) -> str:
+        """A subject that nobody else uses, for answers."""
+        return self._inner.new_inbox()
 
     def jetstream(self, **options: Any) -> JetStream:
         """As `jetarrow.aio.client.Client.jetstream`, with the same options; the context blocks."""
         return JetStream(self._inner.jetstream(**options))
 
-    @property
-    def is_connected(self) -> bool:
-        """True while the link to a server is up."""
-        return self._inner.is_connected
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
     @property
-    def is_closed(self) -> bool:
-        """True once `close()` was called, or no reconnect is tried any more."""
-        return self._inner.is_closed
+    def options(self) -> dict[str, Any]:
+        """What `connect` was given, without secrets."""
+        return self._inner.options
+
+    def _seen(self) -> _jetarrow.Connection | None:
+        return self._inner._seen()
 
     @property
-    def max_payload(self) -> int:
-        """The server's limit for one message, in bytes, headers counted."""
-        return self._inner.max_payload
+    def _phase(self) -> str:
+        return self._inner._phase
+
+    @property
+    def _error(self) -> Exception | None:
+        return self._inner._error
+
+    def _tls(self) -> Any:
+        return self._inner._tls()
 
     def __enter__(self) -> Client:
         return self
@@ -282,7 +301,8 @@ class Client:
 def connect(servers: str | list[str] = "nats://localhost:4222", **options: Any) -> Client:
     """Connects to NATS and returns the client.
 
-    Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors.
+    Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors; but callbacks raise
+    TypeError, for nothing could run them. The other functions run in a thread of their own.
     """
     client = Client()
     client.connect(servers, **options)
