@@ -42,25 +42,31 @@ class Events:
         if error is not None:
             self.last_error = error
         self._waiting.append((kind, error))
-        if self._task is None or self._task.done():
+        if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def settle(self) -> None:
         """Waits until everything so far was told; a callback that calls this does not wait for itself."""
-        while self._task is not None and self._task is not asyncio.current_task() and not self._task.done():
+        while self._task is not None and self._task is not asyncio.current_task():
             await asyncio.wait([self._task])
 
     async def _run(self) -> None:
-        while self._waiting:
-            kind, error = self._waiting.popleft()
-            callback = self._callbacks.get(kind)
-            try:
-                if callback is not None:
-                    await (callback() if error is None else callback(error))
-                elif error is not None:
-                    log_error(error)
-            except Exception:
-                _log.exception("the callback %s_cb has failed", kind)
+        try:
+            while self._waiting:
+                await self._call(*self._waiting.popleft())
+        finally:
+            # A task keeps its loop alive, and the native core keeps us.
+            self._task = None
+
+    async def _call(self, kind: str, error: Exception | None) -> None:
+        callback = self._callbacks.get(kind)
+        try:
+            if callback is not None:
+                await (callback() if error is None else callback(error))
+            elif error is not None:
+                log_error(error)
+        except Exception:
+            _log.exception("the callback %s_cb has failed", kind)
 
 
 def log_error(error: Exception) -> None:

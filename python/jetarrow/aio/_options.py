@@ -96,6 +96,19 @@ def server_list(servers: object) -> list[str]:
     return [address.strip() for address in servers]
 
 
+def _integer(given: dict[str, Any], name: str) -> int:
+    if not isinstance(given[name], int):
+        raise TypeError(f"{name} must be an int, not {type(given[name]).__name__}")
+    number: int = given[name]
+    return number
+
+
+def _path(name: str, given: object) -> str:
+    if not isinstance(given, str | os.PathLike):
+        raise TypeError(f"{name} must be a path, not {type(given).__name__}")
+    return os.fspath(given)
+
+
 def _inbox_prefix(given: object) -> str:
     prefix = bytes(given).decode() if isinstance(given, bytes | bytearray) else given
     if not isinstance(prefix, str):
@@ -111,16 +124,18 @@ def _inbox_prefix(given: object) -> str:
 def _source(given: dict[str, Any]) -> tuple[str, str, str | None] | None:
     creds, seed_file, seed = (given[name] for name in ("user_credentials", "nkeys_seed", "nkeys_seed_str"))
     if creds is None:
+        if seed is not None and not isinstance(seed, str):
+            raise TypeError(f"nkeys_seed_str must be a string, not {type(seed).__name__}")
         if seed:
             return "seed", seed, None
-        return None if seed_file is None else ("seed_file", os.fspath(seed_file), None)
+        return None if seed_file is None else ("seed_file", _path("nkeys_seed", seed_file), None)
     if isinstance(creds, tuple):
         if len(creds) != 2:
             raise ValueError("user_credentials: a tuple is (JWT file, seed file)")
-        return "pair", os.fspath(creds[0]), os.fspath(creds[1])
+        return "pair", _path("user_credentials", creds[0]), _path("user_credentials", creds[1])
     if isinstance(creds, UserString):
         return "raw", creds.data, None
-    return "file", os.fspath(creds), None
+    return "file", _path("user_credentials", creds), None
 
 
 def public(given: dict[str, Any]) -> dict[str, Any]:
@@ -139,7 +154,7 @@ def native(given: dict[str, Any], caller: Caller) -> dict[str, Any]:
         raise UnsupportedError(
             "ws_connection_headers", "a WebSocket client that sends headers of its own", "ours cannot"
         )
-    pings, attempts = given["max_outstanding_pings"], given["max_reconnect_attempts"]
+    pings, attempts = (_integer(given, name) for name in ("max_outstanding_pings", "max_reconnect_attempts"))
     if pings < 1:
         raise ValueError(f"max_outstanding_pings must be 1 or more, not {pings}")
 

@@ -8,8 +8,10 @@ from urllib.parse import ParseResult, urlparse
 
 from jetarrow import _jetarrow
 from jetarrow.aio._servers import Server, ServerVersion
-from jetarrow.errors import ConnectionClosedError, Error
+from jetarrow.errors import Error
 
+# Until a server tells.
+DEFAULT_MAX_PAYLOAD_SIZE = 1024 * 1024
 _NO_STATS = ("in_msgs", "out_msgs", "in_bytes", "out_bytes", "reconnects", "errors_received")
 
 
@@ -116,9 +118,7 @@ class Status:
     def max_payload(self) -> int:
         """The server's limit for one message, in bytes, headers counted."""
         connection = self._seen()
-        if connection is None:
-            raise ConnectionClosedError("not connected: call connect() first")
-        return connection.max_payload
+        return DEFAULT_MAX_PAYLOAD_SIZE if connection is None else connection.max_payload
 
     @property
     def client_id(self) -> int | None:

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_nats::Client;
 use tokio::sync::{broadcast, oneshot, watch};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::engine::connect::hub::{Hub, Settings, share_pool};
 use crate::engine::connect::ping::{Pinger, round_trip};
@@ -29,7 +30,7 @@ pub use options::Options;
 
 /// Closing goes on as long as something moves in so much time.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What an attempt may take beyond its timeout until its failure is told.
+/// What may take so long beyond its time until it is told.
 const MARGIN: Duration = Duration::from_millis(250);
 
 pub struct Connection {
@@ -101,7 +102,7 @@ impl Connection {
                 let _gone = link.wait_for(|link| link.closed || !link.up).await;
             }
         };
-        let _stuck = tokio::time::timeout(PATIENCE, ended).await;
+        let _stuck = tokio::time::timeout(MARGIN, ended).await;
         self.hub.closed(None);
     }
 
@@ -112,13 +113,14 @@ impl Connection {
             (all.in_bytes.load(Ordering::Relaxed), all.out_bytes.load(Ordering::Relaxed), self.outbox.bytes())
         };
         let mut work = std::pin::pin!(work);
-        let mut before = moved();
-        while tokio::time::timeout(PATIENCE, work.as_mut()).await.is_err() {
+        let (mut before, mut since) = (moved(), Instant::now());
+        while tokio::time::timeout(PATIENCE / 10, work.as_mut()).await.is_err() {
             let now = moved();
-            if now == before {
+            if now != before {
+                (before, since) = (now, Instant::now());
+            } else if since.elapsed() >= PATIENCE {
                 return;
             }
-            before = now;
         }
     }
 }

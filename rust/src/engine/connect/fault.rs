@@ -52,7 +52,10 @@ pub fn of_attempt(server: &str, text: Option<&str>, attempt: &Attempt) -> JetErr
         Some(false) if tls => JetError::SecureWanted { server: server.to_owned() },
         None if cause.contains("corrupt message") => JetError::SecureWanted { server: server.to_owned() },
         _ if tls || text.starts_with("TLS error") => secure(cause.to_owned()),
-        _ => JetError::Io { what: server.to_owned(), cause: cause.to_owned(), errno: os_error(cause, "os error ") },
+        _ => {
+            let words = cause.split(" (os error").next().unwrap_or_default();
+            JetError::Io { what: server.to_owned(), cause: words.to_owned(), errno: os_error(cause, "os error ") }
+        }
     }
 }
 
@@ -144,7 +147,7 @@ mod tests {
         let none = Attempt::default();
         let refused = of_attempt("h:1", Some("IO error: Connection refused (os error 111)"), &none);
         let JetError::Io { errno, cause, .. } = &refused else { panic!("{refused:?}") };
-        assert_eq!((*errno, cause.as_str()), (Some(111), "Connection refused (os error 111)"));
+        assert_eq!((*errno, cause.as_str()), (Some(111), "Connection refused"));
         assert!(matches!(of_attempt("h:1", None, &none), JetError::Io { errno: None, .. }));
         assert!(matches!(of_attempt("h:1", Some("timed out"), &none), JetError::ConnectTimeout { .. }));
         let plain = Attempt { tls_required: Some(false), ..Attempt::default() };

@@ -164,7 +164,7 @@ impl Verifier {
         match verify_server_cert_signed_by_trust_anchor(&cert, roots, intermediates, now, algorithms) {
             // A self-signed certificate that is trusted as such: all but this one formality was checked before it.
             Err(Error::InvalidCertificate(CertificateError::Other(other)))
-                if other.to_string().contains("CaUsedAsEndEntity") && self.pinned.contains(end_entity) => {}
+                if other.to_string().contains(SELF_SIGNED) && self.pinned.contains(end_entity) => {}
             checked => checked?,
         }
         if !self.check_name {
@@ -199,14 +199,18 @@ impl From<Error> for Refused {
     }
 }
 
+const NOT_TRUSTED: &str = "not signed by a CA that is trusted here: pass the CA with tls=jetarrow.TLS(ca=...)";
+/// webpki's name for a CA certificate that a server shows as its own.
+const SELF_SIGNED: &str = "CaUsedAsEndEntity";
+
 /// In words, with what to do.
 fn explain(error: &Error) -> String {
     use CertificateError::*;
     let Error::InvalidCertificate(error) = error else { return error.to_string() };
     match error {
-        UnknownIssuer => {
-            "its certificate is not signed by a CA that is trusted here: pass the CA with tls=jetarrow.TLS(ca=...)"
-                .into()
+        UnknownIssuer => format!("its certificate {NOT_TRUSTED}"),
+        Other(other) if other.to_string().contains(SELF_SIGNED) => {
+            format!("its certificate is self-signed and {NOT_TRUSTED}")
         }
         Expired | ExpiredContext { .. } => "its certificate has expired: it must be renewed at the server".into(),
         NotValidYet | NotValidYetContext { .. } => "its certificate is not valid yet: compare the clocks".into(),
@@ -225,9 +229,10 @@ fn explain(error: &Error) -> String {
     }
 }
 
-/// `DnsName("localhost")` is how webpki tells a name.
-fn name_only(name: &str) -> String {
-    name.split('"').nth(1).map_or_else(|| name.to_owned(), str::to_owned)
+/// `DnsName("localhost")` and `IpAddress(127.0.0.1)` are how webpki tells names.
+fn name_only(name: &str) -> &str {
+    let inner = name.split_once('(').map_or(name, |(_, rest)| rest.trim_end_matches(')'));
+    inner.trim_matches('"')
 }
 
 impl ServerCertVerifier for Verifier {
