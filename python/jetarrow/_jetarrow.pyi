@@ -6,7 +6,7 @@ from typing import Generic, TypeVar, final
 
 from jetarrow.aio._metadata import Metadata
 from jetarrow.aio.client import Client
-from jetarrow.js.api import PubAck
+from jetarrow.js.api import AckKind, PubAck
 
 _T = TypeVar("_T")
 
@@ -88,9 +88,7 @@ class Connection:
         self,
         subject: str,
         payload: bytes,
-        *,
         timeout: float,
-        headers: Mapping[str, str | list[str]] | None = None,
     ) -> Call[bytes]: ...
     def request_msg(
         self,
@@ -101,8 +99,29 @@ class Connection:
         timeout: float,
         headers: Mapping[str, str | list[str]] | None = None,
     ) -> Call[Msg]: ...
+    def request_future(
+        self,
+        event_loop: asyncio.AbstractEventLoop,
+        bridge: Bridge,
+        nc: object,
+        subject: str,
+        payload: object,
+        timeout: float,
+        headers: Mapping[str, str | list[str]] | None,
+    ) -> asyncio.Future[Msg] | None: ...
+    def ack_one(
+        self,
+        event_loop: asyncio.AbstractEventLoop | None,
+        reply: str,
+        kind: str,
+        *,
+        delay: float | None = None,
+        reason: str | None = None,
+    ) -> None: ...
+    def kick(self) -> None: ...
     def send(
         self,
+        event_loop: asyncio.AbstractEventLoop | None,
         subject: str,
         payload: object,
         reply: str,
@@ -123,7 +142,7 @@ class Connection:
         pending_bytes: int,
         kind: str,
         bridge: Bridge | None = None,
-        on_drop: Callable[[int], object] | None = None,
+        on_notice: Callable[[int, tuple[int, int, int] | None], object] | None = None,
     ) -> Call[Subscription]: ...
     def publish(
         self,
@@ -331,6 +350,15 @@ class Msg:
         """Work goes on: the time to acknowledge starts anew."""
     def term(self, reason: str | None = None) -> Awaitable[None]:
         """Gives it up: it is not delivered again. `reason` goes into the server's advisory."""
+    @property
+    def info(self) -> Metadata:
+        """The same as `metadata`."""
+    def working(self) -> Awaitable[None]:
+        """The same as `in_progress`."""
+    def ack_with(self, kind: AckKind, *, delay: float | None = None, reason: str | None = None) -> Awaitable[None]:
+        """The ack verb that `kind` names. `delay` (seconds) is for NAK, `reason` for TERM."""
+    def respond(self, data: bytes | str) -> Awaitable[None]:
+        """Publishes an answer to `reply`, with this message's headers. Raises `Error` without a reply subject."""
 
 @final
 class Array:

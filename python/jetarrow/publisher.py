@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jetarrow import _jetarrow
+from jetarrow._exit import watch_publisher
 from jetarrow._jetarrow import Bridge
 from jetarrow._run import bridge_of
 from jetarrow.js.errors import BatchError, MaxAckPendingError, TooManyStalledMsgsError
@@ -40,6 +41,7 @@ class Acks:
         )
         self.max_inflight = max_inflight
         self.max_bytes = max_bytes
+        watch_publisher(self)
 
     def _home(self) -> tuple[Any, Bridge]:
         loop = asyncio.get_running_loop()

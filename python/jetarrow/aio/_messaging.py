@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from jetarrow import _jetarrow
 from jetarrow._run import awaited, bridge_of
@@ -32,6 +32,8 @@ from jetarrow.errors import (
 )
 
 _T = TypeVar("_T")
+# The number of dropped messages, or what a heartbeat tells.
+Notice = Callable[[int, tuple[int, int, int] | None], None]
 Headers = Mapping[str, str | list[str]]
 
 DEFAULT_FLUSH_TIMEOUT = 10.0
@@ -67,6 +69,9 @@ class Messaging(Status):
     async def _pause(self, delay: float) -> None:
         """Waits; the sync twin sleeps."""
         await asyncio.sleep(delay)
+
+    def _loop(self) -> asyncio.AbstractEventLoop | None:
+        return asyncio.get_running_loop()
 
     def _now(self) -> float:
         return time.monotonic()
@@ -109,8 +114,12 @@ class Messaging(Status):
         if self._draining == "pubs":
             raise ConnectionDrainingError
         native = self._native
-        if native.send(subject, payload, reply, headers, self._pending_size) > HIGH_WATER:
+        if native.send(self._loop(), subject, payload, reply, headers, self._pending_size) > HIGH_WATER:
             await self._run(native.room(HIGH_WATER // 2))
+
+    def _respond(self, reply: str, data: bytes | str, headers: Headers | None) -> Any:
+        """What `msg.respond` calls; the sync twin blocks here."""
+        return self.publish(reply, data, headers=headers)
 
     async def subscribe(
         self,
@@ -152,7 +161,7 @@ class Messaging(Status):
         return sub
 
     async def _open_subscription(
-        self, subject: str, queue: str, limits: tuple[int, int], kind: str, on_drop: Callable[[int], None]
+        self, subject: str, queue: str, limits: tuple[int, int], kind: str, on_notice: Notice
     ) -> _jetarrow.Subscription:
         bridge = None if self._blocks else bridge_of(asyncio.get_running_loop())
         call = self._native.subscribe(
@@ -162,7 +171,7 @@ class Messaging(Status):
             pending_bytes=max(limits[1], 0),
             kind=kind,
             bridge=bridge,
-            on_drop=on_drop,
+            on_notice=on_notice,
         )
         return await self._run(call)
 
@@ -193,8 +202,13 @@ class Messaging(Status):
             raise ConnectionDrainingError
         if old_style:
             return await self._request_old_style(subject, payload, timeout, headers)
-        call = self._native.request_msg(self, subject, payload, timeout=timeout, headers=headers)
-        return await self._run(call)
+        native = self._native
+        if not self._blocks:
+            loop = asyncio.get_running_loop()
+            future = native.request_future(loop, bridge_of(loop), self, subject, payload, timeout, headers)
+            if future is not None:
+                return await future
+        return await self._run(native.request_msg(self, subject, payload, timeout=timeout, headers=headers))
 
     async def _request_old_style(
         self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None

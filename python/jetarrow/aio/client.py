@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jetarrow import _jetarrow
+from jetarrow._exit import watch
 from jetarrow._run import bridge_of
 from jetarrow.aio import _options
 from jetarrow.aio._events import Callback, ErrorCallback, Events, check_callbacks
@@ -35,6 +36,7 @@ from jetarrow.tls import TLS
 
 if TYPE_CHECKING:
     from jetarrow.js.client import JetStreamContext
+    from jetarrow.js.manager import JetStreamManager
 
 __all__ = [
     "DEFAULT_CONNECT_TIMEOUT",
@@ -202,6 +204,7 @@ class Client(Messaging):
         self._connecting, self._closed = True, False
         try:
             self._connection = self._last = await self._run(call, lambda late: late.close())
+            watch(self._connection)
         except Exception as error:
             await self._settle()
             self._failure = caller.failure or error
@@ -235,8 +238,11 @@ class Client(Messaging):
         """What a message's ack verbs call; the sync twin blocks here."""
         return self._send_ack(reply, kind, **options)
 
-    async def _send_ack(self, reply: str, kind: str, **options: Any) -> None:
-        await self._run(self._native.ack([reply], kind, **options))
+    async def _send_ack(self, reply: str, kind: str, *, confirm: float | None = None, **options: Any) -> None:
+        if confirm is None:
+            self._native.ack_one(self._loop(), reply, kind, **options)
+        else:
+            await self._run(self._native.ack([reply], kind, confirm=confirm))
 
     def jetstream(self, **options: Any) -> JetStreamContext:
         """A JetStream context on this connection. No request is made.
@@ -256,6 +262,32 @@ class Client(Messaging):
         from jetarrow.js.client import JetStreamContext
 
         return JetStreamContext(self, **options)
+
+    def jsm(self, **options: Any) -> JetStreamManager:
+        """Management of JetStream on this connection. No request is made.
+
+        Parameters:
+            prefix, timeout: as `jetstream`.
+        """
+        from jetarrow.js.manager import JetStreamManager
+
+        return JetStreamManager(self, **options)
+
+    async def jetstream_manager(self, /, check_api: bool = True, **options: Any) -> JetStreamContext:
+        """As `jetstream`, once it is sure that JetStream answers.
+
+        Parameters:
+            check_api: ask for the account's information first; False makes no request.
+            options: as `jetstream`.
+
+        Raises:
+            ServiceUnavailableError: JetStream is off, or not enabled for the account.
+            TypeError: as `jetstream`.
+        """
+        js = self.jetstream(**options)
+        if check_api:
+            await js.account_info()
+        return js
 
     def set_server_pool(self, servers: list[str]) -> None:
         """Puts another list of servers in the place of the present one. It counts from the next reconnect on; while
@@ -288,14 +320,12 @@ class Client(Messaging):
         connection, self._connection = self._connection, None
         if connection is None:
             return
+        self._closed = True
         if not self._blocks:
             # What was published in this turn of the loop goes out at its end.
             await asyncio.sleep(0)
         self._stop_subscriptions()
-        try:
-            await self._run(connection.close())
-        finally:
-            self._closed = True
+        await self._run(connection.close())
         await self._settle()
 
     async def __aenter__(self) -> Client:

@@ -371,9 +371,10 @@ class RawStreamMsg(Base):
     subject, seq, stream:
         Where it is stored.
     data:
-        Its payload.
-    hdrs, headers:
-        Its headers, as they came and decoded.
+        Its payload; None if it is empty.
+    hdrs, headers, headers_all:
+        Its headers: as they came (base64, not from a direct get), name to the last value, name to all values.
+        None without headers.
     time:
         When it was stored, UTC, in microseconds; ``time_ns`` has all digits.
     """
@@ -383,10 +384,11 @@ class RawStreamMsg(Base):
     subject: str | None = None
     seq: int | None = None
     data: bytes | None = None
-    hdrs: bytes | None = None
+    hdrs: str | None = None
     headers: dict[str, Any] | None = None
     stream: str | None = None
     time: datetime | None = None
+    headers_all: dict[str, list[str]] | None = None
 
     @property
     def sequence(self) -> int | None:

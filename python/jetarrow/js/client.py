@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from jetarrow.js import api, subscription
-from jetarrow.js.errors import MaxAckPendingError, NotFoundError
-from jetarrow.js.manager import JetStreamManager
+from jetarrow.js import api
+from jetarrow.js._subscribing import Subscribing
+from jetarrow.js.errors import MaxAckPendingError
 from jetarrow.js.ordered import AT_ONCE, COLUMNS, OrderedConsumer
+from jetarrow.js.push import PushSubscription
+from jetarrow.js.subscription import PullSubscription
 from jetarrow.publish import Progress, PublishResult, progress_bar
 from jetarrow.publisher import Acks, Publisher, acks_of
 from jetarrow.read import Reader
@@ -71,10 +73,11 @@ def _expect(
     return {**(headers or {}), **{name: str(value) for name, value in expected.items() if value is not None}}
 
 
-class JetStreamContext(JetStreamManager):
+class JetStreamContext(Subscribing):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
-    PullSubscription = subscription.PullSubscription
+    PullSubscription = PullSubscription
+    PushSubscription = PushSubscription
 
     def __init__(
         self,
@@ -299,48 +302,6 @@ class JetStreamContext(JetStreamManager):
         if report is not None:
             report(result.count, result.count)
         return result
-
-    async def pull_subscribe(
-        self,
-        /,
-        subject: str,
-        durable: str | None = None,
-        stream: str | None = None,
-        config: api.ConsumerConfig | None = None,
-        **params: Any,
-    ) -> subscription.PullSubscription:
-        """Subscribes with a pull consumer, which is created where it is not there.
-
-        Parameters:
-            subject: what to receive; becomes the consumer's filter.
-            durable: name of a consumer that stays; None makes one that goes when it is not used.
-            stream: the stream; None finds it by the subject.
-            config: further configuration of a new consumer; every field is a keyword as well, and keywords win.
-
-        Raises:
-            NotFoundError: no stream takes the subject.
-            BadRequestError: the server refuses the configuration.
-        """
-        if stream is None:
-            stream = await self.find_stream_name_by_subject(subject)
-        name = durable
-        if name is not None:
-            try:
-                await self.consumer_info(stream, name)
-            except NotFoundError:
-                name = None
-        if name is None:
-            config = (config or api.ConsumerConfig()).evolve(**params)
-            info = await self.add_consumer(
-                stream,
-                config,
-                name=durable or config.name,
-                durable_name=durable,
-                filter_subject=subject or None,
-            )
-            name = info.name
-        native = self._nc._native.pull_subscribe(self._prefix, stream, name)
-        return subscription.PullSubscription(self, native, stream=stream, consumer=name)
 
     def read(
         self,

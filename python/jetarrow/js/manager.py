@@ -1,134 +1,117 @@
-"""Streams and consumers: JSON over request and reply."""
+"""Management of JetStream: JSON over request and reply."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from jetarrow.js import api
-from jetarrow.js.errors import APIError
+from jetarrow.js._consumer_admin import ConsumerAdmin
+from jetarrow.js._message_admin import MessageAdmin
+from jetarrow.js._request import STREAM_NAME_IN_USE, STREAM_NOT_FOUND
+from jetarrow.js._stream_admin import StreamAdmin
+from jetarrow.js.advisories import Advisories
+from jetarrow.js.api import AdvisoryKind
+from jetarrow.js.errors import BadRequestError, NotFoundError
+from jetarrow.js.stream import Stream
 
-if TYPE_CHECKING:
-    from jetarrow.aio.client import Client
 
+class JetStreamManager(StreamAdmin, ConsumerAdmin, MessageAdmin):
+    """Administration of streams and consumers. Made by `nc.jsm()`; a context of `nc.jetstream()` is one too."""
 
-class JetStreamManager:
-    """Administration of streams and consumers."""
+    async def account_info(self) -> api.AccountInfo:
+        """What the account uses and may use.
 
-    def __init__(
+        Raises:
+            ServiceUnavailableError: JetStream is off, or not enabled for the account.
+        """
+        return api.AccountInfo.from_response(await self._api("INFO"))
+
+    def advisories(
         self,
-        conn: Client,
-        prefix: str = api.DEFAULT_PREFIX,
-        timeout: float = 5.0,
-    ) -> None:
-        self._nc = conn
-        self._prefix = prefix
-        self._timeout = timeout
+        stream: str | None = None,
+        kinds: AdvisoryKind | str | Iterable[AdvisoryKind | str] | None = None,
+    ) -> Advisories:
+        """Events that JetStream reports about itself, as they happen: `async for event in js.advisories()`.
 
-    async def _api(self, verb: str, body: dict[str, Any] | None = None, *, timeout: float | None = None) -> Any:
-        payload = b"" if body is None else json.dumps(body).encode()
-        call = self._nc._native.request(f"{self._prefix}.{verb}", payload, timeout=timeout or self._timeout)
-        answer: Any = _parse(await self._nc._run(call))
-        if "error" in answer:
-            raise APIError.build(answer["error"])
-        return answer
+        `async with js.advisories() as events:` listens from there on, so that nothing is missed before the iteration.
 
-    async def add_stream(self, /, config: api.StreamConfig | None = None, **params: Any) -> api.StreamInfo:
-        """Creates a stream; does nothing where it is there with the same configuration.
+        Parameters:
+            stream: only what is about this stream; None is all.
+            kinds: only these, one or several of `AdvisoryKind` or their strings; None is all. Kinds that this version
+                does not know come as plain strings in `event.kind`.
+
+        Raises:
+            ValueError: a kind that is not known.
+        """
+        return Advisories(self._nc, stream, kinds)
+
+    def stream(self, name: str) -> Stream:
+        """A handle of a stream. No request is made; it need not be there yet.
+
+        Raises:
+            ValueError: the name is not valid.
+        """
+        return Stream(self, name)
+
+    async def get_stream(self, name: str) -> Stream:
+        """A handle of a stream that is there, with its information in `cached_info`.
+
+        Raises:
+            NotFoundError: there is no such stream.
+            ValueError: the name is not valid.
+        """
+        stream = Stream(self, name)
+        await stream.info()
+        return stream
+
+    async def get_or_create_stream(self, /, config: api.StreamConfig | None = None, **params: Any) -> Stream:
+        """A handle of the stream of that name, which is created where it is not there.
+
+        One that is there stays as it is, whatever the configuration says.
 
         Parameters:
             config: the configuration; every field of `StreamConfig` is a keyword as well, and keywords win.
 
         Raises:
-            BadRequestError: the server refuses the configuration, or a stream of that name has another one.
+            BadRequestError: the server refuses the configuration.
             ValueError: no name, or one that is not valid.
         """
         config = (config or api.StreamConfig()).evolve(**params)
-        answer = await self._api(f"STREAM.CREATE.{_name('stream', config.name)}", config.as_dict())
-        return api.StreamInfo.from_response(answer)
+        stream = Stream(self, config.name)
+        try:
+            await stream.info()
+        except NotFoundError:
+            try:
+                stream.cached_info = await self.add_stream(config)
+            except BadRequestError as error:
+                if error.err_code != STREAM_NAME_IN_USE:
+                    raise
+                # Somebody else created it meanwhile.
+                await stream.info()
+        return stream
 
-    async def stream_info(self, name: str, subjects_filter: str | None = None) -> api.StreamInfo:
-        """Configuration and state of a stream.
-
-        Parameters:
-            name: the stream.
-            subjects_filter: also count the messages of each subject that matches, in `state.subjects`.
-
-        Raises:
-            NotFoundError: there is no such stream.
-        """
-        body = {"subjects_filter": subjects_filter} if subjects_filter else None
-        return api.StreamInfo.from_response(await self._api(f"STREAM.INFO.{_name('stream', name)}", body))
-
-    async def delete_stream(self, name: str) -> bool:
-        """Deletes a stream with all its messages and consumers.
-
-        Raises:
-            NotFoundError: there is no such stream.
-        """
-        answer = await self._api(f"STREAM.DELETE.{_name('stream', name)}")
-        return bool(answer["success"])
-
-    async def find_stream_name_by_subject(self, subject: str) -> str:
-        """Name of the stream that takes a subject.
-
-        Raises:
-            NotFoundError: no stream does.
-        """
-        answer = await self._api("STREAM.NAMES", {"subject": subject})
-        if not answer.get("streams"):
-            raise APIError.build({"code": 404, "description": f"no stream takes the subject {subject!r}"})
-        name: str = answer["streams"][0]
-        return name
-
-    async def add_consumer(
-        self,
-        /,
-        stream: str,
-        config: api.ConsumerConfig | None = None,
-        timeout: float | None = None,
-        **params: Any,
-    ) -> api.ConsumerInfo:
-        """Creates a consumer.
+    async def create_or_update_stream(self, /, config: api.StreamConfig | None = None, **params: Any) -> Stream:
+        """A handle of the stream of that name, which has this configuration now: created, or updated as a whole.
 
         Parameters:
-            stream: the stream it reads.
-            config: the configuration; every field of `ConsumerConfig` is a keyword as well, and keywords win.
-            timeout: seconds, default that of the context.
+            config: the configuration; every field of `StreamConfig` is a keyword as well, and keywords win.
 
         Raises:
-            NotFoundError: there is no such stream.
-            BadRequestError: the server refuses the configuration.
+            BadRequestError, ServerError: the server refuses the configuration; some fields can never change.
+            ValueError: no name, or one that is not valid.
         """
-        config = (config or api.ConsumerConfig()).evolve(**params)
-        name = config.name or config.durable_name
-        verb = f"CONSUMER.CREATE.{_name('stream', stream)}"
-        if name:
-            verb += f".{_name('consumer', name)}"
-            if config.filter_subject:
-                verb += f".{config.filter_subject}"
-        answer = await self._api(verb, {"stream_name": stream, "config": config.as_dict()}, timeout=timeout)
-        return api.ConsumerInfo.from_response(answer)
-
-    async def consumer_info(self, stream: str, consumer: str, timeout: float | None = None) -> api.ConsumerInfo:
-        """Configuration and state of a consumer.
-
-        Raises:
-            NotFoundError: there is no such stream or consumer.
-        """
-        verb = f"CONSUMER.INFO.{_name('stream', stream)}.{_name('consumer', consumer)}"
-        return api.ConsumerInfo.from_response(await self._api(verb, timeout=timeout))
-
-
-def _parse(answer: bytes) -> Any:
-    return json.loads(answer)
-
-
-def _name(what: str, name: str | None) -> str:
-    """A name that becomes one token of an API subject."""
-    if not name or any(c in ".*>/\\" or c.isspace() or not c.isprintable() for c in name):
-        raise ValueError(
-            f"{what} name {name!r} is not valid: no white space, dots, wildcards or path separators, "
-            "and at least one character"
-        )
-    return name
+        config = (config or api.StreamConfig()).evolve(**params)
+        try:
+            info = await self.update_stream(config)
+        except NotFoundError as error:
+            if error.err_code != STREAM_NOT_FOUND:
+                raise
+            try:
+                info = await self.add_stream(config)
+            except BadRequestError as refusal:
+                if refusal.err_code != STREAM_NAME_IN_USE:
+                    raise
+                # Somebody else created it meanwhile.
+                info = await self.update_stream(config)
+        return Stream(self, config.name, info)

@@ -34,6 +34,14 @@ struct Shared {
     drained: Notify,
 }
 
+/// What waits to be sent, one message just queued included.
+pub struct Held {
+    pub messages: usize,
+    pub bytes: usize,
+    /// Nothing else was on its way.
+    pub idle: bool,
+}
+
 /// The way out. Dropping it lets the task end, after all that is queued.
 pub struct Outbox {
     shared: Arc<Shared>,
@@ -51,22 +59,27 @@ impl Outbox {
         Outbox { shared }
     }
 
-    /// Queues one message and returns how many bytes are queued now.
-    pub fn push(&self, message: Outgoing) -> usize {
-        let (bytes, idle) = {
-            let mut queue = lock(&self.shared.queue);
-            if queue.closed {
-                return queue.bytes;
-            }
-            let idle = queue.messages.is_empty() && !queue.busy;
+    /// Queues one message and has it sent.
+    pub fn push(&self, message: Outgoing) {
+        if self.hold(message).idle {
+            self.kick();
+        }
+    }
+
+    /// Queues one message that is sent at the next `kick`, together with what comes until then.
+    pub fn hold(&self, message: Outgoing) -> Held {
+        let mut queue = lock(&self.shared.queue);
+        let idle = queue.messages.is_empty() && !queue.busy;
+        if !queue.closed {
             queue.bytes += message.payload.len();
             queue.messages.push(message);
-            (queue.bytes, idle)
-        };
-        if idle {
-            self.shared.filled.notify_one();
         }
-        bytes
+        Held { messages: queue.messages.len(), bytes: queue.bytes, idle }
+    }
+
+    /// Has what is queued sent.
+    pub fn kick(&self) {
+        self.shared.filled.notify_one();
     }
 
     /// Payload bytes that the connection has not taken yet.
@@ -76,6 +89,7 @@ impl Outbox {
 
     /// Waits until at most `bytes` are queued; 0 is until the connection has taken all messages.
     pub async fn room(&self, bytes: usize) {
+        self.kick();
         loop {
             let drained = self.shared.drained.notified();
             {

@@ -13,6 +13,9 @@ pub const PULL_ROWS: usize = 10_000;
 /// Most bytes outstanding: the server cuts a client that it cannot write 64 MiB to, and 16 MiB keep it busy.
 pub const PULL_BYTES: usize = 16 << 20;
 
+/// What the server counts beside payload and headers: subject and reply, and they share a line of 4,096 bytes.
+pub const PROTOCOL_LINE: usize = 4096;
+
 /// One request as the server reads it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ask {

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::engine::columns::{Batch, Builder, Layout, Meta, parse_meta};
 use crate::engine::connect::Connection;
-use crate::engine::pull::{Ask, PULL_BYTES, PULL_ROWS, Puller, Status};
+use crate::engine::pull::{Ask, PROTOCOL_LINE, PULL_BYTES, PULL_ROWS, Puller, Status};
 use crate::engine::request::api;
 use crate::engine::typed::Typed;
 use crate::error::{JetError, Loss, Result};
@@ -291,10 +291,12 @@ impl Run {
         loop {
             let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
             let missing = usize::try_from(self.end - self.next).unwrap_or(usize::MAX);
-            while consumer.owed <= self.rows && consumer.owed < missing {
+            // A message as large as this server allows has to fit; where that is more than half, one request is enough.
+            let max_bytes = (PULL_BYTES / 2).max(self.conn.client.max_payload() + PROTOCOL_LINE);
+            let ahead = if max_bytes > PULL_BYTES / 2 { 0 } else { self.rows };
+            while consumer.owed <= ahead && consumer.owed < missing {
                 let batch = self.rows.min(missing - consumer.owed);
-                let ask =
-                    Ask { batch, max_bytes: PULL_BYTES / 2, expires: EXPIRES, heartbeat: HEARTBEAT, no_wait: false };
+                let ask = Ask { batch, max_bytes, expires: EXPIRES, heartbeat: HEARTBEAT, no_wait: false };
                 consumer.puller.ask(&self.conn, &ask).await?;
                 consumer.owed += batch;
             }
@@ -330,11 +332,10 @@ impl Run {
                 Some((_, Status::Refused(err))) => Err(err),
                 Some((_, Status::Gone(_))) => Ok(Some(Stop::Renew)),
                 Some((_, Status::Over { unserved, too_large })) => {
-                    let alone = too_large && self.rows == 1;
                     match unserved {
-                        Some(unserved) if !alone => consumer.owed = consumer.owed.saturating_sub(unserved),
+                        Some(unserved) => consumer.owed = consumer.owed.saturating_sub(unserved),
                         // Nobody knows what is owed; a new consumer owes nothing.
-                        _ => return Ok(Some(Stop::Renew)),
+                        None => return Ok(Some(Stop::Renew)),
                     }
                     Ok((consumer.owed == 0 && !too_large).then_some(Stop::Dry))
                 }

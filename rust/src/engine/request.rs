@@ -1,14 +1,15 @@
 //! Requests: one inbox for all of a connection, and a number in the reply subject to tell the answers apart.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use async_nats::{HeaderMap, Message, StatusCode, Subject};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tokio::sync::{OnceCell, oneshot};
+use tokio::sync::{Notify, OnceCell, oneshot};
 use tokio::task::unconstrained;
+use tokio::time::Instant;
 
 use crate::engine::connect::Connection;
 use crate::engine::inflight::{read_token, write_token};
@@ -16,67 +17,159 @@ use crate::engine::outbox::Outgoing;
 use crate::engine::puback::ApiError;
 use crate::error::{JetError, Result};
 
+/// What is to be sent, and how long its answer may take.
+pub struct Request {
+    pub subject: String,
+    pub payload: Bytes,
+    pub headers: Option<HeaderMap>,
+    pub timeout: Duration,
+}
+
+/// Told the answer, from a task that must not be kept waiting.
+type Done = Box<dyn FnOnce(Result<Message>) + Send>;
+
+struct Pending {
+    done: Done,
+    subject: String,
+    timeout: Duration,
+    deadline: Instant,
+}
+
 /// The answers that are awaited. An entry goes with its request, answered or not: async-nats's own would stay.
 #[derive(Default)]
 pub struct Requests {
     inbox: OnceCell<String>,
-    waiting: Arc<Waiting>,
+    shared: Arc<Shared>,
 }
 
 #[derive(Default)]
-struct Waiting(Mutex<Answers>);
+struct Shared {
+    waiting: Mutex<Waiting>,
+    /// A deadline earlier than all others was added.
+    earlier: Notify,
+}
 
 #[derive(Default)]
-struct Answers {
+struct Waiting {
     last: u64,
-    senders: HashMap<u64, oneshot::Sender<Message>>,
+    pending: HashMap<u64, Pending>,
+    deadlines: BTreeSet<(Instant, u64)>,
+    closed: bool,
 }
 
-impl Waiting {
-    fn lock(&self) -> MutexGuard<'_, Answers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// Takes the entry away, also where the request is dropped while it waits.
-struct Entry<'a> {
-    waiting: &'a Waiting,
-    number: u64,
-}
-
-impl Drop for Entry<'_> {
-    fn drop(&mut self) {
-        self.waiting.lock().senders.remove(&self.number);
+    fn take(&self, number: u64) -> Option<Pending> {
+        let mut waiting = self.lock();
+        let pending = waiting.pending.remove(&number)?;
+        waiting.deadlines.remove(&(pending.deadline, number));
+        Some(pending)
     }
 }
 
 impl Requests {
-    /// The inbox's prefix; subscribes to it at the first use.
-    async fn inbox(&self, conn: &Connection) -> Result<&str> {
+    /// Subscribes to the inbox where that was not done yet.
+    async fn open(&self, conn: &Connection) -> Result<()> {
         let subscribe = async || {
             let prefix = format!("{}.", conn.client.new_inbox());
             let answers = conn.client.subscribe(format!("{prefix}*")).await.map_err(|_| conn.closed())?;
-            let waiting = Arc::downgrade(&self.waiting);
-            tokio::spawn(unconstrained(sort(answers, prefix.len(), waiting)));
+            tokio::spawn(unconstrained(sort(answers, prefix.len(), Arc::downgrade(&self.shared), conn.closed())));
+            tokio::spawn(expire(Arc::downgrade(&self.shared)));
             Ok(prefix)
         };
-        self.inbox.get_or_try_init(subscribe).await.map(String::as_str)
+        self.inbox.get_or_try_init(subscribe).await.map(drop)
+    }
+
+    /// True once `start` can be used: after the first `request`.
+    pub fn is_open(&self) -> bool {
+        self.inbox.initialized()
+    }
+
+    /// How many wait for an answer.
+    pub fn pending(&self) -> usize {
+        self.shared.lock().pending.len()
+    }
+
+    /// Holds the request in the outbox and returns its number; `done` is told the answer. Only while open.
+    pub fn start(&self, conn: &Connection, request: Request, done: Done) -> Result<u64> {
+        let Some(prefix) = self.inbox.get() else { return Err(JetError::Internal("no inbox".into())) };
+        let Request { subject, payload, headers, timeout } = request;
+        let mut reply = prefix.as_bytes().to_vec();
+        let to = Subject::from(subject.as_str());
+        let deadline = Instant::now() + timeout;
+        let number = {
+            let mut waiting = self.shared.lock();
+            if waiting.closed {
+                return Err(conn.closed());
+            }
+            waiting.last += 1;
+            let number = waiting.last;
+            waiting.deadlines.insert((deadline, number));
+            if waiting.deadlines.first() == Some(&(deadline, number)) {
+                self.shared.earlier.notify_one();
+            }
+            waiting.pending.insert(number, Pending { done, subject, timeout, deadline });
+            number
+        };
+        write_token(number, &mut reply);
+        let reply = Subject::from(String::from_utf8_lossy(&reply).as_ref());
+        conn.outbox.hold(Outgoing { subject: to, reply: Some(reply), headers, payload });
+        Ok(number)
     }
 }
 
 /// Hands each answer to the request that waits for it, until the connection closes or is gone.
-async fn sort(mut answers: async_nats::Subscriber, prefix: usize, waiting: Weak<Waiting>) {
+async fn sort(mut answers: async_nats::Subscriber, prefix: usize, shared: Weak<Shared>, closed: JetError) {
     while let Some(message) = answers.next().await {
-        let Some(waiting) = waiting.upgrade() else { return };
+        let Some(shared) = shared.upgrade() else { return };
         let number = message.subject.as_bytes().get(prefix..).and_then(read_token);
-        let sender = number.and_then(|number| waiting.lock().senders.remove(&number));
-        if let Some(sender) = sender {
-            let _nobody_waits = sender.send(message);
+        let Some(Pending { done, subject, .. }) = number.and_then(|number| shared.take(number)) else { continue };
+        done(match message.status {
+            Some(StatusCode::NO_RESPONDERS) => Err(JetError::NoResponders { subject }),
+            _ => Ok(message),
+        });
+    }
+    if let Some(shared) = shared.upgrade() {
+        let pending = {
+            let mut waiting = shared.lock();
+            waiting.closed = true;
+            waiting.deadlines.clear();
+            std::mem::take(&mut waiting.pending)
+        };
+        pending.into_values().for_each(|pending| (pending.done)(Err(closed.clone())));
+    }
+}
+
+/// Ends the requests that nobody answered in time.
+async fn expire(weak: Weak<Shared>) {
+    /// With nothing to expire, how long until the next look whether the connection is still there.
+    const IDLE: Duration = Duration::from_secs(60);
+    while let Some(shared) = weak.upgrade() {
+        let now = Instant::now();
+        let first = shared.lock().deadlines.first().copied();
+        match first {
+            Some((deadline, number)) if deadline <= now => {
+                if let Some(Pending { done, subject, timeout, .. }) = shared.take(number) {
+                    done(Err(JetError::Timeout { what: format!("the request to {subject:?}"), after: timeout }));
+                }
+            }
+            _ => {
+                let next = first.map_or(now + IDLE, |(deadline, _)| deadline);
+                let _either = tokio::time::timeout_at(next, shared.earlier.notified()).await;
+            }
         }
     }
-    // Closed: dropping the senders tells all that wait.
-    if let Some(waiting) = waiting.upgrade() {
-        waiting.lock().senders.clear();
+}
+
+/// Takes the entry away where the request is dropped while it waits.
+struct Entry<'a>(&'a Shared, u64);
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        self.0.take(self.1);
     }
 }
 
@@ -88,33 +181,18 @@ pub async fn request(
     headers: Option<HeaderMap>,
     timeout: Duration,
 ) -> Result<Message> {
-    let requests = &conn.requests;
     let late = || JetError::Timeout { what: format!("the request to {subject:?}"), after: timeout };
-    let answered = async {
-        let mut reply = requests.inbox(conn).await?.as_bytes().to_vec();
-        let (send, answer) = oneshot::channel();
-        let number = {
-            let mut answers = requests.waiting.lock();
-            answers.last += 1;
-            let number = answers.last;
-            answers.senders.insert(number, send);
-            number
-        };
-        let _entry = Entry { waiting: &requests.waiting, number };
-        write_token(number, &mut reply);
-        let reply = String::from_utf8_lossy(&reply).into_owned();
-        let subject = Subject::from(subject.as_str());
-        conn.outbox.push(Outgoing { subject, reply: Some(reply.into()), headers, payload });
-        answer.await.map_err(|_| conn.closed())
-    };
-    let answer = match tokio::time::timeout(timeout, answered).await {
-        Ok(answer) => answer?,
-        Err(_) => return Err(if conn.link.borrow().closed { conn.closed() } else { late() }),
-    };
-    if answer.status == Some(StatusCode::NO_RESPONDERS) {
-        return Err(JetError::NoResponders { subject });
-    }
-    Ok(answer)
+    // Subscribing waits while the link is down.
+    let open = tokio::time::timeout(timeout, conn.requests.open(conn)).await;
+    open.map_err(|_| if conn.link.borrow().closed { conn.closed() } else { late() })??;
+    let (send, answer) = oneshot::channel();
+    let done = Box::new(move |answer| {
+        let _nobody_waits = send.send(answer);
+    });
+    let number = conn.requests.start(conn, Request { subject, payload, headers, timeout }, done)?;
+    conn.outbox.kick();
+    let _entry = Entry(&conn.requests.shared, number);
+    answer.await.unwrap_or_else(|_| Err(conn.closed()))
 }
 
 /// How long the engine's own API requests may take before they are tried again or given up.

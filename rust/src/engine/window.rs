@@ -85,6 +85,13 @@ pub async fn run(
     Ok(())
 }
 
+/// What became of a message on its way to the connection.
+enum Handed {
+    Over,
+    Not,
+    Refused(PublishErrorKind),
+}
+
 struct Run<'a, F, O> {
     conn: &'a Connection,
     feed: F,
@@ -114,12 +121,10 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let mut link = self.conn.link.clone();
         loop {
             self.now = Instant::now();
-            let up = self.conn.link.borrow().up || self.over.is_some();
+            let mut up = self.conn.link.borrow().up || self.over.is_some();
             while up && !self.inflight.is_full() {
-                match self.at_hand()? {
-                    Some(sent) => self.send(sent, &mut tick).await?,
-                    None => break,
-                }
+                let Some(sent) = self.at_hand()? else { break };
+                up = self.send(sent, &mut tick).await?;
             }
             if self.exhausted && self.inflight.is_empty() && self.again.is_empty() {
                 self.outlet.flush();
@@ -172,10 +177,11 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         Sent { row, body, deadline: self.now }
     }
 
-    async fn send(&mut self, mut sent: Sent, tick: &mut Interval) -> Result<()> {
+    /// False where the link broke, or nobody answers any more: the message waits with the others.
+    async fn send(&mut self, mut sent: Sent, tick: &mut Interval) -> Result<bool> {
         if let Some(cause) = &self.over {
             self.outlet.failed(sent.row, cause.clone());
-            return Ok(());
+            return Ok(true);
         }
         if self.inflight.is_empty() {
             // Nothing was asked until now, so nobody has been silent.
@@ -184,11 +190,11 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let Some(payload) = sent.body.payload() else {
             let err = JetError::Value(format!("row {}: the payload is null", sent.row));
             self.outlet.failed(sent.row, err);
-            return Ok(());
+            return Ok(true);
         };
         if let Err(err) = sent.body.check(self.conn.client.max_payload()) {
             self.outlet.failed(sent.row, err);
-            return Ok(());
+            return Ok(true);
         }
         let payload = match sent.body.shared_payload() {
             Some(shared) => shared,
@@ -201,27 +207,33 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let reply = self.reply(token)?;
         let client = &self.conn.client;
         // Polled by hand: a select for every message would cost as much as the message.
-        let blocked = match headers {
+        let handed = match headers {
             None => self.hand_over(pin!(client.publish_with_reply(subject, reply, payload)), tick).await?,
             Some(headers) => {
                 let send = client.publish_with_reply_and_headers(subject, reply, headers, payload);
                 self.hand_over(pin!(send), tick).await?
             }
         };
-        match blocked {
-            None => Ok(()),
+        match handed {
+            Handed::Over => Ok(true),
+            Handed::Not => {
+                // It is the only one of which nobody has to wonder whether it was stored.
+                self.again.extend(self.inflight.remove(token));
+                self.check_time_and_link();
+                Ok(false)
+            }
             // A reconnect can lead to a server with a smaller limit than the one the rows were checked against.
-            Some(PublishErrorKind::MaxPayloadExceeded) => {
+            Handed::Refused(PublishErrorKind::MaxPayloadExceeded) => {
                 if let Some(sent) = self.inflight.remove(token) {
                     let (what, limit) = (format!("row {}", sent.row), self.conn.client.max_payload());
                     let size = sent.body.payload().map_or(0, <[u8]>::len);
                     self.outlet.failed(sent.row, JetError::MaxPayload { what, size, limit });
                 }
-                Ok(())
+                Ok(true)
             }
-            Some(_) => {
+            Handed::Refused(_) => {
                 self.give_up(self.conn.closed());
-                Ok(())
+                Ok(true)
             }
         }
     }
@@ -231,7 +243,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         &mut self,
         mut send: std::pin::Pin<&mut (impl Future<Output = std::result::Result<(), PublishError>> + Send)>,
         tick: &mut Interval,
-    ) -> Result<Option<PublishErrorKind>> {
+    ) -> Result<Handed> {
         let sent = match send.as_mut().now_or_never() {
             Some(sent) => sent,
             None => loop {
@@ -243,13 +255,13 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 };
                 self.now = Instant::now();
                 message.into_iter().for_each(|m| self.answer(m));
-                if self.now.duration_since(self.last_answer) > self.window.timeout || self.conn.link.borrow().closed {
-                    self.check_time_and_link();
-                    return Ok(None);
+                let silent = self.now.duration_since(self.last_answer) > self.window.timeout;
+                if silent || self.conn.breaks() != self.breaks || self.conn.link.borrow().closed {
+                    return Ok(Handed::Not);
                 }
             },
         };
-        Ok(sent.err().map(|err| err.kind()))
+        Ok(sent.map_or_else(|err| Handed::Refused(err.kind()), |()| Handed::Over))
     }
 
     fn reply(&mut self, token: u64) -> Result<Subject> {

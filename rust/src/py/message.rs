@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_nats::{HeaderMap, Message};
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -175,6 +176,17 @@ impl Msg {
         build.call1((stream, consumer, delivered, seq, consumer_seq, nanos, pending))
     }
 
+    /// Publishes an answer to the message's reply subject, with the message's own headers, as nats-py does.
+    #[pyo3(signature = (data))]
+    fn respond<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let Some(client) = self.client.as_ref().filter(|_| !self.reply().is_empty()) else {
+            let text = "the message has no reply subject: its sender wants no answer";
+            return Err(Self::refuse(py, "jetarrow.errors", "Error", text));
+        };
+        let arguments = (self.reply(), data, self.headers_all(py)?);
+        client.bind(py).call_method1(intern!(py, "_respond"), arguments)
+    }
+
     fn ack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.send_ack(py, "ack", true, &PyDict::new(py))
     }
@@ -202,6 +214,36 @@ impl Msg {
         let options = PyDict::new(py);
         options.set_item("reason", reason)?;
         self.send_ack(py, "term", true, &options)
+    }
+
+    /// nats.js's name of `metadata`.
+    #[getter]
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.metadata(py)
+    }
+
+    /// nats.js's name of `in_progress`.
+    fn working<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.in_progress(py)
+    }
+
+    /// The ack verb that `kind` (an `AckKind`) names.
+    #[pyo3(signature = (kind, *, delay=None, reason=None))]
+    fn ack_with<'py>(
+        &self,
+        py: Python<'py>,
+        kind: &Bound<'py, PyAny>,
+        delay: Option<f64>,
+        reason: Option<String>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let name: String = kind.getattr(intern!(py, "name"))?.extract()?;
+        match name.as_str() {
+            "ACK" => self.ack(py),
+            "NAK" => self.nak(py, delay),
+            "PROGRESS" => self.in_progress(py),
+            "TERM" => self.term(py, reason),
+            _ => Err(PyValueError::new_err(format!("unknown kind of ack {name:?}: use ACK, NAK, PROGRESS or TERM"))),
+        }
     }
 
     fn __repr__(&self) -> String {

@@ -15,6 +15,7 @@ mod payload;
 mod publish;
 mod publisher;
 mod read;
+mod request;
 mod status;
 mod subscribe;
 mod typed;

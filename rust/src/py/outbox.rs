@@ -1,6 +1,9 @@
 //! Core publish: queued without waiting, in order.
 
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -13,19 +16,25 @@ use crate::py::connect::Connection;
 use crate::py::headers;
 use crate::py::payload::Cell;
 
+/// So many messages are sent without waiting for the loop's next turn.
+pub const BURST: usize = 128;
+
 #[pymethods]
 impl Connection {
     /// Queues one message and returns how many bytes are queued now. While the link is down at most `limit` bytes are.
-    #[pyo3(signature = (subject, payload, reply, headers, limit))]
+    /// With an event loop, the messages of one turn are sent together at its end.
+    #[pyo3(signature = (event_loop, subject, payload, reply, headers, limit))]
     fn send(
-        &self,
+        slf: &Bound<'_, Self>,
+        event_loop: Option<&Bound<'_, PyAny>>,
         subject: &str,
         payload: &Bound<'_, PyAny>,
         reply: &str,
         headers: Option<&Bound<'_, PyDict>>,
         limit: usize,
     ) -> PyResult<usize> {
-        let conn = self.connection()?;
+        let this = slf.get();
+        let conn = this.connection()?;
         subject::check(subject)?;
         if !reply.is_empty() {
             subject::check(reply)?;
@@ -45,7 +54,19 @@ impl Connection {
             return Err(JetError::OutboundLimit { limit }.into());
         }
         let reply = (!reply.is_empty()).then(|| reply.into());
-        Ok(conn.outbox.push(Outgoing { subject: subject.into(), reply, headers, payload }))
+        let held = conn.outbox.hold(Outgoing { subject: subject.into(), reply, headers, payload });
+        match event_loop {
+            Some(event_loop) if held.messages < BURST => Connection::kick_later(slf, event_loop)?,
+            _ => conn.outbox.kick(),
+        }
+        Ok(held.bytes)
+    }
+
+    /// Sends what was queued in this turn of the loop.
+    fn kick(&self) -> PyResult<()> {
+        self.promised.store(0, Ordering::Relaxed);
+        self.connection()?.outbox.kick();
+        Ok(())
     }
 
     /// Waits until at most `bytes` of core messages are queued, or the link is down; 0 is none.
@@ -62,5 +83,18 @@ impl Connection {
     #[getter]
     fn pending_bytes(&self) -> PyResult<usize> {
         Ok(self.connection()?.outbox.bytes())
+    }
+}
+
+impl Connection {
+    /// Kicks the outbox at the end of the loop's turn. What another loop has promised counts for nothing: it may be gone.
+    pub fn kick_later(slf: &Bound<'_, Self>, event_loop: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = slf.py();
+        let promise = event_loop.as_ptr() as usize;
+        if slf.get().promised.swap(promise, Ordering::Relaxed) != promise {
+            let kick = slf.getattr(intern!(py, "kick"))?;
+            event_loop.call_method1(intern!(py, "call_soon"), (kick,))?;
+        }
+        Ok(())
     }
 }

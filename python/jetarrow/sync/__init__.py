@@ -1,0 +1,38 @@
+"""The same names without `await`.
+
+    import jetarrow.sync
+
+    with jetarrow.sync.connect("nats://127.0.0.1:4222") as nc:
+        js = nc.jetstream()
+        js.publish_batch("events.new", [b"one", b"two"])
+
+Every call blocks in native code with the GIL released and answers Ctrl-C. Works from any thread, and in a process that
+was forked before `connect`. There is no second copy of anything: the coroutines of the async face only ever wait for
+the connection, and here that blocks, so they run to their end at once.
+"""
+
+from __future__ import annotations
+
+from jetarrow.sync._client import Client, connect
+from jetarrow.sync._handles import Advisories, Consumer, Stream
+from jetarrow.sync._jetstream import JetStream
+from jetarrow.sync._manager import JetStreamManager
+from jetarrow.sync._messages import MessageBatch, PullSubscription, Reader
+from jetarrow.sync._publisher import Publisher
+from jetarrow.sync._subscription import PushSubscription, Subscription
+
+__all__ = [
+    "Advisories",
+    "Client",
+    "Consumer",
+    "JetStream",
+    "JetStreamManager",
+    "MessageBatch",
+    "Publisher",
+    "PullSubscription",
+    "PushSubscription",
+    "Reader",
+    "Stream",
+    "Subscription",
+    "connect",
+]

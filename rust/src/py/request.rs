@@ -1,0 +1,125 @@
+//! Requests: as a call, or as a future of the loop once the inbox is open, which costs no task.
+
+use bytes::Bytes;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::bridge::{Bridge, Event};
+use crate::engine::connect as engine;
+use crate::engine::connect::ping::round_trip;
+use crate::engine::request::{Request, request};
+use crate::engine::rows::header_size;
+use crate::engine::subject;
+use crate::error::JetError;
+use crate::py::call::Call;
+use crate::py::connect::{Connection, seconds};
+use crate::py::headers;
+use crate::py::message::Msg;
+use crate::py::payload::Cell;
+
+#[pymethods]
+impl Connection {
+    /// One request to the API; the result is the payload of the answer.
+    fn request(&self, subject: String, payload: &[u8], timeout: f64) -> PyResult<Call> {
+        let conn = self.get()?;
+        subject::check_tokens(&subject)?;
+        let timeout = seconds("timeout", timeout)?;
+        let payload = Bytes::copy_from_slice(payload);
+        Ok(Call::new(async move { request(&conn, subject, payload, None, timeout).await }, |py, answer| {
+            Ok(PyBytes::new(py, &answer.payload).into_any())
+        }))
+    }
+
+    /// One request; the result is the whole message. `nc` is what its verbs go through.
+    #[pyo3(signature = (nc, subject, payload, *, timeout, headers=None))]
+    fn request_msg(
+        &self,
+        nc: Py<PyAny>,
+        subject: String,
+        payload: &Bound<'_, PyAny>,
+        timeout: f64,
+        headers: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Call> {
+        let conn = self.get()?;
+        let Request { subject, payload, headers, timeout } = checked(&conn, subject, payload, timeout, headers)?;
+        Ok(Call::new(async move { request(&conn, subject, payload, headers, timeout).await }, |py, answer| {
+            Ok(Msg::received(nc, answer).into_pyobject(py)?.into_any())
+        }))
+    }
+
+    /// The same as a future of the loop of `bridge`; None before the first request, which has to be a call.
+    fn request_future<'py>(
+        slf: &Bound<'py, Self>,
+        py: Python<'py>,
+        event_loop: &Bound<'py, PyAny>,
+        bridge: &Bridge,
+        nc: Py<PyAny>,
+        subject: String,
+        payload: &Bound<'_, PyAny>,
+        timeout: f64,
+        headers: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let conn = slf.get().connection()?;
+        if !conn.requests.is_open() {
+            return Ok(None);
+        }
+        let request = checked(conn, subject, payload, timeout, headers)?;
+        let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
+        let done = Box::new(move |answer: Result<async_nats::Message, JetError>| {
+            let deliver = move |py: Python<'_>| {
+                // A cancelled future refuses the result, and nobody misses it.
+                let _refused = match answer {
+                    Ok(message) => waiting.call_method1(py, intern!(py, "set_result"), (Msg::received(nc, message),)),
+                    Err(err) => {
+                        waiting.call_method1(py, intern!(py, "set_exception"), (PyErr::from(err).into_value(py),))
+                    }
+                };
+                Ok(())
+            };
+            mailbox.push(0, Event::Many(Box::new(deliver)));
+        });
+        let others = conn.requests.pending();
+        conn.requests.start(conn, request, done)?;
+        // With others under way nobody notices that this one waits for the end of the turn.
+        if others > 0 {
+            Connection::kick_later(slf, event_loop)?
+        } else {
+            conn.outbox.kick()
+        }
+        Ok(Some(future))
+    }
+
+    /// A subject that nobody else uses.
+    fn new_inbox(&self) -> PyResult<String> {
+        Ok(self.connection()?.client.new_inbox())
+    }
+
+    /// A round trip through the server.
+    fn flush(&self, timeout: f64) -> PyResult<Call> {
+        let conn = self.get()?;
+        let timeout = seconds("timeout", timeout)?;
+        Ok(Call::new(async move { round_trip(&conn, timeout).await }, |py, ()| Ok(py.None().into_bound(py))))
+    }
+}
+
+/// The request, if the server would take it.
+fn checked(
+    conn: &engine::Connection,
+    subject: String,
+    payload: &Bound<'_, PyAny>,
+    timeout: f64,
+    headers: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Request> {
+    subject::check(&subject)?;
+    let timeout = seconds("timeout", timeout)?;
+    let payload = Bytes::copy_from_slice(Cell::new(payload)?.as_slice());
+    let headers = headers.map(headers::lenient).transpose()?.filter(|map| !map.is_empty());
+    let size = payload.len() + headers.as_ref().map_or(0, header_size);
+    let limit = conn.client.max_payload();
+    if size > limit {
+        return Err(JetError::MaxPayload { what: format!("the request to {subject:?}"), size, limit }.into());
+    }
+    Ok(Request { subject, payload, headers, timeout })
+}

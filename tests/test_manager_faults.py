@@ -1,0 +1,147 @@
+"""Management where something is wrong: names, the server, its answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+import jetarrow
+import nats
+import pytest
+from jetarrow.errors import BadSubjectError
+from jetarrow.js.client import JetStreamContext
+from jetarrow.js.errors import APIError, ServiceUnavailableError
+from jetarrow.js.manager import JetStreamManager
+from jetarrow.server import NatsServer
+from nats.aio.msg import Msg
+
+
+@pytest.fixture
+async def own(own_server: NatsServer) -> AsyncIterator[JetStreamContext]:
+    """A context on a server that no other test uses."""
+    async with await jetarrow.connect(own_server.url) as nc:
+        yield nc.jetstream()
+
+
+BAD_NAMES = ["", "a.b", "a b", "a*", ">", "a/b", "a\\b", "a\r\nPUB x 0", "a\0"]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+async def test_bad_names_are_refused_before_anything_is_sent(own: JetStreamContext, name: str) -> None:
+    total = (await own.account_info()).api.total
+    calls = [
+        own.add_stream(name=name),
+        own.update_stream(name=name),
+        own.stream_info(name),
+        own.delete_stream(name),
+        own.purge_stream(name),
+        own.consumers_info(name),
+        own.add_consumer(name, name="c"),
+        own.consumer_info(name, "c"),
+        own.consumer_info("S", name),
+        own.delete_consumer("S", name),
+        own.pause_consumer("S", name, datetime.now()),
+        own.resume_consumer("S", name),
+        own.reset_consumer("S", name),
+        own.update_consumer("S", name=name, max_deliver=1),
+        own.get_msg(name, 1),
+        own.get_last_msg(name, "a", direct=True),
+        own.delete_msg(name, 1),
+        own.get_stream(name),
+        own.get_or_create_stream(name=name),
+        own.create_or_update_stream(name=name),
+    ]
+    if name:
+        # Without a name the server makes one up.
+        calls += [own.add_consumer("S", name=name), own.add_consumer("S", durable_name=name)]
+    for call in calls:
+        with pytest.raises(ValueError, match="not valid"):
+            await call
+    with pytest.raises(ValueError, match="not valid"):
+        own.stream(name)
+    with pytest.raises(ValueError, match="not valid"):
+        own.stream("S").consumer(name)
+    assert (await own.account_info()).api.total == total + 1
+
+
+async def test_a_filter_cannot_break_out_of_its_line(js: JetStreamContext, stream: str) -> None:
+    for bad in ("a b", "a\r\nPUB x 0\r\n\r\n", "a..b"):
+        with pytest.raises(BadSubjectError):
+            await js.add_consumer(stream, name="c", filter_subject=bad)
+    assert await js.consumers_info(stream) == []
+
+
+async def test_without_jetstream() -> None:
+    with NatsServer(jetstream=False) as server:
+        async with await jetarrow.connect(server.url) as nc:
+            with pytest.raises(ServiceUnavailableError) as off:
+                await nc.jetstream_manager()
+            assert off.value.code == 503
+
+
+async def test_an_account_without_jetstream() -> None:
+    config = """
+    accounts { A { users [{user: a, password: a}] }, B { jetstream: enabled, users [{user: b, password: b}] } }
+    """
+    with NatsServer(config=config) as server:
+        async with await jetarrow.connect(server.url, user="b", password="b") as nc:
+            assert (await nc.jsm().account_info()).streams == 0
+        async with await jetarrow.connect(server.url, user="a", password="a") as nc:
+            with pytest.raises(ServiceUnavailableError) as off:
+                await nc.jsm().account_info()
+            assert (off.value.code, off.value.err_code) == (503, 10039)
+
+
+@pytest.mark.parametrize("answer", [b"", b"hello", b"[1]", b"\xff"])
+async def test_an_answer_that_is_not_the_servers(nats_url: str, js: JetStreamContext, answer: bytes) -> None:
+    async def lie(msg: Msg) -> None:
+        await msg.respond(answer)
+
+    liar = await nats.connect(nats_url)
+    await liar.subscribe("lies.>", cb=lie)
+    await liar.flush()
+    manager = JetStreamManager(js._nc, prefix="lies")
+    for call in (manager.stream_info("A"), manager.streams_info(), manager.account_info()):
+        with pytest.raises(APIError, match="not a JSON object"):
+            await call
+    await liar.close()
+
+
+async def test_pages_of_a_cluster(nats_url: str, js: JetStreamContext) -> None:
+    """A cluster names the streams that did not answer in time, and may promise more than it has."""
+    asked: list[int] = []
+
+    async def answer(msg: Msg) -> None:
+        offset = json.loads(msg.data)["offset"]
+        asked.append(offset)
+        pages = {0: (["A", "B"], ["C"]), 3: (["D"], None), 4: (["E"], None)}
+        names, missing = pages.get(offset, (None, None))
+        await msg.respond(json.dumps({"total": 9, "streams": names, "missing": missing}).encode())
+
+    liar = await nats.connect(nats_url)
+    await liar.subscribe("pages.STREAM.NAMES", cb=answer)
+    await liar.flush()
+    assert [name async for name in JetStreamManager(js._nc, "pages").stream_names()] == ["A", "B", "D", "E"]
+    assert asked == [0, 3, 4, 5]
+    await liar.close()
+
+
+async def test_a_server_that_is_silent(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url) as nc:
+        js = nc.jetstream(timeout=0.3)
+        await js.add_stream(name="A", subjects=["a"], allow_direct=True)
+        os.kill(own_server.pid, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            calls = [js.account_info(), js.get_msg("A", 1, direct=True), js.consumer_info("A", "c", timeout=0.2)]
+            for call in calls:
+                with pytest.raises(TimeoutError, match="no answer"):
+                    await call
+            assert time.monotonic() - began < 3
+        finally:
+            os.kill(own_server.pid, signal.SIGCONT)
+        assert (await nc.jsm().stream_info("A")).config.name == "A"
