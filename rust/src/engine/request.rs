@@ -195,19 +195,6 @@ pub async fn request(
     answer.await.unwrap_or_else(|_| Err(conn.closed()))
 }
 
-/// A round trip through the server: what was sent before has been processed, and what the server had sent has come.
-/// The server answers at once that nobody listens on a subject that nobody can know (ADR-40).
-pub async fn round_trip(conn: &Connection, timeout: Duration) -> Result<()> {
-    let answer = request(conn, conn.client.new_inbox(), Bytes::new(), None, timeout).await;
-    // The tasks that were woken before this one have not run yet: subscriptions take what came first.
-    tokio::task::yield_now().await;
-    match answer {
-        Ok(_) | Err(JetError::NoResponders { .. }) => Ok(()),
-        Err(JetError::Timeout { after, .. }) => Err(JetError::Flush { after }),
-        Err(err) => Err(err),
-    }
-}
-
 /// How long the engine's own API requests may take before they are tried again or given up.
 pub const API_TIMEOUT: Duration = Duration::from_secs(5);
 
