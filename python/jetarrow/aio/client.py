@@ -9,6 +9,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jetarrow import _jetarrow
+
+# What is imported as itself (`X as X`), nats-py has here, too.
+from jetarrow import errors as errors
 from jetarrow._exit import watch
 from jetarrow._run import bridge_of
 from jetarrow.aio import _options
@@ -31,7 +34,14 @@ from jetarrow.aio._options import (
     TokenCallback,
 )
 from jetarrow.aio._servers import RawCredentials, ReconnectToServerHandler, Server, ServerVersion, Srv
+from jetarrow.aio.msg import Msg as Msg
+from jetarrow.aio.subscription import DEFAULT_SUB_PENDING_BYTES_LIMIT as DEFAULT_SUB_PENDING_BYTES_LIMIT
+from jetarrow.aio.subscription import DEFAULT_SUB_PENDING_MSGS_LIMIT as DEFAULT_SUB_PENDING_MSGS_LIMIT
+from jetarrow.aio.subscription import Subscription as Subscription
 from jetarrow.errors import ConnectionClosedError, Error
+from jetarrow.errors import InvalidUserCredentialsError as ErrInvalidUserCredentials
+from jetarrow.errors import StaleConnectionError as ErrStaleConnection
+from jetarrow.nuid import NUID as NUID
 from jetarrow.tls import TLS
 
 if TYPE_CHECKING:
@@ -53,6 +63,8 @@ __all__ = [
     "Client",
     "CredentialCallback",
     "Credentials",
+    "ErrInvalidUserCredentials",
+    "ErrStaleConnection",
     "ErrorCallback",
     "JWTCallback",
     "RawCredentials",
