@@ -17,7 +17,7 @@ import nats.js
 import pytest
 from jetarrow.server import NatsServer
 
-from .face import Collector, Face, arrived, fill, make_stream, subject
+from .face import Collector, Face, arrived, fill, make_stream, settle, subject
 from .left_out import left_out
 
 DENIED = (
@@ -106,7 +106,7 @@ async def test_flush_waits_for_what_was_published_before(ours: Face, nc: Any) ->
     other = Face("nats", ours.url)
     observer = await other.connect()
     sub = await observer.subscribe(where := subject())
-    await observer.flush()
+    await settle(observer)
     for _ in range(1000):
         await nc.publish(where)
     await nc.flush()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .face import Collector, Face, subject
+from .face import Collector, Face, settle, subject
 
 
 async def replier(nc: Any) -> str:
@@ -19,7 +19,7 @@ async def replier(nc: Any) -> str:
 
     where = subject()
     await nc.subscribe(where, cb=answer)
-    await nc.flush()
+    await settle(nc)
     return where
 
 
