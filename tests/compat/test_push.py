@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .face import Collector, Face, arrived, fill, make_stream, subject, until
+from .face import Collector, Face, arrived, fill, make_stream, settle, subject, until
 
 
 async def next_data(sub: Any, count: int) -> list[bytes]:
@@ -130,8 +130,9 @@ async def test_a_durable_stays_an_ephemeral_is_the_server_s(js: Any, stream: str
     assert (await js.consumer_info(stream, "mine")).name == "mine"
 
 
-async def test_a_durable_serves_one_subscription(face: Face, js: Any, stream: str) -> None:
+async def test_a_durable_serves_one_subscription(face: Face, nc: Any, js: Any, stream: str) -> None:
     await js.subscribe(f"{stream}.>", durable="mine")
+    await settle(nc)
     error = await face.raised(js.subscribe(f"{stream}.>", durable="mine"))
     assert face.kind(error) == "js.errors.Error"
     assert "already bound" in str(error)
@@ -154,10 +155,11 @@ async def test_a_queue_shares(face: Face, stream: str) -> None:
     assert {(info.name, info.config.durable_name, info.config.deliver_group) for info in infos} == {("workers",) * 3}
 
 
-async def test_what_a_queue_may_not(face: Face, js: Any, stream: str) -> None:
+async def test_what_a_queue_may_not(face: Face, nc: Any, js: Any, stream: str) -> None:
     where = f"{stream}.>"
     await js.subscribe(where, queue="workers")
     await js.subscribe(where, durable="alone")
+    await settle(nc)
     kinds = [
         await face.failure(js.subscribe(where, queue="workers", durable="other")),
         await face.failure(js.subscribe(where, durable="workers")),
