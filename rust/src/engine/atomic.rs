@@ -38,6 +38,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
         return Ok(());
     }
     let inbox = conn.client.new_inbox();
+    let mut refusals = conn.refusals();
     let mut answers = conn.client.subscribe(format!("{inbox}.*")).await.map_err(|_| conn.closed())?;
     let breaks = conn.breaks();
     let id = inbox.rsplit('.').next().unwrap_or_default();
@@ -64,6 +65,15 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
             Ok(()) = link.changed() => {
                 if conn.breaks() != breaks {
                     return Err(JetError::Unconfirmed { what: "the atomic batch".into() });
+                }
+                let refused = refusals.take();
+                if let Some(cause) = refused.subscription(&format!("{inbox}.*")) {
+                    return Err(refuse(None, cause.clone()));
+                }
+                for (row, body) in &rows {
+                    if let Some(cause) = refused.publish(body.subject().as_str()) {
+                        return Err(refuse(Some(*row), cause.clone()));
+                    }
                 }
                 continue;
             }

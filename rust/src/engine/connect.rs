@@ -5,13 +5,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::Client;
-use tokio::sync::{broadcast, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::engine::connect::hub::{Hub, Settings, share_pool};
+use crate::engine::connect::hub::{Hub, Settings};
 use crate::engine::connect::ping::{Pinger, round_trip};
 use crate::engine::connect::pool::{Pool, display_servers};
+use crate::engine::connect::reconnect::share_pool;
+use crate::engine::connect::refusals::Refusals;
 use crate::engine::outbox::Outbox;
 use crate::engine::request::Requests;
 use crate::error::{JetError, Result};
@@ -22,6 +24,8 @@ pub mod hub;
 mod options;
 pub mod ping;
 pub mod pool;
+mod reconnect;
+pub mod refusals;
 mod tap;
 pub mod tls;
 
@@ -56,9 +60,9 @@ impl Connection {
         JetError::Closed { servers: self.servers.to_string() }
     }
 
-    /// The errors that the server sends from now on: a publish without permission ends there, not in an answer.
-    pub fn refusals(&self) -> broadcast::Receiver<JetError> {
-        self.hub.refusals.subscribe()
+    /// What the server refuses from now on: a publish without permission ends there, not in an answer.
+    pub fn refusals(&self) -> Refusals {
+        Refusals::new(self.hub.refusals.subscribe())
     }
 
     /// Does the work as long as the link is up.

@@ -321,6 +321,9 @@ impl<S: Sink> Job<'_, S> {
                             if conn.breaks() != breaks {
                                 return Ok(End::LinkBroke);
                             }
+                            if let Some(cause) = puller.refused() {
+                                return Err(cause);
+                            }
                             continue;
                         }
                         () = sleep_until(silent.min(deadline + GRACE)) => {

@@ -311,6 +311,9 @@ impl Run {
                             if self.conn.breaks() != consumer.breaks {
                                 return Ok(Stop::Renew);
                             }
+                            if let Some(cause) = consumer.puller.refused() {
+                                return Err(cause);
+                            }
                             continue;
                         }
                         () = sleep(HEARTBEAT * 3) => return Ok(Stop::Renew),
