@@ -1,7 +1,7 @@
 //! The connection: opened, watched and closed.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_nats::Client;
@@ -45,6 +45,7 @@ pub struct Connection {
     /// Core messages on their way out.
     pub outbox: Outbox,
     pub requests: Requests,
+    pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
     pinger: Pinger,
     pool: AbortHandle,
@@ -143,6 +144,33 @@ impl Drop for Connection {
     }
 }
 
+/// Payload bytes so far. async-nats counts something else: bytes read from the socket, and those written twice.
+#[derive(Default)]
+pub struct Traffic {
+    received: AtomicU64,
+    sent: AtomicU64,
+}
+
+impl Traffic {
+    pub fn received(&self, bytes: usize) {
+        add(&self.received, bytes);
+    }
+
+    pub fn sent(&self, bytes: usize) {
+        add(&self.sent, bytes);
+    }
+
+    /// Received and sent.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.received.load(Ordering::Relaxed), self.sent.load(Ordering::Relaxed))
+    }
+}
+
+/// The runtime's one thread is the only one that counts: nothing to lock the bus for, once for every message.
+fn add(count: &AtomicU64, bytes: usize) {
+    count.store(count.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
+}
+
 /// Ends the attempts of a connect that nobody waits for any more.
 struct Wanted(Option<Arc<Hub>>);
 
@@ -197,8 +225,10 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     }
     wanted.0 = None;
     let pool = tokio::spawn(share_pool(hub.clone(), client.clone())).abort_handle();
+    let traffic = Arc::new(Traffic::default());
     Ok(Connection {
-        outbox: Outbox::start(client.clone()),
+        outbox: Outbox::start(client.clone(), traffic.clone()),
+        traffic,
         link: hub.link.subscribe(),
         requests: Requests::default(),
         pinger: Pinger::default(),

@@ -204,6 +204,7 @@ impl Fast<'_, '_> {
             let Some(message) = message else {
                 return Ok(Some((self.abandon(batch, &self.conn.closed()), true)));
             };
+            self.conn.traffic.received(message.payload.len());
             last_answer = Instant::now();
             match batch.parse(&message) {
                 Answer::Note => {}
@@ -328,6 +329,7 @@ impl Batch {
         let body = &item.1;
         let payload = bytes::Bytes::copy_from_slice(body.payload().unwrap_or_default());
         self.bytes += payload.len();
+        conn.traffic.sent(payload.len());
         let reply = self.reply(self.sent, op);
         let sent = match body.wire_headers() {
             None => conn.client.publish_with_reply(body.subject(), reply, payload).await,

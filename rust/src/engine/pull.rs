@@ -88,6 +88,7 @@ impl Puller {
         self.asked += 1;
         let reply = format!("{}.{}", self.inbox, self.asked);
         let payload = Bytes::from(ask.json());
+        conn.traffic.sent(payload.len());
         conn.client.publish_with_reply(self.request.clone(), reply, payload).await.map_err(|_| conn.closed())?;
         Ok(self.asked)
     }

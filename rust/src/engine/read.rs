@@ -321,6 +321,7 @@ impl Run {
                 }
             };
             let Some(message) = message else { return Err(self.conn.closed()) };
+            self.conn.traffic.received(message.payload.len());
             if let Some(stop) = self.take(message).await? {
                 return Ok(stop);
             }

@@ -12,7 +12,7 @@ use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use crate::engine::connect::refusals::{Refusals, Refused};
-use crate::engine::connect::{Connection, Link};
+use crate::engine::connect::{Connection, Link, Traffic};
 use crate::engine::inflight::{read_token, write_token};
 use crate::engine::outbox::Outgoing;
 use crate::engine::puback::ApiError;
@@ -80,7 +80,13 @@ impl Requests {
             let prefix = format!("{}.", conn.client.new_inbox());
             let refusals = conn.refusals();
             let answers = conn.client.subscribe(format!("{prefix}*")).await.map_err(|_| conn.closed())?;
-            tokio::spawn(unconstrained(sort(answers, prefix.len(), Arc::downgrade(&self.shared), conn.closed())));
+            tokio::spawn(unconstrained(sort(
+                answers,
+                prefix.len(),
+                Arc::downgrade(&self.shared),
+                conn.traffic.clone(),
+                conn.closed(),
+            )));
             tokio::spawn(expire(Arc::downgrade(&self.shared)));
             tokio::spawn(refuse(Arc::downgrade(&self.shared), refusals, conn.link.clone(), format!("{prefix}*")));
             Ok(prefix)
@@ -130,8 +136,15 @@ impl Requests {
 }
 
 /// Hands each answer to the request that waits for it, until the connection closes or is gone.
-async fn sort(mut answers: async_nats::Subscriber, prefix: usize, shared: Weak<Shared>, closed: JetError) {
+async fn sort(
+    mut answers: async_nats::Subscriber,
+    prefix: usize,
+    shared: Weak<Shared>,
+    traffic: Arc<Traffic>,
+    closed: JetError,
+) {
     while let Some(message) = answers.next().await {
+        traffic.received(message.payload.len());
         let Some(shared) = shared.upgrade() else { return };
         let number = message.subject.as_bytes().get(prefix..).and_then(read_token);
         let Some(Pending { done, subject, .. }) = number.and_then(|number| shared.take(number)) else { continue };

@@ -215,6 +215,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         sent.deadline = self.now + sent.body.timeout().unwrap_or(self.window.timeout);
         let token = self.inflight.insert(sent);
         let reply = self.reply(token)?;
+        self.conn.traffic.sent(payload.len());
         let client = &self.conn.client;
         // Polled by hand: a select for every message would cost as much as the message.
         let handed = match headers {
@@ -283,6 +284,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     }
 
     fn answer(&mut self, message: Message) {
+        self.conn.traffic.received(message.payload.len());
         let token = message.subject.as_bytes().get(self.inbox.len()..).and_then(read_token);
         let Some(sent) = token.and_then(|token| self.inflight.remove(token)) else { return };
         self.last_answer = self.now;
