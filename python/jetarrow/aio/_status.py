@@ -147,7 +147,7 @@ class Status:
 
     @property
     def stats(self) -> dict[str, int]:
-        """Counts so far: in_msgs, out_msgs, in_bytes, out_bytes, reconnects, errors_received."""
+        """Counts so far: in_msgs, out_msgs, in_bytes and out_bytes (payloads only), reconnects, errors_received."""
         connection = self._seen()
         return dict.fromkeys(_NO_STATS, 0) if connection is None else connection.stats
 

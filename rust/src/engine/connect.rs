@@ -1,17 +1,19 @@
 //! The connection: opened, watched and closed.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_nats::Client;
-use tokio::sync::{broadcast, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::engine::connect::hub::{Hub, Settings, share_pool};
+use crate::engine::connect::hub::{Hub, Settings};
 use crate::engine::connect::ping::{Pinger, round_trip};
 use crate::engine::connect::pool::{Pool, display_servers};
+use crate::engine::connect::reconnect::share_pool;
+use crate::engine::connect::refusals::Refusals;
 use crate::engine::outbox::Outbox;
 use crate::engine::request::Requests;
 use crate::error::{JetError, Result};
@@ -22,6 +24,8 @@ pub mod hub;
 mod options;
 pub mod ping;
 pub mod pool;
+mod reconnect;
+pub mod refusals;
 mod tap;
 pub mod tls;
 
@@ -41,6 +45,7 @@ pub struct Connection {
     /// Core messages on their way out.
     pub outbox: Outbox,
     pub requests: Requests,
+    pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
     pinger: Pinger,
     pool: AbortHandle,
@@ -56,9 +61,9 @@ impl Connection {
         JetError::Closed { servers: self.servers.to_string() }
     }
 
-    /// The errors that the server sends from now on: a publish without permission ends there, not in an answer.
-    pub fn refusals(&self) -> broadcast::Receiver<JetError> {
-        self.hub.refusals.subscribe()
+    /// What the server refuses from now on: a publish without permission ends there, not in an answer.
+    pub fn refusals(&self) -> Refusals {
+        Refusals::new(self.hub.refusals.subscribe())
     }
 
     /// Does the work as long as the link is up.
@@ -139,6 +144,33 @@ impl Drop for Connection {
     }
 }
 
+/// Payload bytes so far. async-nats counts something else: bytes read from the socket, and those written twice.
+#[derive(Default)]
+pub struct Traffic {
+    received: AtomicU64,
+    sent: AtomicU64,
+}
+
+impl Traffic {
+    pub fn received(&self, bytes: usize) {
+        add(&self.received, bytes);
+    }
+
+    pub fn sent(&self, bytes: usize) {
+        add(&self.sent, bytes);
+    }
+
+    /// Received and sent.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.received.load(Ordering::Relaxed), self.sent.load(Ordering::Relaxed))
+    }
+}
+
+/// The runtime's one thread is the only one that counts: nothing to lock the bus for, once for every message.
+fn add(count: &AtomicU64, bytes: usize) {
+    count.store(count.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
+}
+
 /// Ends the attempts of a connect that nobody waits for any more.
 struct Wanted(Option<Arc<Hub>>);
 
@@ -193,8 +225,10 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     }
     wanted.0 = None;
     let pool = tokio::spawn(share_pool(hub.clone(), client.clone())).abort_handle();
+    let traffic = Arc::new(Traffic::default());
     Ok(Connection {
-        outbox: Outbox::start(client.clone()),
+        outbox: Outbox::start(client.clone(), traffic.clone()),
+        traffic,
         link: hub.link.subscribe(),
         requests: Requests::default(),
         pinger: Pinger::default(),

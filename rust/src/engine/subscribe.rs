@@ -339,6 +339,7 @@ impl Pump {
 
 impl Shared {
     fn keep(&self, conn: &Connection, message: Message) -> Option<Notice> {
+        conn.traffic.received(message.payload.len());
         let mut state = self.lock();
         if self.kind != Kind::Core {
             if message.status == Some(StatusCode::IDLE_HEARTBEAT) {

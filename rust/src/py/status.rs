@@ -66,12 +66,13 @@ impl Connection {
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let conn = self.connection()?;
         let all = conn.client.statistics();
+        let (received, sent) = conn.traffic.counts();
         let (reconnects, errors) = conn.hub.counts();
         let dict = PyDict::new(py);
         dict.set_item("in_msgs", all.in_messages.load(Ordering::Relaxed))?;
         dict.set_item("out_msgs", all.out_messages.load(Ordering::Relaxed))?;
-        dict.set_item("in_bytes", all.in_bytes.load(Ordering::Relaxed))?;
-        dict.set_item("out_bytes", all.out_bytes.load(Ordering::Relaxed))?;
+        dict.set_item("in_bytes", received)?;
+        dict.set_item("out_bytes", sent)?;
         dict.set_item("reconnects", reconnects)?;
         dict.set_item("errors_received", errors)?;
         Ok(dict)

@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use async_nats::{Auth, Client, ServerAddr, ServerInfo, Statistics};
+use async_nats::{Auth, ServerAddr, ServerInfo, Statistics};
 use tokio::sync::{Notify, broadcast, oneshot, watch};
 
 use crate::engine::connect::auth::{Answer, Credentials};
 use crate::engine::connect::fault::{self, Attempt};
 use crate::engine::connect::pool::{Pool, place};
-use crate::engine::connect::tap::{self, Info};
+use crate::engine::connect::tap::Info;
 use crate::error::{JetError, Result};
 
 /// The state of the link to the server.
@@ -22,6 +22,8 @@ pub struct Link {
     pub up: bool,
     /// No reconnect will be tried any more.
     pub closed: bool,
+    /// How many publishes and subscriptions the server refused.
+    pub refusals: u64,
 }
 
 /// What the user's callbacks are for.
@@ -90,7 +92,7 @@ pub struct Hub {
     pub servers: Arc<str>,
     pub link: watch::Sender<Link>,
     pub pings: watch::Sender<Pings>,
-    /// What the server refused: publishes and subscriptions without permission, and more.
+    /// Publishes and subscriptions without permission.
     pub refusals: broadcast::Sender<JetError>,
     pub closing: watch::Sender<bool>,
     /// The pool has servers that async-nats does not know.
@@ -206,7 +208,7 @@ impl Hub {
     }
 
     /// The link is down. Without a reason nobody is to blame: it was asked for.
-    fn lost(&self) {
+    pub fn lost(&self) {
         self.change(|state, notices| {
             if !self.link.borrow().up {
                 return;
@@ -244,12 +246,18 @@ impl Hub {
         (!failures.is_empty()).then(|| fault::verdict(&self.servers, failures))
     }
 
+    /// True once there was a connection.
+    pub fn was_up(&self) -> bool {
+        self.lock().connects > 0
+    }
+
     /// Something failed that nobody waits for.
     pub fn tell(&self, error: JetError) {
         self.change(|_, notices| notices.push(Notice::Error(error)));
     }
 
-    fn begin(&self, addr: ServerAddr) {
+    /// An attempt at this server begins.
+    pub fn begin(&self, addr: ServerAddr) {
         let mut state = self.lock();
         self.pings.send_modify(|pings| *pings = Pings { attempts: pings.attempts + 1, ..Pings::default() });
         state.attempt = Some(Attempt { timeout: self.settings.connect_timeout, ..Attempt::default() });
@@ -257,7 +265,7 @@ impl Hub {
     }
 
     /// The attempt before this one failed: says why, as far as it is known.
-    fn failed(&self, known: &[async_nats::Server]) {
+    pub fn failed(&self, known: &[async_nats::Server]) {
         self.change(|state, notices| {
             let (Some(attempt), Some(addr)) = (state.attempt.take(), state.current.clone()) else { return };
             let entry = known.iter().find(|server| server.addr == addr);
@@ -273,83 +281,6 @@ impl Hub {
             }
             notices.push(Notice::Error(error));
         });
-    }
-
-    /// Called by async-nats before every attempt: first takes note of what happened, then says which server is next.
-    /// Never returns once no more attempts are wanted.
-    pub async fn next_server(
-        self: Arc<Self>,
-        known: Vec<async_nats::Server>,
-        info: ServerInfo,
-    ) -> Option<async_nats::ReconnectToServer> {
-        tap::listen(&self);
-        self.connected();
-        let outage = self.link.borrow().up;
-        if outage {
-            self.lost();
-            self.pool().shuffle();
-        } else {
-            self.failed(&known);
-        }
-        let usable: Vec<_> = known.into_iter().map(|server| server.addr).collect();
-        let (addr, wait) = match self.choose(&usable, info).await {
-            Ok(choice) => choice,
-            Err(error) => self.give_up(error),
-        };
-        let mut closing = self.closing.subscribe();
-        let closed = closing.wait_for(|closing| *closing);
-        if tokio::time::timeout(wait, closed).await.is_ok() {
-            self.give_up(None);
-        }
-        self.begin(addr.clone());
-        Some(async_nats::ReconnectToServer { addr, delay: Some(Duration::ZERO) })
-    }
-
-    /// The next server; an error ends all attempts, and tells why.
-    async fn choose(
-        &self,
-        usable: &[ServerAddr],
-        info: ServerInfo,
-    ) -> Result<(ServerAddr, Duration), Option<JetError>> {
-        if self.is_closing() {
-            return Err(None);
-        }
-        let was_up = self.lock().connects > 0;
-        if !was_up {
-            if let Some(addr) = self.pool().first() {
-                return Ok((addr, Duration::ZERO));
-            }
-            if !self.settings.retry_first {
-                return Err(None);
-            }
-        } else if !self.settings.allow_reconnect {
-            return Err(None);
-        }
-        let exhausted = || {
-            let cause = "all were tried as often as max_reconnect_attempts allows".to_owned();
-            Some(JetError::NoServers { servers: self.servers.to_string(), cause })
-        };
-        let Some(choose) = self.settings.choose.as_ref().filter(|_| was_up) else {
-            return self.pool().next(usable).ok_or_else(exhausted);
-        };
-        let candidates = self.pool().candidates(usable);
-        if candidates.is_empty() {
-            return Err(exhausted());
-        }
-        match choose(candidates.clone(), info).await {
-            Ok((index, wait)) => {
-                let chosen = index.and_then(|index| candidates.get(index)).unwrap_or(&candidates[0]);
-                Ok((chosen.0.clone(), wait))
-            }
-            // Already told; the next in turn, so that a broken handler does not end the connection.
-            Err(_) => self.pool().next(usable).ok_or_else(exhausted),
-        }
-    }
-
-    /// Ends async-nats's task. It has no other way out of its attempts: a panic that no hook hears, caught by tokio.
-    fn give_up(&self, error: Option<JetError>) -> ! {
-        self.closed(error);
-        std::panic::resume_unwind(Box::new("jetarrow: closed"))
     }
 
     /// What to send to the server of this attempt.
@@ -405,7 +336,9 @@ impl Hub {
         }
         let server = self.lock().current.as_ref().map(place).unwrap_or_default();
         let error = fault::of_server(&server, text);
-        let _nobody_listens = self.refusals.send(error.clone());
+        if matches!(error, JetError::Permission { .. }) && self.refusals.send(error.clone()).is_ok() {
+            self.link.send_modify(|link| link.refusals += 1);
+        }
         self.tell(error);
     }
 
@@ -447,16 +380,5 @@ impl Hub {
         let mut state = self.lock();
         let server = state.current.as_ref().map(place).unwrap_or_default();
         state.reason = Some(JetError::Stale { server });
-    }
-}
-
-/// Keeps async-nats's list of servers up to ours. Ends with the client.
-pub async fn share_pool(hub: Arc<Hub>, client: Client) {
-    loop {
-        hub.pool_grew.notified().await;
-        let addresses = hub.pool().addresses();
-        if client.set_server_pool(addresses).await.is_err() && hub.link.borrow().closed {
-            return;
-        }
     }
 }
