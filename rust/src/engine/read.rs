@@ -311,6 +311,9 @@ impl Run {
                             if self.conn.breaks() != consumer.breaks {
                                 return Ok(Stop::Renew);
                             }
+                            if let Some(cause) = consumer.puller.refused() {
+                                return Err(cause);
+                            }
                             continue;
                         }
                         () = sleep(HEARTBEAT * 3) => return Ok(Stop::Renew),
@@ -318,6 +321,7 @@ impl Run {
                 }
             };
             let Some(message) = message else { return Err(self.conn.closed()) };
+            self.conn.traffic.received(message.payload.len());
             let stop = self.take(&message)?;
             let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
             if full && !self.hand_out().await? {

@@ -8,12 +8,15 @@ mod connect;
 mod fetch;
 mod headers;
 mod message;
+mod notices;
+mod options;
 mod outbox;
 mod payload;
 mod publish;
 mod publisher;
 mod read;
 mod request;
+mod status;
 mod subscribe;
 mod typed;
 
@@ -33,6 +36,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<connect::Connection>()?;
     module.add_class::<fetch::PullSubscription>()?;
     module.add_class::<message::Msg>()?;
+    module.add_class::<notices::Notices>()?;
     module.add_class::<publish::PublishOutcome>()?;
     module.add_class::<publisher::Publisher>()?;
     module.add_class::<read::Reader>()?;
