@@ -69,9 +69,7 @@ def _expect(
     last_msg_id: str | None,
     ttl: float | timedelta | None,
 ) -> Headers | None:
-    """The headers, and those that say what is expected, in a mapping of its own; nearly always there are none."""
-    if stream is None and last_seq is None and last_subject_seq is None and last_msg_id is None and ttl is None:
-        return headers
+    """The headers, and those that say what is expected, in a mapping of its own."""
     expected = {
         api.Header.EXPECTED_STREAM.value: stream,
         api.Header.EXPECTED_LAST_SEQUENCE.value: last_seq,
@@ -80,6 +78,10 @@ def _expect(
         api.Header.MSG_TTL.value: None if ttl is None else _ttl(ttl),
     }
     return {**(headers or {}), **{name: str(value) for name, value in expected.items() if value is not None}}
+
+
+# What a message nearly always expects.
+_NOTHING = (None, None, None, None, None)
 
 
 class JetStreamContext(Subscribing):
@@ -148,25 +150,28 @@ class JetStreamContext(Subscribing):
             BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
         """
         stream = stream or expected_stream
-        headers = _expect(headers, stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
+        expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
+        if expected != _NOTHING:
+            headers = _expect(headers, *expected)
         if self._nc._blocks:
             if msg_id is not None:
                 headers = {**(headers or {}), api.Header.MSG_ID.value: msg_id}
             call = self._nc._native.publish(subject, payload, timeout=timeout or self._timeout, headers=headers)
             found, seq, duplicate, domain = await self._nc._run(call)
             return api.PubAck(stream=found, seq=seq, duplicate=duplicate or None, domain=domain)
-        acks = self._loop_acks()
-        if acks.full():
-            await acks.room(timeout or self._timeout)
-        return await acks.native.publish(acks.loop, subject, payload, headers, msg_id, timeout or self._timeout)
-
-    def _loop_acks(self) -> Acks:
-        """The publisher behind `publish` and `publish_async`: one for the loop that runs, with one window."""
         acks = self._acks
         if acks is None or not acks.here():
-            acks = self._acks = acks_of(
-                self._nc, max_inflight=self._max_pending, max_bytes=None, ack_timeout=self._ack_timeout
-            )
+            acks = self._new_acks()
+        wait = timeout or self._timeout
+        while (future := acks.publish(acks.loop, subject, payload, headers, msg_id, wait)) is None:
+            await acks.room(wait)
+        return await future
+
+    def _new_acks(self) -> Acks:
+        """The publisher behind `publish` and `publish_async`: one for the loop that runs, with one window."""
+        self._acks = acks = acks_of(
+            self._nc, max_inflight=self._max_pending, max_bytes=None, ack_timeout=self._ack_timeout
+        )
         return acks
 
     async def publish_async(
@@ -201,13 +206,17 @@ class JetStreamContext(Subscribing):
             BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
         """
         stream = stream or expected_stream
-        headers = _expect(headers, stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
-        acks = self._loop_acks()
-        if acks.full():
+        expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
+        if expected != _NOTHING:
+            headers = _expect(headers, *expected)
+        acks = self._acks
+        if acks is None or not acks.here():
+            acks = self._new_acks()
+        while (future := acks.publish(acks.loop, subject, payload, headers, msg_id, None)) is None:
             if not self._backpressure:
                 raise MaxAckPendingError
             await acks.room(wait_stall)
-        return acks.native.publish(acks.loop, subject, payload, headers, msg_id, None)
+        return future
 
     def publish_async_pending(self) -> int:
         """How many messages of `publish` and `publish_async` have no answer yet."""

@@ -137,8 +137,15 @@ impl Drop for Connection {
             // Subscriptions keep async-nats's task alive, and only it can end them.
             self.hub.stop();
             if let Ok(runtime) = crate::runtime::handle() {
-                let client = self.client.clone();
-                runtime.spawn(async move { client.drain().await });
+                let (client, rest) = (self.client.clone(), self.outbox.rest());
+                runtime.spawn(async move {
+                    let sent = async {
+                        rest.await;
+                        client.flush().await
+                    };
+                    let _away = tokio::time::timeout(PATIENCE, sent).await;
+                    client.drain().await
+                });
             }
         }
     }

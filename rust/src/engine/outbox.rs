@@ -89,6 +89,24 @@ impl Outbox {
         lock(&self.shared.queue).bytes
     }
 
+    /// What is queued, sent; for when the outbox itself is going.
+    pub fn rest(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.kick();
+        let shared = self.shared.clone();
+        async move {
+            loop {
+                let drained = shared.drained.notified();
+                {
+                    let queue = lock(&shared.queue);
+                    if queue.messages.is_empty() && !queue.busy {
+                        return;
+                    }
+                }
+                drained.await;
+            }
+        }
+    }
+
     /// Waits until at most `bytes` are queued; 0 is until the connection has taken all messages.
     pub async fn room(&self, bytes: usize) {
         self.kick();

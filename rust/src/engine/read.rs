@@ -288,12 +288,12 @@ impl Run {
             }
         }
         let mut link = self.conn.link.clone();
+        // A message as large as this server allows has to fit; where that is more than half, one request is enough.
+        let max_bytes = (PULL_BYTES / 2).max(self.conn.client.max_payload() + PROTOCOL_LINE);
+        let ahead = if max_bytes > PULL_BYTES / 2 { 0 } else { self.rows };
         loop {
             let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
             let missing = usize::try_from(self.end - self.next).unwrap_or(usize::MAX);
-            // A message as large as this server allows has to fit; where that is more than half, one request is enough.
-            let max_bytes = (PULL_BYTES / 2).max(self.conn.client.max_payload() + PROTOCOL_LINE);
-            let ahead = if max_bytes > PULL_BYTES / 2 { 0 } else { self.rows };
             while consumer.owed <= ahead && consumer.owed < missing {
                 let batch = self.rows.min(missing - consumer.owed);
                 let ask = Ask { batch, max_bytes, expires: EXPIRES, heartbeat: HEARTBEAT, no_wait: false };
@@ -322,16 +322,21 @@ impl Run {
             };
             let Some(message) = message else { return Err(self.conn.closed()) };
             self.conn.traffic.received(message.payload.len());
-            if let Some(stop) = self.take(message).await? {
+            let stop = self.take(&message)?;
+            let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
+            if full && !self.hand_out().await? {
+                return Ok(Stop::Dropped);
+            }
+            if let Some(stop) = stop {
                 return Ok(stop);
             }
         }
     }
 
-    async fn take(&mut self, message: Message) -> Result<Option<Stop>> {
+    fn take(&mut self, message: &Message) -> Result<Option<Stop>> {
         let Some(consumer) = &mut self.consumer else { return Ok(Some(Stop::Renew)) };
         let Some(meta) = message.reply.as_deref().and_then(parse_meta) else {
-            return match consumer.puller.status(&message) {
+            return match consumer.puller.status(message) {
                 None | Some((_, Status::Heartbeat)) => Ok(None),
                 Some((_, Status::Refused(err))) => Err(err),
                 Some((_, Status::Gone(_))) => Ok(Some(Stop::Renew)),
@@ -361,11 +366,7 @@ impl Run {
             self.gap = Some(self.next);
         }
         self.next = seq + 1;
-        self.builder.push(&message, &meta)?;
-        let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
-        if full && !self.hand_out().await? {
-            return Ok(Some(Stop::Dropped));
-        }
+        self.builder.push(message, &meta)?;
         Ok(match (self.next >= self.end, pending) {
             (true, _) => Some(Stop::End),
             (false, 0) => Some(Stop::Dry),

@@ -21,6 +21,7 @@ mod subscribe;
 mod typed;
 
 use pyo3::prelude::*;
+use pyo3::types::IntoPyDict;
 
 /// The flat native module `jetarrow._jetarrow`.
 #[pymodule(gil_used = false)]
@@ -41,7 +42,16 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<read::Reader>()?;
     module.add_class::<subscribe::Subscription>()?;
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
+    let forked = wrap_pyfunction!(forked, module)?;
+    let hooks = [("after_in_child", forked)].into_py_dict(module.py())?;
+    module.py().import("os")?.call_method("register_at_fork", (), Some(&hooks))?;
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(call::force_panic, module)?)?;
     Ok(())
+}
+
+/// Runs in every child that Python forks.
+#[pyfunction]
+fn forked() {
+    crate::runtime::forked();
 }
