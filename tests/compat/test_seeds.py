@@ -162,7 +162,9 @@ def test_requester_and_replier(with_stream: Runner) -> None:
     replier.wait_for("listening")
     lines = with_stream.run("requester")
     answer = "Response from consumer: HELLO, CONSUMERS!"
-    assert lines == ["request published", f"received {answer}", f"all responses: ['{answer}']"]
+    # The answer may overtake the stream's word that it has the request.
+    assert sorted(lines[:2]) == [f"received {answer}", "request published"]
+    assert lines[2:] == [f"all responses: ['{answer}']"]
     replier.wait_for("sent a response")
     replier.interrupt()
     # It never closes its connection, and does not catch Ctrl-C: Python says so, and nothing else does.
