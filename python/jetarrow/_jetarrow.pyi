@@ -27,11 +27,15 @@ __all__ = [
     "__version__",
     "connect",
     "force_panic",
+    "lingering",
 ]
 __version__: str
 __debug_build__: bool
 
 def connect(options: Mapping[str, object], notices: Notices | None) -> Call[Connection]: ...
+def lingering(timeout: float) -> Call[None] | None:
+    """Waits, at most `timeout` seconds, for what goes on although its owner is gone: messages on their way."""
+
 def force_panic() -> Call[None]:
     """Panics inside native code: for tests, in debug builds only."""
 

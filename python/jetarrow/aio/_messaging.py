@@ -6,7 +6,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from jetarrow import _jetarrow
 from jetarrow._run import awaited, bridge_of
@@ -30,6 +31,9 @@ from jetarrow.errors import (
     NoRespondersError,
     TimeoutError,
 )
+
+if TYPE_CHECKING:
+    from jetarrow.publisher import Acks
 
 _T = TypeVar("_T")
 # The number of dropped messages, or what a heartbeat tells.
@@ -60,6 +64,8 @@ class Messaging(Status):
     def __init__(self) -> None:
         self._subs: dict[int, Subscription] = {}
         self._last_sid = 0
+        # What publishes to streams; weakly, because its owner may be done with it.
+        self._publishers: WeakSet[Acks] = WeakSet()
         # "", "subs" while the subscriptions are drained, then "pubs".
         self._draining = ""
 

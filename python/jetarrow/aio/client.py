@@ -76,6 +76,9 @@ __all__ = [
     "TokenCallback",
 ]
 
+# Seconds that `close` waits for the answers to messages published to streams.
+ACK_PATIENCE = 2.0
+
 
 class Client(Messaging):
     """A connection to NATS, shared by everything that is made from it.
@@ -336,6 +339,10 @@ class Client(Messaging):
         if not self._blocks:
             # What was published in this turn of the loop goes out at its end.
             await asyncio.sleep(0)
+        for acks in list(self._publishers):
+            # Their futures can still say what became of the messages.
+            if acks.here() and connection.is_connected:
+                await acks.drained(ACK_PATIENCE)
         self._stop_subscriptions()
         await self._run(connection.close())
         await self._settle()

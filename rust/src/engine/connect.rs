@@ -17,6 +17,7 @@ use crate::engine::connect::refusals::Refusals;
 use crate::engine::outbox::Outbox;
 use crate::engine::request::Requests;
 use crate::error::{JetError, Result};
+use crate::runtime;
 
 pub mod auth;
 mod fault;
@@ -136,17 +137,15 @@ impl Drop for Connection {
         if !self.link.borrow().closed {
             // Subscriptions keep async-nats's task alive, and only it can end them.
             self.hub.stop();
-            if let Ok(runtime) = crate::runtime::handle() {
-                let (client, rest) = (self.client.clone(), self.outbox.rest());
-                runtime.spawn(async move {
-                    let sent = async {
-                        rest.await;
-                        client.flush().await
-                    };
-                    let _away = tokio::time::timeout(PATIENCE, sent).await;
-                    client.drain().await
-                });
-            }
+            let (client, rest) = (self.client.clone(), self.outbox.rest());
+            runtime::linger(async move {
+                let sent = async {
+                    rest.await;
+                    client.flush().await
+                };
+                let _away = tokio::time::timeout(PATIENCE, sent).await;
+                let _closed = client.drain().await;
+            });
         }
     }
 }
