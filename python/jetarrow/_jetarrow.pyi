@@ -19,6 +19,7 @@ __all__ = [
     "ContentIds",
     "Ids",
     "Msg",
+    "Notices",
     "PublishOutcome",
     "Publisher",
     "PullSubscription",
@@ -28,25 +29,15 @@ __all__ = [
     "__version__",
     "connect",
     "force_panic",
+    "lingering",
 ]
 __version__: str
 __debug_build__: bool
 
-def connect(
-    servers: Sequence[str],
-    *,
-    name: str | None = None,
-    connect_timeout: float = 2.0,
-    ping_interval: float = 10.0,
-    user: str | None = None,
-    password: str | None = None,
-    token: str | None = None,
-    credentials: str | None = None,
-    inbox_prefix: str | None = None,
-    no_echo: bool = False,
-    max_reconnects: int | None = None,
-    reconnect_wait: float = 0.25,
-) -> Call[Connection]: ...
+def connect(options: Mapping[str, object], notices: Notices | None) -> Call[Connection]: ...
+def lingering(timeout: float) -> Call[None] | None:
+    """Waits, at most `timeout` seconds, for what goes on although its owner is gone: messages on their way."""
+
 def force_panic() -> Call[None]:
     """Panics inside native code: for tests, in debug builds only."""
 
@@ -68,6 +59,13 @@ class Bridge:
     def drain(self) -> None: ...
 
 @final
+class Notices:
+    """What a connection tells on its own account: `sink` is called in the event loop with kind and error."""
+
+    def __new__(cls, sink: Callable[[str, Exception | None], None], bridge: Bridge) -> Notices: ...
+    def deliver(self) -> None: ...
+
+@final
 class Connection:
     @property
     def is_connected(self) -> bool: ...
@@ -77,6 +75,20 @@ class Connection:
     def max_payload(self) -> int: ...
     @property
     def server_version(self) -> str: ...
+    @property
+    def client_id(self) -> int: ...
+    @property
+    def client_ip(self) -> str: ...
+    @property
+    def connected_url(self) -> str | None: ...
+    @property
+    def servers(self) -> list[tuple[str, int, bool]]: ...
+    @property
+    def last_error(self) -> Exception | None: ...
+    @property
+    def stats(self) -> dict[str, int]: ...
+    def force_reconnect(self) -> Call[None]: ...
+    def set_server_pool(self, servers: Sequence[str]) -> None: ...
     def close(self) -> Call[None]: ...
     def request(
         self,

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from jetarrow import errors as errors  # nats-py has it here, too
 from jetarrow.aio.msg import Msg
 from jetarrow.errors import (
     BadSubscriptionError,

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::{Message, Subscriber};
+use async_nats::Message;
 use futures_util::StreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::engine::columns::{Batch, Builder, Layout, Meta};
 use crate::engine::connect::{Connection, Link};
-use crate::engine::pull::{PROTOCOL_LINE, PULL_ROWS};
+use crate::engine::pull::{PROTOCOL_LINE, PULL_ROWS, Puller};
 use crate::engine::request::api;
 use crate::engine::typed::Typed;
 use crate::error::{JetError, Loss, Result};
@@ -202,7 +202,7 @@ enum Stop {
 
 /// Waits for the next message; or tells why none will come.
 async fn arrival(
-    messages: &mut Subscriber,
+    puller: &mut Puller,
     conn: &Connection,
     link: &mut watch::Receiver<Link>,
     breaks: u64,
@@ -211,11 +211,14 @@ async fn arrival(
     loop {
         tokio::select! {
             biased;
-            message = messages.next() => return message.map(Ok).ok_or_else(|| conn.closed()),
+            message = puller.messages.next() => return message.map(Ok).ok_or_else(|| conn.closed()),
             () = out.closed() => return Ok(Err(Stop::Dropped)),
             Ok(()) = link.changed() => {
                 if conn.breaks() != breaks {
                     return Ok(Err(Stop::Renew));
+                }
+                if let Some(cause) = puller.refused() {
+                    return Err(cause);
                 }
             }
             () = sleep(HEARTBEAT * 3) => return Ok(Err(Stop::Renew)),

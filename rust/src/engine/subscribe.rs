@@ -15,8 +15,8 @@ use tokio::task::unconstrained;
 
 use crate::engine::columns::parse_meta;
 use crate::engine::connect::Connection;
+use crate::engine::connect::ping::round_trip;
 use crate::engine::outbox::Outgoing;
-use crate::engine::request::round_trip;
 use crate::error::Result;
 
 /// So many messages are taken from the connection before those who wait are woken.
@@ -339,6 +339,7 @@ impl Pump {
 
 impl Shared {
     fn keep(&self, conn: &Connection, message: Message) -> Option<Notice> {
+        conn.traffic.received(message.payload.len());
         let mut state = self.lock();
         if self.kind != Kind::Core {
             if message.status == Some(StatusCode::IDLE_HEARTBEAT) {

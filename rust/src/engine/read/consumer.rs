@@ -57,14 +57,15 @@ impl Run {
                 consumer.puller.ask(&self.conn, &ask).await?;
                 consumer.owed += batch;
             }
-            let messages = &mut consumer.puller.messages;
-            let message = match messages.next().now_or_never().flatten() {
+            let puller = &mut consumer.puller;
+            let message = match puller.messages.next().now_or_never().flatten() {
                 Some(message) => message,
-                None => match arrival(messages, &self.conn, &mut link, breaks, &self.out).await? {
+                None => match arrival(puller, &self.conn, &mut link, breaks, &self.out).await? {
                     Ok(message) => message,
                     Err(stop) => return Ok(stop),
                 },
             };
+            self.conn.traffic.received(message.payload.len());
             let stop = self.take(&message)?;
             if !self.deliver().await? {
                 return Ok(Stop::Dropped);

@@ -4,13 +4,13 @@
 //! answer, so an end is believed only when the stream's leader says the same (`nothing_left`).
 
 use async_nats::{HeaderMap, Message};
-use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
 use super::{Range, Run, Stop, StreamConfig, arrival};
 use crate::engine::columns::Meta;
 use crate::engine::decode::nanoseconds;
+use crate::engine::pull::Puller;
 use crate::error::{JetError, Result};
 
 /// What the server adds to a message's own headers, each as the last of its name.
@@ -78,25 +78,23 @@ impl Run {
     pub(super) async fn get(&mut self) -> Result<Stop> {
         let conn = self.conn.clone();
         let (breaks, mut link) = (conn.breaks(), conn.link.clone());
-        let inbox = conn.client.new_inbox();
-        let mut messages = conn.client.subscribe(format!("{inbox}.*")).await.map_err(|_| conn.closed())?;
         let subject = format!("{}.DIRECT.GET.{}", self.range.prefix, self.range.stream);
+        let mut puller = Puller::of(&conn, subject.clone()).await?;
         let filter = self.range.subjects.first().map_or(">", String::as_str).to_owned();
-        for number in 1u64.. {
+        loop {
             let batch = self.rows.min(usize::try_from(self.end - self.next).unwrap_or(usize::MAX));
             let ask = json!({"seq": self.next, "batch": batch, "max_bytes": self.ask_bytes, "next_by_subj": filter});
-            let reply = format!("{inbox}.{number}");
-            let payload = Bytes::from(ask.to_string());
-            conn.client.publish_with_reply(subject.clone(), reply, payload).await.map_err(|_| conn.closed())?;
+            puller.send(&conn, ask.to_string()).await?;
             let mut last = None;
             loop {
-                let message = match messages.next().now_or_never().flatten() {
+                let message = match puller.messages.next().now_or_never().flatten() {
                     Some(message) => message,
-                    None => match arrival(&mut messages, &conn, &mut link, breaks, &self.out).await? {
+                    None => match arrival(&mut puller, &conn, &mut link, breaks, &self.out).await? {
                         Ok(message) => message,
                         Err(stop) => return Ok(stop),
                     },
                 };
+                conn.traffic.received(message.payload.len());
                 let Some(found) = message.headers.as_ref().and_then(found) else {
                     if ended(&message, &subject)? {
                         return Ok(Stop::Dry);
@@ -138,7 +136,6 @@ impl Run {
                 }
             }
         }
-        Ok(Stop::Renew)
     }
 }
 
