@@ -167,6 +167,23 @@ def test_user_schema_selects_columns(load: Load, streams: Streams) -> None:
     assert found == [(1, b"0", None), (2, b"1", None), (3, b"2", None)]
 
 
+def test_json_and_optional_columns(load: Load, streams: Streams) -> None:
+    name = streams.new()
+    streams.publish(name, [b'{"id": 1, "tags": ["a", null]}', b"[]", b'{"id": 3}'])
+    options = {"payload": "json", "includeTimeNs": True, "includeReply": True, "includeHeaders": False}
+    frame = load(name, **options, valueSchema="id bigint, tags array<string>")
+    assert frame.columns == ["stream", "seq", "subject", "timestamp", "value", "_corrupt_record", "time_ns", "reply"]
+    assert frame.where("time_ns div 1000 = unix_micros(timestamp)").count() == 3
+    found = [tuple(row) for row in frame.select("value.*", "_corrupt_record").orderBy("seq").collect()]
+    assert found == [(1, ["a", None], None), (None, None, "[]"), (3, None, None)]
+    typed = load(
+        name, schema="value struct<id: int>, seq bigint", payload="json", mode="DROPMALFORMED", subjects=f"{name}.*"
+    )
+    assert [(row.value.id, row.seq) for row in typed.orderBy("seq").collect()] == [(1, 1), (3, 3)]
+    text = load(name, payload="string", subjects=f"{name}.1")
+    assert [row.data for row in text.collect()] == ["[]"]
+
+
 def test_aggregation_in_spark(load: Load, streams: Streams, spark: SparkSession) -> None:
     name = streams.new()
     streams.publish(name, payloads(3000))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import jetarrow.sync
 import pytest
+from jetarrow.errors import NoServersError
+from jetarrow.server import NatsServer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 if TYPE_CHECKING:
-    from .conftest import Streams
+    from .conftest import Here, Streams
 
     Load = Callable[..., DataFrame]
 
@@ -33,6 +38,14 @@ def cause(error: pytest.ExceptionInfo[PySparkException]) -> str:
         (
             {"servers": "127.0.0.1:4222", "stream": "A", "minPartitions": "x"},
             "ValueError: jetstream option 'minPartitions': 'x' is not a count; valid: a whole number from 1",
+        ),
+        (
+            {"servers": "127.0.0.1:4222", "stream": "A", "streamPattern": "A.*"},
+            "ValueError: jetstream option 'streamPattern': does not go with 'stream'; valid: one of the two",
+        ),
+        (
+            {"servers": "127.0.0.1:4222", "stream": "A", "startingOffsets": "{A: 1}"},
+            "ValueError: jetstream option 'startingOffsets': '{A: 1}' cannot be used; valid: earliest",
         ),
     ],
 )
@@ -61,6 +74,44 @@ def test_unreachable_server(spark: SparkSession, closed_port: int) -> None:
     text = cause(error)
     assert "NoServersError" in text
     assert servers in text
+
+
+def test_a_server_that_does_not_answer(here: Here) -> None:
+    # In this process: a JVM would add seconds of its own.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        here.url = f"127.0.0.1:{silent.getsockname()[1]}"
+        begin = time.monotonic()
+        with pytest.raises(NoServersError, match=r"no answer within 0\.5 s"):
+            here.plan("A", connectTimeoutMs=500)
+        with pytest.raises(NoServersError, match=r"no answer within 0\.5 s"):
+            here.stream("A", connectTimeoutMs=500).initialOffset()
+        assert time.monotonic() - begin < 3
+
+
+def test_credentials(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    with NatsServer(config="authorization { user: joe, password: sesame }") as server:
+        with jetarrow.sync.connect(server.url, user="joe", password="sesame") as client:
+            js = client.jetstream()
+            js.add_stream(name="A", subjects=["a"])
+            js.publish("a", b"1")
+        frame = spark.read.format("jetstream").option("servers", server.url).option("stream", "A")
+        for options in ({"user": "joe", "password": "hunter2"}, {"authToken": "hunter2"}, {}):
+            with pytest.raises(PySparkException) as error:
+                frame.options(**options).load().count()
+            assert "AuthorizationError: nats: " in cause(error)
+            assert "hunter2" not in cause(error)
+        with pytest.raises(PySparkException) as error:
+            frame.options(user="joe", password="env:NOT_SET_ANYWHERE").load().count()
+        assert "ValueError: jetstream option 'password': environment variable 'NOT_SET_ANYWHERE' is not set" in cause(
+            error
+        )
+        assert (
+            spark.read.format("jetstream")
+            .options(servers=server.url, stream="A", user="joe", password="sesame")
+            .load()
+            .count()
+            == 1
+        )
 
 
 def test_unknown_options_do_not_fail_the_read(load: Load, streams: Streams) -> None:
