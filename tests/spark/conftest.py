@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import sys
 import uuid
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import jetarrow.sync
 import nats
 import pytest
 from nats.js import JetStreamContext
@@ -26,7 +28,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     session = (
-        SparkSession.builder.master("local[2]")
+        # Four attempts at a task, as in a cluster.
+        SparkSession.builder.master("local[2,4]")
         .appName("jetarrow-tests")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -36,6 +39,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.local.dir", str(scratch / "local"))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.dir", scratch.as_uri())
         .getOrCreate()
     )
     # A failing task is what many tests are about; the JVM's account of it would bury a real failure.
@@ -50,14 +55,20 @@ class Streams:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def new(self) -> str:
-        """Make a stream that no other test has; it takes `<its name>.>`."""
+    def new(self, **config: Any) -> str:
+        """Make a stream that no other test has; it takes `<its name>.>`. `config` are fields of its configuration."""
         name = f"S{uuid.uuid4().hex[:12]}"
-        self.create(name)
+        self.create(name, **config)
         return name
 
-    def create(self, name: str) -> None:
-        self.run(lambda js: js.add_stream(name=name, subjects=[f"{name}.>"]))
+    def create(self, name: str, **config: Any) -> None:
+        async def work(js: JetStreamContext) -> None:
+            # Not add_stream: nats-py does not know all fields.
+            request = json.dumps({"name": name, "subjects": [f"{name}.>"], **config}).encode()
+            answer = json.loads((await js._nc.request(f"$JS.API.STREAM.CREATE.{name}", request)).data)
+            assert "error" not in answer, answer["error"]
+
+        self.run(work)
 
     def delete(self, name: str) -> None:
         self.run(lambda js: js.delete_stream(name))
@@ -116,6 +127,44 @@ def load(spark: SparkSession, nats_url: str) -> Callable[..., DataFrame]:
         return (reader.schema(schema) if schema is not None else reader).load()
 
     return load
+
+
+@pytest.fixture
+def write(nats_url: str) -> Callable[..., None]:
+    """`write(frame, stream, **options)` appends to a stream on the test's server, or on `servers`."""
+
+    def write(frame: DataFrame, stream: str, **options: object) -> None:
+        given = {"servers": nats_url, "stream": stream, **{name: str(value) for name, value in options.items()}}
+        frame.write.format("jetstream").options(**given).mode("append").save()
+
+    return write
+
+
+class Stored(NamedTuple):
+    """A message after a write; `headers` without its id and the expected stream."""
+
+    subject: str
+    data: bytes
+    id: str | None
+    headers: dict[str, list[str]]
+
+
+@pytest.fixture
+def stored(nats_url: str) -> Callable[..., list[Stored]]:
+    """`stored(stream, url=)`: all messages in their order; each says which stream it was meant for."""
+
+    def stored(stream: str, *, url: str = nats_url) -> list[Stored]:
+        with jetarrow.sync.connect(url) as nc:
+            rows = nc.jetstream().read(stream).read_all().to_pylist()
+        found = []
+        for row in rows:
+            headers = dict(row["headers"] or [])
+            assert headers.pop("Nats-Expected-Stream") == [stream]
+            ids = headers.pop("Nats-Msg-Id", [None])
+            found.append(Stored(row["subject"], row["data"], ids[0], headers))
+        return found
+
+    return stored
 
 
 @pytest.fixture
