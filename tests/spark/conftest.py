@@ -62,13 +62,25 @@ class Streams:
         return name
 
     def create(self, name: str, **config: Any) -> None:
-        async def work(js: JetStreamContext) -> None:
-            # Not add_stream: nats-py does not know all fields.
-            request = json.dumps({"name": name, "subjects": [f"{name}.>"], **config}).encode()
-            answer = json.loads((await js._nc.request(f"$JS.API.STREAM.CREATE.{name}", request)).data)
-            assert "error" not in answer, answer["error"]
+        self.request(f"STREAM.CREATE.{name}", {"name": name, "subjects": [f"{name}.>"], **config})
 
-        self.run(work)
+    def update(self, name: str, **config: Any) -> None:
+        now = self.request(f"STREAM.INFO.{name}")["config"]
+        self.request(f"STREAM.UPDATE.{name}", {**now, **config})
+
+    def messages(self, name: str) -> int:
+        return int(self.request(f"STREAM.INFO.{name}")["state"]["messages"])
+
+    def request(self, what: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """A request to the API: nats-py does not know all fields of a stream."""
+
+        async def work(js: JetStreamContext) -> dict[str, Any]:
+            payload = json.dumps(body).encode() if body else b""
+            answer: dict[str, Any] = json.loads((await js._nc.request(f"$JS.API.{what}", payload)).data)
+            assert "error" not in answer, answer["error"]
+            return answer
+
+        return self.run(work)
 
     def delete(self, name: str) -> None:
         self.run(lambda js: js.delete_stream(name))
