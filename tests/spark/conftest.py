@@ -19,6 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 T = TypeVar("T")
+# In the environment of every worker.
+PASSWORD = "hunter2-of-the-environment"
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +29,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     # Executors take whatever `python3` is on the PATH if nobody tells them otherwise.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["JETARROW_TEST_PASSWORD"] = PASSWORD
     session = (
         # Four attempts at a task, as in a cluster.
         SparkSession.builder.master("local[2,4]")
@@ -41,6 +44,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.eventLog.enabled", "true")
         .config("spark.eventLog.dir", scratch.as_uri())
+        .config("spark.eventLog.compress", "false")
         .getOrCreate()
     )
     # A failing task is what many tests are about; the JVM's account of it would bury a real failure.
@@ -121,6 +125,12 @@ class Streams:
                 await client.close()
 
         return asyncio.run(connected())
+
+
+@pytest.fixture
+def password() -> str:
+    """What `env:JETARROW_TEST_PASSWORD` refers to."""
+    return PASSWORD
 
 
 @pytest.fixture
