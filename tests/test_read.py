@@ -7,12 +7,14 @@ import random
 import warnings
 from datetime import UTC, datetime, timedelta
 
+import jetarrow
 import jetarrow.sync
 import polars as pl
 import pyarrow as pa
 import pytest
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
+from jetarrow.server import NatsServer
 
 
 async def fill(js: JetStreamContext, stream: str, count: int) -> None:
@@ -276,3 +278,18 @@ def test_ordered_consumer_sync(sync_js: jetarrow.sync.JetStream, stream: str) ->
     assert [next(messages).seq for _ in range(100)] == list(range(1, 101))
     messages.close()  # type: ignore[attr-defined]
     assert sync_js.stream_info(stream).state.consumer_count == 0
+
+
+async def test_messages_as_large_as_the_server_allows() -> None:
+    with NatsServer(config="max_payload: 20MB") as server:
+        async with await jetarrow.connect(server.url) as nc:
+            js = nc.jetstream()
+            await js.add_stream(name="BIG", subjects=["big"])
+            sizes = [12_000_000, 10, 20_000_000 - 100, 9_000_000]
+            for size in sizes:
+                await js.publish("big", b"x" * size, timeout=20)
+            found = []
+            async with js.read("BIG", columns=["data"]) as reader:
+                async for batch in reader:
+                    found += [len(msg.data) for msg in batch]
+            assert found == sizes

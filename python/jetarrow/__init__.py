@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from jetarrow._jetarrow import __version__
     from jetarrow.aio.client import Client
     from jetarrow.aio.client import Client as NATS
+    from jetarrow.tls import TLS
 
-__all__ = ["NATS", "Client", "__version__", "connect"]
+__all__ = ["NATS", "TLS", "Client", "__version__", "connect"]
 
 
 async def connect(servers: str | list[str] = "nats://localhost:4222", **options: Any) -> Client:
@@ -39,6 +40,10 @@ def __getattr__(name: str) -> Any:
         from jetarrow.aio.client import Client
 
         return Client
+    if name == "TLS":
+        from jetarrow.tls import TLS
+
+        return TLS
     if name == "__version__":
         from jetarrow._jetarrow import __version__
 

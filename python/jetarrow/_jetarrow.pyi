@@ -19,6 +19,7 @@ __all__ = [
     "ContentIds",
     "Ids",
     "Msg",
+    "Notices",
     "PublishOutcome",
     "Publisher",
     "PullSubscription",
@@ -32,21 +33,7 @@ __all__ = [
 __version__: str
 __debug_build__: bool
 
-def connect(
-    servers: Sequence[str],
-    *,
-    name: str | None = None,
-    connect_timeout: float = 2.0,
-    ping_interval: float = 10.0,
-    user: str | None = None,
-    password: str | None = None,
-    token: str | None = None,
-    credentials: str | None = None,
-    inbox_prefix: str | None = None,
-    no_echo: bool = False,
-    max_reconnects: int | None = None,
-    reconnect_wait: float = 0.25,
-) -> Call[Connection]: ...
+def connect(options: Mapping[str, object], notices: Notices | None) -> Call[Connection]: ...
 def force_panic() -> Call[None]:
     """Panics inside native code: for tests, in debug builds only."""
 
@@ -68,6 +55,13 @@ class Bridge:
     def drain(self) -> None: ...
 
 @final
+class Notices:
+    """What a connection tells on its own account: `sink` is called in the event loop with kind and error."""
+
+    def __new__(cls, sink: Callable[[str, Exception | None], None], bridge: Bridge) -> Notices: ...
+    def deliver(self) -> None: ...
+
+@final
 class Connection:
     @property
     def is_connected(self) -> bool: ...
@@ -77,6 +71,20 @@ class Connection:
     def max_payload(self) -> int: ...
     @property
     def server_version(self) -> str: ...
+    @property
+    def client_id(self) -> int: ...
+    @property
+    def client_ip(self) -> str: ...
+    @property
+    def connected_url(self) -> str | None: ...
+    @property
+    def servers(self) -> list[tuple[str, int, bool]]: ...
+    @property
+    def last_error(self) -> Exception | None: ...
+    @property
+    def stats(self) -> dict[str, int]: ...
+    def force_reconnect(self) -> Call[None]: ...
+    def set_server_pool(self, servers: Sequence[str]) -> None: ...
     def close(self) -> Call[None]: ...
     def request(
         self,
@@ -103,6 +111,15 @@ class Connection:
         timeout: float,
         headers: Mapping[str, str | list[str]] | None,
     ) -> asyncio.Future[Msg] | None: ...
+    def ack_one(
+        self,
+        event_loop: asyncio.AbstractEventLoop | None,
+        reply: str,
+        kind: str,
+        *,
+        delay: float | None = None,
+        reason: str | None = None,
+    ) -> None: ...
     def kick(self) -> None: ...
     def send(
         self,
@@ -127,7 +144,7 @@ class Connection:
         pending_bytes: int,
         kind: str,
         bridge: Bridge | None = None,
-        on_drop: Callable[[int], object] | None = None,
+        on_notice: Callable[[int, tuple[int, int, int] | None], object] | None = None,
     ) -> Call[Subscription]: ...
     def publish(
         self,
@@ -154,7 +171,14 @@ class Connection:
         progress: Callable[[int, int | None], object] | None,
     ) -> Call[PublishOutcome]: ...
     def publisher(
-        self, bridge: Bridge, *, max_inflight: int, timeout: float, by_turn: bool, keep_failed: bool
+        self,
+        bridge: Bridge,
+        *,
+        max_inflight: int,
+        max_bytes: int | None,
+        timeout: float,
+        by_turn: bool,
+        keep_failed: bool,
     ) -> Publisher: ...
     def pull_subscribe(self, prefix: str, stream: str, consumer: str) -> PullSubscription: ...
     def read(
@@ -224,7 +248,8 @@ class Publisher:
         headers: Mapping[str, str | list[str]] | None,
         msg_id: str | None,
         timeout: float | None,
-    ) -> asyncio.Future[PubAck]: ...
+    ) -> asyncio.Future[PubAck] | None: ...
+    def full(self) -> bool: ...
     def hand_over(self) -> None: ...
     def room(self, event_loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]: ...
     @property

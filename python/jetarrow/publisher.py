@@ -9,10 +9,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jetarrow import _jetarrow
+from jetarrow._exit import watch_publisher
 from jetarrow._jetarrow import Bridge
 from jetarrow._run import bridge_of
 from jetarrow.js.errors import BatchError, MaxAckPendingError, TooManyStalledMsgsError
@@ -33,13 +35,15 @@ class Acks:
         self.native = nc._native.publisher(
             bridge,
             max_inflight=max_inflight,
+            max_bytes=max_bytes,
             timeout=ack_timeout,
             by_turn=not nc._blocks,
             # Only a publisher with its own window, which also bounds bytes, asks for its failures at the end.
             keep_failed=max_bytes is not None,
         )
-        self.max_inflight = max_inflight
-        self.max_bytes = max_bytes
+        self.publish = self.native.publish
+        self._thread = threading.get_ident()
+        watch_publisher(self)
 
     def _home(self) -> tuple[Any, Bridge]:
         loop = asyncio.get_running_loop()
@@ -47,28 +51,24 @@ class Acks:
 
     def here(self) -> bool:
         """True where its futures can be used: in its own loop."""
-        return self.loop is asyncio.get_running_loop()
-
-    def full(self) -> bool:
-        """True when the next message has to wait. One message passes whatever its size."""
-        native = self.native
-        return native.pending >= self.max_inflight or (
-            self.max_bytes is not None and native.pending_bytes >= self.max_bytes
-        )
+        # Asking asyncio costs a system call. A thread runs one loop at a time.
+        return self._thread == threading.get_ident() and bool(self.loop.is_running())
 
     async def room(self, wait: float | None) -> None:
         """Waits until there is room, at most `wait` seconds."""
         try:
             async with asyncio.timeout(wait):
-                while self.full():
+                while self.native.full():
                     await self.native.room(self.loop)
         except TimeoutError:
             raise TooManyStalledMsgsError from None
 
-    async def drained(self) -> None:
-        """Waits until every message has its answer."""
-        while self.native.pending:
-            await self.native.room(self.loop)
+    async def drained(self, wait: float | None = None) -> None:
+        """Waits, at most `wait` seconds, until every message has its answer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                while self.native.pending:
+                    await self.native.room(self.loop)
 
 
 class AckFuture(concurrent.futures.Future[Any]):
@@ -125,16 +125,19 @@ class BlockingAcks(Acks):
     async def room(self, wait: float | None) -> None:
         deadline = None if wait is None else time.monotonic() + wait
         try:
-            while self.full():
+            while self.native.full():
                 left = None if deadline is None else max(deadline - time.monotonic(), 0)
                 future: Any = self.native.room(self.loop)
                 future.result(left)
         except TimeoutError:
             raise TooManyStalledMsgsError from None
 
-    async def drained(self) -> None:
-        while self.native.pending:
-            self.native.room(self.loop).result()
+    async def drained(self, wait: float | None = None) -> None:
+        deadline = None if wait is None else time.monotonic() + wait
+        with suppress(TimeoutError):
+            while self.native.pending:
+                future: Any = self.native.room(self.loop)
+                future.result(None if deadline is None else max(deadline - time.monotonic(), 0))
 
 
 def acks_of(nc: Client, *, max_inflight: int, max_bytes: int | None, ack_timeout: float) -> Acks:
@@ -197,14 +200,14 @@ class Publisher:
         acks = self._acks
         if acks is None:
             acks = self._acks = self._make()
-        if acks.full():
-            if not self._backpressure:
-                raise MaxAckPendingError
-            await acks.room(None)
         target = subject if subject is not None else self._subject
         if target is None:
             raise TypeError("subject is missing: give it to publisher() or to publish()")
-        return acks.native.publish(acks.loop, target, payload, headers, msg_id, None)
+        while (future := acks.publish(acks.loop, target, payload, headers, msg_id, None)) is None:
+            if not self._backpressure:
+                raise MaxAckPendingError
+            await acks.room(None)
+        return future
 
     async def flush(self) -> None:
         """Waits until every message has its answer."""

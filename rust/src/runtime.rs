@@ -1,17 +1,32 @@
 //! The tokio runtime: made at first use, one per process, never used across a fork.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use crate::error::{JetError, Result};
 
 /// One thread does all: on two cores shared with a server, handing messages to a second one costs more than it gains.
 const WORKERS: usize = 1;
 
+/// How often this process is a forked child. A counter, because asking the system for the process id costs a call
+/// each time; Python tells of a fork in the child, before anything else runs there.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// To be called in a forked child.
+pub fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+fn generation() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
 struct Stamped {
-    pid: u32,
+    generation: u32,
     runtime: Runtime,
 }
 
@@ -20,11 +35,11 @@ static CURRENT: LazyLock<ArcSwapOption<Stamped>> = LazyLock::new(ArcSwapOption::
 
 /// A handle on this process's runtime; starts it where there is none yet.
 pub fn handle() -> Result<tokio::runtime::Handle> {
-    let pid = std::process::id();
+    let generation = generation();
     loop {
         let current = CURRENT.load_full();
         if let Some(stamped) = &current
-            && stamped.pid == pid
+            && stamped.generation == generation
         {
             return Ok(stamped.runtime.handle().clone());
         }
@@ -34,30 +49,51 @@ pub fn handle() -> Result<tokio::runtime::Handle> {
             .enable_all()
             .build()
             .map_err(|e| JetError::Internal(format!("cannot start threads: {e}")))?;
-        let fresh = Some(Arc::new(Stamped { pid, runtime }));
+        let fresh = Some(Arc::new(Stamped { generation, runtime }));
         let previous = CURRENT.compare_and_swap(&current, fresh);
         // Threads of a parent's runtime do not exist in a child: dropping it would wait for them for ever.
-        if let Some(inherited) = current.filter(|s| s.pid != pid) {
+        if let Some(inherited) = current.filter(|s| s.generation != generation) {
             std::mem::forget(inherited);
             std::mem::forget(arc_swap::Guard::into_inner(previous));
         }
     }
 }
 
+/// Work that nobody waits for, except the end of the process.
+static LINGERING: Mutex<Vec<(u32, JoinHandle<()>)>> = Mutex::new(Vec::new());
+
+/// Starts work that goes on where its owner is gone; `lingering` waits for it.
+pub fn linger(work: impl Future<Output = ()> + Send + 'static) {
+    let Ok(runtime) = handle() else { return };
+    let mut lingering = LINGERING.lock().unwrap_or_else(PoisonError::into_inner);
+    lingering.retain(|(_, task)| !task.is_finished());
+    lingering.push((generation(), runtime.spawn(work)));
+}
+
+/// Waits for all such work.
+pub async fn lingering() {
+    let tasks = std::mem::take(&mut *LINGERING.lock().unwrap_or_else(PoisonError::into_inner));
+    // A parent's tasks do not run in its child.
+    for (_, task) in tasks.into_iter().filter(|(generation, _)| *generation == self::generation()) {
+        let _panicked = task.await;
+    }
+}
+
 /// Something that only the process that made it may touch: elsewhere `get` fails, and dropping it does nothing.
 pub struct Owned<T> {
+    generation: u32,
     pid: u32,
     value: Option<T>,
 }
 
 impl<T> Owned<T> {
     pub fn new(value: T) -> Self {
-        Owned { pid: std::process::id(), value: Some(value) }
+        Owned { generation: generation(), pid: std::process::id(), value: Some(value) }
     }
 
     pub fn get(&self) -> Result<&T> {
         match &self.value {
-            Some(value) if self.pid == std::process::id() => Ok(value),
+            Some(value) if self.generation == generation() => Ok(value),
             _ => Err(JetError::Fork { owner: self.pid }),
         }
     }
@@ -65,7 +101,7 @@ impl<T> Owned<T> {
 
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
-        if self.pid != std::process::id() {
+        if self.generation != generation() {
             // Its tasks and locks live in the parent.
             std::mem::forget(self.value.take());
         }

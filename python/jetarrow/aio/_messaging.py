@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from jetarrow import _jetarrow
 from jetarrow._run import awaited, bridge_of
+from jetarrow.aio._events import Events, log_error
+from jetarrow.aio._options import DEFAULT_DRAIN_TIMEOUT, DEFAULT_PENDING_SIZE
+from jetarrow.aio._status import Status
 from jetarrow.aio.msg import Msg
 from jetarrow.aio.subscription import (
     DEFAULT_SUB_PENDING_BYTES_LIMIT,
@@ -29,11 +32,11 @@ from jetarrow.errors import (
 )
 
 _T = TypeVar("_T")
+# The number of dropped messages, or what a heartbeat tells.
+Notice = Callable[[int, tuple[int, int, int] | None], None]
 Headers = Mapping[str, str | list[str]]
 
-DEFAULT_PENDING_SIZE = 2 * 1024 * 1024
 DEFAULT_FLUSH_TIMEOUT = 10.0
-DEFAULT_DRAIN_TIMEOUT = 30.0
 
 # While the link is up, `publish` waits when so many bytes are queued.
 HIGH_WATER = 8 * 1024 * 1024
@@ -41,16 +44,18 @@ HIGH_WATER = 8 * 1024 * 1024
 _log = logging.getLogger("jetarrow")
 
 
-class Messaging:
+class Messaging(Status):
     """What a client does with core NATS."""
 
     # The sync twin's client blocks in every call, and has no event loop.
     _blocks = False
 
     _connection: _jetarrow.Connection | None = None
-    _drain_timeout = DEFAULT_DRAIN_TIMEOUT
+    _drain_timeout: float = DEFAULT_DRAIN_TIMEOUT
     _pending_size = DEFAULT_PENDING_SIZE
-    _error_cb: Callable[[Exception], Coroutine[Any, Any, None]] | None = None
+    _events: Events | None = None
+    # The last error, where the events do not have it.
+    _failure: Exception | None = None
 
     def __init__(self) -> None:
         self._subs: dict[int, Subscription] = {}
@@ -77,23 +82,13 @@ class Messaging:
             raise ConnectionClosedError
         return self._connection
 
-    @property
-    def is_closed(self) -> bool:
-        """True once `close()` was called, or no reconnect is tried any more."""
-        return self._connection is None or self._connection.is_closed
-
-    @property
-    def is_draining(self) -> bool:
-        """True while `drain()` is at work."""
-        return bool(self._draining)
-
     def _report(self, error: Exception) -> None:
         """An error that nobody waits for: to the error callback, or to the log."""
-        if self._error_cb is None:
-            _log.error("nats: encountered error: %s: %s", type(error).__name__, error)
-            return
-        task = asyncio.get_running_loop().create_task(self._error_cb(error))
-        task.add_done_callback(_log_failure)
+        if self._events is None:
+            self._failure = error
+            log_error(error)
+        else:
+            self._events.tell("error", error)
 
     async def publish(
         self,
@@ -166,7 +161,7 @@ class Messaging:
         return sub
 
     async def _open_subscription(
-        self, subject: str, queue: str, limits: tuple[int, int], kind: str, on_drop: Callable[[int], None]
+        self, subject: str, queue: str, limits: tuple[int, int], kind: str, on_notice: Notice
     ) -> _jetarrow.Subscription:
         bridge = None if self._blocks else bridge_of(asyncio.get_running_loop())
         call = self._native.subscribe(
@@ -176,7 +171,7 @@ class Messaging:
             pending_bytes=max(limits[1], 0),
             kind=kind,
             bridge=bridge,
-            on_drop=on_drop,
+            on_notice=on_notice,
         )
         return await self._run(call)
 
@@ -323,8 +318,3 @@ class Messaging:
     async def close(self) -> None:
         """Sends what is queued, then closes the connection. A second call does nothing."""
         raise NotImplementedError
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("the error callback failed", exc_info=error)

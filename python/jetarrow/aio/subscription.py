@@ -78,7 +78,7 @@ class Subscription:
         if self._cb is not None:
             check_callback(self._cb)
         self._native_sub = await self._conn._open_subscription(
-            native_subject or self._subject, self._queue, self._limits, kind, self._on_drop
+            native_subject or self._subject, self._queue, self._limits, kind, self._on_notice
         )
         if self._max_msgs > 0:
             self._native_sub.unsubscribe(self._max_msgs)
@@ -87,9 +87,10 @@ class Subscription:
             deliver = self._deliver() if self._cb is not None else self._deliver_one()
             self._task = asyncio.get_running_loop().create_task(deliver)
 
-    def _on_drop(self, dropped: int) -> None:
-        """Called in the event loop when the limits made the connection drop messages."""
-        self._conn._report(SlowConsumerError(self._subject, "", self._id, self))
+    def _on_notice(self, dropped: int, missed: tuple[int, int, int] | None) -> None:
+        """Called in the event loop: the limits made it drop messages, or a heartbeat tells more."""
+        if dropped:
+            self._conn._report(SlowConsumerError(self._subject, "", self._id, self))
 
     @property
     def subject(self) -> str:
@@ -162,7 +163,7 @@ class Subscription:
             left = None if deadline is None else deadline - self._conn._now()
             if left is not None and left <= 0:
                 raise TimeoutError
-            ready = await self._conn._run(self._native.ready(left))
+            ready = await self._ready(left)
             msg = self._native.take(self._conn)
             if msg is not None:
                 return msg
@@ -173,9 +174,13 @@ class Subscription:
                     raise BadSubscriptionError
                 await self._conn._pause(left)
 
+    async def _ready(self, wait: float | None) -> str:
+        """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "silent"."""
+        return await self._conn._run(self._native.ready(wait))
+
     async def _more(self) -> bool:
         """Waits for messages; False when no more will come."""
-        return not self._closed and await self._conn._run(self._native.ready()) == "messages"
+        return not self._closed and await self._ready(None) == "messages"
 
     async def _deliver(self) -> None:
         """Calls the callback for each message, one after the other."""
@@ -299,7 +304,7 @@ class Messages:
                 if since >= BURST:
                     # The loop has other work too.
                     since = 0
-                    await asyncio.sleep(0)
+                    await nc._pause(0)
                 yield msg
         sub._forget()
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from jetarrow.js import api, subscription
-from jetarrow.js.errors import MaxAckPendingError, NotFoundError
-from jetarrow.js.manager import JetStreamManager
+from jetarrow.js import api
+from jetarrow.js._subscribing import Subscribing
+from jetarrow.js.errors import MaxAckPendingError
 from jetarrow.js.ordered import AT_ONCE, COLUMNS, OrderedConsumer
+from jetarrow.js.push import PushSubscription
+from jetarrow.js.subscription import PullSubscription
 from jetarrow.publish import Progress, PublishResult, progress_bar
 from jetarrow.publisher import Acks, Publisher, acks_of
 from jetarrow.read import Reader
@@ -58,9 +60,7 @@ def _expect(
     last_msg_id: str | None,
     ttl: float | timedelta | None,
 ) -> Headers | None:
-    """The headers, and those that say what is expected, in a mapping of its own; nearly always there are none."""
-    if stream is None and last_seq is None and last_subject_seq is None and last_msg_id is None and ttl is None:
-        return headers
+    """The headers, and those that say what is expected, in a mapping of its own."""
     expected = {
         api.Header.EXPECTED_STREAM.value: stream,
         api.Header.EXPECTED_LAST_SEQUENCE.value: last_seq,
@@ -71,10 +71,15 @@ def _expect(
     return {**(headers or {}), **{name: str(value) for name, value in expected.items() if value is not None}}
 
 
-class JetStreamContext(JetStreamManager):
+# What a message nearly always expects.
+_NOTHING = (None, None, None, None, None)
+
+
+class JetStreamContext(Subscribing):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
-    PullSubscription = subscription.PullSubscription
+    PullSubscription = PullSubscription
+    PushSubscription = PushSubscription
 
     def __init__(
         self,
@@ -136,25 +141,28 @@ class JetStreamContext(JetStreamManager):
             BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
         """
         stream = stream or expected_stream
-        headers = _expect(headers, stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
+        expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
+        if expected != _NOTHING:
+            headers = _expect(headers, *expected)
         if self._nc._blocks:
             if msg_id is not None:
                 headers = {**(headers or {}), api.Header.MSG_ID.value: msg_id}
             call = self._nc._native.publish(subject, payload, timeout=timeout or self._timeout, headers=headers)
             found, seq, duplicate, domain = await self._nc._run(call)
             return api.PubAck(stream=found, seq=seq, duplicate=duplicate or None, domain=domain)
-        acks = self._loop_acks()
-        if acks.full():
-            await acks.room(timeout or self._timeout)
-        return await acks.native.publish(acks.loop, subject, payload, headers, msg_id, timeout or self._timeout)
-
-    def _loop_acks(self) -> Acks:
-        """The publisher behind `publish` and `publish_async`: one for the loop that runs, with one window."""
         acks = self._acks
         if acks is None or not acks.here():
-            acks = self._acks = acks_of(
-                self._nc, max_inflight=self._max_pending, max_bytes=None, ack_timeout=self._ack_timeout
-            )
+            acks = self._new_acks()
+        wait = timeout or self._timeout
+        while (future := acks.publish(acks.loop, subject, payload, headers, msg_id, wait)) is None:
+            await acks.room(wait)
+        return await future
+
+    def _new_acks(self) -> Acks:
+        """The publisher behind `publish` and `publish_async`: one for the loop that runs, with one window."""
+        self._acks = acks = acks_of(
+            self._nc, max_inflight=self._max_pending, max_bytes=None, ack_timeout=self._ack_timeout
+        )
         return acks
 
     async def publish_async(
@@ -189,13 +197,17 @@ class JetStreamContext(JetStreamManager):
             BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
         """
         stream = stream or expected_stream
-        headers = _expect(headers, stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
-        acks = self._loop_acks()
-        if acks.full():
+        expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
+        if expected != _NOTHING:
+            headers = _expect(headers, *expected)
+        acks = self._acks
+        if acks is None or not acks.here():
+            acks = self._new_acks()
+        while (future := acks.publish(acks.loop, subject, payload, headers, msg_id, None)) is None:
             if not self._backpressure:
                 raise MaxAckPendingError
             await acks.room(wait_stall)
-        return acks.native.publish(acks.loop, subject, payload, headers, msg_id, None)
+        return future
 
     def publish_async_pending(self) -> int:
         """How many messages of `publish` and `publish_async` have no answer yet."""
@@ -299,48 +311,6 @@ class JetStreamContext(JetStreamManager):
         if report is not None:
             report(result.count, result.count)
         return result
-
-    async def pull_subscribe(
-        self,
-        /,
-        subject: str,
-        durable: str | None = None,
-        stream: str | None = None,
-        config: api.ConsumerConfig | None = None,
-        **params: Any,
-    ) -> subscription.PullSubscription:
-        """Subscribes with a pull consumer, which is created where it is not there.
-
-        Parameters:
-            subject: what to receive; becomes the consumer's filter.
-            durable: name of a consumer that stays; None makes one that goes when it is not used.
-            stream: the stream; None finds it by the subject.
-            config: further configuration of a new consumer; every field is a keyword as well, and keywords win.
-
-        Raises:
-            NotFoundError: no stream takes the subject.
-            BadRequestError: the server refuses the configuration.
-        """
-        if stream is None:
-            stream = await self.find_stream_name_by_subject(subject)
-        name = durable
-        if name is not None:
-            try:
-                await self.consumer_info(stream, name)
-            except NotFoundError:
-                name = None
-        if name is None:
-            config = (config or api.ConsumerConfig()).evolve(**params)
-            info = await self.add_consumer(
-                stream,
-                config,
-                name=durable or config.name,
-                durable_name=durable,
-                filter_subject=subject or None,
-            )
-            name = info.name
-        native = self._nc._native.pull_subscribe(self._prefix, stream, name)
-        return subscription.PullSubscription(self, native, stream=stream, consumer=name)
 
     def read(
         self,

@@ -30,6 +30,7 @@ class PullSubscription:
         self._native = native
         self._stream = stream
         self._consumer = consumer
+        self._asked: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
 
     async def consumer_info(self) -> api.ConsumerInfo:
         """Configuration and state of the consumer.
@@ -111,6 +112,40 @@ class PullSubscription:
         """
         ahead = max_messages // 2 if threshold is None else threshold
         return Messages(self, max_messages, max_bytes=max_bytes, threshold=ahead)
+
+    def pull(self, batch: int = 1, expires: float = 5.0) -> None:
+        """Asks for messages that `async for msg in sub` then yields; nothing comes there that was not asked for.
+
+        Parameters:
+            batch: most messages.
+            expires: seconds until the request is over.
+        """
+        if batch < 1 or not expires > 0:
+            raise ValueError(f"batch must be at least 1 and expires positive, not {batch} and {expires}")
+        self._asked.put_nowait((batch, expires))
+
+    def __aiter__(self) -> AsyncIterator[Msg]:
+        return self._pulled(wait=True)
+
+    async def _pulled(self, *, wait: bool) -> AsyncIterator[Msg]:
+        """What `pull` asked for; then waits for the next `pull`, or is over."""
+        nc = self._js._nc
+        rest: list[Msg] = []
+        try:
+            while wait or not self._asked.empty():
+                batch, expires = await self._asked.get()
+                deadline = nc._now() + expires
+                while batch > 0 and (left := deadline - nc._now()) > 0:
+                    rest = await self._fetch(batch, timeout=left)
+                    batch -= len(rest)
+                    while rest:
+                        yield rest.pop(0)
+        finally:
+            # Nobody goes on: what was not handed out is for others.
+            await self._give_back(rest)
+
+    async def unsubscribe(self, limit: int = 0) -> None:
+        """Nothing to do: nothing comes that was not asked for. The consumer stays."""
 
     async def fetch_batch(
         self,

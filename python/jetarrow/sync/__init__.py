@@ -19,7 +19,7 @@ from jetarrow.sync._jetstream import JetStream
 from jetarrow.sync._manager import JetStreamManager
 from jetarrow.sync._messages import MessageBatch, PullSubscription, Reader
 from jetarrow.sync._publisher import Publisher
-from jetarrow.sync._subscription import Subscription
+from jetarrow.sync._subscription import PushSubscription, Subscription
 
 __all__ = [
     "Advisories",
@@ -30,6 +30,7 @@ __all__ = [
     "MessageBatch",
     "Publisher",
     "PullSubscription",
+    "PushSubscription",
     "Reader",
     "Stream",
     "Subscription",

@@ -12,6 +12,7 @@ from jetarrow.sync._manager import JetStreamManager
 from jetarrow.sync._messages import PullSubscription, Reader
 from jetarrow.sync._publisher import Publisher
 from jetarrow.sync._run import blocking, wrapped
+from jetarrow.sync._subscription import PushSubscription, without_callbacks
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -44,6 +45,16 @@ class JetStream(JetStreamManager):
         return Publisher(self._inner.publisher(subject, **options))
 
     pull_subscribe = wrapped(JetStreamContext.pull_subscribe, PullSubscription)
+    pull_subscribe_bind = wrapped(JetStreamContext.pull_subscribe_bind, PullSubscription)
+    is_status_msg = staticmethod(JetStreamContext.is_status_msg)
+
+    def subscribe(self, subject: str, queue: str | None = None, **options: Any) -> PushSubscription:
+        """As `jetarrow.js.client.JetStreamContext.subscribe`, without callbacks: iterate with `for`."""
+        return PushSubscription(finish(self._inner.subscribe(subject, queue, **without_callbacks(options))))
+
+    def subscribe_bind(self, stream: str, *args: Any, **options: Any) -> PushSubscription:
+        """As `jetarrow.js.client.JetStreamContext.subscribe_bind`, without callbacks."""
+        return PushSubscription(finish(self._inner.subscribe_bind(stream, *args, **without_callbacks(options))))
 
     def ordered_consumer(
         self, stream: str, subjects: str | Sequence[str] | None = None, **options: Any

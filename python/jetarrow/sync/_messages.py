@@ -7,11 +7,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from jetarrow import batch, read
-from jetarrow._run import finish
 from jetarrow.aio.msg import Msg
 from jetarrow.js import subscription
 from jetarrow.js.subscription import PullSubscription as AsyncPullSubscription
-from jetarrow.sync._run import blocking, wrapped
+from jetarrow.sync._run import blocking, drained, wrapped
 
 if TYPE_CHECKING:
     import pyarrow
@@ -47,17 +46,28 @@ class PullSubscription:
 
     def messages(self) -> Iterator[Msg]:
         """All messages as they come, without end."""
-        messages: list[Msg] = []
-        number = 0
-        try:
-            while True:
-                call = self._inner._fetch(subscription.AT_ONCE, timeout=subscription.PATIENCE)
-                messages, number = finish(call), 0
-                for msg in messages:
-                    number += 1
-                    yield msg
-        finally:
-            finish(self._inner._give_back(messages[number:]))
+        return self.consume()
+
+    def consume(self, max_messages: int = subscription.AT_ONCE, *, max_bytes: int | None = None) -> Iterator[Msg]:
+        """As `messages`, with the sizes of its requests.
+
+        Parameters:
+            max_messages: most messages of one request.
+            max_bytes: most bytes of one request, as the server counts them; None is no limit.
+        """
+        return drained(aiter(self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0)))
+
+    def pull(self, batch: int = 1, expires: float = 5.0) -> None:
+        """Asks for messages that `for msg in sub` then yields, until all that was asked for has come or expired.
+
+        Parameters:
+            batch: most messages.
+            expires: seconds until the request is over.
+        """
+        self._inner.pull(batch, expires)
+
+    def __iter__(self) -> Iterator[Msg]:
+        return drained(self._inner._pulled(wait=False))
 
 
 class Reader:

@@ -8,6 +8,7 @@ from typing import Any
 from jetarrow._run import finish
 from jetarrow.aio import subscription as aio
 from jetarrow.aio.msg import Msg
+from jetarrow.js import push
 from jetarrow.sync._run import blocking
 
 
@@ -76,3 +77,14 @@ class Subscription:
     def dropped(self) -> int:
         """Messages that were dropped because the pending limits were reached."""
         return self._inner.dropped
+
+
+class PushSubscription(Subscription):
+    """As `jetarrow.js.push.PushSubscription`, blocking."""
+
+    _inner: push.PushSubscription
+
+    def __init__(self, inner: push.PushSubscription) -> None:
+        super().__init__(inner)
+
+    consumer_info = blocking(push.PushSubscription.consumer_info)

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::task::unconstrained;
 
+use crate::engine::connect::Traffic;
+
 /// A message without a result of its own.
 pub struct Outgoing {
     pub subject: Subject,
@@ -53,9 +55,9 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 
 impl Outbox {
     /// Starts the task on the current runtime.
-    pub fn start(client: Client) -> Self {
+    pub fn start(client: Client, traffic: Arc<Traffic>) -> Self {
         let shared = Arc::new(Shared::default());
-        tokio::spawn(unconstrained(carry(client, shared.clone())));
+        tokio::spawn(unconstrained(carry(client, shared.clone(), traffic)));
         Outbox { shared }
     }
 
@@ -111,7 +113,7 @@ impl Drop for Outbox {
     }
 }
 
-async fn carry(client: Client, shared: Arc<Shared>) {
+async fn carry(client: Client, shared: Arc<Shared>, traffic: Arc<Traffic>) {
     loop {
         let messages = {
             let mut queue = lock(&shared.queue);
@@ -129,6 +131,7 @@ async fn carry(client: Client, shared: Arc<Shared>) {
         for message in messages {
             let bytes = message.payload.len();
             let sent = send(&client, message).await;
+            traffic.sent(bytes);
             let mut queue = lock(&shared.queue);
             queue.bytes -= bytes;
             if sent.is_err() {

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::engine::columns::{Batch, Builder, Layout, Meta, parse_meta};
 use crate::engine::connect::Connection;
-use crate::engine::pull::{Ask, PULL_BYTES, PULL_ROWS, Puller, Status};
+use crate::engine::pull::{Ask, PROTOCOL_LINE, PULL_BYTES, PULL_ROWS, Puller, Status};
 use crate::engine::request::api;
 use crate::engine::typed::Typed;
 use crate::error::{JetError, Loss, Result};
@@ -288,13 +288,15 @@ impl Run {
             }
         }
         let mut link = self.conn.link.clone();
+        // A message as large as this server allows has to fit; where that is more than half, one request is enough.
+        let max_bytes = (PULL_BYTES / 2).max(self.conn.client.max_payload() + PROTOCOL_LINE);
+        let ahead = if max_bytes > PULL_BYTES / 2 { 0 } else { self.rows };
         loop {
             let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
             let missing = usize::try_from(self.end - self.next).unwrap_or(usize::MAX);
-            while consumer.owed <= self.rows && consumer.owed < missing {
+            while consumer.owed <= ahead && consumer.owed < missing {
                 let batch = self.rows.min(missing - consumer.owed);
-                let ask =
-                    Ask { batch, max_bytes: PULL_BYTES / 2, expires: EXPIRES, heartbeat: HEARTBEAT, no_wait: false };
+                let ask = Ask { batch, max_bytes, expires: EXPIRES, heartbeat: HEARTBEAT, no_wait: false };
                 consumer.puller.ask(&self.conn, &ask).await?;
                 consumer.owed += batch;
             }
@@ -309,6 +311,9 @@ impl Run {
                             if self.conn.breaks() != consumer.breaks {
                                 return Ok(Stop::Renew);
                             }
+                            if let Some(cause) = consumer.puller.refused() {
+                                return Err(cause);
+                            }
                             continue;
                         }
                         () = sleep(HEARTBEAT * 3) => return Ok(Stop::Renew),
@@ -316,25 +321,30 @@ impl Run {
                 }
             };
             let Some(message) = message else { return Err(self.conn.closed()) };
-            if let Some(stop) = self.take(message).await? {
+            self.conn.traffic.received(message.payload.len());
+            let stop = self.take(&message)?;
+            let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
+            if full && !self.hand_out().await? {
+                return Ok(Stop::Dropped);
+            }
+            if let Some(stop) = stop {
                 return Ok(stop);
             }
         }
     }
 
-    async fn take(&mut self, message: Message) -> Result<Option<Stop>> {
+    fn take(&mut self, message: &Message) -> Result<Option<Stop>> {
         let Some(consumer) = &mut self.consumer else { return Ok(Some(Stop::Renew)) };
         let Some(meta) = message.reply.as_deref().and_then(parse_meta) else {
-            return match consumer.puller.status(&message) {
+            return match consumer.puller.status(message) {
                 None | Some((_, Status::Heartbeat)) => Ok(None),
                 Some((_, Status::Refused(err))) => Err(err),
                 Some((_, Status::Gone(_))) => Ok(Some(Stop::Renew)),
                 Some((_, Status::Over { unserved, too_large })) => {
-                    let alone = too_large && self.rows == 1;
                     match unserved {
-                        Some(unserved) if !alone => consumer.owed = consumer.owed.saturating_sub(unserved),
+                        Some(unserved) => consumer.owed = consumer.owed.saturating_sub(unserved),
                         // Nobody knows what is owed; a new consumer owes nothing.
-                        _ => return Ok(Some(Stop::Renew)),
+                        None => return Ok(Some(Stop::Renew)),
                     }
                     Ok((consumer.owed == 0 && !too_large).then_some(Stop::Dry))
                 }
@@ -356,11 +366,7 @@ impl Run {
             self.gap = Some(self.next);
         }
         self.next = seq + 1;
-        self.builder.push(&message, &meta)?;
-        let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
-        if full && !self.hand_out().await? {
-            return Ok(Some(Stop::Dropped));
-        }
+        self.builder.push(message, &meta)?;
         Ok(match (self.next >= self.end, pending) {
             (true, _) => Some(Stop::End),
             (false, 0) => Some(Stop::Dry),

@@ -15,8 +15,8 @@ use tokio::task::unconstrained;
 
 use crate::engine::columns::parse_meta;
 use crate::engine::connect::Connection;
+use crate::engine::connect::ping::round_trip;
 use crate::engine::outbox::Outgoing;
-use crate::engine::request::round_trip;
 use crate::error::Result;
 
 /// So many messages are taken from the connection before those who wait are woken.
@@ -42,8 +42,16 @@ pub enum Kind {
     Ordered,
 }
 
-/// Told about messages that were dropped: how many since it was told last.
-pub type OnDrop = Box<dyn Fn(u64) + Send + Sync>;
+/// What the owner of a subscription should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// So many messages were dropped because of the limits.
+    Dropped(u64),
+    /// A heartbeat of a push consumer tells another last message than the one that came last.
+    Missed { seq: i64, consumer_seq: i64, last: i64 },
+}
+
+pub type OnNotice = Box<dyn Fn(Notice) + Send + Sync>;
 
 /// Why a wait is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +83,8 @@ struct State {
     /// Of the last message in order.
     consumer_seq: i64,
     seq: i64,
+    /// Of the last one that was not dropped.
+    held_seq: i64,
 }
 
 struct Shared {
@@ -120,7 +130,7 @@ pub async fn subscribe(
     queue: Option<String>,
     limits: Limits,
     kind: Kind,
-    on_drop: OnDrop,
+    on_notice: OnNotice,
 ) -> Result<Subscription> {
     // What was published before must not come back to this subscription.
     conn.outbox.room(0).await;
@@ -132,7 +142,7 @@ pub async fn subscribe(
     let shared =
         Arc::new(Shared { state: Mutex::default(), limits, kind, changed: Notify::new(), emptied: Notify::new() });
     let (control, orders) = unbounded_channel();
-    let pump = Pump { subscriber, orders, shared: shared.clone(), conn: conn.clone(), on_drop };
+    let pump = Pump { subscriber, orders, shared: shared.clone(), conn: conn.clone(), on_notice };
     tokio::spawn(unconstrained(pump.run()));
     Ok(Subscription { shared, control, conn })
 }
@@ -260,7 +270,7 @@ struct Pump {
     orders: UnboundedReceiver<Control>,
     shared: Arc<Shared>,
     conn: Arc<Connection>,
-    on_drop: OnDrop,
+    on_notice: OnNotice,
 }
 
 impl Pump {
@@ -283,7 +293,7 @@ impl Pump {
                         break;
                     }
                 },
-                more = Self::burst(&mut self.subscriber, &self.shared, &self.conn, &self.on_drop) => {
+                more = Self::burst(&mut self.subscriber, &self.shared, &self.conn, &self.on_notice) => {
                     self.shared.changed.notify_waiters();
                     if !more {
                         break;
@@ -296,17 +306,21 @@ impl Pump {
     }
 
     /// Takes what is there, at least one message; false at the end.
-    async fn burst(subscriber: &mut Subscriber, shared: &Shared, conn: &Connection, on_drop: &OnDrop) -> bool {
+    async fn burst(subscriber: &mut Subscriber, shared: &Shared, conn: &Connection, on_notice: &OnNotice) -> bool {
         poll_fn(|cx| {
-            let before = shared.lock().dropped;
             let mut taken = 0;
+            let mut dropped = 0;
             let more = loop {
                 match subscriber.poll_next_unpin(cx) {
                     Poll::Pending if taken == 0 => return Poll::Pending,
                     Poll::Pending => break true,
                     Poll::Ready(None) => break false,
                     Poll::Ready(Some(message)) => {
-                        shared.keep(conn, message);
+                        match shared.keep(conn, message) {
+                            None => (),
+                            Some(Notice::Dropped(more)) => dropped += more,
+                            Some(notice) => on_notice(notice),
+                        }
                         taken += 1;
                         if taken == BURST {
                             break true;
@@ -314,9 +328,8 @@ impl Pump {
                     }
                 }
             };
-            let dropped = shared.lock().dropped - before;
             if dropped > 0 {
-                on_drop(dropped);
+                on_notice(Notice::Dropped(dropped));
             }
             Poll::Ready(more)
         })
@@ -325,32 +338,23 @@ impl Pump {
 }
 
 impl Shared {
-    fn keep(&self, conn: &Connection, message: Message) {
+    fn keep(&self, conn: &Connection, message: Message) -> Option<Notice> {
+        conn.traffic.received(message.payload.len());
         let mut state = self.lock();
-        if self.kind != Kind::Core && message.status == Some(StatusCode::IDLE_HEARTBEAT) {
-            if let Some(reply) = message.reply {
-                state.queue.push_back(Waiting::FlowControl(reply));
-                return;
+        if self.kind != Kind::Core {
+            if message.status == Some(StatusCode::IDLE_HEARTBEAT) {
+                return state.heartbeat(conn, self.kind, message);
             }
-            let header = |name: &str| message.headers.as_ref().and_then(|h: &HeaderMap| h.get(name));
-            if let Some(stalled) = header("Nats-Consumer-Stalled") {
-                answer(conn, stalled.as_str().into());
+            let meta = message.reply.as_deref().and_then(parse_meta);
+            // Lost on the way, or the consumer began anew: nothing after it is in order.
+            let in_order = meta.is_some_and(|meta| meta.consumer_seq == state.consumer_seq + 1);
+            if self.kind == Kind::Ordered && (state.gap || !in_order) {
+                state.gap = true;
+                return None;
             }
-            let last = header("Nats-Last-Consumer").and_then(|v| v.as_str().parse::<i64>().ok());
-            state.gap |= self.kind == Kind::Ordered && last.is_some_and(|last| last != state.consumer_seq);
-            return;
-        }
-        if self.kind == Kind::Ordered {
-            match message.reply.as_deref().and_then(parse_meta) {
-                Some(meta) if !state.gap && meta.consumer_seq == state.consumer_seq + 1 => {
-                    state.consumer_seq = meta.consumer_seq;
-                    state.seq = meta.seq;
-                }
-                // Lost on the way, or the consumer began anew: nothing after it is in order.
-                _ => {
-                    state.gap = true;
-                    return;
-                }
+            if let Some(meta) = meta {
+                state.consumer_seq = meta.consumer_seq;
+                state.seq = meta.seq;
             }
         }
         state.delivered += 1;
@@ -359,12 +363,44 @@ impl Shared {
             || full(self.limits.bytes, state.bytes + message.payload.len())
         {
             state.dropped += 1;
-            // In order or not at all: what was dropped is read again.
-            state.gap |= self.kind == Kind::Ordered;
-            return;
+            if self.kind == Kind::Ordered {
+                // It is read again, from here.
+                state.gap = true;
+                state.seq = state.held_seq;
+            }
+            return Some(Notice::Dropped(1));
         }
+        state.held_seq = state.seq;
         state.messages += 1;
         state.bytes += message.payload.len();
         state.queue.push_back(Waiting::Message(message));
+        None
+    }
+}
+
+impl State {
+    /// Flow control is answered once all before it were taken (ADR-15).
+    fn heartbeat(&mut self, conn: &Connection, kind: Kind, message: Message) -> Option<Notice> {
+        if let Some(reply) = message.reply {
+            self.queue.push_back(Waiting::FlowControl(reply));
+            return None;
+        }
+        let header = |name: &str| message.headers.as_ref().and_then(|h: &HeaderMap| h.get(name));
+        // The server waits for an answer that it asked for; it comes by itself unless that request was lost.
+        if let Some(stalled) = header("Nats-Consumer-Stalled")
+            && self.queue.is_empty()
+        {
+            answer(conn, stalled.as_str().into());
+        }
+        let last = header("Nats-Last-Consumer").and_then(|v| v.as_str().parse::<i64>().ok())?;
+        if last == self.consumer_seq {
+            return None;
+        }
+        if kind == Kind::Ordered {
+            self.gap = true;
+            return None;
+        }
+        // Nothing has come yet: the consumer is older than this subscription.
+        (self.consumer_seq > 0).then_some(Notice::Missed { seq: self.seq, consumer_seq: self.consumer_seq, last })
     }
 }

@@ -14,6 +14,7 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::engine::connect::Connection;
+use crate::engine::connect::refusals::Refusals;
 use crate::engine::inflight::{Inflight, Sent, read_token, write_token};
 use crate::engine::puback::{self, Parser, PubAck};
 use crate::engine::rows::Body;
@@ -59,6 +60,7 @@ pub async fn run(
     window: Window,
 ) -> Result<()> {
     let inbox = format!("{}.", conn.client.new_inbox());
+    let refusals = conn.refusals();
     let acks = conn.client.subscribe(format!("{inbox}*")).await.map_err(|_| conn.closed())?;
     let now = Instant::now();
     let mut run = Run {
@@ -74,6 +76,9 @@ pub async fn run(
         arena: BytesMut::new(),
         parser: Parser::default(),
         breaks: conn.breaks(),
+        refusals,
+        refused: 0,
+        deaf: None,
         last_answer: now,
         down_since: None,
         over: None,
@@ -83,6 +88,13 @@ pub async fn run(
     tokio::task::unconstrained(run.drive()).await?;
     let _ = run.acks.unsubscribe().await;
     Ok(())
+}
+
+/// What became of a message on its way to the connection.
+enum Handed {
+    Over,
+    Not,
+    Refused(PublishErrorKind),
 }
 
 struct Run<'a, F, O> {
@@ -99,6 +111,11 @@ struct Run<'a, F, O> {
     arena: BytesMut,
     parser: Parser,
     breaks: u64,
+    refusals: Refusals,
+    /// The link's count of refusals when they were taken last.
+    refused: u64,
+    /// The server does not let acks through on this link.
+    deaf: Option<JetError>,
     last_answer: Instant,
     down_since: Option<Instant>,
     /// Why the rest of the feed is not tried.
@@ -114,12 +131,10 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let mut link = self.conn.link.clone();
         loop {
             self.now = Instant::now();
-            let up = self.conn.link.borrow().up || self.over.is_some();
+            let mut up = self.conn.link.borrow().up || self.over.is_some();
             while up && !self.inflight.is_full() {
-                match self.at_hand()? {
-                    Some(sent) => self.send(sent, &mut tick).await?,
-                    None => break,
-                }
+                let Some(sent) = self.at_hand()? else { break };
+                up = self.send(sent, &mut tick).await?;
             }
             if self.exhausted && self.inflight.is_empty() && self.again.is_empty() {
                 self.outlet.flush();
@@ -172,10 +187,11 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         Sent { row, body, deadline: self.now }
     }
 
-    async fn send(&mut self, mut sent: Sent, tick: &mut Interval) -> Result<()> {
-        if let Some(cause) = &self.over {
+    /// False where the link broke, or nobody answers any more: the message waits with the others.
+    async fn send(&mut self, mut sent: Sent, tick: &mut Interval) -> Result<bool> {
+        if let Some(cause) = self.over.as_ref().or(self.deaf.as_ref()) {
             self.outlet.failed(sent.row, cause.clone());
-            return Ok(());
+            return Ok(true);
         }
         if self.inflight.is_empty() {
             // Nothing was asked until now, so nobody has been silent.
@@ -184,11 +200,11 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let Some(payload) = sent.body.payload() else {
             let err = JetError::Value(format!("row {}: the payload is null", sent.row));
             self.outlet.failed(sent.row, err);
-            return Ok(());
+            return Ok(true);
         };
         if let Err(err) = sent.body.check(self.conn.client.max_payload()) {
             self.outlet.failed(sent.row, err);
-            return Ok(());
+            return Ok(true);
         }
         let payload = match sent.body.shared_payload() {
             Some(shared) => shared,
@@ -199,29 +215,36 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         sent.deadline = self.now + sent.body.timeout().unwrap_or(self.window.timeout);
         let token = self.inflight.insert(sent);
         let reply = self.reply(token)?;
+        self.conn.traffic.sent(payload.len());
         let client = &self.conn.client;
         // Polled by hand: a select for every message would cost as much as the message.
-        let blocked = match headers {
+        let handed = match headers {
             None => self.hand_over(pin!(client.publish_with_reply(subject, reply, payload)), tick).await?,
             Some(headers) => {
                 let send = client.publish_with_reply_and_headers(subject, reply, headers, payload);
                 self.hand_over(pin!(send), tick).await?
             }
         };
-        match blocked {
-            None => Ok(()),
+        match handed {
+            Handed::Over => Ok(true),
+            Handed::Not => {
+                // It is the only one of which nobody has to wonder whether it was stored.
+                self.again.extend(self.inflight.remove(token));
+                self.check_time_and_link();
+                Ok(false)
+            }
             // A reconnect can lead to a server with a smaller limit than the one the rows were checked against.
-            Some(PublishErrorKind::MaxPayloadExceeded) => {
+            Handed::Refused(PublishErrorKind::MaxPayloadExceeded) => {
                 if let Some(sent) = self.inflight.remove(token) {
                     let (what, limit) = (format!("row {}", sent.row), self.conn.client.max_payload());
                     let size = sent.body.payload().map_or(0, <[u8]>::len);
                     self.outlet.failed(sent.row, JetError::MaxPayload { what, size, limit });
                 }
-                Ok(())
+                Ok(true)
             }
-            Some(_) => {
+            Handed::Refused(_) => {
                 self.give_up(self.conn.closed());
-                Ok(())
+                Ok(true)
             }
         }
     }
@@ -231,7 +254,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         &mut self,
         mut send: std::pin::Pin<&mut (impl Future<Output = std::result::Result<(), PublishError>> + Send)>,
         tick: &mut Interval,
-    ) -> Result<Option<PublishErrorKind>> {
+    ) -> Result<Handed> {
         let sent = match send.as_mut().now_or_never() {
             Some(sent) => sent,
             None => loop {
@@ -243,13 +266,13 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 };
                 self.now = Instant::now();
                 message.into_iter().for_each(|m| self.answer(m));
-                if self.now.duration_since(self.last_answer) > self.window.timeout || self.conn.link.borrow().closed {
-                    self.check_time_and_link();
-                    return Ok(None);
+                let silent = self.now.duration_since(self.last_answer) > self.window.timeout;
+                if silent || self.conn.breaks() != self.breaks || self.conn.link.borrow().closed {
+                    return Ok(Handed::Not);
                 }
             },
         };
-        Ok(sent.err().map(|err| err.kind()))
+        Ok(sent.map_or_else(|err| Handed::Refused(err.kind()), |()| Handed::Over))
     }
 
     fn reply(&mut self, token: u64) -> Result<Subject> {
@@ -261,6 +284,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     }
 
     fn answer(&mut self, message: Message) {
+        self.conn.traffic.received(message.payload.len());
         let token = message.subject.as_bytes().get(self.inbox.len()..).and_then(read_token);
         let Some(sent) = token.and_then(|token| self.inflight.remove(token)) else { return };
         self.last_answer = self.now;
@@ -285,6 +309,10 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         if link.closed {
             return self.give_up(self.conn.closed());
         }
+        if link.refusals != self.refused {
+            self.refused = link.refusals;
+            self.end_refused();
+        }
         let breaks = self.conn.breaks();
         if breaks != self.breaks {
             self.breaks = breaks;
@@ -307,8 +335,28 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
     }
 
+    /// Messages without permission get no ack, and neither does any where the acks are not let through.
+    fn end_refused(&mut self) {
+        let refused = self.refusals.take();
+        let inbox = format!("{}*", String::from_utf8_lossy(&self.inbox));
+        if let Some(cause) = refused.subscription(&inbox) {
+            self.deaf = Some(cause.clone());
+            return self.give_up(cause.clone());
+        }
+        if refused.is_empty() {
+            return;
+        }
+        let cause = |sent: &Sent| refused.publish(sent.body.subject().as_str()).cloned();
+        for sent in self.inflight.take(|sent| cause(sent).is_some()) {
+            if let Some(cause) = cause(&sent) {
+                self.outlet.failed(sent.row, cause);
+            }
+        }
+    }
+
     /// What was in flight may be lost: messages that the server recognises go again, the others end here and now.
     fn link_broke(&mut self) {
+        self.deaf = None;
         for sent in self.inflight.take_all() {
             if self.window.resend.unwrap_or_else(|| sent.body.has_id()) {
                 self.again.push_back(sent);

@@ -5,10 +5,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::engine::ack::{Kind, ack, ack_sync};
+use crate::engine::outbox::Outgoing;
 use crate::engine::subject;
 use crate::py::batch::Batch;
 use crate::py::call::Call;
 use crate::py::connect::{Connection, seconds};
+use crate::py::outbox::BURST;
 
 #[pymethods]
 impl Connection {
@@ -29,6 +31,30 @@ impl Connection {
         };
         let subjects = chosen.into_iter().map(|row| replies.value(row).into()).collect();
         self.acknowledge(subjects, kind, delay, reason, confirm)
+    }
+
+    /// Queues one ack, which goes out at the end of the loop's turn, or at once where there is no loop.
+    #[pyo3(signature = (event_loop, reply, kind, *, delay=None, reason=None))]
+    fn ack_one(
+        slf: &Bound<'_, Self>,
+        event_loop: Option<&Bound<'_, PyAny>>,
+        reply: &str,
+        kind: &str,
+        delay: Option<f64>,
+        reason: Option<String>,
+    ) -> PyResult<()> {
+        let conn = slf.get().connection()?;
+        subject::check(reply)?;
+        if conn.link.borrow().closed {
+            return Err(conn.closed().into());
+        }
+        let payload = parse_kind(kind, delay, reason)?.payload();
+        let held = conn.outbox.hold(Outgoing { subject: reply.into(), reply: None, headers: None, payload });
+        match event_loop {
+            Some(event_loop) if held.messages < BURST => Connection::kick_later(slf, event_loop)?,
+            _ => conn.outbox.kick(),
+        }
+        Ok(())
     }
 
     /// Sends one ack to each reply subject; with `confirm` (seconds) waits for the server's word.
@@ -56,13 +82,7 @@ impl Connection {
         confirm: Option<f64>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
-        let kind = match kind {
-            "ack" => Kind::Ack,
-            "nak" => Kind::Nak(delay.map(|d| seconds("delay", d)).transpose()?),
-            "in_progress" => Kind::Progress,
-            "term" => Kind::Term(reason),
-            other => return Err(PyValueError::new_err(format!("unknown kind of ack {other:?}"))),
-        };
+        let kind = parse_kind(kind, delay, reason)?;
         let confirm = confirm.map(|c| seconds("timeout", c)).transpose()?;
         let work = async move {
             match confirm {
@@ -72,4 +92,14 @@ impl Connection {
         };
         Ok(Call::new(work, |py, ()| Ok(py.None().into_bound(py))))
     }
+}
+
+fn parse_kind(kind: &str, delay: Option<f64>, reason: Option<String>) -> PyResult<Kind> {
+    Ok(match kind {
+        "ack" => Kind::Ack,
+        "nak" => Kind::Nak(delay.map(|d| seconds("delay", d)).transpose()?),
+        "in_progress" => Kind::Progress,
+        "term" => Kind::Term(reason),
+        other => return Err(PyValueError::new_err(format!("unknown kind of ack {other:?}"))),
+    })
 }

@@ -9,16 +9,20 @@ mod content_ids;
 mod fetch;
 mod headers;
 mod message;
+mod notices;
+mod options;
 mod outbox;
 mod payload;
 mod publish;
 mod publisher;
 mod read;
 mod request;
+mod status;
 mod subscribe;
 mod typed;
 
 use pyo3::prelude::*;
+use pyo3::types::IntoPyDict;
 
 /// The flat native module `jetarrow._jetarrow`.
 #[pymodule(gil_used = false)]
@@ -35,12 +39,22 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<content_ids::Ids>()?;
     module.add_class::<fetch::PullSubscription>()?;
     module.add_class::<message::Msg>()?;
+    module.add_class::<notices::Notices>()?;
     module.add_class::<publish::PublishOutcome>()?;
     module.add_class::<publisher::Publisher>()?;
     module.add_class::<read::Reader>()?;
     module.add_class::<subscribe::Subscription>()?;
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
+    let forked = wrap_pyfunction!(forked, module)?;
+    let hooks = [("after_in_child", forked)].into_py_dict(module.py())?;
+    module.py().import("os")?.call_method("register_at_fork", (), Some(&hooks))?;
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(call::force_panic, module)?)?;
     Ok(())
+}
+
+/// Runs in every child that Python forks.
+#[pyfunction]
+fn forked() {
+    crate::runtime::forked();
 }

@@ -17,7 +17,7 @@ use crate::py::headers;
 use crate::py::payload::Cell;
 
 /// So many messages are sent without waiting for the loop's next turn.
-const BURST: usize = 128;
+pub const BURST: usize = 128;
 
 #[pymethods]
 impl Connection {

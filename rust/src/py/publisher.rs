@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bytes::Bytes;
+use async_nats::Subject;
+use bytes::{Bytes, BytesMut};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -52,23 +53,62 @@ struct Waiting {
 /// So many messages are handed over without waiting for the loop's next turn.
 const BURST: usize = 128;
 
+/// Subjects and payloads are copied into blocks of this size: one allocation for hundreds of messages.
+const ARENA: usize = 64 * 1024;
+
+/// Messages of this turn of the loop; handed over together at its end.
+#[derive(Default)]
+struct Turn {
+    items: Vec<Item>,
+    arena: BytesMut,
+    /// The last one: nearly always the next one too.
+    subject: Option<Subject>,
+}
+
+impl Turn {
+    fn copy(&mut self, bytes: &[u8]) -> Bytes {
+        if bytes.len() >= ARENA / 4 {
+            return Bytes::copy_from_slice(bytes);
+        }
+        if self.arena.capacity() - self.arena.len() < bytes.len() {
+            self.arena = BytesMut::with_capacity(ARENA);
+        }
+        self.arena.extend_from_slice(bytes);
+        self.arena.split().freeze()
+    }
+
+    /// The subject, if one can publish to it.
+    fn subject(&mut self, subject: &str) -> Result<Subject, JetError> {
+        if let Some(last) = self.subject.as_ref().filter(|last| last.as_str() == subject) {
+            return Ok(last.clone());
+        }
+        subject::check(subject)?;
+        Ok(self.subject.insert(Subject::from(subject)).clone())
+    }
+}
+
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Publisher {
     inner: Owned<engine::Publisher>,
     shared: Arc<Shared>,
-    /// Messages of this turn of the loop; handed over together at its end. None where there is no loop.
-    turn: Option<Mutex<Vec<Item>>>,
+    turn: Mutex<Turn>,
+    /// False where there is no loop: every message is handed over by itself.
+    by_turn: bool,
+    /// At so many messages, or bytes, there is no room for another one.
+    max_inflight: u64,
+    max_bytes: u64,
 }
 
 #[pymethods]
 impl Connection {
     /// A publisher for one event loop: that of `bridge`.
-    #[pyo3(signature = (bridge, *, max_inflight, timeout, by_turn, keep_failed))]
+    #[pyo3(signature = (bridge, *, max_inflight, max_bytes, timeout, by_turn, keep_failed))]
     fn publisher(
         &self,
         py: Python<'_>,
         bridge: &Bridge,
         max_inflight: usize,
+        max_bytes: Option<u64>,
         timeout: f64,
         by_turn: bool,
         keep_failed: bool,
@@ -97,13 +137,20 @@ impl Connection {
         };
         let _runtime = runtime::handle()?.enter();
         let inner = Owned::new(engine::Publisher::start(conn, window, outlet));
-        Ok(Publisher { inner, shared, turn: by_turn.then(Mutex::default) })
+        Ok(Publisher {
+            inner,
+            shared,
+            turn: Mutex::default(),
+            by_turn,
+            max_inflight: max_inflight as u64,
+            max_bytes: max_bytes.unwrap_or(u64::MAX),
+        })
     }
 }
 
 #[pymethods]
 impl Publisher {
-    /// Queues one message; the future resolves to its `PubAck` or a typed error.
+    /// Queues one message; the future resolves to its `PubAck` or a typed error. None where there is no room.
     #[pyo3(signature = (event_loop, subject, payload, headers, msg_id, timeout))]
     fn publish<'py>(
         slf: &Bound<'py, Self>,
@@ -114,51 +161,62 @@ impl Publisher {
         headers: Option<&Bound<'py, PyDict>>,
         msg_id: Option<&str>,
         timeout: Option<f64>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let this = slf.get();
         let inner = this.inner.get()?;
-        subject::check(subject)?;
-        let payload = Bytes::copy_from_slice(Cell::new(payload)?.as_slice());
+        if this.full() {
+            return Ok(None);
+        }
         let mut map = headers.map(headers::from_python).transpose()?;
         if let Some(id) = msg_id {
             headers::append(map.get_or_insert_default(), "Nats-Msg-Id", id)?;
         }
-        let size = payload.len() + map.as_ref().map_or(0, header_size);
+        let cell = Cell::new(payload)?;
+        let size = cell.as_slice().len() + map.as_ref().map_or(0, header_size);
         let limit = inner.max_payload();
         if size > limit {
             return Err(JetError::MaxPayload { what: format!("the message for {subject:?}"), size, limit }.into());
         }
         let timeout = timeout.map(|t| seconds("timeout", t)).transpose()?;
-        let future = event_loop.call_method0(intern!(py, "create_future"))?;
         let bytes = (size + subject.len()) as u64;
+        let (to, payload) = {
+            let mut turn = lock(&this.turn);
+            (turn.subject(subject)?, turn.copy(cell.as_slice()))
+        };
+        let future = event_loop.call_method0(intern!(py, "create_future"))?;
         let row = lock(&this.shared.waiting).insert(Waiting { future: future.clone().unbind(), bytes }) as u64;
-        let pending = this.shared.pending.fetch_add(1, Ordering::Relaxed);
+        let others = this.shared.pending.fetch_add(1, Ordering::Relaxed);
         this.shared.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let single = Single { subject: subject.into(), payload, headers: map, timeout };
-        let item = (row, Body::Single(Box::new(single)));
-        match &this.turn {
-            // With others in flight nobody notices that this one waits for the end of the turn.
-            Some(turn) if pending > 0 => {
-                let waiting = {
-                    let mut turn = lock(turn);
-                    turn.push(item);
-                    turn.len()
-                };
-                if waiting == 1 {
-                    event_loop.call_method1(intern!(py, "call_soon"), (slf.getattr(intern!(py, "hand_over"))?,))?;
-                } else if waiting >= BURST {
-                    this.hand_over()?;
-                }
-            }
-            _ => this.send(vec![item])?,
+        let item = (row, Body::Single(Box::new(Single { subject: to, payload, headers: map, timeout })));
+        // With others in flight nobody notices that this one waits for the end of the turn.
+        if !this.by_turn || others == 0 {
+            this.send(vec![item])?;
+            return Ok(Some(future));
         }
-        Ok(future)
+        let waiting = {
+            let mut turn = lock(&this.turn);
+            if turn.items.capacity() == 0 {
+                turn.items.reserve_exact(BURST);
+            }
+            turn.items.push(item);
+            turn.items.len()
+        };
+        if waiting == 1 {
+            event_loop.call_method1(intern!(py, "call_soon"), (slf.getattr(intern!(py, "hand_over"))?,))?;
+        } else if waiting >= BURST {
+            this.hand_over()?;
+        }
+        Ok(Some(future))
+    }
+
+    /// True when the next message has to wait. One message passes whatever its size.
+    fn full(&self) -> bool {
+        self.pending() >= self.max_inflight || self.pending_bytes() >= self.max_bytes
     }
 
     /// Hands over what was published in this turn of the loop.
     fn hand_over(&self) -> PyResult<()> {
-        let Some(turn) = &self.turn else { return Ok(()) };
-        let items = std::mem::take(&mut *lock(turn));
+        let items = std::mem::take(&mut lock(&self.turn).items);
         if items.is_empty() { Ok(()) } else { self.send(items) }
     }
 

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::bridge::{Bridge, Event};
 use crate::engine::subject;
-use crate::engine::subscribe::{self as engine, Counts, Kind, Limits, OnDrop, Ready};
+use crate::engine::subscribe::{self as engine, Counts, Kind, Limits, Notice, OnNotice, Ready};
 use crate::py::call::Call;
 use crate::py::connect::{Connection, seconds};
 use crate::py::message::Msg;
@@ -20,9 +20,10 @@ pub struct Subscription {
 
 #[pymethods]
 impl Connection {
-    /// Subscribes; the call's result is a `Subscription`. `kind` is "core", "push" or "ordered". `on_drop` is called in
-    /// the loop of `bridge` with the number of messages that the limits made it drop.
-    #[pyo3(signature = (subject, *, queue, pending_messages, pending_bytes, kind, bridge=None, on_drop=None))]
+    /// Subscribes; the call's result is a `Subscription`. `kind` is "core", "push" or "ordered". `on_notice` is called
+    /// in the loop of `bridge` with the number of messages that the limits made it drop, or 0 and what a heartbeat tells:
+    /// (stream sequence, consumer sequence, consumer sequence at the server).
+    #[pyo3(signature = (subject, *, queue, pending_messages, pending_bytes, kind, bridge=None, on_notice=None))]
     fn subscribe(
         &self,
         subject: String,
@@ -31,7 +32,7 @@ impl Connection {
         pending_bytes: usize,
         kind: &str,
         bridge: Option<&Bridge>,
-        on_drop: Option<Py<PyAny>>,
+        on_notice: Option<Py<PyAny>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check_subscription(&subject)?;
@@ -45,12 +46,18 @@ impl Connection {
             other => return Err(PyValueError::new_err(format!("unknown kind of subscription {other:?}"))),
         };
         let limits = Limits { messages: pending_messages, bytes: pending_bytes };
-        let tell: OnDrop = match (bridge, on_drop) {
-            (Some(bridge), Some(on_drop)) => {
-                let (mailbox, on_drop) = (bridge.mailbox.clone(), Arc::new(on_drop));
-                Box::new(move |dropped| {
-                    let on_drop = on_drop.clone();
-                    mailbox.push(0, Event::Many(Box::new(move |py| on_drop.call1(py, (dropped,)).map(drop))));
+        let tell: OnNotice = match (bridge, on_notice) {
+            (Some(bridge), Some(on_notice)) => {
+                let (mailbox, on_notice) = (bridge.mailbox.clone(), Arc::new(on_notice));
+                Box::new(move |notice| {
+                    let on_notice = on_notice.clone();
+                    let call = move |py: Python<'_>| match notice {
+                        Notice::Dropped(count) => on_notice.call1(py, (count, None::<()>)).map(drop),
+                        Notice::Missed { seq, consumer_seq, last } => {
+                            on_notice.call1(py, (0, (seq, consumer_seq, last))).map(drop)
+                        }
+                    };
+                    mailbox.push(0, Event::Many(Box::new(call)));
                 })
             }
             _ => Box::new(|_| ()),

@@ -1,0 +1,229 @@
+"""Push subscriptions of JetStream, and pull subscriptions by other names."""
+
+from __future__ import annotations
+
+import asyncio
+
+import jetarrow
+import jetarrow.sync
+import pytest
+from jetarrow import errors
+from jetarrow.aio.msg import Msg
+from jetarrow.js import api
+from jetarrow.js.client import JetStreamContext
+from jetarrow.js.errors import Error, NotFoundError
+from jetarrow.server import NatsServer
+
+
+async def fill(js: JetStreamContext, stream: str, count: int) -> None:
+    result = await js.publish_batch(f"{stream}.a", [b"%d" % n for n in range(count)])
+    result.raise_for_errors()
+
+
+async def test_callbacks_acknowledge_what_they_processed(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 50)
+    seen: list[int] = []
+    done = asyncio.Event()
+
+    async def note(msg: Msg) -> None:
+        seen.append(int(msg.data))
+        if len(seen) == 50:
+            done.set()
+
+    sub = await js.subscribe(f"{stream}.>", durable="auto", cb=note)
+    await asyncio.wait_for(done.wait(), 10)
+    assert seen == list(range(50))
+    await sub.drain()
+    info = await js.consumer_info(stream, "auto")
+    assert (info.num_ack_pending, info.ack_floor.stream_seq if info.ack_floor else None) == (0, 50)
+
+
+async def test_a_plain_function_will_do(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 3)
+    seen: list[bytes] = []
+    await js.subscribe(f"{stream}.>", cb=lambda msg: seen.append(msg.data))
+    while len(seen) < 3:
+        await asyncio.sleep(0.005)
+    assert seen == [b"0", b"1", b"2"]
+
+
+async def test_manual_acks(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 2)
+    sub = await js.subscribe(f"{stream}.>", durable="manual", manual_ack=True)
+    first = await sub.next_msg(timeout=5)
+    await first.ack()
+    with pytest.raises(errors.MsgAlreadyAckdError):
+        await first.ack()
+    second = await sub.next_msg(timeout=5)
+    assert (second.seq, second.metadata.num_delivered) == (2, 1)
+    await second.ack_sync(timeout=5)
+    assert (await sub.consumer_info()).num_ack_pending == 0
+
+
+async def test_queue_members_share_one_consumer(js: JetStreamContext, stream: str) -> None:
+    subs = [await js.subscribe(f"{stream}.>", queue="workers") for _ in range(3)]
+    await fill(js, stream, 300)
+    while sum(sub.delivered for sub in subs) < 300:
+        await asyncio.sleep(0.005)
+    assert all(sub.delivered for sub in subs)
+    with pytest.raises(Error, match="deliver group"):
+        await js.subscribe(f"{stream}.>", durable="workers")
+
+
+async def test_a_bound_consumer_is_refused(js: JetStreamContext, stream: str) -> None:
+    await js.subscribe(f"{stream}.>", durable="mine")
+    with pytest.raises(Error, match="already bound"):
+        await js.subscribe(f"{stream}.>", durable="mine")
+
+
+async def test_bind_in_both_spellings(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 2)
+    info = await js.add_consumer(stream, durable_name="push", deliver_subject=f"deliver.{stream}")
+    sub = await js.subscribe_bind(stream, "push")
+    assert (await sub.next_msg(timeout=5)).data == b"0"
+    await sub.unsubscribe()
+    sub = await js.subscribe_bind(stream, info.config, "push")
+    assert (await sub.consumer_info()).name == "push"
+    pulled = await js.add_consumer(stream, durable_name="pulled")
+    with pytest.raises(TypeError):
+        await js.subscribe_bind(stream, pulled.name)
+
+
+async def test_flow_control_with_a_slow_reader(js: JetStreamContext, stream: str) -> None:
+    payload = b"x" * 1024
+    result = await js.publish_batch(f"{stream}.a", [payload] * 20_000)
+    result.raise_for_errors()
+    sub = await js.subscribe(f"{stream}.>", flow_control=True, idle_heartbeat=0.5, ack_policy="none")
+    while sub.pending_msgs == 0:
+        await asyncio.sleep(0.005)
+    seen = 0
+    async for _ in sub.messages:
+        seen += 1
+        if seen == 20_000:
+            break
+    assert (sub.dropped, sub.delivered) == (0, 20_000)
+
+
+async def test_ordered_sees_everything_once(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 20_000)
+    sub = await js.subscribe(f"{stream}.>", ordered_consumer=True)
+    numbers: list[int] = []
+    async for msg in sub.messages:
+        numbers.append(int(msg.data))
+        if len(numbers) == 20_000:
+            break
+    assert numbers == list(range(20_000))
+    assert (await sub.consumer_info()).config.ack_policy == api.AckPolicy.NONE
+
+
+async def test_ordered_begins_anew_when_its_limits_dropped_something(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 5_000)
+    sub = await js.subscribe(f"{stream}.>", ordered_consumer=True, pending_msgs_limit=100)
+    numbers: list[int] = []
+    async for msg in sub.messages:
+        numbers.append(int(msg.data))
+        if len(numbers) == 5_000:
+            break
+    assert numbers == list(range(5_000))
+
+
+async def test_ordered_begins_anew_when_its_consumer_is_gone(js: JetStreamContext, stream: str) -> None:
+    sub = await js.subscribe(f"{stream}.>", ordered_consumer=True, idle_heartbeat=0.2)
+    await fill(js, stream, 10)
+    assert [int((await sub.next_msg(timeout=5)).data) for _ in range(10)] == list(range(10))
+    first = (await sub.consumer_info()).name
+    waiting = asyncio.create_task(sub.next_msg(timeout=20))
+    await js.delete_consumer(stream, first)
+    while sub._consumer == first:
+        await asyncio.sleep(0.01)
+    await js.publish(f"{stream}.a", b"10")
+    assert (await waiting).seq == 11
+    assert (sub.delivered, (await sub.consumer_info()).name != first) == (11, True)
+
+
+async def test_ordered_lives_through_a_restart(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["S.>"])
+        await fill(js, "S", 100)
+        sub = await js.subscribe("S.>", ordered_consumer=True, idle_heartbeat=0.3)
+        seen: list[int | None] = []
+
+        async def collect() -> None:
+            async for msg in sub.messages:
+                seen.append(msg.seq)
+                if len(seen) == 200:
+                    return
+
+        collecting = asyncio.create_task(collect())
+        while len(seen) < 50:
+            await asyncio.sleep(0.005)
+        own_server.kill()
+        own_server.restart()
+        while not nc.is_connected:
+            await asyncio.sleep(0.01)
+        await fill(js, "S", 100)
+        await asyncio.wait_for(collecting, 20)
+        assert seen == list(range(1, 201))
+
+
+async def test_ordered_ends_when_the_stream_is_deleted(js: JetStreamContext) -> None:
+    await js.add_stream(name="GONE", subjects=["gone.>"])
+    sub = await js.subscribe("gone.>", ordered_consumer=True, idle_heartbeat=0.2)
+    iterating = asyncio.create_task(anext(sub.messages, None))
+    await asyncio.sleep(0)
+    await js.delete_stream("GONE")
+    assert await asyncio.wait_for(iterating, 10) is None
+
+
+async def test_pull_bind_in_both_orders(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 4)
+    await js.add_consumer(stream, durable_name="c")
+    for sub in (
+        await js.pull_subscribe_bind("c", stream),
+        await js.pull_subscribe_bind(stream, "c"),
+        await js.pull_subscribe_bind(consumer="c", stream=stream),
+        await js.pull_subscribe_bind(durable="c", stream=stream),
+    ):
+        [msg] = await sub.fetch(1, timeout=5)
+        await msg.ack()
+    with pytest.raises(ValueError, match="stream name is required"):
+        await js.pull_subscribe_bind("c")
+    with pytest.raises(NotFoundError):
+        await (await js.pull_subscribe_bind("none", stream)).consumer_info()
+
+
+async def test_iteration_yields_what_pull_asked_for(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 10)
+    sub = await js.pull_subscribe(f"{stream}.>", durable="asked")
+    sub.pull(3, expires=5)
+    seen: list[int | None] = []
+    async for msg in sub:
+        await msg.ack_sync()
+        seen.append(msg.seq)
+        if len(seen) == 3:
+            assert (await sub.consumer_info()).num_pending == 7
+            sub.pull(batch=2)
+        if len(seen) == 5:
+            break
+    assert seen == [1, 2, 3, 4, 5]
+    info = await sub.consumer_info()
+    assert (info.num_pending, info.num_ack_pending) == (5, 0)
+
+
+def test_blocking(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    for number in range(20):
+        sync_js.publish(f"{stream}.a", b"%d" % number)
+    sub = sync_js.subscribe(f"{stream}.>", ordered_consumer=True)
+    assert [int(next(iter(sub)).data) for _ in range(20)] == list(range(20))
+    with pytest.raises(TypeError):
+        sync_js.subscribe(f"{stream}.>", cb=print)
+    pull = sync_js.pull_subscribe(f"{stream}.>", durable="p")
+    pull.pull(5)
+    asked = [msg.data for msg in pull]
+    assert len(asked) == 5
+    consumed = pull.consume(4)
+    assert len([next(consumed).ack() for _ in range(8)]) == 8
+    assert sync_js.pull_subscribe_bind(stream, "p").consumer_info().name == "p"
+    with pytest.raises(errors.TimeoutError):
+        sync_js.subscribe(f"{stream}.>", durable="d", deliver_policy="new").next_msg(timeout=0.1)
