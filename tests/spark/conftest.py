@@ -31,8 +31,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["JETARROW_TEST_PASSWORD"] = PASSWORD
     session = (
-        # Four attempts at a task, as in a cluster.
-        SparkSession.builder.master("local[2,4]")
+        # A task that is killed is tried again, as in a cluster.
+        SparkSession.builder.master("local[2,2]")
         .appName("jetarrow-tests")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
