@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from jetarrow.aio.client import RawCredentials
+from jetarrow.errors import AuthorizationError
 from jetarrow.server import NatsServer
 from jetarrow.spark import secrets
 from jetarrow.spark._connect_options import CONNECT_OPTIONS, ConnectOptions, connect_options
 from jetarrow.spark._parse import Given
+from jetarrow.spark.connection import connect
 from jetarrow.spark.secrets import Secret, warn_of_literals
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from .conftest import Streams
 
 SERVERS = {"servers": "a:1"}
+# Of NATS's own documentation.
+SEED = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
+PUBLIC = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
 
 
 def options(**given: str) -> ConnectOptions:
@@ -86,7 +92,27 @@ def test_everything_given() -> None:
     assert options(credsFile="/etc/a.creds").arguments()["user_credentials"] == "/etc/a.creds"
     assert options(nkeyFile="/etc/a.nk").arguments()["nkeys_seed"] == "/etc/a.nk"
     assert options(nkeySecret="SU...").arguments()["nkeys_seed_str"] == "SU..."
+    raw = options(credsSecret="-----BEGIN NATS USER JWT-----").arguments()["user_credentials"]
+    assert isinstance(raw, RawCredentials)
+    assert "BEGIN" not in repr(raw)
+    tls = options(tlsCaFile="/ca.pem", tlsCertFile="/c.pem", tlsKeyFile="/k.pem").arguments()["tls"]
+    assert (tls.ca, tls.cert, tls.key) == ("/ca.pem", "/c.pem", "/k.pem")
     assert options().context() == {}
+
+
+def test_keys_of_every_kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The key itself out of a reference, or a path that the client reads."""
+    monkeypatch.setenv("SEED", SEED)
+    file = tmp_path / "seed"
+    file.write_text(SEED + "\n")
+    with NatsServer(config=f"authorization {{ users: [{{nkey: {PUBLIC}}}] }}\n") as server:
+        ways = [{"nkeySecret": "env:SEED"}, {"nkeyFile": f"file:{file}"}, {"nkeyFile": str(file)}, {"nkeySecret": SEED}]
+        for way in ways:
+            with connect(options(servers=server.url, **way)) as client:
+                assert client.jetstream().account_info().streams == 0
+        with pytest.raises(AuthorizationError) as caught:
+            connect(options(servers=server.url, authToken=SEED))
+        assert SEED not in str(caught.value)
 
 
 @pytest.mark.parametrize(
