@@ -44,6 +44,7 @@ class Acks:
         self.publish = self.native.publish
         self._thread = threading.get_ident()
         watch_publisher(self)
+        nc._publishers.add(self)
 
     def _home(self) -> tuple[Any, Bridge]:
         loop = asyncio.get_running_loop()

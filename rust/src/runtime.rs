@@ -70,12 +70,22 @@ pub fn linger(work: impl Future<Output = ()> + Send + 'static) {
     lingering.push((generation(), runtime.spawn(work)));
 }
 
-/// Waits for all such work.
+/// True where there is such work.
+pub fn any_lingering() -> bool {
+    !LINGERING.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+}
+
+/// Waits for all such work, and for what it starts.
 pub async fn lingering() {
-    let tasks = std::mem::take(&mut *LINGERING.lock().unwrap_or_else(PoisonError::into_inner));
-    // A parent's tasks do not run in its child.
-    for (_, task) in tasks.into_iter().filter(|(generation, _)| *generation == self::generation()) {
-        let _panicked = task.await;
+    loop {
+        let tasks = std::mem::take(&mut *LINGERING.lock().unwrap_or_else(PoisonError::into_inner));
+        if tasks.is_empty() {
+            return;
+        }
+        // A parent's tasks do not run in its child.
+        for (_, task) in tasks.into_iter().filter(|(generation, _)| *generation == self::generation()) {
+            let _panicked = task.await;
+        }
     }
 }
 

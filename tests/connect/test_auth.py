@@ -115,7 +115,7 @@ async def test_a_function_that_fails(by_token: NatsServer, record: Any) -> None:
 
     with pytest.raises(KeyError, match="no token today"):
         await jetarrow.connect(by_token.url, token=broken, error_cb=record["error"])
-    assert any(isinstance(error, KeyError) for error in record.errors)
+    assert [type(error) for error in record.errors] == [KeyError]
     with pytest.raises(KeyError, match="no token today"):
         jetarrow.sync.connect(by_token.url, token=broken)
     with pytest.raises(TypeError, match="token must return str"):

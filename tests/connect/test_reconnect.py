@@ -408,12 +408,21 @@ async def test_a_client_that_is_collected_leaves_the_server() -> None:
             return int(text.split('"num_connections":')[1].split(",")[0])
 
         nc = await jetarrow.connect(server.url)
+        other = await jetarrow.connect(server.url)
+        sub = await other.subscribe("a")
+        await other.flush()
         with pytest.raises(errors.NoRespondersError):
             await nc.request("nobody")
-        assert await connections() == 1
+        assert await connections() == 2
+        for _ in range(1_000):
+            await nc.publish("a", b"x" * 1_000)
         del nc
         deadline = time.monotonic() + 5
-        while await connections() and time.monotonic() < deadline:
+        while await connections() > 1 and time.monotonic() < deadline:
             gc.collect()
             await asyncio.sleep(0.05)
-        assert await connections() == 0
+        assert await connections() == 1
+        # What it had published was sent.
+        for _ in range(1_000):
+            await sub.next_msg(5)
+        await other.close()

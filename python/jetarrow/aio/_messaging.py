@@ -6,7 +6,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from jetarrow import _jetarrow
 from jetarrow._run import awaited, bridge_of
@@ -30,6 +31,9 @@ from jetarrow.errors import (
     NoRespondersError,
     TimeoutError,
 )
+
+if TYPE_CHECKING:
+    from jetarrow.publisher import Acks
 
 _T = TypeVar("_T")
 # The number of dropped messages, or what a heartbeat tells.
@@ -60,6 +64,8 @@ class Messaging(Status):
     def __init__(self) -> None:
         self._subs: dict[int, Subscription] = {}
         self._last_sid = 0
+        # What publishes to streams; weakly, because its owner may be done with it.
+        self._publishers: WeakSet[Acks] = WeakSet()
         # "", "subs" while the subscriptions are drained, then "pubs".
         self._draining = ""
 
@@ -116,6 +122,13 @@ class Messaging(Status):
         native = self._native
         if native.send(self._loop(), subject, payload, reply, headers, self._pending_size) > HIGH_WATER:
             await self._run(native.room(HIGH_WATER // 2))
+
+    async def _raise(self, error: Exception) -> None:
+        raise error
+
+    def _fail(self, error: Exception) -> Any:
+        """What a message's verbs end in that cannot be; the sync twin raises here."""
+        return self._raise(error)
 
     def _respond(self, reply: str, data: bytes | str, headers: Headers | None) -> Any:
         """What `msg.respond` calls; the sync twin blocks here."""
@@ -288,6 +301,10 @@ class Messaging(Status):
             await self.flush()
         except Error as error:
             self._report(error)
+        except BaseException:
+            # Ctrl-C, or cancelled: nobody wants to wait any more.
+            await self._close(hurry=True)
+            raise
         finally:
             self._draining = "pubs"
             await self.close()
@@ -316,5 +333,11 @@ class Messaging(Status):
         self._subs.clear()
 
     async def close(self) -> None:
-        """Sends what is queued, then closes the connection. A second call does nothing."""
+        """Sends what is queued, then closes the connection, and returns after `closed_cb`.
+
+        A second call does nothing.
+        """
+        await self._close()
+
+    async def _close(self, *, hurry: bool = False) -> None:
         raise NotImplementedError

@@ -9,6 +9,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jetarrow import _jetarrow
+
+# What is imported as itself (`X as X`), nats-py has here, too.
+from jetarrow import errors as errors
 from jetarrow._exit import watch
 from jetarrow._run import bridge_of
 from jetarrow.aio import _options
@@ -31,7 +34,14 @@ from jetarrow.aio._options import (
     TokenCallback,
 )
 from jetarrow.aio._servers import RawCredentials, ReconnectToServerHandler, Server, ServerVersion, Srv
+from jetarrow.aio.msg import Msg as Msg
+from jetarrow.aio.subscription import DEFAULT_SUB_PENDING_BYTES_LIMIT as DEFAULT_SUB_PENDING_BYTES_LIMIT
+from jetarrow.aio.subscription import DEFAULT_SUB_PENDING_MSGS_LIMIT as DEFAULT_SUB_PENDING_MSGS_LIMIT
+from jetarrow.aio.subscription import Subscription as Subscription
 from jetarrow.errors import ConnectionClosedError, Error
+from jetarrow.errors import InvalidUserCredentialsError as ErrInvalidUserCredentials
+from jetarrow.errors import StaleConnectionError as ErrStaleConnection
+from jetarrow.nuid import NUID as NUID
 from jetarrow.tls import TLS
 
 if TYPE_CHECKING:
@@ -53,6 +63,8 @@ __all__ = [
     "Client",
     "CredentialCallback",
     "Credentials",
+    "ErrInvalidUserCredentials",
+    "ErrStaleConnection",
     "ErrorCallback",
     "JWTCallback",
     "RawCredentials",
@@ -63,6 +75,9 @@ __all__ = [
     "Srv",
     "TokenCallback",
 ]
+
+# Seconds that `close` waits for the answers to messages published to streams.
+ACK_PATIENCE = 2.0
 
 
 class Client(Messaging):
@@ -312,20 +327,21 @@ class Client(Messaging):
         if self._connection is not None and not self._connection.is_closed:
             await self._run(self._connection.force_reconnect())
 
-    async def close(self) -> None:
-        """Sends what is queued, then closes the connection, and returns after `closed_cb`.
-
-        A second call does nothing.
-        """
+    async def _close(self, *, hurry: bool = False) -> None:
         connection, self._connection = self._connection, None
         if connection is None:
             return
         self._closed = True
-        if not self._blocks:
-            # What was published in this turn of the loop goes out at its end.
-            await asyncio.sleep(0)
+        if not hurry:
+            if not self._blocks:
+                # What was published in this turn of the loop goes out at its end.
+                await asyncio.sleep(0)
+            for acks in list(self._publishers):
+                # Their futures can still say what became of the messages.
+                if acks.here() and connection.is_connected:
+                    await acks.drained(ACK_PATIENCE)
         self._stop_subscriptions()
-        await self._run(connection.close())
+        await self._run(connection.close(hurry))
         await self._settle()
 
     async def __aenter__(self) -> Client:
@@ -334,4 +350,5 @@ class Client(Messaging):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        # Ctrl-C, or cancelled: nobody wants to wait any more.
+        await self._close(hurry=kind is not None and not issubclass(kind, Exception))

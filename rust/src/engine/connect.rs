@@ -17,6 +17,7 @@ use crate::engine::connect::refusals::Refusals;
 use crate::engine::outbox::Outbox;
 use crate::engine::request::Requests;
 use crate::error::{JetError, Result};
+use crate::runtime;
 
 pub mod auth;
 mod fault;
@@ -90,8 +91,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends all that is queued, then ends the connection.
-    pub async fn close(&self) {
+    /// Sends all that is queued, then ends the connection. In a hurry it does not wait for a server that is slow.
+    pub async fn close(&self, hurry: bool) {
         if self.link.borrow().closed {
             return;
         }
@@ -99,7 +100,11 @@ impl Connection {
         let sent = self.while_up(async {
             let _not_confirmed = round_trip(self, Duration::MAX).await;
         });
-        self.while_moving(sent).await;
+        if hurry {
+            let _late = tokio::time::timeout(MARGIN / 2, sent).await;
+        } else {
+            self.while_moving(sent).await;
+        }
         let mut link = self.link.clone();
         let ended = async {
             if self.client.drain().await.is_ok() {
@@ -107,7 +112,7 @@ impl Connection {
                 let _gone = link.wait_for(|link| link.closed || !link.up).await;
             }
         };
-        let _stuck = tokio::time::timeout(MARGIN, ended).await;
+        let _stuck = tokio::time::timeout(if hurry { MARGIN / 2 } else { MARGIN }, ended).await;
         self.hub.closed(None);
     }
 
@@ -136,10 +141,15 @@ impl Drop for Connection {
         if !self.link.borrow().closed {
             // Subscriptions keep async-nats's task alive, and only it can end them.
             self.hub.stop();
-            if let Ok(runtime) = crate::runtime::handle() {
-                let client = self.client.clone();
-                runtime.spawn(async move { client.drain().await });
-            }
+            let (client, rest) = (self.client.clone(), self.outbox.rest());
+            runtime::linger(async move {
+                let sent = async {
+                    rest.await;
+                    client.flush().await
+                };
+                let _away = tokio::time::timeout(PATIENCE, sent).await;
+                let _closed = client.drain().await;
+            });
         }
     }
 }
@@ -227,7 +237,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     let pool = tokio::spawn(share_pool(hub.clone(), client.clone())).abort_handle();
     let traffic = Arc::new(Traffic::default());
     Ok(Connection {
-        outbox: Outbox::start(client.clone(), traffic.clone()),
+        outbox: Outbox::start(client.clone(), hub.link.subscribe(), traffic.clone()),
         traffic,
         link: hub.link.subscribe(),
         requests: Requests::default(),

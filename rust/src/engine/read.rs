@@ -29,6 +29,8 @@ const EXPIRES: Duration = Duration::from_secs(20);
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How long a read goes on trying while the server is away.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the answer to the consumer's end is waited for.
+const FAREWELL: Duration = Duration::from_millis(250);
 const RETRY: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
@@ -480,8 +482,9 @@ impl Run {
             && self.conn.link.borrow().up
         {
             let verb = format!("CONSUMER.DELETE.{}.{}", self.range.stream, consumer.name);
-            // Best effort: it also removes itself when nobody pulls.
-            let _ = api::<Value>(&self.conn, &self.range.prefix, &verb, &Value::Null).await;
+            // Best effort: it also removes itself when nobody pulls, and who stops reading does not want to wait.
+            let delete = api::<Value>(&self.conn, &self.range.prefix, &verb, &Value::Null);
+            let _late = tokio::time::timeout(FAREWELL, delete).await;
         }
     }
 }

@@ -45,6 +45,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<read::Reader>()?;
     module.add_class::<subscribe::Subscription>()?;
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
+    module.add_function(wrap_pyfunction!(call::lingering, module)?)?;
     let forked = wrap_pyfunction!(forked, module)?;
     let hooks = [("after_in_child", forked)].into_py_dict(module.py())?;
     module.py().import("os")?.call_method("register_at_fork", (), Some(&hooks))?;

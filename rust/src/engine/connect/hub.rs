@@ -279,7 +279,12 @@ impl Hub {
                 state.failures.retain(|(failed, _)| *failed != place(&addr));
                 state.failures.push((place(&addr), error.clone()));
             }
-            notices.push(Notice::Error(error));
+            if matches!(error, JetError::Callback { .. }) && self.settings.notices.is_some() {
+                // The caller has the exception itself already.
+                state.last_error = Some(error);
+            } else {
+                notices.push(Notice::Error(error));
+            }
         });
     }
 
