@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import pickle
 import socket
 import sys
 import uuid
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jetarrow.sync
 import nats
+import pyarrow as pa
 import pytest
+from jetarrow.spark import connection
+from jetarrow.spark.plan import StreamRange
+from jetarrow.spark.source import JetStreamSource
+from jetarrow.spark.stream import JetStreamStreamReader
 from nats.js import JetStreamContext
+from nats.js.errors import NotFoundError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 T = TypeVar("T")
@@ -116,6 +126,19 @@ class Streams:
 
         return self.run(work)
 
+    def left(self, name: str) -> list[int]:
+        """The sequences that the stream still has."""
+
+        async def work(js: JetStreamContext) -> list[int]:
+            state = (await js.stream_info(name)).state
+            found = []
+            for seq in range(max(1, state.first_seq), state.last_seq + 1):
+                with contextlib.suppress(NotFoundError):
+                    found.append((await js.get_msg(name, seq)).seq or 0)
+            return found
+
+        return self.run(work)
+
     def run(self, work: Callable[[JetStreamContext], Coroutine[Any, Any, T]]) -> T:
         async def connected() -> T:
             client = await nats.connect(self.url)
@@ -149,6 +172,57 @@ def load(spark: SparkSession, nats_url: str) -> Callable[..., DataFrame]:
         return (reader.schema(schema) if schema is not None else reader).load()
 
     return load
+
+
+class Here:
+    """The source without Spark's JVM: planned and read in this process, as Spark does it in several."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def source(self, stream: str | None = None, **options: object) -> JetStreamSource:
+        given = {"servers": self.url} | ({} if stream is None else {"stream": stream})
+        return JetStreamSource(given | {name: str(value) for name, value in options.items()})
+
+    def plan(self, stream: str | None = None, **options: object) -> list[StreamRange]:
+        source = self.source(stream, **options)
+        schema = source.schema()
+        assert isinstance(schema, StructType)
+        return list(source.reader(schema).partitions())
+
+    def read(self, stream: str | None = None, schema: StructType | None = None, **options: object) -> pa.Table:
+        source = self.source(stream, **options)
+        columns = schema or source.schema()
+        assert isinstance(columns, StructType)
+        reader = source.reader(columns)
+        return self.table(columns, reader, reader.partitions())
+
+    def stream(self, stream: str | None = None, **options: object) -> JetStreamStreamReader:
+        """A streaming reader as a new process of the driver has it."""
+        source = self.source(stream, **options)
+        schema = source.schema()
+        assert isinstance(schema, StructType)
+        reader = source.streamReader(schema)
+        assert isinstance(reader, JetStreamStreamReader)
+        return reader
+
+    def batch(self, reader: JetStreamStreamReader, start: Any, end: Any) -> pa.Table:
+        return self.table(reader._schema, reader, reader.partitions(start, end))
+
+    def table(self, schema: StructType, reader: Any, partitions: Sequence[InputPartition]) -> pa.Table:
+        # Spark pickles them too, and demands exactly this schema.
+        parts = pickle.loads(pickle.dumps(list(partitions)))
+        batches = [batch for part in parts for batch in reader.read(part)]
+        return pa.Table.from_batches(batches, to_arrow_schema(schema, timezone="UTC"))
+
+
+@pytest.fixture
+def here(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
+    clients: dict[Any, Any] = {}
+    monkeypatch.setattr(connection, "_clients", clients)
+    yield Here(nats_url)
+    for client in clients.values():
+        client.close()
 
 
 @pytest.fixture

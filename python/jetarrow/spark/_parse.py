@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 _FROM_SPARK = frozenset({"path", "checkpointlocation", "owner", "provider", "queryname"})
 _SCHEMES = ("nats", "tls")
 _BAD_IN_STREAM = re.compile(r"[\s.*>/\\]")
+_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -56,6 +57,22 @@ class Given:
         if not re.fullmatch(r"[0-9]{1,18}", text.strip()) or int(text) < 1:
             raise invalid(name, f"{text!r} is not a count", f"a whole number from 1, default {default}")
         return int(text)
+
+    def limit(self, name: str) -> int | None:
+        """Return a count from 1, None where none is set."""
+        return None if self._options.get(name.lower()) is None else self.positive(name, 1)
+
+    def size(self, name: str, default: str) -> int:
+        """Return a number of bytes: 1048576, 512k, 8m or 1g."""
+        text = (self.text(name) or default).lower().removesuffix("ib").removesuffix("b").strip()
+        found = re.fullmatch(r"(\d{1,18})\s*([kmg]?)", text)
+        if found is None or int(found[1]) < 1:
+            raise invalid(name, f"{self.text(name)!r} is not a size", f"bytes, or with k, m or g, default {default}")
+        return int(found[1]) << _SHIFTS[found[2]]
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Return true or false."""
+        return self.choice(name, ("true", "false") if default else ("false", "true")) == "true"
 
     def choice(self, name: str, values: Sequence[str]) -> str:
         """Return one of `values`, in their spelling; the first is the default."""

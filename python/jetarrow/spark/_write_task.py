@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from time import monotonic, sleep
+from time import monotonic
 
 import pyarrow as pa
 
 import jetarrow.sync
 from jetarrow import _jetarrow
-from jetarrow.errors import NoServersError
 from jetarrow.js.errors import BatchError, PublishUnconfirmedError
 from jetarrow.publish import PublishResult
 
-from ._connect_options import ConnectOptions
 from ._write_options import WriteOptions
 from ._write_rows import Calls, check_headers
-from .connection import shared
+from .connection import patiently, shared
 
 _MODES = {"async": "window", "fast": "fast", "atomic": "atomic", "auto": "auto"}
-# A server that restarts, or a leader that moves, is waited for so long, seconds.
+# A server that says nothing for so long, seconds, is given up: the task fails, and Spark tries it again.
 _PATIENCE = 30.0
 _DUPLICATE_IN_BATCH = 10201
 # Seconds added to the duplicate window: the server forgets ids a little later than it says.
@@ -69,7 +67,9 @@ class Task:
             No server, or the server was silent for 30 seconds.
         """
         options = self._options
-        js = patient(options.connection).jetstream(**options.connection.context())
+        # The driver has reached a server a moment ago: one that restarts just now is waited for.
+        client = patiently(lambda: shared(options.connection))
+        js = client.jetstream(**options.connection.context())
         calls = Calls(batches, self._prepare, atomic=options.publish_mode == "atomic")
         forgot = monotonic()
         for reader in calls:
@@ -154,26 +154,3 @@ class Task:
             f" {self._where}: {text}",
             row=row,
         )
-
-
-def patient(connection: ConnectOptions) -> jetarrow.sync.Client:
-    """Return this worker's connection; a server that restarts just now is waited for.
-
-    Parameters
-    ----------
-    connection:
-        Where to connect, and as whom.
-
-    Raises
-    ------
-    jetarrow.errors.NoServersError
-        No server has answered for 30 seconds.
-    """
-    deadline = monotonic() + _PATIENCE
-    while True:
-        try:
-            return shared(connection)
-        except NoServersError:
-            if monotonic() > deadline:
-                raise
-            sleep(0.25)

@@ -13,13 +13,13 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from jetarrow.errors import UnsupportedError
+from jetarrow.js.errors import NotFoundError
 
 from ._write_options import WriteOptions
 from ._write_rows import check_columns
 from ._write_task import Task
 from .connection import connect
 from .errors import plain
-from .reader import _info
 
 _MODES = {"fast": "allow_batched", "atomic": "allow_atomic"}
 # Streams that this process has looked at; Spark makes a new writer for every micro-batch, and one more to commit it.
@@ -162,7 +162,10 @@ def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, strea
     connection = options.connection
     client = connect(connection)
     try:
-        info = _info(client.jetstream(**connection.context()), options.stream, servers=connection.servers)
+        info = client.jetstream(**connection.context()).stream_info(options.stream)
+    except NotFoundError as error:
+        message = f"jetstream: there is no stream {options.stream!r} at {', '.join(connection.servers)}"
+        raise NotFoundError(error.code, error.description, error.err_code, message=message) from None
     finally:
         client.close()
     flag = _MODES.get(options.publish_mode)
