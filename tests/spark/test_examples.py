@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SAID = {
-    "spark_batch.py": "|     at|  22580.0|      500|",
+    "spark_batch.py": "|     at|   22580.0|      500|",
     "spark_stream_to_parquet.py": (
         "1200 readings in Parquet, 1200 different ones\n2400 readings in Parquet, 2400 different ones\n"
     ),
