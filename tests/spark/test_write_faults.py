@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -270,6 +273,50 @@ def test_driver_dies_between_write_and_commit(query: Query, server: NatsServer, 
         query.uncommit()
         query.run(through)
         each_once(stored(name, url=server.url))
+
+
+# A driver of its own. Its tasks stop half-way, for ever.
+DRIVER = """
+import json, sys, time
+from pyspark.sql import SparkSession
+
+options, folder = json.loads(sys.argv[1])
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+for name in ("host", "bindAddress"):
+    builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
+spark = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "200").getOrCreate()
+
+def half(batches):
+    for count, rows in enumerate(batches):
+        if count == 15:
+            time.sleep(600)
+        yield rows
+
+frame = spark.readStream.schema("data string").text(f"{folder}/in")
+writer = frame.mapInArrow(half, frame.schema).writeStream.format("jetstream").options(**options)
+writer.option("checkpointLocation", f"{folder}/checkpoint").start().awaitTermination()
+"""
+
+
+def test_killed_driver(query: Query, streams: StreamsOf, server: NatsServer, stored: Read) -> None:
+    """With all its workers, in the middle of a batch; another driver goes on from the checkpoint."""
+    name = query.options["stream"]
+    query.add("a", range(ROWS))
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, json.dumps([query.options, str(query.folder)])],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=query.folder,
+        start_new_session=True,
+    )
+    try:
+        half_way(streams, name)
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)  # the group is the one made above
+        driver.wait()
+    wait_for(lambda: not clients(port_of(server)))
+    query.run(other_order)
+    each_once(stored(name, url=server.url))
 
 
 def test_another_number_of_partitions(query: Query, server: NatsServer, stored: Read) -> None:
