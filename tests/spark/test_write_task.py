@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from jetarrow.js.errors import BatchError
+from jetarrow.server import NatsServer
 from jetarrow.spark import _write_rows, _write_task
 from jetarrow.spark._write_options import write_options
 from jetarrow.spark._write_rows import Calls
@@ -131,6 +135,45 @@ def test_atomic_after_half_an_attempt(run: Callable[..., Task], streams: Streams
     run(name, batch(rows[:1_000]), publishMode="atomic")
     assert run(name, batch(rows[::-1]), publishMode="atomic").duplicates == 1_000
     assert Counter(message.data for message in stored(name)) == Counter(rows)
+
+
+@pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="needs Linux")
+@pytest.mark.parametrize("mode", ["async", "fast", "atomic"])
+def test_a_server_that_is_killed_with_rows_unanswered(
+    mode: str, own_server: NatsServer, streams: Streams, stored: Read
+) -> None:
+    streams.url = own_server.url
+    name = streams.new(allow_batched=True, allow_atomic=True)
+    port = int(own_server.url.rpartition(":")[2])
+
+    def unread() -> bool:
+        """Whether the server has bytes that it has not read."""
+        lines = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+        return any(int(line[1][-4:], 16) == port and int(line[4].partition(":")[2], 16) for line in lines)
+
+    def kill() -> None:
+        deadline = time.monotonic() + 30
+        while not unread() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        own_server.kill()
+        own_server.start()
+
+    killer = threading.Thread(target=kill)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        rows = numbers(5_000)
+        yield batch(rows[:2_000])
+        own_server.pause()
+        killer.start()
+        yield batch(rows[2_000:])
+
+    given = {"servers": own_server.url, "stream": name, "subject": f"{name}.a", "publishMode": mode}
+    try:
+        assert Task(write_options(given), window=120, scope="q", partition=0).run(batches()) == 5_000
+    finally:
+        killer.join()
+    found = Counter(message.data for message in stored(name, url=own_server.url))
+    assert found == Counter(numbers(5_000))
 
 
 def test_atomic_is_all_or_nothing(run: Callable[..., Task], streams: Streams, stored: Read) -> None:

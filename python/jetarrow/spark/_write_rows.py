@@ -108,7 +108,7 @@ class Calls:
         self._call_rows = _ATOMIC_ROWS if atomic else _CALL_ROWS
         self._rest: pa.RecordBatch | None = None
         self._row_bytes = 1
-        self.error: BaseException | None = None  # what reading has raised: the reader makes another error of it
+        self.error: Exception | None = None  # what reading has raised: the reader makes another error of it
 
     def __iter__(self) -> Iterator[pa.RecordBatchReader]:
         """Yield a reader for each call, to be read to its end before the next one is asked for."""
@@ -129,7 +129,7 @@ class Calls:
                 if rows >= self._call_rows or size >= _CALL_BYTES:
                     return
                 piece = self._piece(self._call_rows - rows)
-        except BaseException as error:
+        except Exception as error:
             self.error = error
             raise
 

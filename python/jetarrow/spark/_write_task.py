@@ -112,8 +112,8 @@ class Task:
             try:
                 return self._publish(js, unit, "atomic", max_in_flight)
             except PublishUnconfirmedError:
-                # All of it is stored, or nothing: the ids tell.
-                if unit.schema.get_field_index("msg_id") < 0 or monotonic() > deadline:
+                # All of it is stored, or nothing: the ids tell, where every row has one.
+                if "msg_id" not in unit.schema.names or unit["msg_id"].null_count or monotonic() > deadline:
                     raise
             except BatchError as error:
                 if error.err_code != _DUPLICATE_IN_BATCH:
