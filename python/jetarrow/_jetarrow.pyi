@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Generic, TypeVar, final
+from typing import ClassVar, Generic, TypeVar, final
 
-from jetarrow.aio._metadata import Metadata
+from jetarrow.aio import _metadata
 from jetarrow.aio.client import Client
 from jetarrow.js.api import AckKind, PubAck
 
@@ -89,7 +89,7 @@ class Connection:
     def stats(self) -> dict[str, int]: ...
     def force_reconnect(self) -> Call[None]: ...
     def set_server_pool(self, servers: Sequence[str]) -> None: ...
-    def close(self) -> Call[None]: ...
+    def close(self, hurry: bool = False) -> Call[None]: ...
     def request(
         self,
         subject: str,
@@ -358,7 +358,7 @@ class Msg:
     def redelivered(self) -> bool:
         """True when it was delivered before."""
     @property
-    def metadata(self) -> Metadata:
+    def metadata(self) -> _metadata.Metadata:
         """Where it stands in stream and consumer. Raises `NotJSMessageError` where it comes from no stream."""
     def ack(self) -> Awaitable[None]:
         """It was processed and does not come again. Raises `MsgAlreadyAckdError`, `NotJSMessageError`."""
@@ -370,8 +370,16 @@ class Msg:
         """Work goes on: the time to acknowledge starts anew."""
     def term(self, reason: str | None = None) -> Awaitable[None]:
         """Gives it up: it is not delivered again. `reason` goes into the server's advisory."""
+    Ack: ClassVar[type[_metadata.Ack]]
+    Metadata: ClassVar[type[_metadata.Metadata]]
     @property
-    def info(self) -> Metadata:
+    def is_acked(self) -> bool:
+        """True once `ack`, `ack_sync`, `nak` or `term` was called."""
+    @property
+    def sid(self) -> int:
+        """Number of the subscription that it came from. Raises `Error` where it came from none."""
+    @property
+    def info(self) -> _metadata.Metadata:
         """The same as `metadata`."""
     def working(self) -> Awaitable[None]:
         """The same as `in_progress`."""
@@ -415,7 +423,7 @@ class Ids:
 
 @final
 class Subscription:
-    def take(self, nc: object) -> Msg | None: ...
+    def take(self, nc: object, sid: int) -> Msg | None: ...
     def ready(self, silence: float | None = None) -> Call[str]: ...
     def unsubscribe(self, limit: int = 0) -> None: ...
     def drain(self, timeout: float) -> Call[None]: ...

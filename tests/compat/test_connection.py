@@ -74,17 +74,6 @@ async def test_no_server_there(face: Face) -> None:
     assert all(isinstance(error, OSError) for error in errors.all), errors.all
 
 
-async def test_a_server_that_comes_later(face: Face) -> None:
-    failed = Collector()
-    with NatsServer(jetstream=False) as server:
-        server.stop()
-        options = {"reconnect_time_wait": 0.05, "error_cb": failed.callback}
-        connecting = asyncio.create_task(face.connect(server.url, **options))
-        await failed.wait(2)
-        await asyncio.to_thread(server.start)
-        assert (await asyncio.wait_for(connecting, 10)).is_connected
-
-
 async def test_the_second_server_of_a_list(face: Face) -> None:
     servers = [f"nats://127.0.0.1:{closed_port()}", face.url]
     nc = await face.connect(servers, dont_randomize=True, error_cb=Collector().callback)

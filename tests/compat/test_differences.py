@@ -317,3 +317,18 @@ def test_the_migration_guide_s_imports_work() -> None:
     exec(code, names)
     assert names["NATS"] is names["nats"].NATS
     assert issubclass(names["TimeoutError"], names["nats"].errors.Error)
+
+
+async def test_an_absent_server_ends_connect(ours: Face) -> None:
+    # nats-py: tried 60 times, 2 s apart, with nothing to see but the error callback.
+    with NatsServer(jetstream=False) as server:
+        server.stop()
+        started = time.monotonic()
+        assert await ours.failure(ours.connect(server.url)) == "errors.NoServersError"
+        assert time.monotonic() - started < 2
+        failed = Collector()
+        options = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.05, "error_cb": failed.callback}
+        connecting = asyncio.create_task(ours.connect(server.url, **options))
+        await failed.wait(2)
+        await asyncio.to_thread(server.start)
+        assert (await asyncio.wait_for(connecting, 10)).is_connected

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import pickle
 import socket
 import sys
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import jetarrow.sync
 import nats
 import pyarrow as pa
 import pytest
@@ -27,6 +29,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 T = TypeVar("T")
+# In the environment of every worker.
+PASSWORD = "hunter2-of-the-environment"
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +39,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     # Executors take whatever `python3` is on the PATH if nobody tells them otherwise.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["JETARROW_TEST_PASSWORD"] = PASSWORD
     session = (
         # A task that is killed is tried again, as in a cluster.
         SparkSession.builder.master("local[2,2]")
@@ -47,6 +52,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.local.dir", str(scratch / "local"))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.dir", scratch.as_uri())
+        .config("spark.eventLog.compress", "false")
         .getOrCreate()
     )
     # A failing task is what many tests are about; the JVM's account of it would bury a real failure.
@@ -62,13 +70,31 @@ class Streams:
         self.url = url
 
     def new(self, **config: Any) -> str:
-        """Make a stream that no other test has; it takes `<its name>.>`."""
+        """Make a stream that no other test has; it takes `<its name>.>`. `config` are fields of its configuration."""
         name = f"S{uuid.uuid4().hex[:12]}"
         self.create(name, **config)
         return name
 
     def create(self, name: str, **config: Any) -> None:
-        self.run(lambda js: js.add_stream(name=name, subjects=[f"{name}.>"], **config))
+        self.request(f"STREAM.CREATE.{name}", {"name": name, "subjects": [f"{name}.>"], **config})
+
+    def update(self, name: str, **config: Any) -> None:
+        now = self.request(f"STREAM.INFO.{name}")["config"]
+        self.request(f"STREAM.UPDATE.{name}", {**now, **config})
+
+    def messages(self, name: str) -> int:
+        return int(self.request(f"STREAM.INFO.{name}")["state"]["messages"])
+
+    def request(self, what: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """A request to the API: nats-py does not know all fields of a stream."""
+
+        async def work(js: JetStreamContext) -> dict[str, Any]:
+            payload = json.dumps(body).encode() if body else b""
+            answer: dict[str, Any] = json.loads((await js._nc.request(f"$JS.API.{what}", payload)).data)
+            assert "error" not in answer, answer["error"]
+            return answer
+
+        return self.run(work)
 
     def delete(self, name: str) -> None:
         self.run(lambda js: js.delete_stream(name))
@@ -122,6 +148,12 @@ class Streams:
                 await client.close()
 
         return asyncio.run(connected())
+
+
+@pytest.fixture
+def password() -> str:
+    """What `env:JETARROW_TEST_PASSWORD` refers to."""
+    return PASSWORD
 
 
 @pytest.fixture
@@ -191,6 +223,44 @@ def here(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
     yield Here(nats_url)
     for client in clients.values():
         client.close()
+
+
+@pytest.fixture
+def write(nats_url: str) -> Callable[..., None]:
+    """`write(frame, stream, **options)` appends to a stream on the test's server, or on `servers`."""
+
+    def write(frame: DataFrame, stream: str, **options: object) -> None:
+        given = {"servers": nats_url, "stream": stream, **{name: str(value) for name, value in options.items()}}
+        frame.write.format("jetstream").options(**given).mode("append").save()
+
+    return write
+
+
+class Stored(NamedTuple):
+    """A message after a write; `headers` without its id and the expected stream."""
+
+    subject: str
+    data: bytes
+    id: str | None
+    headers: dict[str, list[str]]
+
+
+@pytest.fixture
+def stored(nats_url: str) -> Callable[..., list[Stored]]:
+    """`stored(stream, url=)`: all messages in their order; each says which stream it was meant for."""
+
+    def stored(stream: str, *, url: str = nats_url) -> list[Stored]:
+        with jetarrow.sync.connect(url) as nc:
+            rows = nc.jetstream().read(stream).read_all().to_pylist()
+        found = []
+        for row in rows:
+            headers = dict(row["headers"] or [])
+            assert headers.pop("Nats-Expected-Stream") == [stream]
+            ids = headers.pop("Nats-Msg-Id", [None])
+            found.append(Stored(row["subject"], row["data"], ids[0], headers))
+        return found
+
+    return stored
 
 
 @pytest.fixture

@@ -123,6 +123,13 @@ class Messaging(Status):
         if native.send(self._loop(), subject, payload, reply, headers, self._pending_size) > HIGH_WATER:
             await self._run(native.room(HIGH_WATER // 2))
 
+    async def _raise(self, error: Exception) -> None:
+        raise error
+
+    def _fail(self, error: Exception) -> Any:
+        """What a message's verbs end in that cannot be; the sync twin raises here."""
+        return self._raise(error)
+
     def _respond(self, reply: str, data: bytes | str, headers: Headers | None) -> Any:
         """What `msg.respond` calls; the sync twin blocks here."""
         return self.publish(reply, data, headers=headers)
@@ -294,6 +301,10 @@ class Messaging(Status):
             await self.flush()
         except Error as error:
             self._report(error)
+        except BaseException:
+            # Ctrl-C, or cancelled: nobody wants to wait any more.
+            await self._close(hurry=True)
+            raise
         finally:
             self._draining = "pubs"
             await self.close()
@@ -322,5 +333,11 @@ class Messaging(Status):
         self._subs.clear()
 
     async def close(self) -> None:
-        """Sends what is queued, then closes the connection. A second call does nothing."""
+        """Sends what is queued, then closes the connection, and returns after `closed_cb`.
+
+        A second call does nothing.
+        """
+        await self._close()
+
+    async def _close(self, *, hurry: bool = False) -> None:
         raise NotImplementedError

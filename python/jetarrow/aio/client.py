@@ -327,24 +327,21 @@ class Client(Messaging):
         if self._connection is not None and not self._connection.is_closed:
             await self._run(self._connection.force_reconnect())
 
-    async def close(self) -> None:
-        """Sends what is queued, then closes the connection, and returns after `closed_cb`.
-
-        A second call does nothing.
-        """
+    async def _close(self, *, hurry: bool = False) -> None:
         connection, self._connection = self._connection, None
         if connection is None:
             return
         self._closed = True
-        if not self._blocks:
-            # What was published in this turn of the loop goes out at its end.
-            await asyncio.sleep(0)
-        for acks in list(self._publishers):
-            # Their futures can still say what became of the messages.
-            if acks.here() and connection.is_connected:
-                await acks.drained(ACK_PATIENCE)
+        if not hurry:
+            if not self._blocks:
+                # What was published in this turn of the loop goes out at its end.
+                await asyncio.sleep(0)
+            for acks in list(self._publishers):
+                # Their futures can still say what became of the messages.
+                if acks.here() and connection.is_connected:
+                    await acks.drained(ACK_PATIENCE)
         self._stop_subscriptions()
-        await self._run(connection.close())
+        await self._run(connection.close(hurry))
         await self._settle()
 
     async def __aenter__(self) -> Client:
@@ -353,4 +350,5 @@ class Client(Messaging):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        # Ctrl-C, or cancelled: nobody wants to wait any more.
+        await self._close(hurry=kind is not None and not issubclass(kind, Exception))

@@ -64,15 +64,16 @@ class ConnectOptions:
         found: dict[str, Any] = {
             "servers": list(self.servers),
             "connect_timeout": self.timeout,
-            # A worker may outlive any outage; what waits for the server has a timeout of its own.
-            "max_reconnect_attempts": -1,
+            # A worker may outlive any outage; what waits for the server has a timeout of its own. Not -1: with that
+            # the first connect would go on for ever as well.
+            "max_reconnect_attempts": 1_000_000_000,
             "reconnect_time_wait": 0.25,
         }
         if self.user is not None:
             found["user"] = self.user
         if self.inbox_prefix is not None:
             found["inbox_prefix"] = self.inbox_prefix
-        tls: dict[str, str] = {}
+        tls: dict[str, Any] = {}
         for secret in self.secrets:
             text = secret.resolve()
             match secret.option:

@@ -67,7 +67,9 @@ def check_columns(schema: StructType, *, subject: str | None) -> None:
         else:
             return
     columns = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
-    raise ValueError(f"jetstream: {problem}; a write takes the columns {columns}; data is required, the rest is optional")
+    raise ValueError(
+        f"jetstream: {problem}; a write takes the columns {columns}; data is required, the rest is optional"
+    )
 
 
 def _fits(name: str, kind: DataType) -> bool:
@@ -106,25 +108,19 @@ class Calls:
         self._call_rows = _ATOMIC_ROWS if atomic else _CALL_ROWS
         self._rest: pa.RecordBatch | None = None
         self._row_bytes = 1
-        self.rows = 0
-        self.error: BaseException | None = None
+        self.error: Exception | None = None  # what reading has raised: the reader makes another error of it
 
     def __iter__(self) -> Iterator[pa.RecordBatchReader]:
-        """Yield a reader for each call, to be read to its end before the next one is asked for.
-
-        `rows` is the number of rows that were handed out by earlier calls.
-        """
+        """Yield a reader for each call, to be read to its end before the next one is asked for."""
         while (first := self._piece(self._call_rows)) is not None:
             yield pa.RecordBatchReader.from_batches(first.schema, self._call(first))
-            if self.error is not None:
-                raise self.error
 
     def in_flight(self, most: int) -> int:
         """Return how many rows of the present call may be unanswered, at most `most`: together they stay small."""
         return max(1, min(most, 4 * _PIECE_BYTES // self._row_bytes))
 
     def _call(self, piece: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-        """The pieces of one call. The reader turns exceptions into others, so they are kept."""
+        """The pieces of one call."""
         rows = size = 0
         try:
             while piece is not None:
@@ -133,7 +129,7 @@ class Calls:
                 if rows >= self._call_rows or size >= _CALL_BYTES:
                     return
                 piece = self._piece(self._call_rows - rows)
-        except BaseException as error:
+        except Exception as error:
             self.error = error
             raise
 
@@ -167,12 +163,13 @@ def check_headers(batch: pa.RecordBatch, *, first_row: int) -> None:
     maps = batch.column("headers")
     if maps.null_count == len(maps):
         return
-    keys = maps.keys
-    entry = pc.index(pc.match_substring_regex(keys, _RESERVED), True).as_py()
+    # A slice has the keys of its whole batch.
     start, end = maps.offsets[0].as_py(), maps.offsets[len(maps)].as_py()
-    if not start <= entry < end:
+    keys = maps.keys.slice(start, end - start)
+    entry = pc.index(pc.match_substring_regex(keys, _RESERVED), True).as_py()
+    if entry < 0:
         return
-    row = pc.sum(pc.less_equal(maps.offsets, entry)).as_py() - 1
+    row = pc.sum(pc.less_equal(maps.offsets, start + entry)).as_py() - 1
     raise ValueError(
         f"jetstream: row {first_row + row} has the header {keys[entry].as_py()!r}, which cannot be written: ids belong"
         " into the column 'msg_id', the stream into the option 'stream'"

@@ -93,7 +93,7 @@ def _from_file(option: str, kind: str, name: str) -> str:
 
         path = SparkFiles.get(name)
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", newline="") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
         cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"

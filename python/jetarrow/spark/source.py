@@ -7,11 +7,13 @@ from pyspark.sql.types import StructType
 
 from ._parse import Given, invalid
 from ._pushdown import check_sound
+from ._write_options import WRITE_OPTIONS, WriteOptions, write_options
 from .errors import plain
 from .options import READ_OPTIONS, ReadOptions, read_options
 from .reader import JetStreamReader, PushdownReader
 from .rows import check_schema, full_schema
 from .stream import JetStreamStreamReader, RefusedStreamReader
+from .writer import JetStreamStreamWriter, JetStreamWriter, prepare
 
 
 class JetStreamSource(DataSource):
@@ -88,3 +90,32 @@ class JetStreamSource(DataSource):
         Given(self.options, READ_OPTIONS).warn_of_unknown()
         options.connection.warn()
         return options
+
+    def writer(self, schema: StructType, overwrite: bool) -> JetStreamWriter:
+        """Return a batch writer.
+
+        Parameters
+        ----------
+        schema:
+            The DataFrame's: `data`, and optionally `subject`, `headers`, `msg_id`.
+        overwrite:
+            Whether the save mode is overwrite, which is refused.
+
+        Raises
+        ------
+        Exception
+            As `writer.prepare`, which looks at the stream.
+        """
+        with plain():
+            return JetStreamWriter(*self._prepared(schema, overwrite=overwrite, streaming=False))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> JetStreamStreamWriter:
+        """Return a writer for one micro-batch. Parameters and errors as `writer`."""
+        with plain():
+            return JetStreamStreamWriter(*self._prepared(schema, overwrite=overwrite, streaming=True))
+
+    def _prepared(self, schema: StructType, *, overwrite: bool, streaming: bool) -> tuple[WriteOptions, float]:
+        options = write_options(self.options)
+        Given(self.options, WRITE_OPTIONS).warn_of_unknown()
+        options.connection.warn()
+        return options, prepare(schema, options, overwrite=overwrite, streaming=streaming)

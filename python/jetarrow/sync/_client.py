@@ -87,7 +87,7 @@ class Client(Status):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        finish(self._inner.__aexit__(kind, error, trace))
 
 
 def connect(servers: str | list[str] = "nats://localhost:4222", **options: Any) -> Client:

@@ -91,8 +91,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends all that is queued, then ends the connection.
-    pub async fn close(&self) {
+    /// Sends all that is queued, then ends the connection. In a hurry it does not wait for a server that is slow.
+    pub async fn close(&self, hurry: bool) {
         if self.link.borrow().closed {
             return;
         }
@@ -100,7 +100,11 @@ impl Connection {
         let sent = self.while_up(async {
             let _not_confirmed = round_trip(self, Duration::MAX).await;
         });
-        self.while_moving(sent).await;
+        if hurry {
+            let _late = tokio::time::timeout(MARGIN / 2, sent).await;
+        } else {
+            self.while_moving(sent).await;
+        }
         let mut link = self.link.clone();
         let ended = async {
             if self.client.drain().await.is_ok() {
@@ -108,7 +112,7 @@ impl Connection {
                 let _gone = link.wait_for(|link| link.closed || !link.up).await;
             }
         };
-        let _stuck = tokio::time::timeout(MARGIN, ended).await;
+        let _stuck = tokio::time::timeout(if hurry { MARGIN / 2 } else { MARGIN }, ended).await;
         self.hub.closed(None);
     }
 
@@ -233,7 +237,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     let pool = tokio::spawn(share_pool(hub.clone(), client.clone())).abort_handle();
     let traffic = Arc::new(Traffic::default());
     Ok(Connection {
-        outbox: Outbox::start(client.clone(), traffic.clone()),
+        outbox: Outbox::start(client.clone(), hub.link.subscribe(), traffic.clone()),
         traffic,
         link: hub.link.subscribe(),
         requests: Requests::default(),

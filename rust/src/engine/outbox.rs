@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_nats::{Client, HeaderMap, PublishError, Subject};
 use bytes::Bytes;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::unconstrained;
 
-use crate::engine::connect::Traffic;
+use crate::engine::connect::{Link, Traffic};
 
 /// A message without a result of its own.
 pub struct Outgoing {
@@ -55,9 +55,9 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 
 impl Outbox {
     /// Starts the task on the current runtime.
-    pub fn start(client: Client, traffic: Arc<Traffic>) -> Self {
+    pub fn start(client: Client, link: watch::Receiver<Link>, traffic: Arc<Traffic>) -> Self {
         let shared = Arc::new(Shared::default());
-        tokio::spawn(unconstrained(carry(client, shared.clone(), traffic)));
+        tokio::spawn(unconstrained(carry(client, shared.clone(), link, traffic)));
         Outbox { shared }
     }
 
@@ -131,7 +131,7 @@ impl Drop for Outbox {
     }
 }
 
-async fn carry(client: Client, shared: Arc<Shared>, traffic: Arc<Traffic>) {
+async fn carry(client: Client, shared: Arc<Shared>, mut link: watch::Receiver<Link>, traffic: Arc<Traffic>) {
     loop {
         let messages = {
             let mut queue = lock(&shared.queue);
@@ -148,6 +148,10 @@ async fn carry(client: Client, shared: Arc<Shared>, traffic: Arc<Traffic>) {
         }
         for message in messages {
             let bytes = message.payload.len();
+            if !link.borrow().up {
+                // Without a link the bound of what is queued is ours: async-nats has a queue of its own.
+                let _gone = link.wait_for(|link| link.up || link.closed).await;
+            }
             let sent = send(&client, message).await;
             traffic.sent(bytes);
             let mut queue = lock(&shared.queue);

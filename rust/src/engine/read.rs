@@ -35,6 +35,8 @@ const EXPIRES: Duration = Duration::from_secs(20);
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How long a read goes on trying while the server is away.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the answer to the consumer's end is waited for.
+const FAREWELL: Duration = Duration::from_millis(250);
 const RETRY: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]

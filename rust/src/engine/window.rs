@@ -265,9 +265,14 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                     _ = tick.tick() => None,
                 };
                 self.now = Instant::now();
-                message.into_iter().for_each(|m| self.answer(m));
-                let silent = self.now.duration_since(self.last_answer) > self.window.timeout;
-                if silent || self.conn.breaks() != self.breaks || self.conn.link.borrow().closed {
+                match message {
+                    Some(message) => self.answer(message),
+                    None => {
+                        self.expire();
+                        self.outlet.flush();
+                    }
+                }
+                if self.silent() || self.conn.breaks() != self.breaks || self.conn.link.borrow().closed {
                     return Ok(Handed::Not);
                 }
             },
@@ -323,11 +328,19 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
         self.down_since = if link.up { None } else { self.down_since.or(Some(self.now)) };
         let down = self.down_since.is_some_and(|since| self.now.duration_since(since) > self.window.timeout);
-        let silent = self.now.duration_since(self.last_answer) > self.window.timeout;
-        if down || silent {
+        if down || self.silent() {
             let what = "the publish (the server has been silent)".to_owned();
             return self.give_up(JetError::Timeout { what, after: self.window.timeout });
         }
+        self.expire();
+    }
+
+    /// One call ends when nothing at all is answered; messages that came alone have each their own time.
+    fn silent(&self) -> bool {
+        self.window.one_call && self.now.duration_since(self.last_answer) > self.window.timeout
+    }
+
+    fn expire(&mut self) {
         for sent in self.inflight.expire(self.now) {
             let after = sent.body.timeout().unwrap_or(self.window.timeout);
             let what = format!("the publish to {:?}", sent.body.subject().as_str());

@@ -17,7 +17,7 @@ use crate::runtime::Owned;
 /// Seconds from Python: finite, not negative, and short enough that no clock overflows.
 pub fn seconds(name: &str, value: f64) -> PyResult<Duration> {
     const YEAR: f64 = 366.0 * 24.0 * 3600.0;
-    if value.is_nan() || value < 0.0 {
+    if !value.is_finite() || value < 0.0 {
         return Err(PyValueError::new_err(format!("{name} must be a number of seconds, 0 or more, not {value}")));
     }
     Ok(Duration::from_secs_f64(value.min(YEAR)))
@@ -55,12 +55,13 @@ pub fn connect(py: Python<'_>, options: Given, notices: Option<&Notices>) -> PyR
 
 #[pymethods]
 impl Connection {
-    /// Sends what is queued and ends the connection.
-    fn close(&self) -> PyResult<Call> {
+    /// Sends what is queued and ends the connection; in a hurry without waiting for a server that is slow.
+    #[pyo3(signature = (hurry=false))]
+    fn close(&self, hurry: bool) -> PyResult<Call> {
         let conn = self.get()?;
         Ok(Call::new(
             async move {
-                conn.close().await;
+                conn.close(hurry).await;
                 Ok(())
             },
             |py, ()| Ok(py.None().into_bound(py)),

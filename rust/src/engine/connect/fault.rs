@@ -108,7 +108,7 @@ pub fn of_server(server: &str, text: &str) -> JetError {
             "account authentication expired" => "the account has expired",
             _ => "check user, password, token, keys or credentials file",
         };
-        return JetError::Authorization { servers: server.to_owned(), cause: cause.to_owned() };
+        return JetError::Authorization { servers: server.to_owned(), cause: format!("{text}; {cause}") };
     }
     if lower == "stale connection" {
         return JetError::Stale { server: server.to_owned() };

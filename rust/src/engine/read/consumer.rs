@@ -5,7 +5,7 @@ use futures_util::{FutureExt, StreamExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{EXPIRES, HEARTBEAT, INACTIVE, Run, Stop, arrival};
+use super::{EXPIRES, FAREWELL, HEARTBEAT, INACTIVE, Run, Stop, arrival};
 use crate::engine::columns::parse_meta;
 use crate::engine::pull::{Ask, Puller, Status};
 use crate::engine::request::api;
@@ -150,8 +150,9 @@ impl Run {
             && self.conn.link.borrow().up
         {
             let verb = format!("CONSUMER.DELETE.{}.{}", self.range.stream, consumer.name);
-            // Best effort: it also removes itself when nobody pulls.
-            let _ = api::<Value>(&self.conn, &self.range.prefix, &verb, &Value::Null).await;
+            // Best effort: it also removes itself when nobody pulls, and who stops reading does not want to wait.
+            let delete = api::<Value>(&self.conn, &self.range.prefix, &verb, &Value::Null);
+            let _late = tokio::time::timeout(FAREWELL, delete).await;
         }
     }
 }
