@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from jetarrow.js.errors import DataLossError, NotFoundError, StreamRecreatedError
+from jetarrow.spark import _where as where
 from jetarrow.spark import stream as streaming
 from jetarrow.spark._admission import admit, share
 from jetarrow.spark._stream_offset import Entry, Offset
@@ -255,7 +256,7 @@ def test_streams_that_come_and_go(here: Here, streams: Streams) -> None:
 
 
 def test_a_stream_that_ends_before_what_was_read(here: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "_SETTLE", 0.3)
+    monkeypatch.setattr(where, "_SETTLE", 0.3)
     name = streams.new()
     streams.publish(name, [b"x"] * 3)
     reader = here.stream(name, startingOffsets="earliest")

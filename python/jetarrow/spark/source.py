@@ -7,12 +7,13 @@ from pyspark.sql.types import StructType
 
 from ._parse import Given, invalid
 from ._pushdown import check_sound
+from ._refused import RefusedStreamReader
 from ._write_options import WRITE_OPTIONS, WriteOptions, write_options
 from .errors import plain
 from .options import READ_OPTIONS, ReadOptions, read_options
 from .reader import JetStreamReader, PushdownReader
 from .rows import check_schema, full_schema
-from .stream import JetStreamStreamReader, RefusedStreamReader
+from .stream import JetStreamStreamReader
 from .writer import JetStreamStreamWriter, JetStreamWriter, prepare
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,16 +11,17 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from jetarrow.js.api import StreamInfo
-from jetarrow.js.errors import DataLossError, NotFoundError
+from jetarrow.js.errors import DataLossError
 
 from ._admission import admit
 from ._commit import Committer
 from ._lookup import Lookup
 from ._stream_offset import Entry, Offset
 from ._task import read_range
+from ._where import Where, weight
 from .connection import patiently, shared
 from .errors import plain
-from .options import EARLIEST, LATEST, ReadOptions
+from .options import ReadOptions
 from .plan import (
     StreamRange,
     check_created,
@@ -30,7 +30,6 @@ from .plan import (
     filters_for,
     how,
     loss_fails,
-    retention,
     split,
     split_counts,
 )
@@ -47,9 +46,6 @@ try:
     )
 except ImportError:  # before 4.2 there is no admission control
     ReadAllAvailable = ReadLimit = ReadMaxBytes = ReadMaxRows = ReadMinRows = SupportsTriggerAvailableNow = object  # type: ignore[misc, assignment]
-
-# A new leader may not know the newest messages yet.
-_SETTLE = 2.0
 
 
 class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -68,6 +64,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._schema = schema
         self._options = options
+        self._where = Where(options)
         self._committer = Committer(options)
         self._ready = False
         # The end of the batch before, for Spark before 4.2, which does not say it.
@@ -75,8 +72,6 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         # Per stream: where the present messages end. Under AvailableNow: where the query ends.
         self._latest: dict[str, Entry] = {}
         self._until: dict[str, int] | None = None
-        # Per stream: last sequence, and the end of what the filters match in it.
-        self._matched: dict[str, tuple[int, int]] = {}
         self._last_batch: float | None = None
 
     @plain()
@@ -91,7 +86,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         lookup = self._lookup()
         infos = lookup.infos()
         check_types(self._schema, self._options, lookup)
-        entries = {name: self._initial(name, info, lookup) for name, info in infos.items()}
+        entries = {name: self._where.initial(name, info, lookup) for name, info in infos.items()}
         self._prepare(lookup, infos, entries)
         self._end = Offset(entries)
         return self._end.json()
@@ -119,13 +114,13 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         lookup = self._lookup()
         infos = lookup.infos()
         begin = Offset.of(start) if start is not None else self._end
-        ends = {name: self._target(name, info, lookup) for name, info in infos.items()}
+        ends = {name: self._where.target(name, info, lookup) for name, info in infos.items()}
         self._latest = {name: Entry(created(infos[name]), end) for name, end in ends.items()}
         if begin is None:
             self._prepare(lookup, infos, self._latest)
             self._end = Offset(self._latest, start=None)
             return self._end.json()
-        entries = self._known(begin, infos)
+        entries = self._where.known(begin, infos)
         self._prepare(lookup, infos, entries)
         sizes = {}
         for name, info in infos.items():
@@ -133,7 +128,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             end = ends[name] if self._until is None else min(ends[name], self._until.get(name, 0))
             sizes[name] = max(0, end - entries[name].next)
             if entries[name].next > info.state.last_seq + 1:
-                self._check_ahead(name, entries[name], lookup)
+                self._where.check_ahead(name, entries[name], lookup)
         if self._waits(sum(sizes.values()), limit):
             return start if start is not None else begin.json()
         taken = self._admitted(sizes, infos, limit)
@@ -170,7 +165,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix where the query ends: at what the streams hold now."""
         lookup = self._lookup()
-        self._until = {name: self._target(name, info, lookup) for name, info in lookup.infos().items()}
+        self._until = {name: self._where.target(name, info, lookup) for name, info in lookup.infos().items()}
 
     @plain()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -249,57 +244,6 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             patiently(lambda: self._committer.prepare(lookup.js, infos, at))
             self._ready = True
 
-    def _initial(self, name: str, info: StreamInfo, lookup: Lookup) -> Entry:
-        options, after_last = self._options, info.state.last_seq + 1
-        if options.start.time is not None:
-            found = lookup.first_at(name, options.start.time)
-            return Entry(created(info), after_last if found is None else found)
-        whole = options.commit_mode == "purge" or retention(info) == "workqueue"
-        position = options.start.of(name, EARLIEST if whole else LATEST)
-        if position == EARLIEST:
-            return _first(info)
-        if position == LATEST:
-            return Entry(created(info), after_last)
-        return Entry(created(info), position, "ahead" if position > after_last else None)
-
-    def _target(self, name: str, info: StreamInfo, lookup: Lookup) -> int:
-        """One past the last message that matters: foreign traffic would make empty batches."""
-        last, filters = info.state.last_seq, filters_for(self._options, info)
-        if not filters:
-            return last + 1
-        known, end = self._matched.get(name, (-1, 0))
-        if known != last:
-            end = (lookup.last_match(name, filters) or 0) + 1
-            self._matched[name] = (last, end)
-        return end
-
-    def _known(self, begin: Offset, infos: Mapping[str, StreamInfo]) -> dict[str, Entry]:
-        """Where the query stands, with the streams that are new; those start at their first message."""
-        pattern, options = self._options.pattern, self._options
-        for name in begin.streams.keys() - infos.keys():
-            if pattern is not None and re.fullmatch(pattern, name) and options.fail_on_data_loss != "false":
-                raise NotFoundError(
-                    message=f"jetstream: stream {name!r} was deleted; what was not read of it is lost; set"
-                    " failOnDataLoss=false to go on without it"
-                )
-        new = {name: _first(info) for name, info in infos.items() if name not in begin.streams}
-        return {**begin.streams, **new}
-
-    def _check_ahead(self, name: str, entry: Entry, lookup: Lookup) -> None:
-        """A stream that ends before what was read of it has lost messages, unless the user asked for later ones."""
-        until = time.monotonic() + _SETTLE
-        while entry.initial != "ahead":
-            last = lookup.info(name).state.last_seq
-            if last + 1 >= entry.next:
-                return
-            if time.monotonic() > until:
-                raise DataLossError(
-                    entry.next,
-                    message=f"jetstream: stream {name!r} ends with {last}, but this query has read up to"
-                    f" {entry.next - 1}: the stream was restored or has lost its end; begin with a new checkpoint",
-                )
-            time.sleep(0.1)
-
     def _waits(self, waiting: int, limit: ReadLimit | None) -> bool:
         """Whether there is nothing to do: no message, or too few of them and not for long enough."""
         least = self._options.min_offsets_per_trigger
@@ -314,7 +258,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     ) -> dict[str, int]:
         if not _limited(limit):
             return dict(sizes)
-        weights = {name: _weight(info) for name, info in infos.items()}
+        weights = {name: weight(info) for name, info in infos.items()}
         most, most_bytes = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
         return admit(sizes, weights, most_offsets=most, most_bytes=most_bytes)
 
@@ -335,49 +279,5 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return split(name, begin.next, begin.next + size, count=count, shared=shared_how)
 
 
-class RefusedStreamReader(DataSourceStreamReader):
-    """Stands for a reader whose options are not valid: says so as soon as it is used.
-
-    Parameters
-    ----------
-    problem:
-        What is not valid.
-    """
-
-    def __init__(self, problem: str) -> None:
-        self._problem = problem
-
-    @plain()
-    def initialOffset(self) -> dict[str, Any]:
-        """Raise ValueError."""
-        raise ValueError(self._problem)
-
-    @plain()
-    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
-        """Raise ValueError."""
-        raise ValueError(self._problem)
-
-    @plain()
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Raise ValueError."""
-        raise ValueError(self._problem)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Raise ValueError."""
-        with plain():
-            raise ValueError(self._problem)
-        yield
-
-
-def _first(info: StreamInfo) -> Entry:
-    return Entry(created(info), max(1, info.state.first_seq), "earliest")
-
-
 def _limited(limit: ReadLimit | None) -> bool:
     return limit is not None and not isinstance(limit, ReadAllAvailable)
-
-
-def _weight(info: StreamInfo) -> float:
-    """Bytes of one sequence, on average; deleted ones have none."""
-    state = info.state
-    return state.bytes / max(1, state.last_seq + 1 - max(1, state.first_seq))
