@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 import jetarrow.sync
 import pytest
 from jetarrow.errors import NoServersError
 from jetarrow.server import NatsServer
+from jetarrow.spark import _task, connection
+from jetarrow.spark.rows import SCHEMA
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from .conftest import Streams
+
 if TYPE_CHECKING:
-    from .conftest import Here, Streams
+    from .conftest import Here
 
     Load = Callable[..., DataFrame]
 
@@ -103,6 +109,41 @@ def test_credentials(spark: SparkSession) -> None:
             assert "AuthorizationError: nats: " in cause(error)
             assert "hunter2" not in cause(error)
         assert count(user="joe", password="sesame") == 1
+
+
+def test_a_server_that_is_away_longer_than_a_request(
+    here: Here, own_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that begins while the server is down: the request that opens its read fails, and is made again."""
+    here.url = own_server.url
+    streams = Streams(own_server.url)
+    name = streams.new()
+    streams.publish(name, [b"x"] * 10)
+    reader = here.source(name).reader(SCHEMA)
+    planned = reader.partitions()
+    assert here.table(SCHEMA, reader, planned).num_rows == 10  # the worker is connected
+    failures: list[Exception] = []
+    failed = threading.Event()
+
+    def observed(work: Callable[[], Any]) -> Any:
+        def once() -> Any:
+            try:
+                return work()
+            except Exception as error:
+                failures.append(error)
+                failed.set()
+                raise
+
+        return connection.patiently(once)
+
+    monkeypatch.setattr(_task, "patiently", observed)
+    own_server.kill()
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(here.table, SCHEMA, reader, planned)
+        assert failed.wait(20)
+        own_server.restart()
+        assert done.result(30).num_rows == 10
+    assert failures
 
 
 def test_unknown_options_do_not_fail_the_read(load: Load, streams: Streams) -> None:

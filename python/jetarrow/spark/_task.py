@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from jetarrow import _jetarrow
 from jetarrow._run import blocked, finish
 from jetarrow.js.errors import DataLossError, NotFoundError
 
@@ -44,12 +45,36 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
     jetarrow.js.errors.DecodeError
         A payload cannot be decoded, and the mode says that this is an error.
     """
-    stream, how, connection = partition.stream, partition.how, options.connection
-    shape = Shaper(schema, options.rows, how.local)
-    # The planner has just reached the servers: one that is away now comes back.
-    js = patiently(lambda: shared(connection)).jetstream(**connection.context())
+    stream, connection = partition.stream, options.connection
+    shape = Shaper(schema, options.rows, partition.how.local)
+    try:
+        # The planner has just reached the servers: one that is away now comes back.
+        native = patiently(lambda: _open(options, partition, shape))
+        # Spark drops a generator half-way on limit(): that too must delete the consumer.
+        try:
+            check_created(stream, partition.how.created, native.created)
+            while (item := native.next().block()) is not None:
+                if isinstance(item, str):
+                    _lost(item, partition)
+                elif (rows := shape(item, stream)) is not None:
+                    yield rows
+        finally:
+            native.close().block()
+    except DataLossError as error:
+        text = str(error).removeprefix("nats: ")
+        raise DataLossError(error.asked, error.available, message=_advised(text)) from None
+    except NotFoundError as error:
+        at = ", ".join(connection.servers)
+        message = f"jetstream: there is no stream {stream!r} at {at} any more"
+        raise NotFoundError(error.code, error.description, error.err_code, message=message) from None
+
+
+def _open(options: ReadOptions, partition: StreamRange, shape: Shaper) -> _jetarrow.Reader:
+    """The native reader, without the wrappers of js.read: what it reports as a warning may be an error here."""
+    how, connection = partition.how, options.connection
+    js = shared(connection).jetstream(**connection.context())
     reader = js.read(
-        stream,
+        partition.stream,
         start_seq=partition.start,
         end_seq=partition.end,
         subjects=how.pushed or None,
@@ -63,25 +88,7 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
         direct=how.direct,
         on_data_loss="error" if how.loss_fails else "warn",
     )
-    # Spark drops a generator half-way on limit(): that too must delete the consumer.
-    try:
-        native = patiently(lambda: finish(reader._inner._open(blocked)))
-        check_created(stream, how.created, native.created)
-        # Without the wrappers of js.read: what it reports as a warning may be an error here.
-        while (item := native.next().block()) is not None:
-            if isinstance(item, str):
-                _lost(item, partition)
-            elif (rows := shape(item, stream)) is not None:
-                yield rows
-    except DataLossError as error:
-        text = str(error).removeprefix("nats: ")
-        raise DataLossError(error.asked, error.available, message=_advised(text)) from None
-    except NotFoundError as error:
-        at = ", ".join(connection.servers)
-        message = f"jetstream: there is no stream {stream!r} at {at} any more"
-        raise NotFoundError(error.code, error.description, error.err_code, message=message) from None
-    finally:
-        reader.close()
+    return finish(reader._inner._open(blocked))
 
 
 def _lost(text: str, partition: StreamRange) -> None:
