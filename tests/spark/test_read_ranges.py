@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
+import threading
 import uuid
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from jetarrow.js.errors import DataLossError, NotFoundError, StreamRecreatedError
+from jetarrow.spark import _task
 from jetarrow.spark import plan as planning
 from jetarrow.spark._pushdown import Narrow, check_sound, narrow
 from jetarrow.spark.reader import PushdownReader
@@ -183,6 +187,31 @@ def test_a_stream_that_was_made_again_is_another_one(here: Here, streams: Stream
     streams.publish(name, [b"new"] * 10)
     with pytest.raises(StreamRecreatedError, match=f"stream '{name}' of 20.* was planned, but it was made again at 20"):
         here.table(SCHEMA, reader, planned)
+
+
+def test_a_leader_that_does_not_know_the_newest_messages_yet(
+    here: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Played by a plan that is ahead of the stream: a task waits for the rest, and does not end early."""
+    name = streams.new()
+    streams.publish(name, [b"x"] * 10)
+    reader = here.source(name).reader(SCHEMA)
+    ahead = [dataclasses.replace(one, end=16) for one in here.plan(name)]
+    waits = threading.Event()
+    monkeypatch.setattr(_task.time, "sleep", lambda _: waits.set())
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(here.table, SCHEMA, reader, ahead)
+        assert waits.wait(10)
+        streams.publish(name, [b"x"] * 10)
+        assert seqs(done.result(10)) == list(range(1, 16))
+    monkeypatch.setattr(_task, "_SETTLE", 0.0)
+    gone = [dataclasses.replace(one, end=31) for one in ahead]
+    with pytest.raises(DataLossError, match=f"messages 21 to 30 of stream '{name}' are gone: it ends before them; set"):
+        here.table(SCHEMA, reader, gone)
+    lenient = here.source(name, failOnDataLoss=False).reader(SCHEMA)
+    with pytest.warns(UserWarning, match="messages 21 to 30 of stream"):
+        assert seqs(here.table(SCHEMA, lenient, gone)) == list(range(1, 21))
+    assert streams.consumers(name) == 0
 
 
 @pytest.mark.parametrize("retention", ["workqueue", "interest"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 import uuid
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -280,3 +282,15 @@ def test_spark_before_4_2_gives_no_start(here: Here, streams: Streams) -> None:
     following = through_json(later.latestOffset())
     assert here.batch(later, end, following)["seq"].to_pylist() == [4, 5]
     assert json.dumps(later.latestOffset()) == json.dumps(following)
+
+
+def test_it_can_be_imported_where_spark_has_no_admission_control() -> None:
+    code = (
+        "import sys; sys.modules['pyspark.sql.streaming.datasource'] = None\n"
+        "from jetarrow.spark.stream import JetStreamStreamReader\n"
+        "from jetarrow.spark.source import JetStreamSource\n"
+        "source = JetStreamSource({'servers': 'a:1', 'stream': 'S'})\n"
+        "print(type(source.streamReader(source.schema())).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("JetStreamStreamReader", 0), done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import overload
 from urllib.parse import urlsplit
 
 # What Spark itself adds to the options of a source or a sink.
@@ -49,26 +50,31 @@ class Given:
             raise invalid(name, f"is required{given}", valid)
         return text
 
-    def positive(self, name: str, default: int) -> int:
+    @overload
+    def positive(self, name: str, default: int) -> int: ...
+    @overload
+    def positive(self, name: str, default: None) -> int | None: ...
+    def positive(self, name: str, default: int | None) -> int | None:
         """Return a count from 1."""
         text = self._options.get(name.lower())
         if text is None:
             return default
         if not re.fullmatch(r"[0-9]{1,18}", text.strip()) or int(text) < 1:
-            raise invalid(name, f"{text!r} is not a count", f"a whole number from 1, default {default}")
+            raise invalid(name, f"{text!r} is not a count", f"a whole number from 1, default {default or 'no limit'}")
         return int(text)
 
     def limit(self, name: str) -> int | None:
         """Return a count from 1, None where none is set."""
-        return None if self._options.get(name.lower()) is None else self.positive(name, 1)
+        return self.positive(name, None)
 
     def size(self, name: str, default: str) -> int:
         """Return a number of bytes: 1048576, 512k, 8m or 1g."""
-        text = (self.text(name) or default).lower().removesuffix("ib").removesuffix("b").strip()
-        found = re.fullmatch(r"(\d{1,18})\s*([kmg]?)", text)
-        if found is None or int(found[1]) < 1:
-            raise invalid(name, f"{self.text(name)!r} is not a size", f"bytes, or with k, m or g, default {default}")
-        return int(found[1]) << _SHIFTS[found[2]]
+        return _bytes(name, self.text(name) or default, default)
+
+    def size_limit(self, name: str) -> int | None:
+        """Return a number of bytes, None where none is set."""
+        text = self.text(name)
+        return None if text is None else _bytes(name, text, "no limit")
 
     def flag(self, name: str, *, default: bool) -> bool:
         """Return true or false."""
@@ -105,6 +111,14 @@ class Given:
 def invalid(option: str, problem: str, valid: str) -> ValueError:
     """Make the error for an option."""
     return ValueError(f"jetstream option '{option}': {problem}; valid: {valid}")
+
+
+def _bytes(name: str, text: str, default: str) -> int:
+    number = text.lower().removesuffix("ib").removesuffix("b").strip()
+    found = re.fullmatch(r"(\d{1,18})\s*([kmg]?)", number)
+    if found is None or int(found[1]) < 1:
+        raise invalid(name, f"{text!r} is not a size", f"bytes, or with k, m or g, default {default}")
+    return int(found[1]) << _SHIFTS[found[2]]
 
 
 def items(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator
 
@@ -17,6 +18,9 @@ from .connection import patiently, shared
 from .options import ReadOptions
 from .plan import StreamRange, check_created
 
+# A leader that has just been elected may not know the newest messages, which the plan knows.
+_SETTLE = 10.0
+_PAUSE = 0.25
 _WHAT_TO_DO = "; start there"  # what js.read advises is said in other words here
 
 
@@ -49,10 +53,9 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
     shape = Shaper(schema, options.rows, partition.how.local)
     try:
         # The planner has just reached the servers: one that is away now comes back.
-        native = patiently(lambda: _open(options, partition, shape))
+        native = _opened(options, partition, shape)
         # Spark drops a generator half-way on limit(): that too must delete the consumer.
         try:
-            check_created(stream, partition.how.created, native.created)
             while (item := native.next().block()) is not None:
                 if isinstance(item, str):
                     _lost(item, partition)
@@ -67,6 +70,26 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
         at = ", ".join(connection.servers)
         message = f"jetstream: there is no stream {stream!r} at {at} any more"
         raise NotFoundError(error.code, error.description, error.err_code, message=message) from None
+
+
+def _opened(options: ReadOptions, partition: StreamRange, shape: Shaper) -> _jetarrow.Reader:
+    """A reader of the whole range; js.read by itself ends where the stream ends."""
+    until = time.monotonic() + _SETTLE
+    while True:
+        native = patiently(lambda: _open(options, partition, shape))
+        try:
+            check_created(partition.stream, partition.how.created, native.created)
+            end = native.range[1]
+            if end >= partition.end:
+                return native
+            if time.monotonic() >= until:
+                _ended(options, partition, end)
+                return native
+        except BaseException:
+            native.close().block()
+            raise
+        native.close().block()
+        time.sleep(_PAUSE)
 
 
 def _open(options: ReadOptions, partition: StreamRange, shape: Shaper) -> _jetarrow.Reader:
@@ -89,6 +112,15 @@ def _open(options: ReadOptions, partition: StreamRange, shape: Shaper) -> _jetar
         on_data_loss="error" if how.loss_fails else "warn",
     )
     return finish(reader._inner._open(blocked))
+
+
+def _ended(options: ReadOptions, partition: StreamRange, end: int) -> None:
+    """The stream ends before what was planned. No limit or purge does that: it was restored, or has lost its end."""
+    stream, planned = partition.stream, partition.end
+    text = f"messages {end} to {planned - 1} of stream {stream!r} are gone: it ends before them"
+    if options.fail_on_data_loss != "false":
+        raise DataLossError((end, planned), end, message=text)
+    warnings.warn(f"jetstream: {text}", stacklevel=4)
 
 
 def _lost(text: str, partition: StreamRange) -> None:

@@ -107,7 +107,7 @@ def how(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, start:
     pushed = filters
     if direct and len(filters) > 1:
         pushed = ()
-    elif filters and lookup is not None and size > _SMALL:
+    elif filters and not direct and lookup is not None and size > _SMALL:
         found = lookup.matching(str(info.config.name), start, filters)
         left = max(1, info.state.last_seq + 1 - start)
         if found is not None and found > left * _FEW:
@@ -185,7 +185,8 @@ def plan(
     ValueError
         `startingOffsets` or `endingOffsets` names another stream; or as `how`.
     """
-    check_streams(options, infos)
+    check_named(options, infos)
+    check_readable(options, infos)
     ranges = {name: _bounds(options, info, lookup, stream=name) for name, info in infos.items()}
     if narrow is not None:
         ranges = {name: _narrowed(span, narrow, lookup, stream=name) for name, span in ranges.items()}
@@ -228,13 +229,17 @@ def split(stream: str, start: int, end: int, *, count: int, shared: How) -> list
     return [StreamRange(stream, a, b, how=shared) for a, b in pairwise(cuts)]
 
 
-def check_streams(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:
-    """Raise ValueError where offsets name a stream that is not read, or one cannot be read as the options say."""
+def check_named(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:
+    """Raise ValueError where offsets name a stream that is not read; a pattern finds streams only now."""
     for side, bound in (("starting", options.start), ("ending", options.end)):
         for name in bound.named:
             if name not in infos:
                 known = ", ".join(infos)
                 raise ValueError(f"jetstream option '{side}Offsets': {name!r} is not read; valid: one of {known}")
+
+
+def check_readable(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:
+    """Raise ValueError where a stream cannot be read as the options say."""
     for info in infos.values():
         _is_direct(options, info)
 

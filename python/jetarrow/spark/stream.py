@@ -25,7 +25,8 @@ from .options import ReadOptions
 from .plan import (
     StreamRange,
     check_created,
-    check_streams,
+    check_named,
+    check_readable,
     created,
     filters_for,
     how,
@@ -85,6 +86,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """
         lookup = self._lookup()
         infos = lookup.infos()
+        check_named(self._options, infos)
         check_types(self._schema, self._options, lookup)
         entries = {name: self._where.initial(name, info, lookup) for name, info in infos.items()}
         self._prepare(lookup, infos, entries)
@@ -240,7 +242,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _prepare(self, lookup: Lookup, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
         if not self._ready:
-            check_streams(self._options, infos)
+            check_readable(self._options, infos)
             patiently(lambda: self._committer.prepare(lookup.js, infos, at))
             self._ready = True
 
