@@ -286,7 +286,7 @@ def test_spark_before_4_2_gives_no_start(here: Here, streams: Streams) -> None:
 
 def test_it_can_be_imported_where_spark_has_no_admission_control() -> None:
     code = (
-        "import sys; sys.modules['pyspark.sql.streaming.datasource'] = None\n"
+        "import sys, pyspark.sql.datasource; sys.modules['pyspark.sql.streaming.datasource'] = None\n"
         "from jetarrow.spark.stream import JetStreamStreamReader\n"
         "from jetarrow.spark.source import JetStreamSource\n"
         "source = JetStreamSource({'servers': 'a:1', 'stream': 'S'})\n"
