@@ -39,6 +39,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
     }
     let inbox = conn.client.new_inbox();
     let mut refusals = conn.refusals();
+    conn.in_order().await;
     let mut answers = conn.client.subscribe(format!("{inbox}.*")).await.map_err(|_| conn.closed())?;
     let breaks = conn.breaks();
     let id = inbox.rsplit('.').next().unwrap_or_default();

@@ -76,6 +76,13 @@ impl Connection {
         }
     }
 
+    /// What is sent next comes after all core messages that are queued now.
+    pub async fn in_order(&self) {
+        if !self.outbox.is_idle() {
+            self.while_up(self.outbox.caught_up()).await;
+        }
+    }
+
     /// Drops the link, and connects anew, to another server where there are several.
     pub async fn force_reconnect(&self) -> Result<()> {
         if !self.hub.settings.allow_reconnect || !self.link.borrow().up {

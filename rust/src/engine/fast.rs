@@ -298,6 +298,7 @@ impl Fast<'_, '_> {
 impl Batch {
     async fn open(conn: &Connection, window: &Window, first: &Item) -> Result<Batch> {
         let inbox = conn.client.new_inbox();
+        conn.in_order().await;
         let answers = conn.client.subscribe(format!("{inbox}.>")).await.map_err(|_| conn.closed())?;
         let id = inbox.rsplit('.').next().unwrap_or_default().to_owned();
         let size = first.1.payload().map_or(1, <[u8]>::len).max(1);

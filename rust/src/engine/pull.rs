@@ -85,6 +85,8 @@ impl Puller {
 
     /// Sends the request and returns its number.
     pub async fn ask(&mut self, conn: &Connection, ask: &Ask) -> Result<u64> {
+        // An ack that makes room for more must be there first.
+        conn.in_order().await;
         self.asked += 1;
         let reply = format!("{}.{}", self.inbox, self.asked);
         let payload = Bytes::from(ask.json());

@@ -35,7 +35,7 @@ pub async fn round_trip(conn: &Connection, timeout: Duration) -> Result<()> {
     let lost = || JetError::Flush { after: timeout };
     let trip = async {
         let breaks = conn.breaks();
-        conn.outbox.room(0).await;
+        conn.outbox.caught_up().await;
         conn.pinger.ping(conn).await?;
         // The PING is written once this comes back.
         conn.client.flush().await.map_err(|_| conn.closed())?;
