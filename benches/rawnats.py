@@ -93,6 +93,11 @@ def delete_stream(url: str, stream: str) -> None:
         wire.request(f"$JS.API.STREAM.DELETE.{stream}")
 
 
+def delete_consumer(url: str, stream: str, consumer: str) -> None:
+    with Wire(url) as wire:
+        wire.request(f"$JS.API.CONSUMER.DELETE.{stream}.{consumer}")
+
+
 def purge_stream(url: str, stream: str) -> None:
     with Wire(url) as wire:
         wire.request(f"$JS.API.STREAM.PURGE.{stream}")

@@ -20,12 +20,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from rawnats import Wire, WireError, add_stream, delete_stream, purge_stream, stream_messages
+from rawnats import Wire, WireError, add_stream, delete_consumer, delete_stream, purge_stream, stream_messages
 
 __all__ = [
     "Wire",
     "WireError",
     "add_stream",
+    "delete_consumer",
     "delete_stream",
     "make_payload",
     "message_ids",
