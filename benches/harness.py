@@ -83,9 +83,9 @@ class Run:
             self.server_cpu = (self.server_cpu or 0.0) + after - server
 
     def server_in(self) -> int:
-        """How many messages the server has received from all clients so far."""
+        """How many bytes of payload the server has received from all clients so far (an empty one is a flush)."""
         with urllib.request.urlopen(f"http://{self.monitor}/varz", timeout=10) as answer:
-            return int(json.load(answer)["in_msgs"])
+            return int(json.load(answer)["in_bytes"])
 
     def check_bytes(self, read: int) -> None:
         """For rows that read every payload: that all their bytes came."""

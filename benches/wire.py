@@ -22,6 +22,7 @@ from typing import Any
 from rawnats import Chunks, Wire, WireError, add_stream, delete_consumer, delete_stream, purge_stream, stream_messages
 
 __all__ = [
+    "Chunks",
     "Wire",
     "WireError",
     "add_stream",
