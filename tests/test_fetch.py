@@ -248,34 +248,6 @@ async def test_ack_sync_of_a_batch(own_server: NatsServer) -> None:
         await unacknowledged(sub, 0)
 
 
-async def test_cancelled_fetches_give_everything_back(js: JetStreamContext, stream: str) -> None:
-    """Whether cancelled while waiting, while messages come, or with the result on its way."""
-    sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=60, max_ack_pending=10_000)
-    waiting = [asyncio.ensure_future(sub.fetch(50, timeout=1.5)) for _ in range(20)]
-    while (await sub.consumer_info()).num_waiting < 20:
-        await asyncio.sleep(0.01)
-    for task in waiting:
-        task.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)
-    await publish(js, stream, 2_000)
-    for delay in range(30):
-        task = asyncio.ensure_future(sub.fetch_batch(1_000, timeout=1))
-        await asyncio.sleep(delay / 2_000)
-        if task.cancel():
-            await asyncio.gather(task, return_exceptions=True)
-        else:
-            await task.result().nak()
-    other = await js.pull_subscribe(f"{stream}.>", durable="d")
-    seen: set[int] = set()
-    deadline = time.monotonic() + 10
-    while len(seen) < 2_000 and time.monotonic() < deadline:
-        batch = await other.fetch_batch(2_000, timeout=1)
-        seen |= {seq for seq in batch.seqs.to_pylist() if seq is not None}
-        await batch.ack_sync()
-    assert len(seen) == 2_000
-    await unacknowledged(sub, 0)
-
-
 @pytest.mark.parametrize("threshold", [None, 0, 1, 100])
 async def test_consume(js: JetStreamContext, stream: str, threshold: int | None) -> None:
     await publish(js, stream, 1_000)

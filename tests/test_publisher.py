@@ -152,32 +152,6 @@ async def test_unseen_failures_come_out_at_the_end(js: JetStreamContext, stream:
             await future
 
 
-async def test_kill_and_restart_lose_nothing_with_ids(own_server: NatsServer) -> None:
-    count = 20_000
-    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
-        js = nc.jetstream(publish_async_max_pending=500)
-        await js.add_stream(name="S", subjects=["s.>"])
-
-        async def restart() -> None:
-            await asyncio.to_thread(own_server.kill)
-            await asyncio.to_thread(own_server.start)
-
-        restarts = []
-        futures = []
-        for i in range(count):
-            futures.append(await js.publish_async("s.a", b"%d" % i, msg_id=str(i)))
-            if i in (count // 4, count // 2):
-                restarts.append(asyncio.ensure_future(restart()))
-                if len(restarts) > 1:
-                    await restarts[0]
-        acks = await asyncio.gather(*futures)
-        await asyncio.gather(*restarts)
-        table = await js.read("S", columns=["seq", "data"]).read_all()
-        place = dict(zip(table.column("seq").to_pylist(), table.column("data").to_pylist(), strict=True))
-        assert len(place) == count
-        assert all(place[ack.seq] == b"%d" % i for i, ack in enumerate(acks))
-
-
 async def test_lost_link_is_told_at_once_without_ids(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream()

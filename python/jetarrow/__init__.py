@@ -11,14 +11,17 @@ The same names without `await` are in `jetarrow.sync`.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jetarrow import aio, errors, js, nuid
     from jetarrow._jetarrow import __version__
     from jetarrow.aio.client import Client
     from jetarrow.aio.client import Client as NATS
+    from jetarrow.tls import TLS
 
-__all__ = ["NATS", "Client", "__version__", "connect"]
+__all__ = ["NATS", "TLS", "Client", "__version__", "aio", "connect", "errors", "js", "nuid"]
 
 
 async def connect(servers: str | list[str] = "nats://localhost:4222", **options: Any) -> Client:
@@ -33,14 +36,23 @@ async def connect(servers: str | list[str] = "nats://localhost:4222", **options:
     return nc
 
 
-def __getattr__(name: str) -> Any:
-    # The native module is loaded at the first use: `jetarrow.server` and the pytest plugin do without it.
-    if name in ("NATS", "Client"):
-        from jetarrow.aio.client import Client
+if not TYPE_CHECKING:
 
-        return Client
-    if name == "__version__":
-        from jetarrow._jetarrow import __version__
+    def __getattr__(name: str) -> Any:
+        # The native module is loaded at the first use: `jetarrow.server` and the pytest plugin do without it.
+        if name in ("NATS", "Client"):
+            from jetarrow.aio.client import Client
 
-        return __version__
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return Client
+        if name == "TLS":
+            from jetarrow.tls import TLS
+
+            return TLS
+        if name == "__version__":
+            from jetarrow._jetarrow import __version__
+
+            return __version__
+        # nats-py has these after a plain import: `nats.errors.TimeoutError`, `nats.js.api.StreamConfig`.
+        if name in ("aio", "errors", "js", "nuid"):
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from jetarrow import _jetarrow
 from jetarrow.errors import Error
 
 if TYPE_CHECKING:
-    from jetarrow import _jetarrow
     from jetarrow.publisher import Acks
 
 # Seconds that all connections together may take.
@@ -45,3 +45,6 @@ def _send_the_rest() -> None:
         with suppress(Error):
             if left > 0 and connection.is_connected:
                 connection.flush(left).block()
+    rest = _jetarrow.lingering(max(deadline - time.monotonic(), 0.1))
+    if rest is not None:
+        rest.block()

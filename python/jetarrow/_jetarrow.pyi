@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Generic, TypeVar, final
+from typing import ClassVar, Generic, TypeVar, final
 
-from jetarrow.aio._metadata import Metadata
+from jetarrow.aio import _metadata
 from jetarrow.aio.client import Client
 from jetarrow.js.api import AckKind, PubAck
 
@@ -17,6 +17,7 @@ __all__ = [
     "Call",
     "Connection",
     "Msg",
+    "Notices",
     "PublishOutcome",
     "Publisher",
     "PullSubscription",
@@ -26,25 +27,15 @@ __all__ = [
     "__version__",
     "connect",
     "force_panic",
+    "lingering",
 ]
 __version__: str
 __debug_build__: bool
 
-def connect(
-    servers: Sequence[str],
-    *,
-    name: str | None = None,
-    connect_timeout: float = 2.0,
-    ping_interval: float = 10.0,
-    user: str | None = None,
-    password: str | None = None,
-    token: str | None = None,
-    credentials: str | None = None,
-    inbox_prefix: str | None = None,
-    no_echo: bool = False,
-    max_reconnects: int | None = None,
-    reconnect_wait: float = 0.25,
-) -> Call[Connection]: ...
+def connect(options: Mapping[str, object], notices: Notices | None) -> Call[Connection]: ...
+def lingering(timeout: float) -> Call[None] | None:
+    """Waits, at most `timeout` seconds, for what goes on although its owner is gone: messages on their way."""
+
 def force_panic() -> Call[None]:
     """Panics inside native code: for tests, in debug builds only."""
 
@@ -66,6 +57,13 @@ class Bridge:
     def drain(self) -> None: ...
 
 @final
+class Notices:
+    """What a connection tells on its own account: `sink` is called in the event loop with kind and error."""
+
+    def __new__(cls, sink: Callable[[str, Exception | None], None], bridge: Bridge) -> Notices: ...
+    def deliver(self) -> None: ...
+
+@final
 class Connection:
     @property
     def is_connected(self) -> bool: ...
@@ -75,7 +73,21 @@ class Connection:
     def max_payload(self) -> int: ...
     @property
     def server_version(self) -> str: ...
-    def close(self) -> Call[None]: ...
+    @property
+    def client_id(self) -> int: ...
+    @property
+    def client_ip(self) -> str: ...
+    @property
+    def connected_url(self) -> str | None: ...
+    @property
+    def servers(self) -> list[tuple[str, int, bool]]: ...
+    @property
+    def last_error(self) -> Exception | None: ...
+    @property
+    def stats(self) -> dict[str, int]: ...
+    def force_reconnect(self) -> Call[None]: ...
+    def set_server_pool(self, servers: Sequence[str]) -> None: ...
+    def close(self, hurry: bool = False) -> Call[None]: ...
     def request(
         self,
         subject: str,
@@ -338,7 +350,7 @@ class Msg:
     def redelivered(self) -> bool:
         """True when it was delivered before."""
     @property
-    def metadata(self) -> Metadata:
+    def metadata(self) -> _metadata.Metadata:
         """Where it stands in stream and consumer. Raises `NotJSMessageError` where it comes from no stream."""
     def ack(self) -> Awaitable[None]:
         """It was processed and does not come again. Raises `MsgAlreadyAckdError`, `NotJSMessageError`."""
@@ -350,8 +362,16 @@ class Msg:
         """Work goes on: the time to acknowledge starts anew."""
     def term(self, reason: str | None = None) -> Awaitable[None]:
         """Gives it up: it is not delivered again. `reason` goes into the server's advisory."""
+    Ack: ClassVar[type[_metadata.Ack]]
+    Metadata: ClassVar[type[_metadata.Metadata]]
     @property
-    def info(self) -> Metadata:
+    def is_acked(self) -> bool:
+        """True once `ack`, `ack_sync`, `nak` or `term` was called."""
+    @property
+    def sid(self) -> int:
+        """Number of the subscription that it came from. Raises `Error` where it came from none."""
+    @property
+    def info(self) -> _metadata.Metadata:
         """The same as `metadata`."""
     def working(self) -> Awaitable[None]:
         """The same as `in_progress`."""
@@ -371,7 +391,7 @@ class Array:
 
 @final
 class Subscription:
-    def take(self, nc: object) -> Msg | None: ...
+    def take(self, nc: object, sid: int) -> Msg | None: ...
     def ready(self, silence: float | None = None) -> Call[str]: ...
     def unsubscribe(self, limit: int = 0) -> None: ...
     def drain(self, timeout: float) -> Call[None]: ...

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 __all__ = [
     "AuthorizationError",
+    "BadAddressError",
     "BadHeaderError",
     "BadSubjectError",
     "BadSubscriptionError",
@@ -33,6 +34,7 @@ __all__ = [
     "NoServersError",
     "NotJSMessageError",
     "OutboundBufferLimitError",
+    "PermissionsViolationError",
     "ProtocolError",
     "SecureConnFailedError",
     "SecureConnRequiredError",
@@ -244,6 +246,33 @@ class AuthorizationError(Error):
     """The server refused the credentials, or the permission."""
 
     _default = "authorization failed: the server refused the credentials or the permission"
+
+
+class PermissionsViolationError(Error):
+    """The server refused a publish or a subscription: this user has no permission for it.
+
+    Parameters
+    ----------
+    message:
+        The server's words. Default: a general text.
+    operation:
+        ``publish`` or ``subscription``. Default: not told.
+    subject:
+        What it was for. Default: not told.
+    """
+
+    _default = "permissions violation: this user may not publish, or subscribe, to the subject"
+
+    def __init__(self, message: str | None = None, *, operation: str | None = None, subject: str | None = None) -> None:
+        self.operation = operation
+        self.subject = subject
+        self._set_message(message)
+
+
+class BadAddressError(Error, ValueError):
+    """A server address cannot be understood. Also a ``ValueError``."""
+
+    _default = "invalid connect url: use nats://host:port, tls://host:port, ws://host:port or wss://host:port"
 
 
 class NoServersError(Error):

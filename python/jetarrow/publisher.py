@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,6 +44,7 @@ class Acks:
         self.publish = self.native.publish
         self._thread = threading.get_ident()
         watch_publisher(self)
+        nc._publishers.add(self)
 
     def _home(self) -> tuple[Any, Bridge]:
         loop = asyncio.get_running_loop()
@@ -62,10 +64,12 @@ class Acks:
         except TimeoutError:
             raise TooManyStalledMsgsError from None
 
-    async def drained(self) -> None:
-        """Waits until every message has its answer."""
-        while self.native.pending:
-            await self.native.room(self.loop)
+    async def drained(self, wait: float | None = None) -> None:
+        """Waits, at most `wait` seconds, until every message has its answer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                while self.native.pending:
+                    await self.native.room(self.loop)
 
 
 class AckFuture(concurrent.futures.Future[Any]):
@@ -129,9 +133,12 @@ class BlockingAcks(Acks):
         except TimeoutError:
             raise TooManyStalledMsgsError from None
 
-    async def drained(self) -> None:
-        while self.native.pending:
-            self.native.room(self.loop).result()
+    async def drained(self, wait: float | None = None) -> None:
+        deadline = None if wait is None else time.monotonic() + wait
+        with suppress(TimeoutError):
+            while self.native.pending:
+                future: Any = self.native.room(self.loop)
+                future.result(None if deadline is None else max(deadline - time.monotonic(), 0))
 
 
 def acks_of(nc: Client, *, max_inflight: int, max_bytes: int | None, ack_timeout: float) -> Acks:

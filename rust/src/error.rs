@@ -12,8 +12,33 @@ pub type Result<T, E = JetError> = std::result::Result<T, E>;
 pub enum JetError {
     #[error("could not connect to {servers}: {cause}")]
     NoServers { servers: String, cause: String },
+    #[error("bad server address {address:?}: {cause}; use nats://host:port")]
+    BadAddress { address: String, cause: String },
     #[error("{servers} refused the credentials: {cause}")]
     Authorization { servers: String, cause: String },
+    #[error("the credentials cannot be used: {cause}")]
+    Credentials { cause: String },
+    /// The caller's own code, called while connecting, has failed; he has its exception.
+    #[error("{name} has failed")]
+    Callback { name: &'static str },
+    #[error("{server} has no TLS, which was asked for: nothing was sent; use nats:// and no tls= if that is meant")]
+    SecureWanted { server: String },
+    #[error("the TLS handshake with {server} failed: {cause}")]
+    SecureFailed { server: String, cause: String },
+    #[error("no answer from {server} within {} s (connect_timeout)", .after.as_secs_f64())]
+    ConnectTimeout { server: String, after: Duration },
+    /// A socket or a file; `errno` makes it the right `OSError`.
+    #[error("{what}: {cause}")]
+    Io { what: String, cause: String, errno: Option<i32> },
+    #[error("{server} ended the connection")]
+    Eof { server: String },
+    #[error("stale connection: {server} does not answer pings any more")]
+    Stale { server: String },
+    /// The server's words.
+    #[error("{text}")]
+    Permission { publish: bool, subject: String, text: String },
+    #[error("{text}")]
+    Server { text: String },
     #[error("the connection to {servers} is closed")]
     Closed { servers: String },
     #[error("not connected, and the buffer for what is published meanwhile is full ({limit} bytes, pending_size)")]
@@ -87,7 +112,7 @@ impl std::fmt::Display for Loss {
 
 #[cfg(feature = "python")]
 mod python {
-    use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+    use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError, PyValueError};
     use pyo3::prelude::*;
 
     use super::JetError;
@@ -103,7 +128,26 @@ mod python {
         let text = err.to_string();
         match err {
             JetError::NoServers { .. } => core("NoServersError")?.call1((text,)),
+            JetError::BadAddress { .. } => core("BadAddressError")?.call1((text,)),
             JetError::Authorization { .. } => core("AuthorizationError")?.call1((text,)),
+            JetError::Credentials { .. } => core("InvalidUserCredentialsError")?.call1((text,)),
+            JetError::Callback { .. } | JetError::Server { .. } => core("Error")?.call1((text,)),
+            JetError::SecureWanted { .. } => core("SecureConnWantedError")?.call1((text,)),
+            JetError::SecureFailed { .. } => core("SecureConnFailedError")?.call1((text,)),
+            JetError::ConnectTimeout { .. } => core("TimeoutError")?.call1((text,)),
+            // Python picks the subclass: ConnectionRefusedError, FileNotFoundError ...
+            JetError::Io { errno: Some(errno), .. } => {
+                Ok(PyOSError::new_err((*errno, text)).into_value(py).into_bound(py).into_any())
+            }
+            JetError::Io { errno: None, .. } => Ok(PyOSError::new_err(text).into_value(py).into_bound(py).into_any()),
+            JetError::Eof { .. } => core("UnexpectedEOF")?.call1((text,)),
+            JetError::Stale { .. } => core("StaleConnectionError")?.call1((text,)),
+            JetError::Permission { publish, subject, .. } => {
+                let kwargs = pyo3::types::PyDict::new(py);
+                kwargs.set_item("operation", if *publish { "publish" } else { "subscription" })?;
+                kwargs.set_item("subject", subject)?;
+                core("PermissionsViolationError")?.call((text,), Some(&kwargs))
+            }
             JetError::Closed { .. } => core("ConnectionClosedError")?.call1((text,)),
             JetError::OutboundLimit { .. } => core("OutboundBufferLimitError")?.call1((text,)),
             JetError::Flush { .. } => core("FlushTimeoutError")?.call1((text,)),

@@ -1,10 +1,11 @@
 //! The tokio runtime: made at first use, one per process, never used across a fork.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use crate::error::{JetError, Result};
 
@@ -54,6 +55,36 @@ pub fn handle() -> Result<tokio::runtime::Handle> {
         if let Some(inherited) = current.filter(|s| s.generation != generation) {
             std::mem::forget(inherited);
             std::mem::forget(arc_swap::Guard::into_inner(previous));
+        }
+    }
+}
+
+/// Work that nobody waits for, except the end of the process.
+static LINGERING: Mutex<Vec<(u32, JoinHandle<()>)>> = Mutex::new(Vec::new());
+
+/// Starts work that goes on where its owner is gone; `lingering` waits for it.
+pub fn linger(work: impl Future<Output = ()> + Send + 'static) {
+    let Ok(runtime) = handle() else { return };
+    let mut lingering = LINGERING.lock().unwrap_or_else(PoisonError::into_inner);
+    lingering.retain(|(_, task)| !task.is_finished());
+    lingering.push((generation(), runtime.spawn(work)));
+}
+
+/// True where there is such work.
+pub fn any_lingering() -> bool {
+    !LINGERING.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+}
+
+/// Waits for all such work, and for what it starts.
+pub async fn lingering() {
+    loop {
+        let tasks = std::mem::take(&mut *LINGERING.lock().unwrap_or_else(PoisonError::into_inner));
+        if tasks.is_empty() {
+            return;
+        }
+        // A parent's tasks do not run in its child.
+        for (_, task) in tasks.into_iter().filter(|(generation, _)| *generation == self::generation()) {
+            let _panicked = task.await;
         }
     }
 }

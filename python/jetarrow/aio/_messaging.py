@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from jetarrow import _jetarrow
 from jetarrow._run import awaited, bridge_of
+from jetarrow.aio._events import Events, log_error
+from jetarrow.aio._options import DEFAULT_DRAIN_TIMEOUT, DEFAULT_PENDING_SIZE
+from jetarrow.aio._status import Status
 from jetarrow.aio.msg import Msg
 from jetarrow.aio.subscription import (
     DEFAULT_SUB_PENDING_BYTES_LIMIT,
@@ -28,14 +32,15 @@ from jetarrow.errors import (
     TimeoutError,
 )
 
+if TYPE_CHECKING:
+    from jetarrow.publisher import Acks
+
 _T = TypeVar("_T")
 # The number of dropped messages, or what a heartbeat tells.
 Notice = Callable[[int, tuple[int, int, int] | None], None]
 Headers = Mapping[str, str | list[str]]
 
-DEFAULT_PENDING_SIZE = 2 * 1024 * 1024
 DEFAULT_FLUSH_TIMEOUT = 10.0
-DEFAULT_DRAIN_TIMEOUT = 30.0
 
 # While the link is up, `publish` waits when so many bytes are queued.
 HIGH_WATER = 8 * 1024 * 1024
@@ -43,20 +48,24 @@ HIGH_WATER = 8 * 1024 * 1024
 _log = logging.getLogger("jetarrow")
 
 
-class Messaging:
+class Messaging(Status):
     """What a client does with core NATS."""
 
     # The sync twin's client blocks in every call, and has no event loop.
     _blocks = False
 
     _connection: _jetarrow.Connection | None = None
-    _drain_timeout = DEFAULT_DRAIN_TIMEOUT
+    _drain_timeout: float = DEFAULT_DRAIN_TIMEOUT
     _pending_size = DEFAULT_PENDING_SIZE
-    _error_cb: Callable[[Exception], Coroutine[Any, Any, None]] | None = None
+    _events: Events | None = None
+    # The last error, where the events do not have it.
+    _failure: Exception | None = None
 
     def __init__(self) -> None:
         self._subs: dict[int, Subscription] = {}
         self._last_sid = 0
+        # What publishes to streams; weakly, because its owner may be done with it.
+        self._publishers: WeakSet[Acks] = WeakSet()
         # "", "subs" while the subscriptions are drained, then "pubs".
         self._draining = ""
 
@@ -79,23 +88,13 @@ class Messaging:
             raise ConnectionClosedError
         return self._connection
 
-    @property
-    def is_closed(self) -> bool:
-        """True once `close()` was called, or no reconnect is tried any more."""
-        return self._connection is None or self._connection.is_closed
-
-    @property
-    def is_draining(self) -> bool:
-        """True while `drain()` is at work."""
-        return bool(self._draining)
-
     def _report(self, error: Exception) -> None:
         """An error that nobody waits for: to the error callback, or to the log."""
-        if self._error_cb is None:
-            _log.error("nats: encountered error: %s: %s", type(error).__name__, error)
-            return
-        task = asyncio.get_running_loop().create_task(self._error_cb(error))
-        task.add_done_callback(_log_failure)
+        if self._events is None:
+            self._failure = error
+            log_error(error)
+        else:
+            self._events.tell("error", error)
 
     async def publish(
         self,
@@ -123,6 +122,13 @@ class Messaging:
         native = self._native
         if native.send(self._loop(), subject, payload, reply, headers, self._pending_size) > HIGH_WATER:
             await self._run(native.room(HIGH_WATER // 2))
+
+    async def _raise(self, error: Exception) -> None:
+        raise error
+
+    def _fail(self, error: Exception) -> Any:
+        """What a message's verbs end in that cannot be; the sync twin raises here."""
+        return self._raise(error)
 
     def _respond(self, reply: str, data: bytes | str, headers: Headers | None) -> Any:
         """What `msg.respond` calls; the sync twin blocks here."""
@@ -295,6 +301,10 @@ class Messaging:
             await self.flush()
         except Error as error:
             self._report(error)
+        except BaseException:
+            # Ctrl-C, or cancelled: nobody wants to wait any more.
+            await self._close(hurry=True)
+            raise
         finally:
             self._draining = "pubs"
             await self.close()
@@ -323,10 +333,11 @@ class Messaging:
         self._subs.clear()
 
     async def close(self) -> None:
-        """Sends what is queued, then closes the connection. A second call does nothing."""
+        """Sends what is queued, then closes the connection, and returns after `closed_cb`.
+
+        A second call does nothing.
+        """
+        await self._close()
+
+    async def _close(self, *, hurry: bool = False) -> None:
         raise NotImplementedError
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("the error callback failed", exc_info=error)

@@ -46,3 +46,25 @@ def build(
     timestamp = _EPOCH + timedelta(microseconds=nanos // 1000)
     pair = SequencePair(consumer_seq, seq)
     return Metadata(pair, pending, delivered, timestamp, stream, consumer, timestamp_ns=nanos)
+
+
+class Ack:
+    """The words of the ack protocol, by nats-py's names."""
+
+    Ack = b"+ACK"
+    Nak = b"-NAK"
+    Progress = b"+WPI"
+    Term = b"+TERM"
+
+    Prefix0 = "$JS"
+    Prefix1 = "ACK"
+    # Where the tokens of the newer ack subject are.
+    Domain = 2
+    AccHash = 3
+    Stream = 4
+    Consumer = 5
+    NumDelivered = 6
+    StreamSeq = 7
+    ConsumerSeq = 8
+    Timestamp = 9
+    NumPending = 10

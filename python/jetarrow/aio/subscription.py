@@ -7,6 +7,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from jetarrow import errors as errors  # nats-py has it here, too
 from jetarrow.aio.msg import Msg
 from jetarrow.errors import (
     BadSubscriptionError,
@@ -151,7 +152,7 @@ class Subscription:
             raise ConnectionClosedError
         if self._cb is not None:
             raise Error("nats: next_msg cannot be used in async subscriptions")
-        msg = self._native.take(self._conn)
+        msg = self._native.take(self._conn, self._id)
         if msg is None:
             msg = await self._wait(timeout)
         return msg
@@ -164,7 +165,7 @@ class Subscription:
             if left is not None and left <= 0:
                 raise TimeoutError
             ready = await self._ready(left)
-            msg = self._native.take(self._conn)
+            msg = self._native.take(self._conn, self._id)
             if msg is not None:
                 return msg
             if ready == "ended":
@@ -189,7 +190,7 @@ class Subscription:
         since = 0
         while await self._more():
             native = self._native
-            while not self._closed and (msg := native.take(nc)) is not None:
+            while not self._closed and (msg := native.take(nc, self._id)) is not None:
                 try:
                     await cb(msg)
                 except asyncio.CancelledError:
@@ -208,7 +209,7 @@ class Subscription:
 
     async def _deliver_one(self) -> None:
         if await self._more():
-            msg = self._native.take(self._conn)
+            msg = self._native.take(self._conn, self._id)
             if self._future is not None and not self._future.done() and msg is not None:
                 self._future.set_result(msg)
         self._forget()
@@ -299,7 +300,7 @@ class Messages:
         while await sub._more():
             # Looked up anew: an ordered subscription is replaced under the same name.
             take = sub._native.take
-            while not sub._closed and (msg := take(nc)) is not None:
+            while not sub._closed and (msg := take(nc, sub._id)) is not None:
                 since += 1
                 if since >= BURST:
                     # The loop has other work too.

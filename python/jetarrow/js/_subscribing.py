@@ -13,7 +13,7 @@ from jetarrow.aio.msg import Msg
 from jetarrow.errors import MsgAlreadyAckdError
 from jetarrow.js import api
 from jetarrow.js.api import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
-from jetarrow.js.errors import Error, NotFoundError
+from jetarrow.js.errors import APIError, Error, NotFoundError
 from jetarrow.js.manager import JetStreamManager
 from jetarrow.js.push import PushSubscription
 from jetarrow.js.subscription import PullSubscription
@@ -142,7 +142,7 @@ class Subscribing(JetStreamManager):
                     num_replicas=1,
                     mem_storage=True,
                 )
-            info = await self.add_consumer(stream, config)
+            info = await self._create_or_join(stream, config, durable, queue)
         return await self.subscribe_bind(
             stream,
             info.config,
@@ -153,6 +153,24 @@ class Subscribing(JetStreamManager):
             pending_msgs_limit=pending_msgs_limit,
             pending_bytes_limit=pending_bytes_limit,
         )
+
+    async def _create_or_join(
+        self, stream: str, config: api.ConsumerConfig, durable: str | None, queue: str | None
+    ) -> api.ConsumerInfo:
+        """Creates the consumer; where another member was faster, it is that one's."""
+        if not durable:
+            return await self.add_consumer(stream, config)
+        try:
+            return await self._put_consumer(stream, config, "create", None)
+        except APIError:
+            try:
+                info = await self.consumer_info(stream, durable)
+            except NotFoundError:
+                info = None
+            if info is None:
+                raise
+            _check_group(info, queue)
+            return info
 
     async def subscribe_bind(
         self,

@@ -7,9 +7,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
+# What is imported as itself (`X as X`), nats-py has here, too.
+from jetarrow.aio.msg import Msg as Msg
+from jetarrow.aio.subscription import Subscription as Subscription
 from jetarrow.js import api
+from jetarrow.js._subscribing import Callback as Callback
 from jetarrow.js._subscribing import Subscribing
+from jetarrow.js.api import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT as DEFAULT_JS_SUB_PENDING_BYTES_LIMIT
+from jetarrow.js.api import DEFAULT_JS_SUB_PENDING_MSGS_LIMIT as DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
+from jetarrow.js.errors import FetchTimeoutError as FetchTimeoutError
 from jetarrow.js.errors import MaxAckPendingError
+from jetarrow.js.errors import NotFoundError as NotFoundError
+from jetarrow.js.manager import JetStreamManager as JetStreamManager
 from jetarrow.js.ordered import AT_ONCE, COLUMNS, OrderedConsumer
 from jetarrow.js.push import PushSubscription
 from jetarrow.js.subscription import PullSubscription

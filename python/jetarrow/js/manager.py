@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+# What is imported as itself (`X as X`), nats-py has here, too.
+from jetarrow.errors import NoRespondersError as NoRespondersError
 from jetarrow.js import api
 from jetarrow.js._consumer_admin import ConsumerAdmin
 from jetarrow.js._message_admin import MessageAdmin
@@ -12,7 +14,10 @@ from jetarrow.js._request import STREAM_NAME_IN_USE, STREAM_NOT_FOUND
 from jetarrow.js._stream_admin import StreamAdmin
 from jetarrow.js.advisories import Advisories
 from jetarrow.js.api import AdvisoryKind
+from jetarrow.js.errors import APIError as APIError
 from jetarrow.js.errors import BadRequestError, NotFoundError
+from jetarrow.js.errors import ConsumerInvalidResetError as ConsumerInvalidResetError
+from jetarrow.js.errors import ServiceUnavailableError as ServiceUnavailableError
 from jetarrow.js.stream import Stream
 
 

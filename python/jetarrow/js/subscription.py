@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from jetarrow import _jetarrow
+from jetarrow._run import bridge_of
 from jetarrow.aio.msg import Msg
 from jetarrow.batch import MessageBatch
+from jetarrow.errors import BadSubscriptionError
 from jetarrow.js.errors import FetchTimeoutError
 
 # Seconds; a wait without end is a very long one.
@@ -30,6 +32,8 @@ class PullSubscription:
         self._native = native
         self._stream = stream
         self._consumer = consumer
+        self._closed = False
+        self._delivered = 0
         self._asked: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
 
     async def consumer_info(self) -> api.ConsumerInfo:
@@ -71,6 +75,10 @@ class PullSubscription:
         given = [size for size in (batch, batch_size, max_messages) if size is not None]
         if len(given) > 1:
             raise TypeError("batch, batch_size and max_messages are one number: give one of them")
+        if given and given[0] < 1:
+            raise ValueError(f"nats: invalid batch size: {given[0]}; at least one message")
+        if timeout is not None and timeout <= 0 and not no_wait:
+            raise ValueError(f"nats: invalid fetch timeout: {timeout}; give no_wait=True to take what is there")
         messages = await self._fetch(
             given[0] if given else 1,
             timeout=0.0 if no_wait else FOREVER if timeout is None else timeout,
@@ -86,7 +94,17 @@ class PullSubscription:
     ) -> list[Msg]:
         nc = self._js._nc
         call = self._native.fetch(nc, most, max_bytes=max_bytes, timeout=timeout, min_messages=1, heartbeat=heartbeat)
-        return await nc._run(call, lambda messages: nc._native.ack([msg.reply for msg in messages], "nak"))
+        messages = await nc._run(call, lambda messages: nc._native.ack([msg.reply for msg in messages], "nak"))
+        self._delivered += len(messages)
+        return messages
+
+    def _begin(self, most: int, max_bytes: int | None) -> tuple[asyncio.Future[list[Msg]], _jetarrow.Call[list[Msg]]]:
+        """A fetch that is under way when this returns, not only at the loop's next turn."""
+        call = self._native.fetch(
+            self._js._nc, most, max_bytes=max_bytes, timeout=PATIENCE, min_messages=1, heartbeat=None
+        )
+        loop = asyncio.get_running_loop()
+        return call.start(loop, bridge_of(loop)), call
 
     async def _give_back(self, messages: list[Msg]) -> None:
         """Makes messages that nobody looked at available again at once."""
@@ -145,7 +163,29 @@ class PullSubscription:
             await self._give_back(rest)
 
     async def unsubscribe(self, limit: int = 0) -> None:
-        """Nothing to do: nothing comes that was not asked for. The consumer stays."""
+        """Ends the subscription. The consumer stays.
+
+        Raises:
+            BadSubscriptionError: it has ended already.
+        """
+        if self._closed:
+            raise BadSubscriptionError
+        self._closed = True
+
+    @property
+    def pending_msgs(self) -> int:
+        """0: nothing comes that was not asked for."""
+        return 0
+
+    @property
+    def pending_bytes(self) -> int:
+        """0: nothing comes that was not asked for."""
+        return 0
+
+    @property
+    def delivered(self) -> int:
+        """Messages that were fetched so far."""
+        return self._delivered
 
     async def fetch_batch(
         self,
@@ -205,7 +245,8 @@ class Messages:
         return self
 
     async def __aiter__(self) -> AsyncIterator[Msg]:
-        ahead: asyncio.Task[list[Msg]] | None = None
+        sub = self._sub
+        ahead: asyncio.Future[list[Msg]] | None = None
         messages: list[Msg] = []
         number = 0
         try:
@@ -214,14 +255,18 @@ class Messages:
                 ahead = None
                 for number, msg in enumerate(messages, 1):
                     if self._threshold and ahead is None and len(messages) - number < self._threshold:
-                        ahead = asyncio.ensure_future(self._next())
+                        ahead, call = sub._begin(self._most, self._max_bytes)
                     yield msg
         finally:
             # Nobody goes on: what was not handed out is for others.
             rest = messages[number:]
-            if ahead is not None and not ahead.cancel():
-                rest += ahead.result()
-            await self._sub._give_back(rest)
+            if ahead is not None:
+                if ahead.done() and not ahead.cancelled() and ahead.exception() is None:
+                    rest += ahead.result()
+                else:
+                    call.cancel()
+                    ahead.cancel()
+            await sub._give_back(rest)
 
     async def _next(self) -> list[Msg]:
         return await self._sub._fetch(self._most, timeout=PATIENCE, max_bytes=self._max_bytes)

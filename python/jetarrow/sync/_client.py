@@ -6,14 +6,16 @@ from types import TracebackType
 from typing import Any
 
 import jetarrow.aio.client as aio_client
+from jetarrow import _jetarrow
 from jetarrow._run import finish
+from jetarrow.aio._status import Status
 from jetarrow.sync._jetstream import JetStream
 from jetarrow.sync._manager import JetStreamManager
 from jetarrow.sync._run import Connection, blocking, wrapped
 from jetarrow.sync._subscription import Subscription, without_callbacks
 
 
-class Client:
+class Client(Status):
     """As `jetarrow.aio.client.Client`, blocking, and a context manager. Many threads may share one."""
 
     def __init__(self) -> None:
@@ -26,6 +28,7 @@ class Client:
     flush = blocking(aio_client.Client.flush)
     rtt = blocking(aio_client.Client.rtt)
     drain = blocking(aio_client.Client.drain)
+    force_reconnect = blocking(aio_client.Client.force_reconnect)
 
     def subscribe(self, subject: str, queue: str = "", **options: Any) -> Subscription:
         """As `jetarrow.aio.client.Client.subscribe`, without callbacks: iterate the subscription with `for`.
@@ -52,20 +55,31 @@ class Client:
 
     jetstream_manager = wrapped(aio_client.Client.jetstream_manager, JetStream)
 
-    @property
-    def is_connected(self) -> bool:
-        """True while the link to a server is up."""
-        return self._inner.is_connected
+    def set_server_pool(self, servers: list[str]) -> None:
+        """As `jetarrow.aio.client.Client.set_server_pool`."""
+        self._inner.set_server_pool(servers)
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
     @property
-    def is_closed(self) -> bool:
-        """True once `close()` was called, or no reconnect is tried any more."""
-        return self._inner.is_closed
+    def options(self) -> dict[str, Any]:
+        """What `connect` was given, without secrets."""
+        return self._inner.options
+
+    def _seen(self) -> _jetarrow.Connection | None:
+        return self._inner._seen()
 
     @property
-    def max_payload(self) -> int:
-        """The server's limit for one message, in bytes, headers counted."""
-        return self._inner.max_payload
+    def _phase(self) -> str:
+        return self._inner._phase
+
+    @property
+    def _error(self) -> Exception | None:
+        return self._inner._error
+
+    def _tls(self) -> Any:
+        return self._inner._tls()
 
     def __enter__(self) -> Client:
         return self
@@ -73,13 +87,14 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        finish(self._inner.__aexit__(kind, error, trace))
 
 
 def connect(servers: str | list[str] = "nats://localhost:4222", **options: Any) -> Client:
     """Connects to NATS and returns the client.
 
-    Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors.
+    Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors; but callbacks raise
+    TypeError, for nothing could run them. The other functions run in a thread of their own.
     """
     client = Client()
     client.connect(servers, **options)

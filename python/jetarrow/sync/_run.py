@@ -30,6 +30,9 @@ class Connection(aio_client.Client):
     def _loop(self) -> None:
         return None
 
+    def _fail(self, error: Exception) -> Any:
+        raise error
+
     def _respond(self, reply: str, data: bytes | str, headers: Any) -> Any:
         return finish(self.publish(reply, data, headers=headers))
 

@@ -36,6 +36,7 @@ impl Kind {
 pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>, kind: &Kind) -> Result<()> {
     let payload = kind.payload();
     for reply in replies {
+        conn.traffic.sent(payload.len());
         conn.client.publish(reply, payload.clone()).await.map_err(|_| conn.closed())?;
     }
     Ok(())
@@ -55,6 +56,7 @@ pub async fn ack_sync(conn: &Connection, replies: Vec<Subject>, kind: &Kind, tim
     let mut confirmed = 0;
     let work = async {
         for reply in replies {
+            conn.traffic.sent(payload.len());
             let sent = conn.client.publish_with_reply(reply, inbox.clone(), payload.clone()).await;
             sent.map_err(|_| conn.closed())?;
         }

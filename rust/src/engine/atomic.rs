@@ -38,6 +38,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
         return Ok(());
     }
     let inbox = conn.client.new_inbox();
+    let mut refusals = conn.refusals();
     let mut answers = conn.client.subscribe(format!("{inbox}.*")).await.map_err(|_| conn.closed())?;
     let breaks = conn.breaks();
     let id = inbox.rsplit('.').next().unwrap_or_default();
@@ -50,6 +51,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
             headers.insert("Nats-Batch-Commit", "1");
         }
         let payload = bytes::Bytes::copy_from_slice(body.payload().unwrap_or_default());
+        conn.traffic.sent(payload.len());
         // An answer to each, empty where all is well: so an error names its row.
         let reply = format!("{inbox}.{place}");
         let sent = conn.client.publish_with_reply_and_headers(body.subject(), reply, headers, payload).await;
@@ -65,6 +67,15 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
                 if conn.breaks() != breaks {
                     return Err(JetError::Unconfirmed { what: "the atomic batch".into() });
                 }
+                let refused = refusals.take();
+                if let Some(cause) = refused.subscription(&format!("{inbox}.*")) {
+                    return Err(refuse(None, cause.clone()));
+                }
+                for (row, body) in &rows {
+                    if let Some(cause) = refused.publish(body.subject().as_str()) {
+                        return Err(refuse(Some(*row), cause.clone()));
+                    }
+                }
                 continue;
             }
             () = tokio::time::sleep_until(deadline) => {
@@ -72,6 +83,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
                 return Err(JetError::Timeout { what, after: timeout });
             }
         };
+        conn.traffic.received(message.payload.len());
         let place = message.subject.rsplit('.').next().and_then(|n| n.parse::<usize>().ok()).unwrap_or(0);
         let row = rows.get(place.wrapping_sub(1)).map(|(row, _)| *row);
         if message.status.is_some() {

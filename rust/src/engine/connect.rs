@@ -1,51 +1,42 @@
-//! The connection: options into async-nats, and its events into one value that everybody can watch.
+//! The connection: opened, watched and closed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event};
-use tokio::sync::watch;
+use async_nats::Client;
+use tokio::sync::{oneshot, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
+use crate::engine::connect::hub::{Hub, Settings};
+use crate::engine::connect::ping::{Pinger, round_trip};
+use crate::engine::connect::pool::{Pool, display_servers};
+use crate::engine::connect::reconnect::share_pool;
+use crate::engine::connect::refusals::Refusals;
 use crate::engine::outbox::Outbox;
 use crate::engine::request::Requests;
 use crate::error::{JetError, Result};
+use crate::runtime;
 
-/// More than any pull loop or publish window ever has outstanding: a full channel drops messages in silence.
-const SUBSCRIPTION_CAPACITY: usize = 1 << 20;
-/// The largest that async-nats takes; fewer, fuller reads.
-const READ_BUFFER: u16 = u16::MAX;
-const RECONNECT_WAIT: Duration = Duration::from_millis(250);
-const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+pub mod auth;
+mod fault;
+pub mod hub;
+mod options;
+pub mod ping;
+pub mod pool;
+mod reconnect;
+pub mod refusals;
+mod tap;
+pub mod tls;
 
-/// What `connect` takes. Durations are per attempt.
-#[derive(Clone, Default)]
-pub struct Options {
-    pub servers: Vec<String>,
-    pub name: Option<String>,
-    pub connect_timeout: Option<Duration>,
-    pub ping_interval: Option<Duration>,
-    pub user: Option<String>,
-    pub password: Option<String>,
-    pub token: Option<String>,
-    /// Path of a credentials file.
-    pub credentials: Option<String>,
-    pub inbox_prefix: Option<String>,
-    pub no_echo: bool,
-    /// None: for ever.
-    pub max_reconnects: Option<usize>,
-    pub reconnect_wait: Option<Duration>,
-}
+pub use hub::Link;
+pub use options::Options;
 
-/// The state of the link to the server, as the last event left it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Link {
-    /// How often the link broke. What was in flight when it rises may be lost.
-    pub breaks: u64,
-    pub up: bool,
-    /// No reconnect will be tried any more.
-    pub closed: bool,
-}
+/// Closing goes on as long as something moves in so much time.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// What may take so long beyond its time until it is told.
+const MARGIN: Duration = Duration::from_millis(250);
 
 pub struct Connection {
     pub client: Client,
@@ -55,18 +46,25 @@ pub struct Connection {
     /// Core messages on their way out.
     pub outbox: Outbox,
     pub requests: Requests,
-    closing: Arc<AtomicBool>,
+    pub traffic: Arc<Traffic>,
+    pub hub: Arc<Hub>,
+    pinger: Pinger,
+    pool: AbortHandle,
 }
 
 impl Connection {
-    /// How often the link broke. Counted twice over, because an event can vanish in async-nats's small channel.
+    /// How often the link broke.
     pub fn breaks(&self) -> u64 {
-        let connects = self.client.statistics().connects.load(Ordering::Relaxed);
-        self.link.borrow().breaks.max(connects.saturating_sub(1))
+        self.link.borrow().breaks
     }
 
     pub fn closed(&self) -> JetError {
         JetError::Closed { servers: self.servers.to_string() }
+    }
+
+    /// What the server refuses from now on: a publish without permission ends there, not in an answer.
+    pub fn refusals(&self) -> Refusals {
+        Refusals::new(self.hub.refusals.subscribe())
     }
 
     /// Does the work as long as the link is up.
@@ -78,186 +76,175 @@ impl Connection {
         }
     }
 
-    /// Sends all that is queued, then ends the connection.
-    pub async fn close(&self) -> Result<()> {
-        self.closing.store(true, Ordering::Relaxed);
-        let mut link = self.link.clone();
-        self.while_up(self.outbox.room(0)).await;
-        if link.borrow().closed || self.client.drain().await.is_err() {
+    /// Drops the link, and connects anew, to another server where there are several.
+    pub async fn force_reconnect(&self) -> Result<()> {
+        if !self.hub.settings.allow_reconnect || !self.link.borrow().up {
             return Ok(());
         }
-        // A link that is down has nothing to drain to; its task ends with the client.
-        while !link.borrow().closed && link.borrow().up {
-            if link.changed().await.is_err() {
-                break;
+        self.client.force_reconnect().await.map_err(|_| self.closed())
+    }
+
+    /// Puts another list of servers in the place of the present one. It is used at the next reconnect.
+    pub fn set_server_pool(&self, addresses: &[String]) -> Result<()> {
+        self.hub.pool().replace(addresses)?;
+        self.hub.pool_grew.notify_one();
+        Ok(())
+    }
+
+    /// Sends all that is queued, then ends the connection. In a hurry it does not wait for a server that is slow.
+    pub async fn close(&self, hurry: bool) {
+        if self.link.borrow().closed {
+            return;
+        }
+        self.hub.stop();
+        let sent = self.while_up(async {
+            let _not_confirmed = round_trip(self, Duration::MAX).await;
+        });
+        if hurry {
+            let _late = tokio::time::timeout(MARGIN / 2, sent).await;
+        } else {
+            self.while_moving(sent).await;
+        }
+        let mut link = self.link.clone();
+        let ended = async {
+            if self.client.drain().await.is_ok() {
+                // A link that is down has nothing to drain; its task ends by itself.
+                let _gone = link.wait_for(|link| link.closed || !link.up).await;
+            }
+        };
+        let _stuck = tokio::time::timeout(if hurry { MARGIN / 2 } else { MARGIN }, ended).await;
+        self.hub.closed(None);
+    }
+
+    /// Does the work, but gives it up when nothing was sent or received for a while.
+    async fn while_moving(&self, work: impl Future<Output = ()>) {
+        let moved = || {
+            let all = self.client.statistics();
+            (all.in_bytes.load(Ordering::Relaxed), all.out_bytes.load(Ordering::Relaxed), self.outbox.bytes())
+        };
+        let mut work = std::pin::pin!(work);
+        let (mut before, mut since) = (moved(), Instant::now());
+        while tokio::time::timeout(PATIENCE / 10, work.as_mut()).await.is_err() {
+            let now = moved();
+            if now != before {
+                (before, since) = (now, Instant::now());
+            } else if since.elapsed() >= PATIENCE {
+                return;
             }
         }
-        Ok(())
     }
 }
 
-/// The server list for messages: user info cut off.
-pub fn display_servers(servers: &[String]) -> String {
-    let bare = |url: &String| {
-        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-        let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-        if scheme.is_empty() || scheme == "nats" { host.to_owned() } else { format!("{scheme}://{host}") }
-    };
-    servers.iter().map(bare).collect::<Vec<_>>().join(", ")
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.pool.abort();
+        if !self.link.borrow().closed {
+            // Subscriptions keep async-nats's task alive, and only it can end them.
+            self.hub.stop();
+            let (client, rest) = (self.client.clone(), self.outbox.rest());
+            runtime::linger(async move {
+                let sent = async {
+                    rest.await;
+                    client.flush().await
+                };
+                let _away = tokio::time::timeout(PATIENCE, sent).await;
+                let _closed = client.drain().await;
+            });
+        }
+    }
+}
+
+/// Payload bytes so far. async-nats counts something else: bytes read from the socket, and those written twice.
+#[derive(Default)]
+pub struct Traffic {
+    received: AtomicU64,
+    sent: AtomicU64,
+}
+
+impl Traffic {
+    pub fn received(&self, bytes: usize) {
+        add(&self.received, bytes);
+    }
+
+    pub fn sent(&self, bytes: usize) {
+        add(&self.sent, bytes);
+    }
+
+    /// Received and sent.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.received.load(Ordering::Relaxed), self.sent.load(Ordering::Relaxed))
+    }
+}
+
+/// The runtime's one thread is the only one that counts: nothing to lock the bus for, once for every message.
+fn add(count: &AtomicU64, bytes: usize) {
+    count.store(count.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
+}
+
+/// Ends the attempts of a connect that nobody waits for any more.
+struct Wanted(Option<Arc<Hub>>);
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        if let Some(hub) = self.0.take() {
+            hub.stop();
+        }
+    }
 }
 
 pub async fn connect(mut options: Options) -> Result<Connection> {
-    let servers = display_servers(&options.servers);
-    let bad_url =
-        |cause: String| JetError::Value(format!("bad server address in {servers:?}: {cause}; use nats://host:port"));
-    let addresses = options
-        .servers
-        .iter()
-        .map(|url| url.parse::<async_nats::ServerAddr>().map_err(|e| bad_url(e.to_string())))
-        .collect::<Result<Vec<_>>>()?;
-    if addresses.is_empty() {
-        return Err(JetError::Value("no server address given; use nats://host:port".into()));
-    }
-    // async-nats leaves the user info of an address alone.
-    if let Some(url) = addresses.iter().find(|url| url.has_user_pass()) {
-        match (url.username(), url.password()) {
-            (Some(user), Some(password)) if options.user.is_none() => {
-                options.user = Some(decode(user));
-                options.password = Some(decode(password));
-            }
-            (Some(token), None) if options.token.is_none() => options.token = Some(decode(token)),
-            _ => {}
-        }
-    }
-    let timeout = options.connect_timeout.unwrap_or(Duration::from_secs(2));
-    let all_servers = timeout * addresses.len() as u32;
-    let (set_link, link) = watch::channel(Link { up: true, ..Link::default() });
-    let closing = Arc::new(AtomicBool::new(false));
-    let config = configure(options, timeout, set_link, closing.clone()).await?;
-
-    let refused = |cause: String| JetError::NoServers { servers: servers.clone(), cause };
-    let client = match tokio::time::timeout(all_servers, config.connect(addresses)).await {
-        Err(_) => return Err(refused(format!("no answer within {} s", all_servers.as_secs_f64()))),
-        Ok(Err(err)) => {
-            return Err(match err.kind() {
-                ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
-                    JetError::Authorization { servers, cause: "check user, password, token or credentials file".into() }
-                }
-                ConnectErrorKind::TimedOut => refused(format!("no answer within {} s", timeout.as_secs_f64())),
-                _ => refused(root_cause(&err)),
-            });
-        }
-        Ok(Ok(client)) => client,
+    let servers: Arc<str> = display_servers(&options.servers).into();
+    options.credentials.check()?;
+    let pool = Pool::new(&options.servers, options.rules())?;
+    let addresses = pool.addresses();
+    let (first, connected) = oneshot::channel();
+    let settings = Settings {
+        credentials: std::mem::take(&mut options.credentials),
+        connect_timeout: options.connect_timeout,
+        allow_reconnect: options.allow_reconnect,
+        retry_first: options.retry_first,
+        choose: options.choose.take(),
+        notices: options.notices.take(),
     };
-    let outbox = Outbox::start(client.clone());
-    Ok(Connection { client, link, servers: servers.into(), outbox, requests: Requests::default(), closing })
-}
-
-async fn configure(
-    options: Options,
-    timeout: Duration,
-    set_link: watch::Sender<Link>,
-    closing: Arc<AtomicBool>,
-) -> Result<ConnectOptions> {
-    let wait = options.reconnect_wait;
-    let mut config = ConnectOptions::new()
-        .connection_timeout(timeout)
-        .ping_interval(options.ping_interval.unwrap_or(Duration::from_secs(10)))
-        .subscription_capacity(SUBSCRIPTION_CAPACITY)
-        .read_buffer_capacity(READ_BUFFER)
-        // Every subject is checked before it comes here, once per batch instead of once per message.
-        .skip_subject_validation(true)
-        .max_reconnects(options.max_reconnects)
-        // The first try is at once. async-nats has no other way to tell its task that nobody wants a reconnect any more.
-        .reconnect_delay_callback(move |attempt| match attempt {
-            _ if closing.load(Ordering::Relaxed) => NEVER,
-            0 | 1 => Duration::ZERO,
-            _ => wait.unwrap_or(RECONNECT_WAIT),
-        })
-        .event_callback(move |event| {
-            set_link.send_modify(|link| match event {
-                Event::Connected => link.up = true,
-                Event::Disconnected => {
-                    link.up = false;
-                    link.breaks += 1;
-                }
-                Event::Closed | Event::ClientError(async_nats::ClientError::MaxReconnects) => {
-                    link.up = false;
-                    link.closed = true;
-                }
-                _ => {}
-            });
-            std::future::ready(())
-        });
-    if let Some(name) = options.name {
-        config = config.name(name);
-    }
-    if let Some(prefix) = options.inbox_prefix {
-        config = config.custom_inbox_prefix(prefix);
-    }
-    if options.no_echo {
-        config = config.no_echo();
-    }
-    if let (Some(user), Some(password)) = (options.user, options.password) {
-        config = config.user_and_password(user, password);
-    }
-    if let Some(token) = options.token {
-        config = config.token(token);
-    }
-    if let Some(path) = options.credentials {
-        config = config
-            .credentials_file(&path)
-            .await
-            .map_err(|e| JetError::Value(format!("cannot use the credentials file {path:?}: {}", e.kind())))?;
-    }
-    Ok(config)
-}
-
-/// Percent-encoding undone, as far as it is one.
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let hex = tail.get(..2).filter(|_| *first == b'%').and_then(|h| std::str::from_utf8(h).ok());
-        match hex.and_then(|h| u8::from_str_radix(h, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
+    let hub = Arc::new(Hub::new(settings, pool, servers.clone(), first));
+    let mut wanted = Wanted(Some(hub.clone()));
+    let all_servers = options.connect_timeout.saturating_mul(addresses.len() as u32).saturating_add(MARGIN);
+    let config = options.configure(&hub)?;
+    let client = config
+        .connect(addresses)
+        .await
+        .map_err(|e| JetError::Internal(format!("async-nats does not connect by itself: {}", e.kind())))?;
+    let _first_time = hub.statistics.set(client.statistics());
+    let connected = async {
+        let closed = |_| JetError::Closed { servers: servers.to_string() };
+        if options.retry_first {
+            return connected.await.map_err(closed)?;
         }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
-}
-
-/// The innermost cause: "Connection refused", not the three wrappers around it.
-fn root_cause(err: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = err;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn user_info_is_decoded() {
-        for (text, plain) in
-            [("p%40ss%3a", "p@ss:"), ("100%", "100%"), ("%zz%4", "%zz%4"), ("gr%C3%BCn", "grün"), ("%ff", "%ff")]
-        {
-            assert_eq!(decode(text), plain);
+        match tokio::time::timeout(all_servers, connected).await {
+            Ok(result) => result.map_err(closed)?,
+            Err(_) => Err(hub.verdict().unwrap_or_else(|| JetError::NoServers {
+                servers: servers.to_string(),
+                cause: format!("no answer within {} s", options.connect_timeout.as_secs_f64()),
+            })),
         }
+    };
+    connected.await?;
+    // async-nats stores the INFO right after it told that it is connected.
+    while client.try_server_info().is_none() && !hub.link.borrow().closed {
+        tokio::task::yield_now().await;
     }
-
-    #[test]
-    fn shown_servers_have_no_password() {
-        let servers = ["nats://me:s3cret@host:4222".to_owned(), "tls://other:1".into(), "127.0.0.1:4222".into()];
-        assert_eq!(display_servers(&servers), "host:4222, tls://other:1, 127.0.0.1:4222");
-    }
+    wanted.0 = None;
+    let pool = tokio::spawn(share_pool(hub.clone(), client.clone())).abort_handle();
+    let traffic = Arc::new(Traffic::default());
+    Ok(Connection {
+        outbox: Outbox::start(client.clone(), hub.link.subscribe(), traffic.clone()),
+        traffic,
+        link: hub.link.subscribe(),
+        requests: Requests::default(),
+        pinger: Pinger::default(),
+        client,
+        servers,
+        hub,
+        pool,
+    })
 }

@@ -136,6 +136,7 @@ impl Fast<'_, '_> {
     /// One batch from its first row on. `Some`: why it ended badly, and whether nothing more is to be tried.
     async fn one_batch(&mut self, first: Item) -> Result<Option<(JetError, bool)>> {
         let subject = first.1.subject();
+        let mut refusals = self.conn.refusals();
         let mut batch = Batch::open(self.conn, self.window, &first).await?;
         batch.send(self.conn, first, b'0').await?;
         let breaks = self.conn.breaks();
@@ -172,6 +173,14 @@ impl Fast<'_, '_> {
                     if link.borrow().closed {
                         return Ok(Some((self.abandon(batch, &self.conn.closed()), true)));
                     }
+                    let refused = refusals.take();
+                    let inbox = batch.inbox();
+                    if let Some(cause) = refused.publish(&subject).or_else(|| refused.subscription(&inbox)) {
+                        if self.any {
+                            return Ok(Some((self.abandon(batch, cause), true)));
+                        }
+                        return Err(JetError::Batch { row: None, cause: Box::new(cause.clone()) });
+                    }
                     continue;
                 }
                 () = sleep(IDLE.min(self.window.timeout / 3)) => {
@@ -195,6 +204,7 @@ impl Fast<'_, '_> {
             let Some(message) = message else {
                 return Ok(Some((self.abandon(batch, &self.conn.closed()), true)));
             };
+            self.conn.traffic.received(message.payload.len());
             last_answer = Instant::now();
             match batch.parse(&message) {
                 Answer::Note => {}
@@ -307,11 +317,19 @@ impl Batch {
         })
     }
 
+    /// What the answers are subscribed with.
+    fn inbox(&self) -> String {
+        let tokens: Vec<_> = self.prefix.split('.').collect();
+        // After the inbox come id, flow, "fail" and an empty end.
+        format!("{}.>", tokens[..tokens.len().saturating_sub(4)].join("."))
+    }
+
     async fn send(&mut self, conn: &Connection, item: Item, op: u8) -> Result<()> {
         self.sent += 1;
         let body = &item.1;
         let payload = bytes::Bytes::copy_from_slice(body.payload().unwrap_or_default());
         self.bytes += payload.len();
+        conn.traffic.sent(payload.len());
         let reply = self.reply(self.sent, op);
         let sent = match body.wire_headers() {
             None => conn.client.publish_with_reply(body.subject(), reply, payload).await,

@@ -321,6 +321,9 @@ impl<S: Sink> Job<'_, S> {
                             if conn.breaks() != breaks {
                                 return Ok(End::LinkBroke);
                             }
+                            if let Some(cause) = puller.refused() {
+                                return Err(cause);
+                            }
                             continue;
                         }
                         () = sleep_until(silent.min(deadline + GRACE)) => {
@@ -330,6 +333,7 @@ impl<S: Sink> Job<'_, S> {
                 }
             };
             let Some(message) = message else { return Err(conn.closed()) };
+            conn.traffic.received(message.payload.len());
             match puller.status(&message) {
                 None => open.left -= usize::from(sink.push(message)?),
                 Some((other, _)) if other != number => {}

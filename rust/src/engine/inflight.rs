@@ -72,7 +72,8 @@ impl Inflight {
         self.take(|_| true)
     }
 
-    fn take(&mut self, want: impl Fn(&Sent) -> bool) -> Vec<Sent> {
+    /// The rows that are wanted, oldest row first.
+    pub fn take(&mut self, want: impl Fn(&Sent) -> bool) -> Vec<Sent> {
         let mut taken = Vec::new();
         for (index, slot) in self.slots.iter_mut().enumerate() {
             if let Some(sent) = slot.sent.take_if(|sent| want(sent)) {

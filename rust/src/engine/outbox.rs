@@ -4,8 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_nats::{Client, HeaderMap, PublishError, Subject};
 use bytes::Bytes;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::unconstrained;
+
+use crate::engine::connect::{Link, Traffic};
 
 /// A message without a result of its own.
 pub struct Outgoing {
@@ -53,9 +55,9 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 
 impl Outbox {
     /// Starts the task on the current runtime.
-    pub fn start(client: Client) -> Self {
+    pub fn start(client: Client, link: watch::Receiver<Link>, traffic: Arc<Traffic>) -> Self {
         let shared = Arc::new(Shared::default());
-        tokio::spawn(unconstrained(carry(client, shared.clone())));
+        tokio::spawn(unconstrained(carry(client, shared.clone(), link, traffic)));
         Outbox { shared }
     }
 
@@ -87,6 +89,24 @@ impl Outbox {
         lock(&self.shared.queue).bytes
     }
 
+    /// What is queued, sent; for when the outbox itself is going.
+    pub fn rest(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.kick();
+        let shared = self.shared.clone();
+        async move {
+            loop {
+                let drained = shared.drained.notified();
+                {
+                    let queue = lock(&shared.queue);
+                    if queue.messages.is_empty() && !queue.busy {
+                        return;
+                    }
+                }
+                drained.await;
+            }
+        }
+    }
+
     /// Waits until at most `bytes` are queued; 0 is until the connection has taken all messages.
     pub async fn room(&self, bytes: usize) {
         self.kick();
@@ -111,7 +131,7 @@ impl Drop for Outbox {
     }
 }
 
-async fn carry(client: Client, shared: Arc<Shared>) {
+async fn carry(client: Client, shared: Arc<Shared>, mut link: watch::Receiver<Link>, traffic: Arc<Traffic>) {
     loop {
         let messages = {
             let mut queue = lock(&shared.queue);
@@ -128,7 +148,12 @@ async fn carry(client: Client, shared: Arc<Shared>) {
         }
         for message in messages {
             let bytes = message.payload.len();
+            if !link.borrow().up {
+                // Without a link the bound of what is queued is ours: async-nats has a queue of its own.
+                let _gone = link.wait_for(|link| link.up || link.closed).await;
+            }
             let sent = send(&client, message).await;
+            traffic.sent(bytes);
             let mut queue = lock(&shared.queue);
             queue.bytes -= bytes;
             if sent.is_err() {

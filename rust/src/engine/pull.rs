@@ -6,6 +6,7 @@ use async_nats::{Message, Subscriber};
 use bytes::Bytes;
 
 use crate::engine::connect::Connection;
+use crate::engine::connect::refusals::Refusals;
 use crate::error::{JetError, Result};
 
 /// Most messages of one request.
@@ -69,14 +70,17 @@ pub struct Puller {
     request: String,
     inbox: String,
     pub messages: Subscriber,
+    refusals: Refusals,
     asked: u64,
 }
 
 impl Puller {
     pub async fn new(conn: &Connection, prefix: &str, stream: &str, consumer: &str) -> Result<Self> {
         let inbox = conn.client.new_inbox();
+        let refusals = conn.refusals();
         let messages = conn.client.subscribe(format!("{inbox}.*")).await.map_err(|_| conn.closed())?;
-        Ok(Puller { request: format!("{prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}"), inbox, messages, asked: 0 })
+        let request = format!("{prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}");
+        Ok(Puller { request, inbox, messages, refusals, asked: 0 })
     }
 
     /// Sends the request and returns its number.
@@ -84,8 +88,15 @@ impl Puller {
         self.asked += 1;
         let reply = format!("{}.{}", self.inbox, self.asked);
         let payload = Bytes::from(ask.json());
+        conn.traffic.sent(payload.len());
         conn.client.publish_with_reply(self.request.clone(), reply, payload).await.map_err(|_| conn.closed())?;
         Ok(self.asked)
+    }
+
+    /// Why no answer will come, where the server has refused the request or the inbox.
+    pub fn refused(&mut self) -> Option<JetError> {
+        let refused = self.refusals.take();
+        refused.publish(&self.request).or_else(|| refused.subscription(&format!("{}.*", self.inbox))).cloned()
     }
 
     /// Number and meaning of a status; `None` for a message of the stream.

@@ -29,6 +29,8 @@ const EXPIRES: Duration = Duration::from_secs(20);
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How long a read goes on trying while the server is away.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the answer to the consumer's end is waited for.
+const FAREWELL: Duration = Duration::from_millis(250);
 const RETRY: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
@@ -311,6 +313,9 @@ impl Run {
                             if self.conn.breaks() != consumer.breaks {
                                 return Ok(Stop::Renew);
                             }
+                            if let Some(cause) = consumer.puller.refused() {
+                                return Err(cause);
+                            }
                             continue;
                         }
                         () = sleep(HEARTBEAT * 3) => return Ok(Stop::Renew),
@@ -318,6 +323,7 @@ impl Run {
                 }
             };
             let Some(message) = message else { return Err(self.conn.closed()) };
+            self.conn.traffic.received(message.payload.len());
             let stop = self.take(&message)?;
             let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
             if full && !self.hand_out().await? {
@@ -476,8 +482,9 @@ impl Run {
             && self.conn.link.borrow().up
         {
             let verb = format!("CONSUMER.DELETE.{}.{}", self.range.stream, consumer.name);
-            // Best effort: it also removes itself when nobody pulls.
-            let _ = api::<Value>(&self.conn, &self.range.prefix, &verb, &Value::Null).await;
+            // Best effort: it also removes itself when nobody pulls, and who stops reading does not want to wait.
+            let delete = api::<Value>(&self.conn, &self.range.prefix, &verb, &Value::Null);
+            let _late = tokio::time::timeout(FAREWELL, delete).await;
         }
     }
 }

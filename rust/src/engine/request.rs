@@ -7,11 +7,12 @@ use std::time::Duration;
 use async_nats::{HeaderMap, Message, StatusCode, Subject};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tokio::sync::{Notify, OnceCell, oneshot};
+use tokio::sync::{Notify, OnceCell, oneshot, watch};
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
-use crate::engine::connect::Connection;
+use crate::engine::connect::refusals::{Refusals, Refused};
+use crate::engine::connect::{Connection, Link, Traffic};
 use crate::engine::inflight::{read_token, write_token};
 use crate::engine::outbox::Outgoing;
 use crate::engine::puback::ApiError;
@@ -55,6 +56,8 @@ struct Waiting {
     pending: HashMap<u64, Pending>,
     deadlines: BTreeSet<(Instant, u64)>,
     closed: bool,
+    /// The server does not let answers through.
+    deaf: Option<JetError>,
 }
 
 impl Shared {
@@ -75,9 +78,17 @@ impl Requests {
     async fn open(&self, conn: &Connection) -> Result<()> {
         let subscribe = async || {
             let prefix = format!("{}.", conn.client.new_inbox());
+            let refusals = conn.refusals();
             let answers = conn.client.subscribe(format!("{prefix}*")).await.map_err(|_| conn.closed())?;
-            tokio::spawn(unconstrained(sort(answers, prefix.len(), Arc::downgrade(&self.shared), conn.closed())));
+            tokio::spawn(unconstrained(sort(
+                answers,
+                prefix.len(),
+                Arc::downgrade(&self.shared),
+                conn.traffic.clone(),
+                conn.closed(),
+            )));
             tokio::spawn(expire(Arc::downgrade(&self.shared)));
+            tokio::spawn(refuse(Arc::downgrade(&self.shared), refusals, conn.link.clone(), format!("{prefix}*")));
             Ok(prefix)
         };
         self.inbox.get_or_try_init(subscribe).await.map(drop)
@@ -105,6 +116,9 @@ impl Requests {
             if waiting.closed {
                 return Err(conn.closed());
             }
+            if let Some(cause) = &waiting.deaf {
+                return Err(cause.clone());
+            }
             waiting.last += 1;
             let number = waiting.last;
             waiting.deadlines.insert((deadline, number));
@@ -122,8 +136,15 @@ impl Requests {
 }
 
 /// Hands each answer to the request that waits for it, until the connection closes or is gone.
-async fn sort(mut answers: async_nats::Subscriber, prefix: usize, shared: Weak<Shared>, closed: JetError) {
+async fn sort(
+    mut answers: async_nats::Subscriber,
+    prefix: usize,
+    shared: Weak<Shared>,
+    traffic: Arc<Traffic>,
+    closed: JetError,
+) {
     while let Some(message) = answers.next().await {
+        traffic.received(message.payload.len());
         let Some(shared) = shared.upgrade() else { return };
         let number = message.subject.as_bytes().get(prefix..).and_then(read_token);
         let Some(Pending { done, subject, .. }) = number.and_then(|number| shared.take(number)) else { continue };
@@ -164,6 +185,37 @@ async fn expire(weak: Weak<Shared>) {
     }
 }
 
+/// Ends the requests that the server does not let through, or whose answers it would not.
+async fn refuse(weak: Weak<Shared>, mut refusals: Refusals, mut link: watch::Receiver<Link>, inbox: String) {
+    let mut breaks = link.borrow().breaks;
+    loop {
+        let refused = tokio::select! {
+            refused = refusals.wait() => refused,
+            changed = link.changed() => changed.is_ok().then(Refused::default),
+        };
+        let (Some(refused), Some(shared)) = (refused, weak.upgrade()) else { return };
+        let hit: Vec<_> = {
+            let mut waiting = shared.lock();
+            let now = link.borrow().breaks;
+            if std::mem::replace(&mut breaks, now) != now {
+                // Another server, or other permissions: it is asked anew.
+                waiting.deaf = None;
+            }
+            if let Some(cause) = refused.subscription(&inbox) {
+                waiting.deaf = Some(cause.clone());
+            }
+            let cause =
+                |pending: &Pending| waiting.deaf.as_ref().or_else(|| refused.publish(&pending.subject)).cloned();
+            waiting.pending.iter().filter_map(|(number, pending)| Some((*number, cause(pending)?))).collect()
+        };
+        for (number, cause) in hit {
+            if let Some(pending) = shared.take(number) {
+                (pending.done)(Err(cause));
+            }
+        }
+    }
+}
+
 /// Takes the entry away where the request is dropped while it waits.
 struct Entry<'a>(&'a Shared, u64);
 
@@ -193,19 +245,6 @@ pub async fn request(
     conn.outbox.kick();
     let _entry = Entry(&conn.requests.shared, number);
     answer.await.unwrap_or_else(|_| Err(conn.closed()))
-}
-
-/// A round trip through the server: what was sent before has been processed, and what the server had sent has come.
-/// The server answers at once that nobody listens on a subject that nobody can know (ADR-40).
-pub async fn round_trip(conn: &Connection, timeout: Duration) -> Result<()> {
-    let answer = request(conn, conn.client.new_inbox(), Bytes::new(), None, timeout).await;
-    // The tasks that were woken before this one have not run yet: subscriptions take what came first.
-    tokio::task::yield_now().await;
-    match answer {
-        Ok(_) | Err(JetError::NoResponders { .. }) => Ok(()),
-        Err(JetError::Timeout { after, .. }) => Err(JetError::Flush { after }),
-        Err(err) => Err(err),
-    }
 }
 
 /// How long the engine's own API requests may take before they are tried again or given up.

@@ -24,6 +24,10 @@ pub fn check_subscription(subject: &str) -> Result<()> {
         let reason = "the wildcard > must be the last token";
         return Err(JetError::BadSubject { subject: shorten(subject), reason });
     }
+    if subject.split('.').any(|t| t.len() > 1 && t.contains(['*', '>'])) {
+        let reason = "a wildcard must be a whole token";
+        return Err(JetError::BadSubject { subject: shorten(subject), reason });
+    }
     Ok(())
 }
 
@@ -69,8 +73,8 @@ pub fn check_name(what: &'static str, name: &str) -> Result<()> {
 pub fn check_header(name: &str, value: &str) -> Result<()> {
     let reason = if name.is_empty() {
         "the name is empty"
-    } else if name.bytes().any(|b| b <= b' ' || b == b':' || b >= 0x7f) {
-        "the name may have printable ASCII only, no space and no colon"
+    } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)) {
+        "the name may have letters, digits and !#$%&'*+-.^_`|~ only (RFC 7230)"
     } else if value.bytes().any(|b| b == b'\r' || b == b'\n') {
         "the value has a line break, which would end the header"
     } else {
@@ -104,7 +108,7 @@ mod tests {
             assert!(matches!(check(bad), Err(JetError::BadSubject { .. })), "{bad:?}");
         }
         assert_eq!(check_subscription("a.*.>"), Ok(()));
-        for bad in ["", "a.>.b", "a b", "a..b"] {
+        for bad in ["", "a.>.b", "a b", "a..b", "a>", "*a", "a.b*.c"] {
             assert!(check_subscription(bad).is_err(), "{bad:?}");
         }
         assert!(check_queue("workers").is_ok() && check_queue("a b").is_err() && check_queue("a\r\n").is_err());

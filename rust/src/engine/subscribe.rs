@@ -15,8 +15,8 @@ use tokio::task::unconstrained;
 
 use crate::engine::columns::parse_meta;
 use crate::engine::connect::Connection;
+use crate::engine::connect::ping::round_trip;
 use crate::engine::outbox::Outgoing;
-use crate::engine::request::round_trip;
 use crate::error::Result;
 
 /// So many messages are taken from the connection before those who wait are woken.
@@ -133,7 +133,7 @@ pub async fn subscribe(
     on_notice: OnNotice,
 ) -> Result<Subscription> {
     // What was published before must not come back to this subscription.
-    conn.outbox.room(0).await;
+    conn.while_up(conn.outbox.room(0)).await;
     let subscriber = match queue {
         None => conn.client.subscribe(subject).await,
         Some(queue) => conn.client.queue_subscribe(subject, queue).await,
@@ -339,6 +339,7 @@ impl Pump {
 
 impl Shared {
     fn keep(&self, conn: &Connection, message: Message) -> Option<Notice> {
+        conn.traffic.received(message.payload.len());
         let mut state = self.lock();
         if self.kind != Kind::Core {
             if message.status == Some(StatusCode::IDLE_HEARTBEAT) {

@@ -14,6 +14,7 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::engine::connect::Connection;
+use crate::engine::connect::refusals::Refusals;
 use crate::engine::inflight::{Inflight, Sent, read_token, write_token};
 use crate::engine::puback::{self, Parser, PubAck};
 use crate::engine::rows::Body;
@@ -59,6 +60,7 @@ pub async fn run(
     window: Window,
 ) -> Result<()> {
     let inbox = format!("{}.", conn.client.new_inbox());
+    let refusals = conn.refusals();
     let acks = conn.client.subscribe(format!("{inbox}*")).await.map_err(|_| conn.closed())?;
     let now = Instant::now();
     let mut run = Run {
@@ -74,6 +76,9 @@ pub async fn run(
         arena: BytesMut::new(),
         parser: Parser::default(),
         breaks: conn.breaks(),
+        refusals,
+        refused: 0,
+        deaf: None,
         last_answer: now,
         down_since: None,
         over: None,
@@ -106,6 +111,11 @@ struct Run<'a, F, O> {
     arena: BytesMut,
     parser: Parser,
     breaks: u64,
+    refusals: Refusals,
+    /// The link's count of refusals when they were taken last.
+    refused: u64,
+    /// The server does not let acks through on this link.
+    deaf: Option<JetError>,
     last_answer: Instant,
     down_since: Option<Instant>,
     /// Why the rest of the feed is not tried.
@@ -179,7 +189,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
 
     /// False where the link broke, or nobody answers any more: the message waits with the others.
     async fn send(&mut self, mut sent: Sent, tick: &mut Interval) -> Result<bool> {
-        if let Some(cause) = &self.over {
+        if let Some(cause) = self.over.as_ref().or(self.deaf.as_ref()) {
             self.outlet.failed(sent.row, cause.clone());
             return Ok(true);
         }
@@ -205,6 +215,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         sent.deadline = self.now + sent.body.timeout().unwrap_or(self.window.timeout);
         let token = self.inflight.insert(sent);
         let reply = self.reply(token)?;
+        self.conn.traffic.sent(payload.len());
         let client = &self.conn.client;
         // Polled by hand: a select for every message would cost as much as the message.
         let handed = match headers {
@@ -254,9 +265,14 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                     _ = tick.tick() => None,
                 };
                 self.now = Instant::now();
-                message.into_iter().for_each(|m| self.answer(m));
-                let silent = self.now.duration_since(self.last_answer) > self.window.timeout;
-                if silent || self.conn.breaks() != self.breaks || self.conn.link.borrow().closed {
+                match message {
+                    Some(message) => self.answer(message),
+                    None => {
+                        self.expire();
+                        self.outlet.flush();
+                    }
+                }
+                if self.silent() || self.conn.breaks() != self.breaks || self.conn.link.borrow().closed {
                     return Ok(Handed::Not);
                 }
             },
@@ -273,6 +289,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     }
 
     fn answer(&mut self, message: Message) {
+        self.conn.traffic.received(message.payload.len());
         let token = message.subject.as_bytes().get(self.inbox.len()..).and_then(read_token);
         let Some(sent) = token.and_then(|token| self.inflight.remove(token)) else { return };
         self.last_answer = self.now;
@@ -297,6 +314,10 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         if link.closed {
             return self.give_up(self.conn.closed());
         }
+        if link.refusals != self.refused {
+            self.refused = link.refusals;
+            self.end_refused();
+        }
         let breaks = self.conn.breaks();
         if breaks != self.breaks {
             self.breaks = breaks;
@@ -307,11 +328,19 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
         self.down_since = if link.up { None } else { self.down_since.or(Some(self.now)) };
         let down = self.down_since.is_some_and(|since| self.now.duration_since(since) > self.window.timeout);
-        let silent = self.now.duration_since(self.last_answer) > self.window.timeout;
-        if down || silent {
+        if down || self.silent() {
             let what = "the publish (the server has been silent)".to_owned();
             return self.give_up(JetError::Timeout { what, after: self.window.timeout });
         }
+        self.expire();
+    }
+
+    /// One call ends when nothing at all is answered; messages that came alone have each their own time.
+    fn silent(&self) -> bool {
+        self.window.one_call && self.now.duration_since(self.last_answer) > self.window.timeout
+    }
+
+    fn expire(&mut self) {
         for sent in self.inflight.expire(self.now) {
             let after = sent.body.timeout().unwrap_or(self.window.timeout);
             let what = format!("the publish to {:?}", sent.body.subject().as_str());
@@ -319,8 +348,28 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
     }
 
+    /// Messages without permission get no ack, and neither does any where the acks are not let through.
+    fn end_refused(&mut self) {
+        let refused = self.refusals.take();
+        let inbox = format!("{}*", String::from_utf8_lossy(&self.inbox));
+        if let Some(cause) = refused.subscription(&inbox) {
+            self.deaf = Some(cause.clone());
+            return self.give_up(cause.clone());
+        }
+        if refused.is_empty() {
+            return;
+        }
+        let cause = |sent: &Sent| refused.publish(sent.body.subject().as_str()).cloned();
+        for sent in self.inflight.take(|sent| cause(sent).is_some()) {
+            if let Some(cause) = cause(&sent) {
+                self.outlet.failed(sent.row, cause);
+            }
+        }
+    }
+
     /// What was in flight may be lost: messages that the server recognises go again, the others end here and now.
     fn link_broke(&mut self) {
+        self.deaf = None;
         for sent in self.inflight.take_all() {
             if self.window.resend.unwrap_or_else(|| sent.body.has_id()) {
                 self.again.push_back(sent);

@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 
 use crate::bridge::{Bridge, Event, Progress, Reply, lock, panicked};
 use crate::error::Result;
+use crate::py::connect::seconds;
 use crate::runtime;
 
 /// Progress is told at most so often.
@@ -105,6 +106,21 @@ impl Call {
             abort.abort();
         }
     }
+}
+
+/// Waits, at most so many seconds, for what goes on although its owner is gone: messages on their way.
+/// None where there is nothing.
+#[pyfunction]
+pub fn lingering(timeout: f64) -> PyResult<Option<Call>> {
+    let timeout = seconds("timeout", timeout)?;
+    if !runtime::any_lingering() {
+        return Ok(None);
+    }
+    let work = async move {
+        let _given_up = tokio::time::timeout(timeout, runtime::lingering()).await;
+        Ok(())
+    };
+    Ok(Some(Call::new(work, |py, ()| Ok(py.None().into_bound(py)))))
 }
 
 /// Panics inside native code, to test that this becomes an exception. Debug builds only.

@@ -23,6 +23,8 @@ pub struct Msg {
     data_at: usize,
     headers: Option<HeaderMap>,
     acked: AtomicBool,
+    /// Its subscription's number, where it came from one.
+    sid: Option<u64>,
 }
 
 impl Msg {
@@ -52,7 +54,12 @@ impl Msg {
     ) -> Self {
         let bytes = [subject.as_bytes(), reply.as_bytes(), data].concat().into_boxed_slice();
         let (reply_at, data_at) = (subject.len(), subject.len() + reply.len());
-        Msg { client, bytes, reply_at, data_at, headers, acked: AtomicBool::new(false) }
+        Msg { client, bytes, reply_at, data_at, headers, acked: AtomicBool::new(false), sid: None }
+    }
+
+    pub fn of(mut self, sid: u64) -> Self {
+        self.sid = Some(sid);
+        self
     }
 
     fn text(&self, from: usize, to: usize) -> &str {
@@ -83,18 +90,19 @@ impl Msg {
         let Some(client) = &self.client else {
             return Err(Self::refuse(py, "jetarrow.errors", "Error", "this message came from no connection"));
         };
+        let client = client.bind(py);
+        // Like every other outcome, a refusal comes with the await.
+        let refuse = |class: &str, text: &str| {
+            let error = Self::refuse(py, "jetarrow.errors", class, text);
+            client.call_method1(intern!(py, "_fail"), (error.into_value(py),))
+        };
         if self.meta().is_none() {
-            return Err(Self::refuse(py, "jetarrow.errors", "NotJSMessageError", "not a message of a stream"));
+            return refuse("NotJSMessageError", "not a message of a stream");
         }
-        if last && self.acked.swap(true, Ordering::Relaxed) || self.acked.load(Ordering::Relaxed) && !last {
-            return Err(Self::refuse(
-                py,
-                "jetarrow.errors",
-                "MsgAlreadyAckdError",
-                "the message was already acknowledged",
-            ));
+        if last && self.acked.swap(true, Ordering::Relaxed) {
+            return refuse("MsgAlreadyAckdError", "the message was already acknowledged");
         }
-        client.bind(py).call_method(intern!(py, "_ack"), (self.reply(), kind), Some(options))
+        client.call_method(intern!(py, "_ack"), (self.reply(), kind), Some(options))
     }
 }
 
@@ -179,10 +187,14 @@ impl Msg {
     /// Publishes an answer to the message's reply subject, with the message's own headers, as nats-py does.
     #[pyo3(signature = (data))]
     fn respond<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let Some(client) = self.client.as_ref().filter(|_| !self.reply().is_empty()) else {
-            let text = "the message has no reply subject: its sender wants no answer";
-            return Err(Self::refuse(py, "jetarrow.errors", "Error", text));
+        let Some(client) = &self.client else {
+            return Err(Self::refuse(py, "jetarrow.errors", "Error", "this message came from no connection"));
         };
+        if self.reply().is_empty() {
+            let text = "the message has no reply subject: its sender wants no answer";
+            let error = Self::refuse(py, "jetarrow.errors", "Error", text);
+            return client.bind(py).call_method1(intern!(py, "_fail"), (error.into_value(py),));
+        }
         let arguments = (self.reply(), data, self.headers_all(py)?);
         client.bind(py).call_method1(intern!(py, "_respond"), arguments)
     }
@@ -214,6 +226,31 @@ impl Msg {
         let options = PyDict::new(py);
         options.set_item("reason", reason)?;
         self.send_ack(py, "term", true, &options)
+    }
+
+    /// True once one of the verbs that can be sent only once was.
+    #[getter]
+    fn is_acked(&self) -> bool {
+        self.acked.load(Ordering::Relaxed)
+    }
+
+    #[getter]
+    fn sid(&self, py: Python<'_>) -> PyResult<u64> {
+        self.sid
+            .ok_or_else(|| Self::refuse(py, "jetarrow.errors", "Error", "sid not set: it came from no subscription"))
+    }
+
+    /// nats-py's names: the ack protocol's words, and the class of `metadata`.
+    #[classattr]
+    #[pyo3(name = "Ack")]
+    fn ack_words(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        py.import("jetarrow.aio._metadata")?.getattr("Ack")
+    }
+
+    #[classattr]
+    #[pyo3(name = "Metadata")]
+    fn metadata_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        py.import("jetarrow.aio._metadata")?.getattr("Metadata")
     }
 
     /// nats.js's name of `metadata`.

@@ -255,6 +255,13 @@ impl Publisher {
     }
 }
 
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        // Its loop was closed before the turn's end.
+        let _refused = self.hand_over();
+    }
+}
+
 impl Publisher {
     /// Hands messages over; where the connection is closed their futures say so.
     fn send(&self, items: Vec<Item>) -> PyResult<()> {

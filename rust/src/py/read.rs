@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, StructArray};
 use arrow_schema::{ArrowError, Field, SchemaRef};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
@@ -156,7 +156,15 @@ impl Iterator for Stream {
             let reader = self.reader.clone();
             let next = async move { reader.lock().await.next().await.transpose() };
             // Attaching first lets block_on release the GIL where the consumer holds it, and see Ctrl-C.
-            let item = Python::attach(|py| block_on(py, next, |_| Ok(())).map_err(|err| err.to_string()));
+            let item = Python::attach(|py| {
+                block_on(py, next, |_| Ok(())).map_err(|err| {
+                    // Arrow has no word for Ctrl-C: it comes again once Python runs.
+                    if err.is_instance_of::<PyKeyboardInterrupt>(py) {
+                        let _again = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
+                    }
+                    err.to_string()
+                })
+            });
             match item {
                 Ok(Ok(None)) => return None,
                 Ok(Ok(Some(Item::Batch(batch)))) => return Some(Ok(Arc::new(StructArray::from(batch.record)))),

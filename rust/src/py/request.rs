@@ -7,7 +7,8 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::bridge::{Bridge, Event};
 use crate::engine::connect as engine;
-use crate::engine::request::{Request, request, round_trip};
+use crate::engine::connect::ping::round_trip;
+use crate::engine::request::{Request, request};
 use crate::engine::rows::header_size;
 use crate::engine::subject;
 use crate::error::JetError;

@@ -71,9 +71,9 @@ impl Connection {
 
 #[pymethods]
 impl Subscription {
-    /// The next message, if one waits; `nc` is what its verbs go through.
-    fn take(&self, nc: Py<PyAny>) -> PyResult<Option<Msg>> {
-        Ok(self.inner.get()?.take().map(|message| Msg::received(nc, message)))
+    /// The next message, if one waits; `nc` is what its verbs go through, `sid` its subscription's number.
+    fn take(&self, nc: Py<PyAny>, sid: u64) -> PyResult<Option<Msg>> {
+        Ok(self.inner.get()?.take().map(|message| Msg::received(nc, message).of(sid)))
     }
 
     /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing)

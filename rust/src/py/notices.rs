@@ -1,0 +1,68 @@
+//! What a connection has to tell on its own account, on its way to the callbacks.
+
+use std::sync::{Arc, Mutex};
+
+use pyo3::prelude::*;
+
+use crate::bridge::{Bridge, Event, Mailbox, lock};
+use crate::engine::connect::hub::{self, Notice};
+
+/// Calls `sink(kind, error)` in the event loop for each notice, in order.
+#[pyclass(frozen, module = "jetarrow._jetarrow")]
+pub struct Notices {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    waiting: Arc<Mutex<Vec<Notice>>>,
+    sink: Py<PyAny>,
+    mailbox: Arc<Mailbox>,
+}
+
+impl Notices {
+    /// The connection's end.
+    pub fn taker(&self) -> hub::Notices {
+        let inner = self.inner.clone();
+        let wake = move || {
+            let inner = inner.clone();
+            inner.mailbox.clone().push(0, Event::Many(Box::new(move |py| inner.deliver(py))));
+        };
+        hub::Notices { waiting: self.inner.waiting.clone(), wake: Box::new(wake) }
+    }
+
+    pub fn mailbox(&self) -> Arc<Mailbox> {
+        self.inner.mailbox.clone()
+    }
+}
+
+impl Inner {
+    fn deliver(&self, py: Python<'_>) -> PyResult<()> {
+        let notices = std::mem::take(&mut *lock(&self.waiting));
+        for notice in notices {
+            let (kind, error) = match notice {
+                Notice::Error(error) => ("error", Some(error.to_exception(py)?)),
+                Notice::Disconnected => ("disconnected", None),
+                Notice::Reconnected => ("reconnected", None),
+                Notice::Closed => ("closed", None),
+                Notice::Discovered => ("discovered_server", None),
+                Notice::LameDuck => ("lame_duck_mode", None),
+            };
+            self.sink.call1(py, (kind, error))?;
+        }
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Notices {
+    #[new]
+    fn new(sink: Py<PyAny>, bridge: &Bridge) -> Self {
+        let inner = Inner { waiting: Arc::default(), sink, mailbox: bridge.mailbox.clone() };
+        Notices { inner: Arc::new(inner) }
+    }
+
+    /// Delivers now what has come so far.
+    fn deliver(&self, py: Python<'_>) -> PyResult<()> {
+        self.inner.deliver(py)
+    }
+}

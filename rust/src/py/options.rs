@@ -1,0 +1,227 @@
+//! The options of `connect`, out of Python's hands.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::{ServerAddr, ServerInfo};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use tokio::sync::oneshot;
+
+use crate::bridge::{Event, Mailbox};
+use crate::engine::connect::Options;
+use crate::engine::connect::auth::{Answer, Credentials, Source, Text};
+use crate::engine::connect::pool;
+use crate::engine::connect::tls::Tls;
+use crate::error::JetError;
+use crate::py::connect::seconds;
+use crate::py::notices::Notices;
+
+/// As `jetarrow/aio/_options.py` makes it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Given {
+    servers: Vec<String>,
+    name: Option<String>,
+    connect_timeout: f64,
+    ping_interval: f64,
+    max_outstanding_pings: u32,
+    inbox_prefix: Option<String>,
+    no_echo: bool,
+    allow_reconnect: bool,
+    max_reconnects: Option<u32>,
+    reconnect_wait: f64,
+    randomize: bool,
+    retry_first: bool,
+    user: Option<Py<PyAny>>,
+    password: Option<Py<PyAny>>,
+    token: Option<Py<PyAny>>,
+    /// Kind, and one or two texts or paths.
+    source: Option<(String, String, Option<String>)>,
+    jwt: Option<Py<PyAny>>,
+    sign: Option<Py<PyAny>>,
+    tls: Option<GivenTls>,
+    choose: Option<Py<PyAny>>,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct GivenTls {
+    required: bool,
+    roots: Option<Vec<Vec<u8>>>,
+    identity: Option<(Vec<u8>, Vec<u8>)>,
+    hostname: Option<String>,
+    verify: bool,
+    check_name: bool,
+    handshake_first: bool,
+}
+
+/// Where the caller's own functions run: in the event loop, as he expects, or in a thread where there is no loop.
+#[derive(Clone)]
+struct Caller(Option<Arc<Mailbox>>);
+
+impl Caller {
+    /// `name` is the option, for messages. The exception itself stays with Python.
+    fn ask<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        call: impl FnOnce(Python<'_>) -> PyResult<T> + Send + 'static,
+    ) -> Answer<T> {
+        let (send, answer) = oneshot::channel();
+        let call = move |py: Python<'_>| {
+            if let Ok(value) = call(py) {
+                let _nobody_waits = send.send(value);
+            }
+        };
+        match &self.0 {
+            Some(mailbox) => mailbox.push(
+                0,
+                Event::Many(Box::new(move |py| {
+                    call(py);
+                    Ok(())
+                })),
+            ),
+            None => drop(tokio::task::spawn_blocking(move || Python::try_attach(call))),
+        }
+        Box::pin(async move { answer.await.map_err(|_| JetError::Callback { name }) })
+    }
+
+    fn text(&self, py: Python<'_>, name: &'static str, value: Option<Py<PyAny>>) -> PyResult<Option<Text>> {
+        let Some(value) = value else { return Ok(None) };
+        if let Ok(text) = value.bind(py).cast::<PyString>() {
+            return Ok(Some(Text::Fixed(text.to_str()?.to_owned())));
+        }
+        if !value.bind(py).is_callable() {
+            return Err(PyTypeError::new_err(format!("{name} must be a string, or a function that returns one")));
+        }
+        let (caller, function) = (self.clone(), Arc::new(value));
+        Ok(Some(Text::Asked(Arc::new(move |()| {
+            let function = function.clone();
+            caller.ask(name, move |py| text_of(&function.bind(py).call0()?))
+        }))))
+    }
+}
+
+/// A string, or bytes that are one.
+fn text_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    match value.extract::<String>() {
+        Ok(text) => Ok(text),
+        Err(_) => Ok(String::from_utf8(value.extract::<Vec<u8>>()?)?),
+    }
+}
+
+impl Given {
+    pub fn into_options(self, py: Python<'_>, notices: Option<&Notices>) -> PyResult<Options> {
+        let caller = Caller(notices.map(Notices::mailbox));
+        let paths = |(kind, first, second): (String, String, Option<String>)| {
+            let second = second.unwrap_or_default();
+            match kind.as_str() {
+                "file" => Source::File(PathBuf::from(first)),
+                "pair" => Source::Pair(PathBuf::from(first), PathBuf::from(second)),
+                "seed_file" => Source::SeedFile(PathBuf::from(first)),
+                "seed" => Source::Seed(first),
+                _ => Source::Raw(first),
+            }
+        };
+        let credentials = Credentials {
+            user: caller.text(py, "user", self.user)?,
+            password: caller.text(py, "password", self.password)?,
+            token: caller.text(py, "token", self.token)?,
+            source: self.source.map(paths),
+            jwt: self.jwt.map(|function| {
+                let (caller, function) = (caller.clone(), Arc::new(function));
+                Arc::new(move |()| {
+                    let function = function.clone();
+                    caller.ask("user_jwt_cb", move |py| text_of(&function.bind(py).call0()?))
+                }) as _
+            }),
+            sign: self.sign.map(|function| {
+                let (caller, function) = (caller.clone(), Arc::new(function));
+                Arc::new(move |nonce: String| {
+                    let function = function.clone();
+                    caller.ask("signature_cb", move |py| text_of(&function.bind(py).call1((nonce,))?))
+                }) as _
+            }),
+        };
+        Ok(Options {
+            servers: self.servers,
+            name: self.name,
+            connect_timeout: seconds("connect_timeout", self.connect_timeout)?,
+            ping_interval: seconds("ping_interval", self.ping_interval)?,
+            max_outstanding_pings: self.max_outstanding_pings,
+            inbox_prefix: self.inbox_prefix,
+            no_echo: self.no_echo,
+            allow_reconnect: self.allow_reconnect,
+            max_reconnects: self.max_reconnects,
+            reconnect_wait: seconds("reconnect_time_wait", self.reconnect_wait)?,
+            randomize: self.randomize,
+            retry_first: self.retry_first,
+            credentials,
+            tls: self.tls.map(|tls| Tls {
+                required: tls.required,
+                roots: tls.roots,
+                identity: tls.identity,
+                hostname: tls.hostname,
+                verify: tls.verify,
+                check_name: tls.check_name,
+                handshake_first: tls.handshake_first,
+            }),
+            choose: self.choose.map(|function| {
+                let function = Arc::new(function);
+                Arc::new(move |servers: Vec<(ServerAddr, u32)>, info: ServerInfo| {
+                    let function = function.clone();
+                    caller.ask("reconnect_to_server_handler", move |py| choose(function.bind(py), &servers, &info))
+                }) as _
+            }),
+            notices: notices.map(Notices::taker),
+        })
+    }
+}
+
+/// `function(servers, info)` gives the index of the server to try, or None, and the seconds to wait before.
+fn choose(
+    function: &Bound<'_, PyAny>,
+    servers: &[(ServerAddr, u32)],
+    info: &ServerInfo,
+) -> PyResult<(Option<usize>, Duration)> {
+    let servers: Vec<_> = servers.iter().map(|(addr, failures)| (pool::url(addr), *failures)).collect();
+    let (index, delay): (_, f64) = function.call1((servers, info_dict(function.py(), info)?))?.extract()?;
+    Ok((index, seconds("delay", delay)?))
+}
+
+/// The server's INFO, by the names of the protocol.
+fn info_dict<'py>(py: Python<'py>, info: &ServerInfo) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, value) in [
+        ("server_id", &info.server_id),
+        ("server_name", &info.server_name),
+        ("host", &info.host),
+        ("version", &info.version),
+        ("go", &info.go),
+        ("client_ip", &info.client_ip),
+    ] {
+        dict.set_item(name, value)?;
+    }
+    for (name, value) in [
+        ("auth_required", info.auth_required),
+        ("tls_required", info.tls_required),
+        ("headers", info.headers),
+        ("ldm", info.lame_duck_mode),
+        ("jetstream", info.jetstream),
+    ] {
+        dict.set_item(name, value)?;
+    }
+    dict.set_item("port", info.port)?;
+    dict.set_item("proto", info.proto)?;
+    dict.set_item("max_payload", info.max_payload)?;
+    dict.set_item("client_id", info.client_id)?;
+    dict.set_item("connect_urls", info.connect_urls.clone())?;
+    for (name, value) in [("cluster", &info.cluster), ("domain", &info.domain)] {
+        if let Some(value) = value {
+            dict.set_item(name, value)?;
+        }
+    }
+    Ok(dict)
+}

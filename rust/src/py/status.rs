@@ -1,0 +1,91 @@
+//! What a connection knows about itself.
+
+use std::sync::atomic::Ordering;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::engine::connect::pool;
+use crate::py::call::Call;
+use crate::py::connect::Connection;
+
+#[pymethods]
+impl Connection {
+    #[getter]
+    fn is_connected(&self) -> PyResult<bool> {
+        Ok(self.connection()?.link.borrow().up)
+    }
+
+    #[getter]
+    fn is_closed(&self) -> PyResult<bool> {
+        Ok(self.connection()?.link.borrow().closed)
+    }
+
+    /// The server's limit, in bytes.
+    #[getter]
+    fn max_payload(&self) -> PyResult<usize> {
+        Ok(self.connection()?.client.max_payload())
+    }
+
+    #[getter]
+    fn server_version(&self) -> PyResult<String> {
+        Ok(self.connection()?.client.server_info().version)
+    }
+
+    #[getter]
+    fn client_id(&self) -> PyResult<u64> {
+        Ok(self.connection()?.client.server_info().client_id)
+    }
+
+    #[getter]
+    fn client_ip(&self) -> PyResult<String> {
+        Ok(self.connection()?.client.server_info().client_ip)
+    }
+
+    /// The server that we are connected to, without user and password.
+    #[getter]
+    fn connected_url(&self) -> PyResult<Option<String>> {
+        Ok(self.connection()?.hub.current().as_ref().map(pool::url))
+    }
+
+    /// Every server: address, failed attempts since the last success, and whether another server told about it.
+    #[getter]
+    fn servers(&self) -> PyResult<Vec<(String, u32, bool)>> {
+        let conn = self.connection()?;
+        let pool = conn.hub.pool();
+        Ok(pool.servers().map(|server| (pool::url(&server.addr), server.failures, server.discovered)).collect())
+    }
+
+    #[getter]
+    fn last_error<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.connection()?.hub.last_error().map(|error| error.to_exception(py)).transpose()
+    }
+
+    /// Counts so far, by nats-py's names.
+    #[getter]
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let conn = self.connection()?;
+        let all = conn.client.statistics();
+        let (received, sent) = conn.traffic.counts();
+        let (reconnects, errors) = conn.hub.counts();
+        let dict = PyDict::new(py);
+        dict.set_item("in_msgs", all.in_messages.load(Ordering::Relaxed))?;
+        dict.set_item("out_msgs", all.out_messages.load(Ordering::Relaxed))?;
+        dict.set_item("in_bytes", received)?;
+        dict.set_item("out_bytes", sent)?;
+        dict.set_item("reconnects", reconnects)?;
+        dict.set_item("errors_received", errors)?;
+        Ok(dict)
+    }
+
+    /// Drops the link and connects anew.
+    fn force_reconnect(&self) -> PyResult<Call> {
+        let conn = self.get()?;
+        Ok(Call::new(async move { conn.force_reconnect().await }, |py, ()| Ok(py.None().into_bound(py))))
+    }
+
+    /// Puts another list of servers in the place of the present one.
+    fn set_server_pool(&self, servers: Vec<String>) -> PyResult<()> {
+        Ok(self.connection()?.set_server_pool(&servers)?)
+    }
+}

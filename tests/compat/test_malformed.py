@@ -1,0 +1,126 @@
+"""Every malformed call ends at once in an error with a name; nothing reaches the server, and the connection lives."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import socket
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import jetarrow
+import jetarrow.sync
+import pytest
+from jetarrow.server import NatsServer
+
+from .malformed import CALLS, URLS, Tools
+
+# What is typed: our own errors, and Python's two for wrong arguments.
+TYPED = (jetarrow.errors.Error, ValueError, TypeError)
+
+
+class Monitored:
+    """A server of which can be asked what a connection has sent."""
+
+    def __init__(self) -> None:
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            port = sock.getsockname()[1]
+        self._address = f"http://127.0.0.1:{port}/connz?subs=1"
+        self.server = NatsServer(config=f'http: "127.0.0.1:{port}"\nmax_payload: 65536\n')
+
+    def sent(self, name: str) -> list[int]:
+        """Connection number, messages and bytes received from it, and its subscriptions."""
+        with urllib.request.urlopen(self._address, timeout=5) as answer:
+            found = [one for one in json.load(answer)["connections"] if one.get("name") == name]
+        assert len(found) == 1, found
+        one = found[0]
+        return [one["cid"], one["in_msgs"], one["in_bytes"], len(one.get("subscriptions_list", []))]
+
+
+def difference(after: list[int], before: list[int]) -> list[int]:
+    return [now - then for now, then in zip(after, before, strict=True)]
+
+
+# What a publish of five bytes adds: it is sent after the malformed call, on the same connection.
+ONLY_THE_GOOD_ONE = [0, 1, 5, 0]
+
+
+@pytest.fixture(scope="module")
+def monitored() -> Iterator[Monitored]:
+    monitored = Monitored()
+    with monitored.server:
+        yield monitored
+
+
+@pytest.fixture
+async def tools(monitored: Monitored) -> AsyncIterator[Tools]:
+    async with await jetarrow.connect(monitored.server.url, name="async") as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["S.>"], storage="memory")
+        pull = await js.pull_subscribe("S.>", durable="work")
+        await js.publish("S.a", b"first")
+        yield Tools(nc, js, pull, "S", nc.max_payload)
+
+
+@pytest.fixture
+def sync_tools(monitored: Monitored) -> Iterator[Tools]:
+    with jetarrow.sync.connect(monitored.server.url, name="sync") as nc:
+        js = nc.jetstream()
+        js.add_stream(name="S", subjects=["S.>"], storage="memory")
+        pull = js.pull_subscribe("S.>", durable="work")
+        js.publish("S.a", b"first")
+        yield Tools(nc, js, pull, "S", nc.max_payload)
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_async(name: str, tools: Tools, monitored: Monitored) -> None:
+    before = monitored.sent("async")
+    begin = time.monotonic()
+    with pytest.raises(TYPED) as caught:
+        await asyncio.wait_for(CALLS[name](tools), 5)
+    assert time.monotonic() - begin < 1, caught.value
+    assert (await tools.js.publish("S.a", b"alive")).stream == "S"
+    assert difference(monitored.sent("async"), before) == ONLY_THE_GOOD_ONE, caught.value
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_sync(name: str, sync_tools: Tools, monitored: Monitored) -> None:
+    before = monitored.sent("sync")
+    begin = time.monotonic()
+    with pytest.raises(TYPED) as caught:
+        CALLS[name](sync_tools)
+    assert time.monotonic() - begin < 1, caught.value
+    assert sync_tools.js.publish("S.a", b"alive").stream == "S"
+    assert difference(monitored.sent("sync"), before) == ONLY_THE_GOOD_ONE, caught.value
+
+
+@pytest.mark.parametrize("url", URLS, ids=repr)
+async def test_addresses(url: Any) -> None:
+    with pytest.raises(TYPED):
+        await asyncio.wait_for(jetarrow.connect(url, connect_timeout=0.5, max_reconnect_attempts=0), 1)
+
+
+@pytest.mark.parametrize("url", URLS, ids=repr)
+def test_addresses_of_the_sync_twin(url: Any) -> None:
+    begin = time.monotonic()
+    with pytest.raises(TYPED):
+        jetarrow.sync.connect(url, connect_timeout=0.5, max_reconnect_attempts=0)
+    assert time.monotonic() - begin < 1
+
+
+async def test_good_calls_are_seen(tools: Tools, monitored: Monitored) -> None:
+    # A guard: the way in which the others look at the server sees what is sent.
+    before = monitored.sent("async")
+    await tools.nc.publish("good", b"12345")
+    await tools.nc.subscribe("good")
+    await tools.js.publish("S.a", b"alive")
+    assert difference(monitored.sent("async"), before) == [0, 2, 10, 1]
+
+
+def test_there_are_enough() -> None:
+    assert len(CALLS) + len(URLS) > 100
+    assert not any(inspect.isawaitable(call) for call in CALLS.values())

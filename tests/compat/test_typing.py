@@ -1,0 +1,50 @@
+"""A user's program passes mypy --strict, and a wrong one does not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jetarrow
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+WRONG = """
+import jetarrow
+from jetarrow.js.api import StreamConfig
+
+async def main() -> None:
+    nc = await jetarrow.connect("nats://localhost:4222")
+    await nc.publish("a", 5)  # wrong
+    await nc.publich("a", b"")  # wrong
+    seq: str = (await nc.jetstream().publish("a", b"")).seq  # wrong
+    StreamConfig(name="S", max_mgs=5)  # wrong
+    jetarrow.js.nothing  # wrong
+    msg = await nc.request("a", b"", timeout="1")  # wrong
+    size: str = msg.data  # wrong
+"""
+
+
+def test_mypy(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(WRONG, "utf-8")
+    files = sorted(SCRIPTS.glob("*.py"))
+    assert len(files) >= 8
+    run = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", *map(str, files), str(wrong)],
+        # Somewhere without a configuration: as in a user's project.
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(Path(jetarrow.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    lines = run.stdout.splitlines()
+    assert run.stderr == ""
+    assert [line for line in lines if not line.startswith("wrong.py")] == []
+    found = sorted({int(line.split(":")[1]) for line in lines if ": error:" in line})
+    expected = [number for number, line in enumerate(WRONG.splitlines(), 1) if line.endswith("# wrong")]
+    assert len(expected) > 5
+    assert found == expected, run.stdout

@@ -1,0 +1,268 @@
+"""TLS with real certificates: what is trusted, and what is refused and how it says so."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jetarrow
+import jetarrow.sync
+import pytest
+from jetarrow import TLS, errors
+from jetarrow.server import NatsServer
+
+
+def config(files: Any, more: str = "") -> str:
+    return f'tls {{ cert_file: "{files.cert}", key_file: "{files.key}", timeout: 2\n {more} }}\n'
+
+
+@pytest.fixture(scope="module")
+def good(authority: Any) -> Iterator[NatsServer]:
+    with NatsServer(config=config(authority.issue("localhost", "127.0.0.1")), jetstream=False) as server:
+        yield server
+
+
+def at(server: NatsServer, host: str = "127.0.0.1", scheme: str = "tls") -> str:
+    return f"{scheme}://{host}:{server.port}"
+
+
+async def connects(url: str, **options: Any) -> None:
+    async with await jetarrow.connect(url, **options) as nc:
+        await nc.flush()
+
+
+async def refusal(url: str, **options: Any) -> errors.Error:
+    """The error, which must come within the connect timeout, the same on both faces."""
+    begin = time.monotonic()
+    with pytest.raises(errors.Error) as info:
+        await jetarrow.connect(url, **options)
+    assert time.monotonic() - begin < 2.5
+    with pytest.raises(type(info.value)):
+        await asyncio.to_thread(jetarrow.sync.connect, url, **options)
+    return info.value
+
+
+@pytest.mark.parametrize("scheme", ["tls", "nats"])
+async def test_trusted(good: NatsServer, authority: Any, scheme: str) -> None:
+    for tls in (
+        TLS(ca=authority.ca.cert),
+        TLS(ca=str(authority.ca.cert)),
+        TLS(ca=authority.ca.cert.read_bytes()),
+        TLS(ca=authority.ca.cert.read_text()),
+        authority.ca.context(),
+    ):
+        for host in ("127.0.0.1", "localhost"):
+            await connects(at(good, host, scheme), tls=tls)
+    with jetarrow.sync.connect(at(good), tls=authority.ca.context()) as nc:
+        nc.flush()
+
+
+async def test_tls_1_2(authority: Any) -> None:
+    """As a proxy before the server may speak it; the server itself speaks newer."""
+    files = authority.issue("127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.cert, files.key)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    spoken: list[str | None] = []
+
+    def serve(listener: socket.socket) -> None:
+        sock, _ = listener.accept()
+        sock.sendall(b'INFO {"server_id":"x","version":"2.15.1","max_payload":1000,"tls_required":true}\r\n')
+        with context.wrap_socket(sock, server_side=True) as secure, secure.makefile("rb") as lines:
+            spoken.append(secure.version())
+            while line := lines.readline():
+                if line.startswith(b"PING"):
+                    secure.sendall(b"PONG\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = asyncio.create_task(asyncio.to_thread(serve, listener))
+        await connects(f"tls://127.0.0.1:{listener.getsockname()[1]}", tls=TLS(ca=authority.ca.cert))
+        await asyncio.wait_for(serving, 10)
+    assert spoken == ["TLSv1.2"]
+
+
+async def test_a_ca_that_is_not_trusted(good: NatsServer) -> None:
+    error = await refusal(at(good))
+    assert isinstance(error, errors.SecureConnFailedError)
+    assert "jetarrow.TLS(ca=" in str(error)
+    # The server asks for TLS: no tls:// and no tls= is needed for a check against the system's CAs.
+    assert isinstance(await refusal(at(good, scheme="nats")), errors.SecureConnFailedError)
+
+
+async def test_self_signed(authority: Any) -> None:
+    files = authority.self_signed("127.0.0.1")
+    with NatsServer(config=config(files), jetstream=False) as server:
+        error = await refusal(at(server), tls=TLS(ca=authority.ca.cert))
+        assert isinstance(error, errors.SecureConnFailedError)
+        assert "not signed by a CA that is trusted here" in str(error)
+        # Trusted as such it will do, as with OpenSSL; its name is checked all the same.
+        await connects(at(server), tls=TLS(ca=files.cert))
+        await connects(at(server), tls=files.context())
+        assert "only for: 127.0.0.1" in str(await refusal(at(server, "localhost"), tls=TLS(ca=files.cert)))
+
+
+async def test_expired(authority: Any) -> None:
+    with NatsServer(
+        config=config(authority.issue("127.0.0.1", until=-datetime.timedelta(days=1))), jetstream=False
+    ) as server:
+        error = await refusal(at(server), tls=TLS(ca=authority.ca.cert))
+        assert isinstance(error, errors.SecureConnFailedError)
+        assert "expired" in str(error)
+
+
+async def test_wrong_host(authority: Any) -> None:
+    with NatsServer(config=config(authority.issue("other.example")), jetstream=False) as server:
+        error = await refusal(at(server), tls=TLS(ca=authority.ca.cert))
+        assert isinstance(error, errors.SecureConnFailedError)
+        assert "only for: other.example" in str(error)
+        assert "tls_hostname" in str(error)
+        await connects(at(server), tls=authority.ca.context(), tls_hostname="other.example")
+        await connects(at(server), tls=TLS(ca=authority.ca.cert, hostname="other.example"))
+        unchecked = authority.ca.context()
+        unchecked.check_hostname = False
+        await connects(at(server), tls=unchecked)
+        # Without the name the signature is still checked.
+        stranger = ssl.create_default_context()
+        stranger.check_hostname = False
+        assert isinstance(await refusal(at(server), tls=stranger), errors.SecureConnFailedError)
+
+
+async def test_no_verification(good: NatsServer) -> None:
+    await connects(at(good), tls=TLS(verify=False))
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    await connects(at(good), tls=context)
+
+
+async def test_client_certificate(authority: Any) -> None:
+    server_files, mine, ca = authority.issue("127.0.0.1"), authority.issue("me"), authority.ca
+    with NatsServer(config=config(server_files, f'ca_file: "{ca.cert}", verify: true'), jetstream=False) as server:
+        await connects(at(server), tls=TLS(ca=ca.cert, cert=mine.cert, key=mine.key))
+        await connects(at(server), tls=TLS(ca=ca.cert, cert=mine.cert.read_text(), key=mine.key.read_bytes()))
+        context = ca.context()
+        context.load_cert_chain(mine.cert, mine.key)
+        for tls in (context, TLS(ca=ca.cert)):
+            error = await refusal(at(server), tls=tls)
+            assert isinstance(error, errors.SecureConnFailedError)
+            assert "jetarrow.TLS(cert=..., key=...)" in str(error)
+            assert "ssl.SSLContext" in str(error)
+
+
+async def test_handshake_first(authority: Any, good: NatsServer) -> None:
+    files = authority.issue("127.0.0.1")
+    with NatsServer(config=config(files, "handshake_first: true"), jetstream=False) as server:
+        await connects(at(server), tls=TLS(ca=authority.ca.cert, handshake_first=True))
+        await connects(at(server, scheme="nats"), tls=authority.ca.context(), tls_handshake_first=True)
+    # A server that speaks first.
+    error = await refusal(at(good), tls=TLS(ca=authority.ca.cert, handshake_first=True))
+    assert isinstance(error, errors.SecureConnWantedError | errors.SecureConnFailedError)
+
+
+@pytest.fixture
+def plaintext() -> Iterator[tuple[int, Callable[[], bytes]]]:
+    """A server without TLS that keeps what it was sent."""
+    received = bytearray()
+    done = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.1)
+
+        def serve() -> None:
+            while not done.is_set():
+                try:
+                    sock, _ = listener.accept()
+                except TimeoutError:
+                    continue
+                with sock:
+                    sock.sendall(
+                        b'INFO {"server_id":"x","version":"2.15.1","max_payload":1000,"auth_required":true}\r\n'
+                    )
+                    sock.settimeout(0.5)
+                    try:
+                        while data := sock.recv(4096):
+                            received.extend(data)
+                            if not data.startswith(b"\x16\x03"):
+                                sock.sendall(b"PONG\r\n")
+                            else:
+                                sock.sendall(b"-ERR 'Unknown Protocol Operation'\r\n")
+                    except OSError:
+                        pass
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+
+        def wire() -> bytes:
+            return bytes(received)
+
+        try:
+            yield listener.getsockname()[1], wire
+        finally:
+            done.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("form", ["tls://", "tls=", "context", "first"])
+async def test_no_credential_in_clear(plaintext: tuple[int, Callable[[], bytes]], authority: Any, form: str) -> None:
+    port, wire = plaintext
+    options: dict[str, Any] = {
+        "tls://": {},
+        "tls=": {"tls": TLS(ca=authority.ca.cert)},
+        "context": {"tls": authority.ca.context()},
+        "first": {"tls_handshake_first": True},
+    }[form]
+    scheme = "tls" if form == "tls://" else "nats"
+    error = await refusal(f"{scheme}://127.0.0.1:{port}", user="me", password="canary", token="canary", **options)
+    assert isinstance(error, errors.SecureConnWantedError)
+    assert "TLS" in str(error)
+    assert wire(), "nothing came at all"
+    assert b"canary" not in wire()
+    assert b"CONNECT" not in wire()
+
+
+async def test_one_tls_address_means_all(plaintext: tuple[int, Callable[[], bytes]], good: NatsServer) -> None:
+    port, wire = plaintext
+    with pytest.raises(errors.Error):
+        await jetarrow.connect([f"nats://127.0.0.1:{port}", at(good)], user="me", password="canary")
+    assert b"canary" not in wire()
+
+
+def test_bad_settings(authority: Any, good: NatsServer) -> None:
+    mine, other = authority.issue("me"), authority.issue("other")
+    for tls, expected, text in (
+        (TLS(cert=mine.cert), ValueError, "cert and key"),
+        (TLS(ca=mine.key), ValueError, "no certificate in ca"),
+        (TLS(ca="absent.pem"), FileNotFoundError, "absent.pem"),
+        (TLS(cert=mine.cert, key=other.key), ValueError, "does not belong"),
+        (TLS(cert=mine.cert, key=mine.cert), ValueError, "no PEM private key"),
+        (TLS(cert=mine.cert, key="-----BEGIN ENCRYPTED PRIVATE KEY-----\n"), ValueError, "openssl pkey"),
+        (True, TypeError, "SSLContext"),
+    ):
+        with pytest.raises(expected, match=text):
+            jetarrow.sync.connect(at(good), tls=tls)
+    with pytest.raises(ValueError, match="tls_hostname"):
+        jetarrow.sync.connect(at(good), tls_hostname="not a host!")
+
+
+def test_a_key_is_not_shown(authority: Any) -> None:
+    mine = authority.issue("me")
+    shown = repr(TLS(cert=mine.cert.read_text(), key=mine.key.read_text()))
+    assert "PRIVATE KEY" not in shown
+    assert "TLS(" in shown
+
+
+def test_ssl_context(good: NatsServer, authority: Any) -> None:
+    context = authority.ca.context()
+    with jetarrow.sync.connect(at(good), tls=context) as nc:
+        assert nc.ssl_context is context
+    with (
+        jetarrow.sync.connect(at(good), tls=TLS(ca=authority.ca.cert)) as nc,
+        pytest.raises(errors.Error, match="no ssl context"),
+    ):
+        _ = nc.ssl_context
+    assert isinstance(jetarrow.NATS().ssl_context, ssl.SSLContext)

@@ -1,0 +1,81 @@
+"""ws:// and wss:// against a real server."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import jetarrow
+import jetarrow.sync
+import pytest
+from jetarrow import TLS, errors
+from jetarrow.server import NatsServer
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def serve(tls: str, more: str = "") -> tuple[NatsServer, int]:
+    port = free_port()
+    return NatsServer(config=f"websocket {{ host: 127.0.0.1, port: {port}\n {tls} }}\n{more}"), port
+
+
+async def works(url: str, **options: Any) -> None:
+    async with await jetarrow.connect(url, **options) as nc:
+        assert nc.connected_url is not None
+        assert nc.connected_url.geturl() == url
+        await nc.flush()
+        js = nc.jetstream()
+        await js.add_stream(name="WS", subjects=["ws.>"])
+        # More than one frame's worth.
+        payloads = [bytes([i % 256]) * 100_000 for i in range(100)]
+        result = await js.publish_batch("ws.a", payloads)
+        assert result.stored == 100
+        table = await js.read("WS", columns=["data"]).read_all()
+        assert table.column("data").to_pylist() == payloads
+        await js.delete_stream("WS")
+
+
+async def test_ws() -> None:
+    server, port = serve("no_tls: true")
+    with server:
+        await works(f"ws://127.0.0.1:{port}")
+        with jetarrow.sync.connect(f"ws://127.0.0.1:{port}") as nc:
+            assert nc.rtt() < 5
+
+
+async def test_wss(authority: Any) -> None:
+    files = authority.issue("127.0.0.1")
+    server, port = serve(f'tls {{ cert_file: "{files.cert}", key_file: "{files.key}" }}')
+    with server:
+        await works(f"wss://127.0.0.1:{port}", tls=TLS(ca=authority.ca.cert))
+        await works(f"wss://127.0.0.1:{port}", tls=authority.ca.context())
+        with pytest.raises(errors.SecureConnFailedError, match="not signed by a CA that is trusted"):
+            await jetarrow.connect(f"wss://127.0.0.1:{port}")
+
+
+async def test_credentials_and_reconnect(record: Any) -> None:
+    server, port = serve("no_tls: true", "authorization { user: me, password: canary }")
+    with server:
+        with pytest.raises(errors.AuthorizationError):
+            await jetarrow.connect(f"ws://me:wrong@127.0.0.1:{port}")
+        async with await jetarrow.connect(f"ws://me:canary@127.0.0.1:{port}", **record.options()) as nc:
+            server.restart()
+            await record.wait_for("reconnected")
+            await nc.flush()
+            assert "canary" not in repr(nc.servers)
+        assert record.turns == ["disconnected", "reconnected", "disconnected", "closed"]
+
+
+async def test_no_mixing() -> None:
+    with pytest.raises(errors.BadAddressError, match="mixing of websocket"):
+        await jetarrow.connect(["ws://127.0.0.1:1", "nats://127.0.0.1:1"])
+
+
+async def test_own_headers_cannot_be_sent() -> None:
+    with pytest.raises(errors.UnsupportedError, match="ws_connection_headers"):
+        await jetarrow.connect("ws://127.0.0.1:1", ws_connection_headers={"Authorization": ["x"]})

@@ -1,0 +1,163 @@
+"""Fetching while the server is killed, the event loop is blocked, or calls are cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections import Counter
+from collections.abc import Iterable
+
+import jetarrow
+import pytest
+from jetarrow import errors
+from jetarrow.aio.msg import Msg
+from jetarrow.js.client import JetStreamContext
+from jetarrow.server import NatsServer
+
+from .tools import Restarts
+
+COUNT = 100_000
+
+
+async def fill(js: JetStreamContext, size: int = 100) -> None:
+    await js.add_stream(name="S", subjects=["s.>"])
+    (await js.publish_batch("s.a", [bytes(size)] * COUNT)).raise_for_errors()
+
+
+@pytest.mark.parametrize("confirm", [False, True], ids=["ack", "ack_sync"])
+async def test_kills_while_fetching_and_acknowledging(
+    own_server: NatsServer, restarts: Restarts, confirm: bool
+) -> None:
+    """Nothing is lost. What comes again is what was on its way, and acks that the server took and had not persisted."""
+    most, kills = 2_000, [25_000, 50_000, 75_000]
+    rng = random.Random(1)
+    async with await jetarrow.connect(own_server.url) as nc:
+        js = nc.jetstream()
+        await fill(js)
+        sub = await js.pull_subscribe("s.>", durable="d", ack_wait=3, max_ack_pending=2 * most)
+        seen: Counter[int | None] = Counter()
+        again: list[int] = []
+        rate = 0.0
+        begin = time.monotonic()
+        while True:
+            if len(again) < len(kills) and len(seen) >= kills[len(again)]:
+                rate = rate or len(seen) / (time.monotonic() - begin)
+                again.append(0)
+                # While it fetches, or soon after.
+                asyncio.get_running_loop().call_later(rng.uniform(0, 0.02), restarts.begin)
+            batch = await sub.fetch_batch(most, timeout=3)
+            if not len(batch):
+                info = await sub.consumer_info()
+                if not info.num_ack_pending and not info.num_pending:
+                    break
+            known = len(seen)
+            seen.update(batch.seqs.to_pylist())
+            if again:
+                again[-1] += known + len(batch) - len(seen)
+            if not confirm:
+                await batch.ack()
+                continue
+            # What the server has forgotten, it does not confirm.
+            with contextlib.suppress(errors.TimeoutError):
+                await batch.ack_sync(timeout=1)
+        assert restarts.count == len(kills)
+        assert seen.keys() == set(range(1, COUNT + 1))
+        assert max(again) <= 2 * most + 0.3 * rate
+
+
+async def test_blocked_loop_during_large_fetches(own_server: NatsServer) -> None:
+    """The consumer wants no acks: what is dropped on the way does not come again."""
+    calls = 4
+    async with await jetarrow.connect(own_server.url) as nc:
+        js = nc.jetstream()
+        await fill(js, size=1024)
+        sub = await js.pull_subscribe("s.>", ack_policy="none")
+        part = COUNT // calls
+        begin = time.monotonic()
+        tasks = [asyncio.ensure_future(sub.fetch_batch(part, timeout=30, min_messages=part)) for _ in range(calls)]
+        # Runs right after they have begun.
+        asyncio.get_running_loop().call_soon(time.sleep, 1.5)
+        batches = await asyncio.gather(*tasks)
+        assert time.monotonic() - begin > 1.5
+        assert [len(batch) for batch in batches] == [part] * calls
+        assert sorted(seq or 0 for batch in batches for seq in batch.seqs.to_pylist()) == list(range(1, COUNT + 1))
+        assert "Slow Consumer" not in own_server.log
+
+
+@pytest.mark.parametrize("ahead", [False, True], ids=["messages", "consume"])
+async def test_blocked_loop_during_iteration(own_server: NatsServer, ahead: bool) -> None:
+    async with await jetarrow.connect(own_server.url) as nc:
+        js = nc.jetstream()
+        await fill(js, size=1024)
+        sub = await js.pull_subscribe("s.>", ack_policy="none")
+        seen = []
+        begin = time.monotonic()
+        async for msg in sub.consume(5_000) if ahead else sub.messages:
+            seen.append(msg.seq)
+            if len(seen) in (COUNT // 4, COUNT // 2):
+                # Runs when the loop has its turn: the next request is under way then.
+                asyncio.get_running_loop().call_soon(time.sleep, 1.5)
+            if len(seen) == COUNT:
+                break
+        assert time.monotonic() - begin > 3
+        assert seen == list(range(1, COUNT + 1))
+        assert "Slow Consumer" not in own_server.log
+
+
+@pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
+async def test_200_cancelled_fetches(own_server: NatsServer, verb: str) -> None:
+    """Cancelled while it waits, while messages come, or with the result on its way: nothing stays out of reach.
+
+    The time to acknowledge is longer than the test, so that what comes again was given back.
+    """
+    rng = random.Random(verb)
+    count, most = 20_000, 50
+    acked: set[int | None] = set()
+    ends: Counter[str] = Counter()
+    async with await jetarrow.connect(own_server.url) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["s.>"])
+        sub = await js.pull_subscribe("s.>", durable="d", ack_wait=600, max_ack_pending=100_000)
+
+        async def work(delay: float) -> None:
+            """One fetch, cancelled after `delay` unless it is over before."""
+            call = sub.fetch(most, timeout=5) if verb == "fetch" else sub.fetch_batch(most, timeout=5)
+            task: asyncio.Task[Iterable[Msg]] = asyncio.ensure_future(call)
+            await asyncio.sleep(delay)
+            task.cancel()
+            try:
+                found = await task
+            except asyncio.CancelledError:
+                ends["cancelled"] += 1
+                return
+            ends["over"] += 1
+            ends["again"] += sum(bool(msg.redelivered) for msg in found)
+            acked.update(msg.seq for msg in found)
+            await asyncio.gather(*(msg.ack() for msg in found))
+
+        # A hundred wait when the messages come; the others find them there.
+        waiting = [asyncio.ensure_future(work(rng.uniform(0, 0.5))) for _ in range(100)]
+        begin = time.monotonic()
+        while ((await sub.consumer_info()).num_waiting or 0) < 50:
+            assert time.monotonic() < begin + 5
+            await asyncio.sleep(0.01)
+        (await js.publish_batch("s.a", [b"x"] * count)).raise_for_errors()
+        await asyncio.gather(*waiting)
+        while ends["cancelled"] < 200:
+            await asyncio.gather(*(work(rng.uniform(0, 0.01)) for _ in range(10)))
+        other = await js.pull_subscribe("s.>", durable="d")
+        rest: set[int | None] = set()
+        begin = time.monotonic()
+        while len(rest) + len(acked) < count and time.monotonic() < begin + 10:
+            batch = await other.fetch_batch(count, timeout=1, columns=["seq", "delivered"])
+            rest.update(batch.seqs.to_pylist())
+            ends["again"] += sum(times > 1 for times in batch.to_pyarrow().column("delivered").to_pylist())
+            await batch.ack_sync()
+        assert rest | acked == set(range(1, count + 1))
+        assert not rest & acked
+        assert ends["again"], "no cancelled fetch had received anything"
+        while (info := await sub.consumer_info()).num_ack_pending or info.num_waiting:
+            assert time.monotonic() < begin + 10, info
+            await asyncio.sleep(0.01)

@@ -1,0 +1,74 @@
+"""Publishes 100,000 messages that nobody answers (40,000 where each is waited for), and prints the memory five times.
+
+A program of its own, so that the memory is that of nothing else: `unanswered.py <face> <url> <pid to freeze or 0>`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import jetarrow
+import jetarrow.sync
+from jetarrow import errors
+
+WINDOW = 5_000
+FIFTH = 20_000
+THREADS = 40
+EACH = 200
+
+
+def rss() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+async def awaiting(url: str, pid: int) -> None:
+    async with await jetarrow.connect(url) as nc:
+        js = nc.jetstream(publish_async_max_pending=WINDOW, ack_timeout=0.1)
+        if pid:
+            os.kill(pid, signal.SIGSTOP)
+        for _ in range(5):
+            for _ in range(FIFTH // WINDOW):
+                futures = [await js.publish_async("deaf.a", bytes(128)) for _ in range(WINDOW)]
+                ends = await asyncio.gather(*futures, return_exceptions=True)
+                assert {type(end) for end in ends} == {errors.TimeoutError}
+                del futures, ends
+            print(rss())
+        if pid:
+            os.kill(pid, signal.SIGCONT)
+        assert (await nc.jetstream().publish("s.a", b"still alive")).stream == "S"
+
+
+def blocking(url: str) -> None:
+    late: list[None] = []
+
+    def publish() -> None:
+        for _ in range(EACH):
+            try:
+                js.publish("deaf.a", bytes(128), timeout=0.002)
+            except errors.TimeoutError:
+                late.append(None)
+
+    with jetarrow.sync.connect(url) as nc:
+        js = nc.jetstream()
+        for fifth in range(1, 6):
+            threads = [threading.Thread(target=publish) for _ in range(THREADS)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(late) == fifth * THREADS * EACH
+            print(rss())
+        assert js.publish("s.a", b"still alive").stream == "S"
+
+
+if __name__ == "__main__":
+    face, url, pid = sys.argv[1:]
+    if face == "sync":
+        blocking(url)
+    else:
+        asyncio.run(awaiting(url, int(pid)))

@@ -1,0 +1,216 @@
+"""Passwords, tokens, seeds and JWTs are in no repr, no text of an error, no log line and no traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jetarrow
+import jetarrow.sync
+import pytest
+from jetarrow.server import NatsServer
+
+# The key pair of the NATS documentation, and a JWT of the right form; the server knows neither.
+SEED = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
+PUBLIC = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
+JWT = "eyJ0eXAiOiJKV1QiLCJhbGciOiJlZDI1NTE5LW5rZXkifQ.eyJzdWIiOiJzZWNyZXRzdWJqZWN0In0.c2VjcmV0c2lnbmF0dXJl"
+PASSWORD, TOKEN, OTHER = "p4ss-w0rd-hidden", "t0ken-hidden", "0ther-hidden"
+SECRETS = (SEED, JWT, PASSWORD, TOKEN, OTHER)
+
+CREDS = f"""-----BEGIN NATS USER JWT-----
+{JWT}
+------END NATS USER JWT------
+
+-----BEGIN USER NKEY SEED-----
+{SEED}
+------END USER NKEY SEED------
+"""
+
+CONFIGS = {
+    "password": f'authorization {{ user: "anna", password: "{PASSWORD}", timeout: 5 }}',
+    "token": f'authorization {{ token: "{TOKEN}", timeout: 5 }}',
+    "right nkey": f"authorization {{ users: [ {{ nkey: {PUBLIC} }} ] }}",
+    # Another key than that of the seed: the server sends a nonce, and refuses the signature.
+    "nkey": "authorization { users: [ { nkey: UBRYFM6MRAKBFN337SXO2ATAAHAA3HRQEXTGYIHW47US6B4YKFDCURCQ } ] }",
+}
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[str, NatsServer]]:
+    running = {name: NatsServer(config=config + "\n", jetstream=False).start() for name, config in CONFIGS.items()}
+    yield running
+    for server in running.values():
+        server.close()
+
+
+@pytest.fixture
+def creds(tmp_path: Path) -> str:
+    path = tmp_path / "user.creds"
+    path.write_text(CREDS, "utf-8")
+    return str(path)
+
+
+def ways(servers: dict[str, NatsServer], creds: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Address and options of connections that are all refused."""
+    where = {name: server.url.removeprefix("nats://") for name, server in servers.items()}
+    raw = jetarrow.aio.client.RawCredentials(CREDS)
+    return {
+        "password": (servers["password"].url, {"user": "anna", "password": OTHER}),
+        "password from a function": (servers["password"].url, {"user": lambda: "anna", "password": lambda: OTHER}),
+        "password in the address": (f"nats://anna:{OTHER}@{where['password']}", {}),
+        "token": (servers["token"].url, {"token": OTHER}),
+        "token from a function": (servers["token"].url, {"token": lambda: OTHER}),
+        "token in the address": (f"nats://{OTHER}@{where['token']}", {}),
+        "seed": (servers["nkey"].url, {"nkeys_seed_str": SEED}),
+        "credentials file": (servers["nkey"].url, {"user_credentials": creds}),
+        "credentials as text": (servers["nkey"].url, {"user_credentials": raw}),
+    }
+
+
+WAYS = [
+    "password",
+    "password from a function",
+    "password in the address",
+    "token",
+    "token from a function",
+    "token in the address",
+    "seed",
+    "credentials file",
+    "credentials as text",
+]
+
+
+def everything_about(error: BaseException | None) -> str:
+    """All the text that an error may leave anywhere."""
+    assert error is not None
+    chain = "".join(traceback.format_exception(error))
+    return "\n".join((repr(error), str(error), repr(error.args), repr(vars(error)), chain, repr(pickle.dumps(error))))
+
+
+def assert_clean(text: str) -> None:
+    found = [secret for secret in SECRETS if secret[: len(secret) // 2] in text]
+    assert not found, f"{len(found)} secrets in: {text}"
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_refused(
+    way: str, servers: dict[str, NatsServer], creds: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    url, options = ways(servers, creds)[way]
+    told: list[Exception] = []
+
+    async def error_cb(error: Exception) -> None:
+        told.append(error)
+
+    nc = jetarrow.NATS()
+    with pytest.raises(jetarrow.errors.Error) as caught:
+        await asyncio.wait_for(nc.connect(url, error_cb=error_cb, allow_reconnect=False, **options), 5)
+    assert isinstance(caught.value, jetarrow.errors.AuthorizationError)
+    texts = [everything_about(caught.value), repr(nc), repr(nc.servers), repr(nc.server_pool), repr(nc.last_error)]
+    texts += [everything_about(error) for error in told]
+    with pytest.raises(jetarrow.errors.Error) as closed:
+        await nc.publish("a", b"")
+    texts += [everything_about(closed.value), caplog.text, *capfd.readouterr()]
+    assert_clean("\n".join(texts))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_refused_in_the_sync_twin(
+    way: str, servers: dict[str, NatsServer], creds: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    url, options = ways(servers, creds)[way]
+    client = jetarrow.sync.Client()
+    with pytest.raises(jetarrow.errors.AuthorizationError) as caught:
+        client.connect(url, **options)
+    assert_clean("\n".join((everything_about(caught.value), repr(client), caplog.text)))
+
+
+async def test_accepted(servers: dict[str, NatsServer], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    where = {name: server.url.removeprefix("nats://") for name, server in servers.items()}
+    ways = [
+        (servers["password"].url, {"user": "anna", "password": PASSWORD}),
+        (f"nats://anna:{PASSWORD}@{where['password']}", {}),
+        (servers["token"].url, {"token": TOKEN}),
+        (f"nats://{TOKEN}@{where['token']}", {}),
+        (servers["right nkey"].url, {"nkeys_seed_str": SEED}),
+    ]
+    for url, options in ways:
+        async with await jetarrow.connect(url, **options) as nc:
+            js = nc.jetstream()
+            sub = await nc.subscribe("a")
+            things = [nc, js, sub, nc.connected_url, nc.servers, nc.server_pool, nc.discovered_servers, nc.stats]
+            await nc.publish("a", b"")
+            things.append(await sub.next_msg())
+            with pytest.raises(jetarrow.errors.Error) as caught:
+                await js.account_info()
+            assert_clean("\n".join([*map(repr, things), everything_about(caught.value)]))
+    assert_clean(caplog.text)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"nats://anna:{OTHER}@127.0.0.1:1",
+        f"nats://{OTHER}@127.0.0.1:1",
+        f"nats://anna:{OTHER}@127.0.0.1:port",
+        f"nats://anna:{OTHER}@",
+        f"http://anna:{OTHER}@127.0.0.1:4222",
+        f"nats://anna:{OTHER}@no-such-host.invalid:4222",
+        f"nats://anna:{OTHER}@[::1",
+        f"anna:{OTHER}@127.0.0.1:1",
+    ],
+)
+async def test_addresses_that_lead_nowhere(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    quick = {"connect_timeout": 1, "max_reconnect_attempts": 1, "reconnect_time_wait": 0.01}
+    with pytest.raises((jetarrow.errors.Error, ValueError)) as caught:
+        await asyncio.wait_for(jetarrow.connect(url, **quick), 10)
+    assert_clean(everything_about(caught.value) + caplog.text)
+
+
+BAD_CREDENTIALS = {
+    "empty": "",
+    "words": "nothing of the kind",
+    "a seed cut off": CREDS.replace(SEED, SEED[:-8]),
+    "no seed": CREDS[:120],
+    "a seed alone": SEED,
+}
+
+
+@pytest.mark.parametrize("text", BAD_CREDENTIALS.values(), ids=BAD_CREDENTIALS)
+async def test_credentials_that_cannot_be_read(text: str, tmp_path: Path, servers: dict[str, NatsServer]) -> None:
+    path = tmp_path / "bad.creds"
+    path.write_text(text, "utf-8")
+    raw = jetarrow.aio.client.RawCredentials(text)
+    for given in (str(path), path, raw):
+        with pytest.raises((jetarrow.errors.Error, ValueError, OSError)) as caught:
+            await jetarrow.connect(servers["nkey"].url, user_credentials=given, allow_reconnect=False)
+        assert_clean(everything_about(caught.value))
+
+
+async def test_callbacks_that_fail(servers: dict[str, NatsServer], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    def fail() -> str:
+        raise RuntimeError(f"the vault said {'*' * 3}")
+
+    for options in ({"token": fail}, {"user": "anna", "password": fail}):
+        with pytest.raises((jetarrow.errors.Error, RuntimeError)) as caught:
+            await jetarrow.connect(servers["token"].url, allow_reconnect=False, **options)
+        assert_clean(everything_about(caught.value) + caplog.text)
+
+
+def test_the_search_finds_them() -> None:
+    # A guard: a secret in any of the places is seen.
+    for secret in SECRETS:
+        with pytest.raises(AssertionError):
+            assert_clean(everything_about(KeyError(secret)))
+    assert_clean(everything_about(jetarrow.errors.Error(f"nats://anna:{OTHER}@host refused {SEED} and {JWT}")))
