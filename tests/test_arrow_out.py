@@ -157,9 +157,6 @@ def test_duckdb_scans_while_the_reader_reads(sync_js: jetarrow.sync.JetStream, f
 CASTS = [
     ("data", pa.large_binary(), True),
     ("data", pa.binary_view(), True),
-    ("data", pa.string(), True),
-    ("data", pa.large_string(), True),
-    ("data", pa.string_view(), True),
     ("subject", pa.large_string(), True),
     ("subject", pa.string_view(), True),
     ("subject", pa.binary(), True),
@@ -184,8 +181,6 @@ def test_another_representation_on_request(batch: Columns, name: str, kind: pa.D
         divisor = 1_000 if kind == pa.timestamp("us", "UTC") else 1
         numbers = plain[name].cast(pa.int64()).to_pylist()
         assert asked[name].cast(pa.int64()).to_pylist() == [number // divisor for number in numbers]
-    elif name == "data" and "string" in str(kind):
-        assert asked[name].to_pylist() == [value.decode() for value in expected]
     elif name == "subject" and kind == pa.binary():
         assert asked[name].to_pylist() == [value.encode() for value in expected]
     else:
@@ -228,6 +223,9 @@ def test_what_is_no_representation_of_the_rows_is_not_honoured(batch: Columns) -
         [*fields, pa.field("more", pa.int32())],
         with_type(batch, "data", pa.int64()),
         with_type(batch, "data", pa.list_(pa.int8())),
+        # Values that do not fit would have to become null: pyarrow casts by itself, and raises.
+        with_type(batch, "data", pa.string()),
+        with_type(batch, "seq", pa.int8()),
     ):
         assert requested(batch, wrong).schema == batch.schema
     with pytest.raises(ValueError, match="field names"):
@@ -236,7 +234,6 @@ def test_what_is_no_representation_of_the_rows_is_not_honoured(batch: Columns) -
         batch.__arrow_c_array__(object())
 
 
-@pytest.mark.xfail(strict=True, reason="a value that does not fit the type asked for becomes null without a word")
 @pytest.mark.parametrize(("name", "kind"), [("data", pa.string()), ("seq", pa.int8())], ids=str)
 def test_a_value_that_does_not_fit_is_an_error(
     sync_js: jetarrow.sync.JetStream, filled: str, subject: str, name: str, kind: pa.DataType

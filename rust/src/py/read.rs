@@ -16,6 +16,7 @@ use crate::engine::subject;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
+use crate::py::requested;
 use crate::py::typed::typed;
 use crate::runtime::{Owned, block_on};
 
@@ -134,8 +135,9 @@ impl Reader {
         requested_schema: Option<pyo3::Bound<'py, PyCapsule>>,
     ) -> PyResult<pyo3::Bound<'py, PyCapsule>> {
         let field = Field::new_struct("", self.schema.fields().clone(), false);
+        let requested = requested::cheap(&field, requested_schema)?;
         let stream = ArrayIterator::new(Stream { reader: self.inner.get()?.clone() }, field.into());
-        Ok(to_stream_pycapsule(py, Box::new(stream), requested_schema)?)
+        Ok(to_stream_pycapsule(py, Box::new(stream), requested)?)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<pyo3::Bound<'py, PyCapsule>> {
