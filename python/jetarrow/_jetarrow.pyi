@@ -16,6 +16,8 @@ __all__ = [
     "Bridge",
     "Call",
     "Connection",
+    "ContentIds",
+    "Ids",
     "Msg",
     "Notices",
     "PublishOutcome",
@@ -197,8 +199,10 @@ class Connection:
         columns: Sequence[str] | None,
         batch_rows: int,
         batch_bytes: int,
+        fetch_bytes: int,
         microseconds: bool,
         warn_on_loss: bool,
+        direct: bool | None,
         schema: object | None,
         mode: str,
     ) -> Call[Reader]: ...
@@ -289,6 +293,8 @@ class PullSubscription:
 class Reader:
     @property
     def range(self) -> tuple[int, int]: ...
+    @property
+    def created(self) -> str: ...
     def next(self) -> Call[Batch | str | None]: ...
     def close(self) -> Call[None]: ...
     def __arrow_c_schema__(self) -> object: ...
@@ -305,6 +311,8 @@ class Batch:
     def column_names(self) -> list[str]: ...
     def message(self, client: Client, index: int) -> Msg: ...
     def decode(self, schema: object, mode: str) -> Batch: ...
+    def with_data(self, data: object) -> Batch: ...
+    def filter(self, mask: object) -> Batch: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
 
@@ -387,6 +395,30 @@ class Array:
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> int | None: ...
     def to_pylist(self) -> list[int | None]: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+@final
+class ContentIds:
+    """Message ids out of what messages say: the same rows, in any order, have the same ids.
+
+    `scope` names the rows that may be taken for each other; rows of another scope have other ids.
+    """
+
+    def __new__(cls, scope: bytes) -> ContentIds: ...
+    def column(self, table: object, subject: str | None = None) -> Ids:
+        """One id per row of one Arrow table (`data`, and `subject`, `headers`, `msg_id` where it has them).
+
+        A row's own `msg_id` stays; a row without data has none. `subject` wins over the column.
+        """
+
+    def forget(self) -> None:
+        """Forgets the rows that were not seen since the last call."""
+
+@final
+class Ids:
+    """A column of strings; any Arrow library takes it without a copy."""
+
+    def __len__(self) -> int: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
 
 @final

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from jetarrow.aio.client import Client
 
+DEFAULT_FETCH_BYTES = 16 * 1024 * 1024
+MOST_FETCH_BYTES = 32 * 1024 * 1024
 TIMESTAMP_UNITS = ("ns", "us")
 ON_DATA_LOSS = ("error", "warn")
 
@@ -47,6 +49,8 @@ class Reader:
         columns: Sequence[str] | None,
         batch_rows: int,
         batch_bytes: int,
+        fetch_bytes: int,
+        direct: bool | None,
         timestamp_unit: str,
         on_data_loss: str,
         schema: object | None,
@@ -60,6 +64,8 @@ class Reader:
         for name, seq in (("start_seq", start_seq), ("end_seq", end_seq)):
             if seq is not None and seq < 0:
                 raise ValueError(f"{name} must be 0 or more, not {seq}")
+        if fetch_bytes < 1:
+            raise ValueError(f"fetch_bytes must be 1 or more, not {fetch_bytes}")
         self._nc = nc
         self._call = nc._native.read(
             prefix,
@@ -73,8 +79,11 @@ class Reader:
             columns=columns,
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
+            # The server cuts a client that it cannot write 64 MiB to.
+            fetch_bytes=min(fetch_bytes, MOST_FETCH_BYTES),
             microseconds=timestamp_unit == "us",
             warn_on_loss=on_data_loss == "warn",
+            direct=direct,
             schema=schema,
             mode=mode,
         )
@@ -116,6 +125,11 @@ class Reader:
     def position(self) -> int | None:
         """The next sequence to be read; None before the first use of a reader without `start_seq`."""
         return self._position
+
+    @property
+    def created(self) -> str:
+        """When the stream was created, as the server writes it: a later stream of the same name has another time."""
+        return finish(self._open(blocked)).created
 
     @property
     def schema(self) -> pyarrow.Schema:

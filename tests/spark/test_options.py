@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
-from jetarrow.spark.options import EARLIEST, LATEST, read_options
+from jetarrow.spark._offsets import Bound
+from jetarrow.spark._subjects import covers, matcher
+from jetarrow.spark.options import EARLIEST, LATEST, RowOptions, read_options
 from jetarrow.spark.rows import SCHEMA
 from jetarrow.spark.source import JetStreamSource
 
@@ -12,11 +15,17 @@ GOOD = {"servers": "127.0.0.1:4222", "stream": "ORDERS"}
 
 def test_defaults() -> None:
     options = read_options(GOOD)
-    assert options.servers == ("nats://127.0.0.1:4222",)
-    assert options.streams == ("ORDERS",)
-    assert options.starting == {"ORDERS": EARLIEST}
-    assert options.ending == {"ORDERS": LATEST}
+    assert options.connection.servers == ("nats://127.0.0.1:4222",)
+    assert (options.streams, options.pattern, options.subjects) == (("ORDERS",), None, ())
+    assert options.start == options.end == Bound(None)
+    assert (options.start.of("ORDERS", EARLIEST), options.end.of("ORDERS", LATEST)) == (EARLIEST, LATEST)
     assert (options.min_partitions, options.max_offsets_per_partition) == (1, 1_000_000)
+    assert (options.fetch_bytes, options.batch_rows, options.batch_bytes) == (8 << 20, 65_536, 16 << 20)
+    assert options.rows == RowOptions(True, False, False, "binary", None, None, "_corrupt_record", "none")
+    assert (options.fail_on_data_loss, options.reader, options.pushdown) == (None, "auto", False)
+    assert (options.commit_mode, options.commit_consumer) == ("none", None)
+    assert options.max_offsets_per_trigger is options.max_bytes_per_trigger is options.min_offsets_per_trigger is None
+    assert options.max_trigger_delay == 900.0
 
 
 def test_everything_given() -> None:
@@ -28,12 +37,72 @@ def test_everything_given() -> None:
             "endingOffsets": '{"A": 9, "C": -1}',
             "minPartitions": " 12 ",
             "maxoffsetsperpartition": "10",
+            "subjects": "a.*, b.>,c",
+            "failOnDataLoss": "Strict",
+            "includeheaders": "FALSE",
+            "includeTimeNs": "true",
+            "includeReply": "true",
+            "payload": "JSON",
+            "valueSchema": " a int ",
+            "mode": "failfast",
+            "columnNameOfCorruptRecord": "bad",
+            "compression": "zstd",
+            "reader": "direct",
+            "fetchBytes": "512k",
+            "batchRows": "10",
+            "batchBytes": "1 MiB",
+            "maxOffsetsPerTrigger": "5",
+            "maxBytesPerTrigger": "1g",
+            "minOffsetsPerTrigger": "2",
+            "maxTriggerDelay": "90s",
         }
     )
-    assert options.servers == ("nats://a:1", "tls://b", "nats://[::1]:3")
-    assert options.starting == {"A": 7, "B": EARLIEST, "C": EARLIEST}
-    assert options.ending == {"A": 9, "B": LATEST, "C": LATEST}
+    assert options.connection.servers == ("nats://a:1", "tls://b", "nats://[::1]:3")
+    assert [options.start.of(name, 0) for name in "ABC"] == [7, EARLIEST, EARLIEST]
+    assert [options.end.of(name, 0) for name in "ABC"] == [9, LATEST, LATEST]
     assert (options.min_partitions, options.max_offsets_per_partition) == (12, 10)
+    assert options.subjects == ("a.*", "b.>", "c")
+    assert (options.fail_on_data_loss, options.reader) == ("strict", "direct")
+    assert options.rows == RowOptions(False, True, True, "json", "a int", "FAILFAST", "bad", "zstd")
+    assert (options.fetch_bytes, options.batch_rows, options.batch_bytes) == (512 << 10, 10, 1 << 20)
+    assert (options.max_offsets_per_trigger, options.max_bytes_per_trigger) == (5, 1 << 30)
+    assert (options.min_offsets_per_trigger, options.max_trigger_delay) == (2, 90.0)
+
+
+def test_a_stream_may_begin_at_the_latest() -> None:
+    assert read_options({**GOOD, "startingOffsets": "latest"}, streaming=True).start == Bound(LATEST)
+    named = read_options({**GOOD, "startingOffsets": '{"ORDERS": -1}'}, streaming=True).start
+    assert named.of("ORDERS", EARLIEST) == LATEST
+    assert read_options({**GOOD, "commitMode": "purge"}, streaming=True).commit_mode == "purge"
+    keeper = read_options({**GOOD, "commitMode": "consumer", "commitConsumer": "spark"}, streaming=True)
+    assert keeper.commit_consumer == "spark"
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "expected"),
+    [
+        ("1735787045678", None, "2025-01-02T03:04:05.678000000Z"),
+        ("0", None, "1970-01-01T00:00:00.000000000Z"),
+        ("2025-01-02T03:04:05.123456789Z", None, "2025-01-02T03:04:05.123456789Z"),
+        ("2025-01-02 03:04:05.5+01:00", "Asia/Tokyo", "2025-01-02T02:04:05.500000000Z"),
+        ("2025-01-02T03:04-0330", None, "2025-01-02T06:34:00.000000000Z"),
+        ("2025-01-02", "America/New_York", "2025-01-02T05:00:00.000000000Z"),
+        ("2025-07-02 12:00:00", "Europe/Berlin", "2025-07-02T10:00:00.000000000Z"),
+        ("2025-07-02", "GMT+8", "2025-07-01T16:00:00.000000000Z"),
+        ("2025-07-02", "UTC", "2025-07-02T00:00:00.000000000Z"),
+    ],
+)
+def test_times(text: str, zone: str | None, expected: str) -> None:
+    given = {**GOOD, "startingTimestamp": text, "endingTimestamp": text, "startingOffsets": '{"ORDERS": 5}'}
+    options = read_options(given | ({} if zone is None else {"timeZone": zone}))
+    assert options.start.time == options.end.time == expected
+
+
+def test_a_time_without_a_zone_is_not_guessed() -> None:
+    # Spark does not tell a Python source the session's zone.
+    with pytest.raises(ValueError, match="'startingTimestamp': '2025-01-02' has no time zone") as caught:
+        read_options({**GOOD, "startingTimestamp": "2025-01-02"})
+    assert 'timeZone=spark.conf.get("spark.sql.session.timeZone")' in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -49,9 +118,9 @@ def test_everything_given() -> None:
         ("stream", "A,A", "one twice"),
         ("stream", "A B", "'A B' cannot be a stream"),
         ("stream", "A.*", "cannot be a stream"),
-        ("startingOffsets", "latest", "earliest (default)"),
-        ("startingOffsets", "first", "'first' cannot be used; valid: earliest"),
-        ("startingOffsets", "7", "earliest (default)"),
+        ("startingOffsets", "latest", "'latest' cannot be used; valid: earliest, or JSON"),
+        ("startingOffsets", "first", "'first' cannot be used; valid: earliest, or JSON"),
+        ("startingOffsets", "7", "'7' cannot be used; valid: earliest, or JSON"),
         ("startingOffsets", '{"ORDERS": -1}', "-1 of 'ORDERS' cannot be used"),
         ("startingOffsets", '{"ORDERS": 0}', "sequences begin with 1"),
         ("startingOffsets", '{"ORDERS": 1.5}', "1.5 of 'ORDERS' is not a sequence"),
@@ -59,12 +128,39 @@ def test_everything_given() -> None:
         ("startingOffsets", '{"ORDERS": 9223372036854775808}', "cannot be used"),
         ("startingOffsets", '{"OTHER": 1}', "'OTHER' is not in option 'stream'; valid: one of ORDERS"),
         ("startingOffsets", '{"ORDERS": 1', '{"ORDERS": 100}'),
-        ("endingOffsets", "earliest", "latest (default)"),
+        ("endingOffsets", "earliest", "valid: latest, or JSON"),
         ("endingOffsets", '{"ORDERS": -2}', "-2 of 'ORDERS' cannot be used"),
         ("minPartitions", "0", "a whole number from 1"),
         ("minPartitions", "two", "'two' is not a count"),
         ("maxOffsetsPerPartition", "-5", "'-5' is not a count"),
         ("maxOffsetsPerPartition", "", "'' is not a count"),
+        ("streamPattern", "O.*", "does not go with 'stream'"),
+        ("subjects", "a..b", "'a..b' is not a subject"),
+        ("subjects", "a.>.b", "'a.>.b' is not a subject"),
+        ("subjects", "a b", "'a b' is not a subject"),
+        ("subjects", "a.*,x,*.b", "'a.*' and '*.b' overlap"),
+        ("subjects", "a.b.c,a.>", "'a.b.c' and 'a.>' overlap"),
+        ("startingTimestamp", "yesterday", "'yesterday' is not a time; valid: ISO 8601"),
+        ("startingTimestamp", "2025-02-30", "'2025-02-30' is not a time"),
+        ("endingTimestamp", "2025-01-01T00:00:00.1234567890Z", "is not a time"),
+        ("endingTimestamp", "0001-01-01T00:00:00+10:00", "the time is out of range"),
+        ("timeZone", "Mars/Olympus", "'Mars/Olympus' is not a time zone"),
+        ("failOnDataLoss", "maybe", "'maybe' cannot be used; valid: true (default), false, strict"),
+        ("includeHeaders", "1", "'1' cannot be used; valid: true (default), false"),
+        ("payload", "avro", "'avro' cannot be used; valid: binary (default), string, json"),
+        ("valueSchema", "a int", "needs payload=json"),
+        ("mode", "LENIENT", "valid: PERMISSIVE (default), DROPMALFORMED, FAILFAST"),
+        ("compression", "gzip", "valid: none (default), zlib, zstd"),
+        ("reader", "push", "valid: auto (default), pull, direct"),
+        ("fetchBytes", "-1", "'-1' is not a size"),
+        ("fetchBytes", "0", "'0' is not a size"),
+        ("batchBytes", "8 parsecs", "'8 parsecs' is not a size"),
+        ("maxOffsetsPerTrigger", "0", "'0' is not a count"),
+        ("maxBytesPerTrigger", "x", "'x' is not a size"),
+        ("maxTriggerDelay", "soon", "'soon' is not a duration"),
+        ("commitMode", "purge", "a batch read commits nothing"),
+        ("commitConsumer", "c", "commitMode=none do not go together"),
+        ("pushdown", "yes", "'yes' cannot be used; valid: false (default), true"),
     ],
 )
 def test_invalid_values_are_refused_in_one_line(option: str, value: str | None, said: str) -> None:
@@ -75,6 +171,68 @@ def test_invalid_values_are_refused_in_one_line(option: str, value: str | None, 
     assert said in text
     assert "; valid: " in text
     assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"endingOffsets": "latest"}, "'endingOffsets': a streaming query has no end"),
+        ({"endingTimestamp": "0"}, "'endingTimestamp': a streaming query has no end"),
+        ({"commitMode": "consumer"}, "'commitConsumer': and commitMode=consumer do not go together"),
+        ({"commitMode": "consumer", "commitConsumer": "a.b"}, "'commitConsumer': 'a.b' cannot be a consumer"),
+        ({"commitMode": "purge", "startingOffsets": "latest"}, "'startingOffsets': does not go with commitMode=purge"),
+        ({"commitMode": "purge", "startingOffsets": '{"ORDERS": 3}'}, "'startingOffsets': does not go with commit"),
+        ({"commitMode": "purge", "startingTimestamp": "0"}, "'startingTimestamp': does not go with commitMode=purge"),
+        ({"startingOffsets": "middle"}, "valid: earliest, latest, or JSON"),
+    ],
+)
+def test_what_a_streaming_query_cannot_have(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=r"^jetstream option ") as caught:
+        read_options({**GOOD, **given}, streaming=True)
+    assert said in str(caught.value)
+    assert "; valid: " in str(caught.value)
+
+
+def test_a_pattern_is_a_regular_expression() -> None:
+    given = {"servers": "a:1", "streamPattern": "ORD.*"}
+    options = read_options(given | {"startingOffsets": '{"ORDERS": 3}'})
+    assert (options.pattern, options.streams) == ("ORD.*", ())
+    with pytest.raises(ValueError, match=r"'streamPattern': '\(' is not a regular expression"):
+        read_options(given | {"streamPattern": "("})
+
+
+@pytest.mark.parametrize(
+    ("subject", "other", "expected"),
+    [
+        ("a.>", "a.>", True),
+        ("a.>", "a.b", True),
+        ("a.>", "a.*.c", True),
+        (">", "a", True),
+        ("a.>", "a", False),
+        ("a.*", "a.b", True),
+        ("a.*", "a.*", True),
+        ("a.*", "a.>", False),
+        ("a.b", "a.*", False),
+        ("a.b", "a.b.c", False),
+        ("a.b.c", "a.b", False),
+    ],
+)
+def test_what_covers_what(subject: str, other: str, *, expected: bool) -> None:
+    assert covers(subject, other) is expected
+
+
+def test_filters_in_arrow_match_as_the_server_does() -> None:
+    subjects = pa.array(["a", "a.b", "a.b.c", "axb", "b.b", "a.b\n", "+.b"])
+    for filters, expected in (
+        (["a.b", "axb"], ["a.b", "axb"]),
+        (["a.*"], ["a.b", "a.b\n"]),
+        (["a.>"], ["a.b", "a.b.c", "a.b\n"]),
+        (["*.b"], ["a.b", "b.b", "+.b"]),
+        (["a", "*.*.c"], ["a", "a.b.c"]),
+        (["+.*"], ["+.b"]),
+        ([">"], subjects.to_pylist()),
+    ):
+        assert subjects.filter(matcher(filters)(subjects)).to_pylist() == expected, filters
 
 
 @pytest.mark.parametrize("servers", ["nats://joe:hunter2@a:1", "a:1,hunter2@b:2"])

@@ -78,9 +78,9 @@ def test_offsets(starting: dict[str, int], ending: dict[str, int], expected: lis
 def test_a_start_that_is_gone_is_loss() -> None:
     with pytest.raises(DataLossError, match="sequence 9 of stream 'A' is gone; the stream begins with 10") as e:
         planned({"A": info(10, 20)}, startingOffsets='{"A": 9}')
-    assert (e.value.asked, e.value.available) == (9, 10)
+    assert (e.value.asked, e.value.available) == ((9, 21), 10)
 
 
 def test_only_a_read_from_earliest_may_find_its_head_gone() -> None:
     found = planned({"A": info(10, 20), "B": info(10, 20)}, startingOffsets='{"B": 10}')
-    assert {p.stream: p.from_earliest for p in found} == {"A": True, "B": False}
+    assert {p.stream: p.how.loss_fails for p in found} == {"A": False, "B": True}

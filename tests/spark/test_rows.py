@@ -109,7 +109,7 @@ def test_other_schemas_are_refused_with_the_list_of_columns(schema: StructType, 
     assert said in str(caught.value)
     assert str(caught.value).endswith(
         "columns: stream string, seq bigint, subject string, timestamp timestamp,"
-        " headers map<string,array<string>>, data binary"
+        " headers map<string,array<string>>, data binary, time_ns bigint, reply string"
     )
 
 

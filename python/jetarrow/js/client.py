@@ -24,7 +24,7 @@ from jetarrow.js.push import PushSubscription
 from jetarrow.js.subscription import PullSubscription
 from jetarrow.publish import Progress, PublishResult, progress_bar
 from jetarrow.publisher import Acks, Publisher, acks_of
-from jetarrow.read import Reader
+from jetarrow.read import DEFAULT_FETCH_BYTES, Reader
 
 if TYPE_CHECKING:
     from jetarrow.aio.client import Client
@@ -335,6 +335,8 @@ class JetStreamContext(Subscribing):
         mode: str = "PERMISSIVE",
         batch_rows: int = 65536,
         batch_bytes: int = 16 * 1024 * 1024,
+        fetch_bytes: int = DEFAULT_FETCH_BYTES,
+        direct: bool | None = None,
         follow: bool = False,
         timestamp_unit: str = "ns",
         on_data_loss: str = "error",
@@ -361,6 +363,9 @@ class JetStreamContext(Subscribing):
                 "FAILFAST": `DecodeError` with sequence and column.
             batch_rows: most rows of a batch.
             batch_bytes: a batch is cut when its messages have so many bytes.
+            fetch_bytes: most bytes on their way at a time, at most 32 MiB; two of the largest messages always fit.
+            direct: read by direct gets instead of a consumer, which needs `allow_direct`; one filter at most. None: for
+                work-queue and interest streams, where a consumer would take the messages away.
             follow: goes on for ever with what comes; a batch is then handed out as soon as no more is there.
             timestamp_unit: "ns", or "us" for readers that know no nanoseconds.
             on_data_loss: "error" raises `DataLossError`, "warn" warns and reads what is left. With `subjects` it is
@@ -384,6 +389,8 @@ class JetStreamContext(Subscribing):
             columns=columns,
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
+            fetch_bytes=fetch_bytes,
+            direct=direct,
             timestamp_unit=timestamp_unit,
             on_data_loss=on_data_loss,
             schema=schema,

@@ -1,24 +1,35 @@
-"""Connections of the Python workers: one per process and server set, kept from task to task."""
+"""Connections of the Python workers: one per process and set of options, kept from task to task."""
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
+from typing import TypeVar
 
 import jetarrow.sync
+from jetarrow.errors import NoRespondersError, NoServersError, TimeoutError
+from jetarrow.js.errors import ServiceUnavailableError
 
-CONNECT_TIMEOUT = 2.0  # seconds
+from ._connect_options import ConnectOptions
+
+# How long work that has begun waits for a server that is away, in seconds; as long as js.read does.
+PATIENCE = 60.0
+_PAUSE = 0.25
+
+_T = TypeVar("_T")
 
 # A worker is forked, perhaps from a process that has connected: a connection belongs to one process.
-_clients: dict[tuple[int, tuple[str, ...]], jetarrow.sync.Client] = {}
+_clients: dict[tuple[int, ConnectOptions], jetarrow.sync.Client] = {}
 
 
-def connect(servers: tuple[str, ...]) -> jetarrow.sync.Client:
+def connect(options: ConnectOptions) -> jetarrow.sync.Client:
     """Open a connection of its own, which the caller closes.
 
     Parameters
     ----------
-    servers:
-        Addresses, tried until one answers.
+    options:
+        Where to, and as whom. Its secrets are looked up here.
 
     Returns
     -------
@@ -28,20 +39,24 @@ def connect(servers: tuple[str, ...]) -> jetarrow.sync.Client:
     Raises
     ------
     jetarrow.errors.NoServersError
-        No server answers within 2 seconds.
+        No server answers within `options.timeout`.
+    jetarrow.errors.AuthorizationError
+        A server refuses the credentials.
+    ValueError
+        A reference to a secret leads nowhere in this process.
     """
-    return jetarrow.sync.connect(list(servers), connect_timeout=CONNECT_TIMEOUT, name="jetarrow-spark")
+    return jetarrow.sync.connect(**options.arguments(), name="jetarrow-spark")
 
 
-def shared(servers: tuple[str, ...]) -> jetarrow.sync.Client:
-    """Return this process's connection to these servers, opened when it is first asked for.
+def shared(options: ConnectOptions) -> jetarrow.sync.Client:
+    """Return this process's connection with these options, opened when it is first asked for.
 
     It ends with the process: Spark replaces a worker whose task has failed, and drops idle ones.
 
     Parameters
     ----------
-    servers:
-        Addresses, tried until one answers.
+    options:
+        Where to, and as whom.
 
     Returns
     -------
@@ -50,11 +65,38 @@ def shared(servers: tuple[str, ...]) -> jetarrow.sync.Client:
 
     Raises
     ------
-    jetarrow.errors.NoServersError
-        No server answers within 2 seconds.
+    Exception
+        As `connect`.
     """
-    key = (os.getpid(), servers)
+    key = (os.getpid(), options)
     client = _clients.get(key)
     if client is None or client.is_closed:
-        client = _clients[key] = connect(servers)
+        client = _clients[key] = connect(options)
     return client
+
+
+def patiently(work: Callable[[], _T], *, patience: float = PATIENCE) -> _T:
+    """Do the work, again and again while the servers do not answer.
+
+    For work that a running query depends on: a server that restarts, or a stream without a leader, passes.
+
+    Parameters
+    ----------
+    work:
+        May be done twice.
+    patience:
+        Seconds until its error is raised. Default: 60.
+
+    Raises
+    ------
+    Exception
+        Whatever else `work` raises, at once.
+    """
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return work()
+        except (NoServersError, TimeoutError, NoRespondersError, ServiceUnavailableError):
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_PAUSE)

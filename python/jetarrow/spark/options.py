@@ -1,65 +1,144 @@
-"""The options of ``format("jetstream")``: read, checked, defaulted."""
+"""The options of ``format("jetstream")`` for reading: read, checked, defaulted."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-EARLIEST = -2
-LATEST = -1
+from ._connect_options import CONNECT_OPTIONS, ConnectOptions, connect_options
+from ._offsets import EARLIEST, LATEST, Bound, bounds
+from ._parse import Given, invalid, stream_names
+from ._subjects import subject_filters
+
+__all__ = ["EARLIEST", "LATEST", "READ_OPTIONS", "ReadOptions", "RowOptions", "read_options"]
 
 READ_OPTIONS = (
-    "servers",
+    *CONNECT_OPTIONS,
     "stream",
+    "streamPattern",
+    "subjects",
     "startingOffsets",
+    "startingTimestamp",
     "endingOffsets",
+    "endingTimestamp",
+    "timeZone",
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
     "minPartitions",
     "maxOffsetsPerPartition",
+    "failOnDataLoss",
+    "includeHeaders",
+    "includeTimeNs",
+    "includeReply",
+    "payload",
+    "valueSchema",
+    "mode",
+    "columnNameOfCorruptRecord",
+    "compression",
+    "reader",
+    "fetchBytes",
+    "batchRows",
+    "batchBytes",
+    "commitMode",
+    "commitConsumer",
+    "pushdown",
 )
-# What Spark itself adds to the options of a source.
-_FROM_SPARK = frozenset({"path", "checkpointlocation", "owner", "provider"})
-_SCHEMES = ("nats", "tls")
-_BAD_IN_STREAM = re.compile(r"[\s.*>/\\]")
+MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """What becomes of a message.
+
+    Attributes
+    ----------
+    headers, time_ns, reply:
+        Whether the optional columns are there. Default: headers.
+    payload:
+        binary, string or json. Default: binary.
+    value_schema:
+        For json: the fields of `value`, as DDL or Spark's JSON. Default: None, a schema says it.
+    mode:
+        What becomes of payloads that cannot be decoded, one of MODES. Default: None, not said.
+    corrupt_column:
+        Name of the column for such payloads. Default: _corrupt_record.
+    compression:
+        none, zlib or zstd. Default: none.
+    """
+
+    headers: bool = True
+    time_ns: bool = False
+    reply: bool = False
+    payload: str = "binary"
+    value_schema: str | None = None
+    mode: str | None = None
+    corrupt_column: str = "_corrupt_record"
+    compression: str = "none"
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Checked options of a batch read.
+    """Checked options of a read. Units as in the options; None is no limit, or not said.
 
     Attributes
     ----------
-    servers:
-        Addresses to connect to, each ``nats://host:port`` or ``tls://host:port``.
+    connection:
+        Where to connect, and as whom.
     streams:
-        Names of streams, in the order given.
-    starting:
-        Per stream the first sequence to read (inclusive), or EARLIEST.
-    ending:
-        Per stream the sequence to stop before (exclusive), or LATEST.
-    min_partitions:
-        The least number of partitions of the whole read, as far as there are sequences. Default: 1.
-    max_offsets_per_partition:
-        The most sequences in one partition. Default: 1,000,000.
+        Names of streams, in the order given; empty where `pattern` finds them.
+    pattern:
+        A regular expression for the whole name of a stream.
+    subjects:
+        Filters; none is all.
+    start, end:
+        What to read.
+    rows:
+        What becomes of a message.
+    fail_on_data_loss:
+        true, false or strict; None where the stream's kind decides.
+    reader:
+        auto, pull or direct.
+    commit_mode:
+        none, purge or consumer; `commit_consumer` is that consumer's name.
+    max_trigger_delay:
+        In seconds.
     """
 
-    servers: tuple[str, ...]
+    connection: ConnectOptions
     streams: tuple[str, ...]
-    starting: Mapping[str, int]
-    ending: Mapping[str, int]
-    min_partitions: int = 1
-    max_offsets_per_partition: int = 1_000_000
+    pattern: str | None
+    subjects: tuple[str, ...]
+    start: Bound
+    end: Bound
+    rows: RowOptions
+    max_offsets_per_trigger: int | None
+    max_bytes_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay: float
+    min_partitions: int
+    max_offsets_per_partition: int
+    fail_on_data_loss: str | None
+    reader: str
+    fetch_bytes: int
+    batch_rows: int
+    batch_bytes: int
+    commit_mode: str
+    commit_consumer: str | None
+    pushdown: bool
 
 
-def read_options(given: Mapping[str, str]) -> ReadOptions:
-    """Read and check the options of a batch read.
+def read_options(given: Mapping[str, str], *, streaming: bool | None = False) -> ReadOptions:
+    """Read and check the options of a read.
 
     Parameters
     ----------
     given:
         What the user and Spark have set, name to text. Names in any case; unknown ones are left alone.
+    streaming:
+        Whether it is a streaming query; None where that is not known yet. Default: False.
 
     Returns
     -------
@@ -71,114 +150,77 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     ValueError
         An option is missing, or its value is not valid: one line that names the valid values.
     """
-    options = {name.lower(): value for name, value in given.items()}
-    streams = _streams(_required(options, "stream", "the name of a stream, or a comma list of names"))
+    options = Given(given, READ_OPTIONS)
+    streams, pattern = _streams(options)
+    start, end = bounds(options, streams, streaming=streaming)
+    fail = options.choice("failOnDataLoss", ("true", "false", "strict"))
+    commit_mode, commit_consumer = _commit(options, start, streaming=streaming)
     return ReadOptions(
-        servers=_servers(_required(options, "servers", "a comma list such as nats://host:4222")),
+        connection=connect_options(options),
         streams=streams,
-        starting=_offsets("startingOffsets", options, streams),
-        ending=_offsets("endingOffsets", options, streams),
-        min_partitions=_positive("minPartitions", options, 1),
-        max_offsets_per_partition=_positive("maxOffsetsPerPartition", options, 1_000_000),
+        pattern=pattern,
+        subjects=subject_filters(options.text("subjects")),
+        start=start,
+        end=end,
+        rows=_rows(options),
+        max_offsets_per_trigger=options.limit("maxOffsetsPerTrigger"),
+        max_bytes_per_trigger=options.size("maxBytesPerTrigger", "1") if options.text("maxBytesPerTrigger") else None,
+        min_offsets_per_trigger=options.limit("minOffsetsPerTrigger"),
+        max_trigger_delay=options.seconds("maxTriggerDelay", "15m"),
+        min_partitions=options.positive("minPartitions", 1),
+        max_offsets_per_partition=options.positive("maxOffsetsPerPartition", 1_000_000),
+        fail_on_data_loss=fail if options.text("failOnDataLoss") else None,
+        reader=options.choice("reader", ("auto", "pull", "direct")),
+        fetch_bytes=options.size("fetchBytes", "8m"),
+        batch_rows=options.positive("batchRows", 65_536),
+        batch_bytes=options.size("batchBytes", "16m"),
+        commit_mode=commit_mode,
+        commit_consumer=commit_consumer,
+        pushdown=options.flag("pushdown", default=False),
     )
 
 
-def unknown_options(given: Mapping[str, str]) -> list[str]:
-    """Return the names in `given` that neither this source nor Spark knows, in lower case, sorted.
-
-    Parameters
-    ----------
-    given:
-        What the user and Spark have set, name to text. The values stay out of it: one may be a secret.
-    """
-    known = {name.lower() for name in READ_OPTIONS} | _FROM_SPARK
-    names = {name.lower() for name in given} - known
-    return sorted(name for name in names if not name.startswith("option."))
-
-
-def _invalid(option: str, problem: str, valid: str) -> ValueError:
-    return ValueError(f"jetstream option '{option}': {problem}; valid: {valid}")
-
-
-def _required(options: Mapping[str, str], name: str, valid: str) -> str:
-    value = options.get(name.lower(), "").strip()
-    if not value:
-        unknown = ", ".join(unknown_options(options))  # most likely a slip of the pen
-        given = f" (unknown options given: {unknown})" if unknown else ""
-        raise _invalid(name, f"is required{given}", valid)
-    return value
-
-
-def _items(text: str) -> list[str]:
-    return [item for item in (part.strip() for part in text.split(",")) if item]
-
-
-def _servers(text: str) -> tuple[str, ...]:
-    valid = "a comma list of nats://host:port, tls://host:port or host:port"
-    servers = []
-    for item in _items(text):
-        if "@" in item:  # never shown: it holds a secret
-            raise _invalid("servers", "user and password do not belong into an address", valid)
-        url = item if "://" in item else f"nats://{item}"
-        try:
-            parts = urlsplit(url)
-            sound = parts.scheme in _SCHEMES and parts.hostname and (parts.port is None or parts.port > 0)
-            sound = sound and parts.path in ("", "/") and not parts.query and not parts.fragment
-        except ValueError:  # what urlsplit says of a bad port or a bad IPv6 address
-            sound = False
-        if not sound:
-            raise _invalid("servers", f"{item!r} is not an address", valid)
-        servers.append(url.rstrip("/"))
-    if not servers:
-        raise _invalid("servers", "is empty", valid)
-    return tuple(servers)
-
-
-def _streams(text: str) -> tuple[str, ...]:
-    valid = "names without spaces, dots, slashes, * and >, each once"
-    names = _items(text)
-    for name in names:
-        if _BAD_IN_STREAM.search(name):
-            raise _invalid("stream", f"{name!r} cannot be a stream", valid)
-    if not names or len(set(names)) != len(names):
-        raise _invalid("stream", f"{text!r} names no stream, or one twice", valid)
-    return tuple(names)
-
-
-def _positive(name: str, options: Mapping[str, str], default: int) -> int:
-    text = options.get(name.lower())
-    if text is None:
-        return default
-    if not re.fullmatch(r"[0-9]{1,18}", text.strip()) or int(text) < 1:
-        raise _invalid(name, f"{text!r} is not a count", f"a whole number from 1, default {default}")
-    return int(text)
-
-
-def _offsets(name: str, options: Mapping[str, str], streams: tuple[str, ...]) -> dict[str, int]:
-    """Per stream a sequence, EARLIEST (only where reading starts) or LATEST (only where it ends).
-
-    A batch has nothing to read from the latest on, nor up to the earliest: as with Kafka that is refused.
-    """
-    word, default, refused = (
-        ("earliest", EARLIEST, LATEST) if name == "startingOffsets" else ("latest", LATEST, EARLIEST)
-    )
-    valid = f'{word} (default), or JSON such as {{"{streams[0]}": 100}} (a sequence, or {default} for {word})'
-    offsets = dict.fromkeys(streams, default)
-    text = options.get(name.lower(), word).strip()
-    if text.lower() == word:
-        return offsets
+def _streams(options: Given) -> tuple[tuple[str, ...], str | None]:
+    pattern = options.text("streamPattern")
+    if pattern is None:
+        return stream_names(options.required("stream", "the name of a stream, or a comma list of names")), None
+    if options.text("stream") is not None:
+        raise invalid("streamPattern", "does not go with 'stream'", "one of the two")
     try:
-        given = json.loads(text)
-    except ValueError:
-        given = None
-    if not isinstance(given, dict):
-        raise _invalid(name, f"{text!r} cannot be used", valid)
-    for stream, sequence in given.items():
-        if stream not in offsets:
-            raise _invalid(name, f"{stream!r} is not in option 'stream'", f"one of {', '.join(streams)}")
-        if isinstance(sequence, bool) or not isinstance(sequence, int):
-            raise _invalid(name, f"{sequence!r} of {stream!r} is not a sequence", valid)
-        if sequence == refused or not (sequence == default or 1 <= sequence < 2**63):
-            raise _invalid(name, f"{sequence} of {stream!r} cannot be used (sequences begin with 1)", valid)
-        offsets[stream] = sequence
-    return offsets
+        re.compile(pattern)
+    except re.error as error:
+        valid = "a regular expression for the whole name, such as orders_.*"
+        raise invalid("streamPattern", f"{pattern!r} is not a regular expression: {error}", valid) from None
+    return (), pattern
+
+
+def _rows(options: Given) -> RowOptions:
+    payload, mode = options.choice("payload", ("binary", "string", "json")), options.text("mode")
+    value_schema = options.text("valueSchema")
+    if value_schema is not None and payload != "json":
+        raise invalid("valueSchema", "needs payload=json", "payload=json with it")
+    return RowOptions(
+        headers=options.flag("includeHeaders", default=True),
+        time_ns=options.flag("includeTimeNs", default=False),
+        reply=options.flag("includeReply", default=False),
+        payload=payload,
+        value_schema=value_schema,
+        mode=None if mode is None else options.choice("mode", MODES),
+        corrupt_column=options.text("columnNameOfCorruptRecord") or "_corrupt_record",
+        compression=options.choice("compression", ("none", "zlib", "zstd")),
+    )
+
+
+def _commit(options: Given, start: Bound, *, streaming: bool | None) -> tuple[str, str | None]:
+    mode, consumer = options.choice("commitMode", ("none", "purge", "consumer")), options.text("commitConsumer")
+    if mode != "none" and streaming is False:
+        raise invalid("commitMode", "a batch read commits nothing", "none, or a streaming query")
+    if mode == "purge" and (start.time is not None or start.named or start.default not in (None, EARLIEST)):
+        # A purge has no lower bound: it would take what was never read.
+        name = "startingTimestamp" if start.time is not None else "startingOffsets"
+        raise invalid(name, "does not go with commitMode=purge, which removes from the head on", "earliest")
+    if (mode == "consumer") != (consumer is not None):
+        raise invalid("commitConsumer", f"and commitMode={mode} do not go together", "a name, with commitMode=consumer")
+    if consumer is not None and re.search(r"[\s.*>/\\]", consumer):
+        raise invalid("commitConsumer", f"{consumer!r} cannot be a consumer", "a name without spaces, dots, * and >")
+    return mode, consumer

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-import jetarrow.sync
-from jetarrow.js.api import StreamInfo
-from jetarrow.js.errors import NotFoundError, StreamRecreatedError
-
-from .connection import connect, shared
+from ._lookup import Lookup
+from ._pushdown import Narrow, narrow
+from ._shape import Shaper
+from ._task import read_range
+from .connection import connect
 from .errors import plain
 from .options import ReadOptions
-from .plan import StreamRange, created, plan
-from .rows import Retyper
+from .plan import StreamRange, plan
 
 
 class JetStreamReader(DataSourceReader):
@@ -35,6 +34,7 @@ class JetStreamReader(DataSourceReader):
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._schema = schema
         self._options = options
+        self._narrow: Narrow | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ask the server for the present bounds of the streams, and split them.
@@ -47,22 +47,22 @@ class JetStreamReader(DataSourceReader):
         Raises
         ------
         jetarrow.errors.NoServersError
-            No server answers within 2 seconds.
+            No server answers within the connect timeout.
+        jetarrow.errors.AuthorizationError
+            A server refuses the credentials.
         jetarrow.js.errors.NotFoundError
             There is no such stream.
         jetarrow.js.errors.DataLossError
             What `startingOffsets` names is not in the stream any more.
+        ValueError
+            An option does not fit the stream, or `value` has a type that JSON has no form for.
         """
         options = self._options
-        with plain():
-            # Its own connection: a server that has gone is noticed now, and within the connect timeout.
-            client = connect(options.servers)
-            try:
-                js = client.jetstream()
-                infos = {name: _info(js, name, servers=options.servers) for name in options.streams}
-            finally:
-                client.close()
-            return plan(options, infos)
+        # A connection of its own: a server that has gone is noticed now, and within the connect timeout.
+        with plain(), connect(options.connection) as client:
+            lookup = Lookup(client.jetstream(**options.connection.context()), options)
+            check_types(self._schema, options, lookup)
+            return plan(options, lookup.infos(), lookup, narrow=self._narrow)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of one partition, as Arrow batches of exactly the schema that Spark demands.
@@ -74,49 +74,31 @@ class JetStreamReader(DataSourceReader):
 
         Raises
         ------
-        jetarrow.errors.NoServersError
-            No server answers within 2 seconds.
-        jetarrow.js.errors.NotFoundError
-            The stream was deleted after planning.
-        jetarrow.js.errors.StreamRecreatedError
-            It was deleted and made again.
-        jetarrow.js.errors.DataLossError
-            Messages from a start that was named have gone; from earliest that only warns.
+        Exception
+            As `_task.read_range`.
         """
         if isinstance(partition, StreamRange):
             with plain():
-                yield from self._read(partition)
-
-    def _read(self, partition: StreamRange) -> Iterator[pa.RecordBatch]:
-        servers, stream = self._options.servers, partition.stream
-        js = shared(servers).jetstream()
-        now = created(_info(js, stream, servers=servers))
-        if now != partition.created:
-            raise StreamRecreatedError(
-                f"stream {stream!r} of {partition.created} was planned, but it was made again at {now}: its"
-                " sequences mean other messages now; load it again"
-            )
-        retype = Retyper(self._schema)
-        reader = js.read(
-            stream,
-            start_seq=partition.start,
-            end_seq=partition.end,
-            columns=self._schema.names,
-            timestamp_unit="us",
-            # Whoever begins at the head takes what is there: a full stream loses messages there all the time.
-            on_data_loss="warn" if partition.from_earliest else "error",
-        )
-        # Spark drops a generator half-way on limit(): that too must delete the consumer.
-        try:
-            for batch in reader:
-                yield retype(batch)
-        finally:
-            reader.close()
+                yield from read_range(self._schema, self._options, partition)
 
 
-def _info(js: jetarrow.sync.JetStream, stream: str, *, servers: Sequence[str]) -> StreamInfo:
-    try:
-        return js.stream_info(stream)
-    except NotFoundError as error:
-        message = f"jetstream: there is no stream {stream!r} at {', '.join(servers)}"
-        raise NotFoundError(error.code, error.description, error.err_code, message=message) from None
+class PushdownReader(JetStreamReader):
+    """The same, with filters pushed down. Spark takes the method only where it is switched on, so not all have it."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Read no more than the filters leave, and let Spark evaluate all of them.
+
+        Parameters
+        ----------
+        filters:
+            All of them hold for the rows that are wanted.
+        """
+        self._narrow = narrow(filters)
+        return filters
+
+
+def check_types(schema: StructType, options: ReadOptions, lookup: Lookup) -> None:
+    """Raise ValueError where `value` has a type that cannot be decoded; better on the driver than in every task."""
+    value = Shaper(schema, options.rows).value_schema
+    if value is not None:
+        lookup.js.read("any", columns=["data"], schema=value)  # checked when made, opened never

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -9,13 +11,22 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
     LongType,
     MapType,
+    NullType,
+    NumericType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
+
+from ._parse import invalid
+from .options import RowOptions
 
 SCHEMA = StructType(
     [
@@ -27,6 +38,21 @@ SCHEMA = StructType(
         StructField("data", BinaryType(), nullable=False),
     ]
 )
+_TIME_NS = StructField("time_ns", LongType(), nullable=False)
+_REPLY = StructField("reply", StringType(), nullable=True)
+_DDL = "such as 'id bigint, name string', or StructType.json()"
+
+
+_DECODABLE = (
+    BooleanType,
+    NumericType,
+    StringType,
+    BinaryType,
+    DateType,
+    TimestampType,
+    TimestampNTZType,
+    NullType,
+)
 
 
 class ArrowBatch(Protocol):
@@ -35,29 +61,75 @@ class ArrowBatch(Protocol):
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
 
 
-def check_schema(schema: StructType) -> None:
+def full_schema(options: RowOptions) -> StructType | str:
+    """Return all columns that the options ask for; with a `valueSchema` in DDL as DDL, which only Spark can parse.
+
+    Parameters
+    ----------
+    options:
+        What the user has set.
+
+    Raises
+    ------
+    ValueError
+        `payload` is json, and nothing says what is in it; or `valueSchema` is not JSON that Spark wrote.
+    """
+    extra = [_TIME_NS] if options.time_ns else []
+    extra += [_REPLY] if options.reply else []
+    fields = [field for field in SCHEMA if options.headers or field.name != "headers"]
+    if options.payload != "json":
+        return StructType([*fields[:-1], _data(options), *extra])
+    text = options.value_schema
+    if text is None:
+        raise invalid("valueSchema", "is required with payload=json", f"the fields of the payload, {_DDL}")
+    corrupt = _corrupt(options)
+    if text.startswith("{"):
+        try:
+            value = StructType.fromJson(json.loads(text))
+        except (ValueError, KeyError, TypeError):
+            raise invalid("valueSchema", "cannot be read", _DDL) from None
+        return StructType([*fields[:-1], StructField("value", value), *corrupt, *extra])
+    kind = text if re.fullmatch(r"(?is)struct\s*<.*>", text) else f"struct<{text}>"
+    return ", ".join([*map(_ddl, fields[:-1]), f"value {kind}", *map(_ddl, [*corrupt, *extra])])
+
+
+def check_schema(schema: StructType, options: RowOptions | None = None) -> None:
     """Check the schema of a read: a projection by name of the source's columns, in any order, types equal.
 
     Parameters
     ----------
     schema:
         What Spark asks for; nullability may be wider than the source's.
+    options:
+        What the user has set. Default: nothing.
 
     Raises
     ------
     ValueError
-        Another column, another type, a column twice, none at all, or `headers` as not nullable.
+        Another column, another type, a column twice, none at all, or a nullable column as not nullable.
     """
+    options = options or RowOptions()
+    columns = {field.name: field for field in (*SCHEMA, _TIME_NS, _REPLY)}
+    if not options.headers:
+        del columns["headers"]
+    columns["data"] = _data(options)
+    if options.payload == "json":
+        del columns["data"]
+        columns["value"] = StructField("value", StructType())
+        columns |= {field.name: field for field in _corrupt(options)}
     # simpleString leaves nullability out: a schema written as DDL is nullable throughout.
-    types = {field.name: field.dataType.simpleString() for field in SCHEMA}
-    columns = ", ".join(f"{name} {kind}" for name, kind in types.items())
+    types = {name: field.dataType.simpleString() for name, field in columns.items()}
+    if "value" in types:
+        types["value"] = "struct<...>"
     for field in schema:
         kind = field.dataType.simpleString()
+        if field.name == "value" and isinstance(field.dataType, StructType):
+            kind = "struct<...>"
         if field.name not in types:
             problem = f"there is no column {field.name!r}"
         elif kind != types[field.name]:
             problem = f"column {field.name!r} is {types[field.name]}, not {kind}"
-        elif SCHEMA[field.name].nullable and not field.nullable:
+        elif columns[field.name].nullable and not field.nullable:
             problem = f"column {field.name!r} is nullable, a message may have none"
         elif schema.names.count(field.name) > 1:
             problem = f"column {field.name!r} is named twice"
@@ -65,10 +137,52 @@ def check_schema(schema: StructType) -> None:
             continue
         break
     else:
-        if schema.fields:
+        lonely = options.corrupt_column in schema.names and "value" in types and "value" not in schema.names
+        if schema.fields and not lonely:
+            if "value" in schema.names and "value" in types:
+                _check_decodable(schema["value"].dataType, "value")
             return
         problem = "the schema has no column"
-    raise ValueError(f"jetstream: {problem}; a schema selects from these columns: {columns}")
+        if lonely:
+            problem = f"column {options.corrupt_column!r} needs column 'value', whose type says what is malformed"
+    listed = ", ".join(f"{name} {kind}" for name, kind in types.items())
+    raise ValueError(f"jetstream: {problem}; a schema selects from these columns: {listed}")
+
+
+def _check_decodable(kind: DataType, path: str) -> None:
+    """Raise ValueError for a type that JSON has no form for."""
+    if isinstance(kind, StructType):
+        for field in kind:
+            _check_decodable(field.dataType, f"{path}.{field.name}")
+    elif isinstance(kind, ArrayType):
+        _check_decodable(kind.elementType, f"{path}[]")
+    elif isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
+        _check_decodable(kind.valueType, f"{path}[]")
+    elif not isinstance(kind, _DECODABLE):
+        raise ValueError(
+            f"jetstream: {path} is {kind.simpleString()}, which is not decoded from JSON; valid: boolean, numbers,"
+            " string, binary, date, timestamp, timestamp_ntz, array, struct, map<string,...>"
+        )
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema that Spark demands for a Spark schema."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def _data(options: RowOptions) -> StructField:
+    return StructField("data", StringType() if options.payload == "string" else BinaryType(), nullable=False)
+
+
+def _corrupt(options: RowOptions) -> list[StructField]:
+    if options.mode in ("DROPMALFORMED", "FAILFAST"):
+        return []
+    return [StructField(options.corrupt_column, StringType())]
+
+
+def _ddl(field: StructField) -> str:
+    name = field.name.replace("`", "``")
+    return f"`{name}` {field.dataType.simpleString()}{'' if field.nullable else ' NOT NULL'}"
 
 
 class Retyper:
@@ -84,7 +198,7 @@ class Retyper:
     """
 
     def __init__(self, schema: StructType) -> None:
-        self._target: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+        self._target: pa.Schema = arrow_schema(schema)
         self._checked: pa.Schema | None = None
 
     def __call__(self, batch: ArrowBatch) -> pa.RecordBatch:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import warnings
-
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from ._parse import Given, invalid
+from ._pushdown import check_sound
+from ._write_options import WRITE_OPTIONS, WriteOptions, write_options
 from .errors import plain
-from .options import READ_OPTIONS, read_options, unknown_options
-from .reader import JetStreamReader
-from .rows import SCHEMA, check_schema
+from .options import READ_OPTIONS, ReadOptions, read_options
+from .reader import JetStreamReader, PushdownReader
+from .rows import check_schema, full_schema
+from .stream import JetStreamStreamReader, RefusedStreamReader
+from .writer import JetStreamStreamWriter, JetStreamWriter, prepare
 
 
 class JetStreamSource(DataSource):
     """NATS JetStream streams as rows.
 
     Columns: stream string, seq bigint, subject string, timestamp timestamp (when the server stored the
-    message, cut to microseconds), headers map<string,array<string>> (null without headers), data binary.
-    A schema given to `spark.read.schema(...)` selects columns by name.
+    message, cut to microseconds), headers map<string,array<string>> (null without headers), data binary;
+    with `includeTimeNs` time_ns bigint, with `includeReply` reply string. With `payload=string` data is a string, with
+    `payload=json` value struct<...> stands in its place. A schema given to `schema(...)` selects columns by name.
 
-    Options: `servers` (required, comma list), `stream` (required, one name or a comma list),
-    `startingOffsets` (earliest, or JSON such as {"ORDERS": 100}, inclusive), `endingOffsets` (latest, or
-    JSON, exclusive), `minPartitions` (1), `maxOffsetsPerPartition` (1,000,000). Other names only warn.
+    The options are those of `options.READ_OPTIONS`; `servers` and `stream` (or `streamPattern`) are required. Names
+    that are not known only warn.
     """
 
     @classmethod
@@ -30,7 +33,7 @@ class JetStreamSource(DataSource):
         """Return the name that `format()` takes."""
         return "jetstream"
 
-    def schema(self) -> StructType:
+    def schema(self) -> StructType | str:
         """Return all columns.
 
         Raises
@@ -39,8 +42,7 @@ class JetStreamSource(DataSource):
             An option is missing or not valid, so `load()` says so before anything is read.
         """
         with plain():
-            read_options(self.options)
-        return SCHEMA
+            return full_schema(read_options(self.options, streaming=None).rows)
 
     def reader(self, schema: StructType) -> JetStreamReader:
         """Return a batch reader.
@@ -55,11 +57,65 @@ class JetStreamSource(DataSource):
         ValueError
             An option or the schema is not valid.
         """
+        options = self._read_options(schema, streaming=False)
+        if not options.pushdown:
+            return JetStreamReader(schema, options)
         with plain():
-            check_schema(schema)
-            options = read_options(self.options)
-        if unknown := unknown_options(self.options):
-            # Not in schema(): Spark calls that in another process, and one warning is enough.
-            ignored, known = ", ".join(unknown), ", ".join(READ_OPTIONS)
-            warnings.warn(f"jetstream: unknown options ignored: {ignored}; known: {known}", stacklevel=2)
-        return JetStreamReader(schema, options)
+            check_sound()
+        return PushdownReader(schema, options)
+
+    def streamReader(self, schema: StructType) -> JetStreamStreamReader | RefusedStreamReader:
+        """Return a reader for a streaming query.
+
+        It raises nothing: Spark 4.3 reports an error of its own in place of what is raised here. What `reader` would
+        raise comes from the reader's methods.
+
+        Parameters
+        ----------
+        schema:
+            The columns to read.
+        """
+        try:
+            return JetStreamStreamReader(schema, self._read_options(schema, streaming=True))
+        except ValueError as error:
+            return RefusedStreamReader(str(error))
+
+    def _read_options(self, schema: StructType, *, streaming: bool) -> ReadOptions:
+        with plain():
+            options = read_options(self.options, streaming=streaming)
+            check_schema(schema, options.rows)
+            if streaming and options.pushdown:
+                raise invalid("pushdown", "Spark pushes no filters into a streaming query", "false (default)")
+        # Not in schema(): Spark calls that in another process, and one warning is enough.
+        Given(self.options, READ_OPTIONS).warn_of_unknown()
+        options.connection.warn()
+        return options
+
+    def writer(self, schema: StructType, overwrite: bool) -> JetStreamWriter:
+        """Return a batch writer.
+
+        Parameters
+        ----------
+        schema:
+            The DataFrame's: `data`, and optionally `subject`, `headers`, `msg_id`.
+        overwrite:
+            Whether the save mode is overwrite, which is refused.
+
+        Raises
+        ------
+        Exception
+            As `writer.prepare`, which looks at the stream.
+        """
+        with plain():
+            return JetStreamWriter(*self._prepared(schema, overwrite=overwrite, streaming=False))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> JetStreamStreamWriter:
+        """Return a writer for one micro-batch. Parameters and errors as `writer`."""
+        with plain():
+            return JetStreamStreamWriter(*self._prepared(schema, overwrite=overwrite, streaming=True))
+
+    def _prepared(self, schema: StructType, *, overwrite: bool, streaming: bool) -> tuple[WriteOptions, float]:
+        options = write_options(self.options)
+        Given(self.options, WRITE_OPTIONS).warn_of_unknown()
+        options.connection.warn()
+        return options, prepare(schema, options, overwrite=overwrite, streaming=streaming)

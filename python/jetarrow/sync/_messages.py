@@ -85,6 +85,11 @@ class Reader:
         return self._inner.position
 
     @property
+    def created(self) -> str:
+        """When the stream was created, as the server writes it: a later stream of the same name has another time."""
+        return self._inner.created
+
+    @property
     def schema(self) -> pyarrow.Schema:
         """The Arrow schema of the batches (needs pyarrow)."""
         return self._inner.schema

@@ -40,6 +40,12 @@ use base64::prelude::BASE64_STANDARD;
 use column::Column;
 use json::{Json, Reason, Step};
 
+/// Nanoseconds since 1970 of RFC 3339 text.
+pub fn nanoseconds(text: &[u8]) -> Option<i64> {
+    let moment = number::moment(text)?;
+    moment.seconds.checked_mul(1_000_000_000)?.checked_add(moment.nanos)
+}
+
 /// What becomes of malformed rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {

@@ -4,6 +4,7 @@ pub mod ack;
 pub mod atomic;
 pub mod columns;
 pub mod connect;
+pub mod content_ids;
 pub mod decode;
 pub mod fast;
 pub mod fetch;

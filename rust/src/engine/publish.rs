@@ -8,6 +8,7 @@ use async_nats::HeaderMap;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
 use crate::engine::atomic::atomic;
 use crate::engine::connect::Connection;
@@ -18,6 +19,9 @@ use crate::engine::request::{api, request};
 use crate::engine::rows::{Rows, Subjects};
 use crate::engine::window::{Window, run};
 use crate::error::{JetError, Result};
+
+/// Before a question is asked once more.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Publishes one message and waits for its ack.
 pub async fn publish(
@@ -90,7 +94,7 @@ pub async fn publish_batch(
 ) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut feed = RowFeed::new(blocks);
-    let mode = if mode == Mode::Window { mode } else { settle(conn, prefix, &mut feed, mode).await? };
+    let mode = if mode == Mode::Window { mode } else { settle(conn, prefix, &mut feed, mode, window.timeout).await? };
     let mut fill = Fill { outcome: &mut outcome, done: &done };
     match mode {
         Mode::Atomic => atomic(conn, feed, &mut fill, window.timeout).await?,
@@ -103,7 +107,7 @@ pub async fn publish_batch(
 }
 
 /// Checks that server and stream can do it, and settles what `Auto` means.
-async fn settle(conn: &Connection, prefix: &str, feed: &mut RowFeed, mode: Mode) -> Result<Mode> {
+async fn settle(conn: &Connection, prefix: &str, feed: &mut RowFeed, mode: Mode, timeout: Duration) -> Result<Mode> {
     let Some(rows) = feed.first_block().await? else { return Ok(Mode::Window) };
     if rows.len == 0 {
         return Ok(Mode::Window);
@@ -118,7 +122,19 @@ async fn settle(conn: &Connection, prefix: &str, feed: &mut RowFeed, mode: Mode)
         needs: format!("nats-server {since} or newer, and a stream with {flag}=True"),
         has: format!("stream {stream:?} has it off, on nats-server {}", conn.client.server_info().version),
     };
-    match (mode, allowed(conn, prefix, &rows).await) {
+    let (breaks, deadline) = (conn.breaks(), Instant::now() + timeout);
+    let found = loop {
+        match allowed(conn, prefix, &rows).await {
+            // The question went with the link, or to a server that has just started. It changes nothing: once more.
+            Err(JetError::Timeout { .. } | JetError::NoResponders { .. })
+                if conn.breaks() != breaks && Instant::now() < deadline =>
+            {
+                sleep(AGAIN).await;
+            }
+            found => break found,
+        }
+    };
+    match (mode, found) {
         (Mode::Auto, Ok((_, Allowed { allow_batched: true, .. }))) => Ok(Mode::Fast),
         (Mode::Auto, _) => Ok(Mode::Window),
         (_, Err(err)) => Err(err),

@@ -76,20 +76,29 @@ pub struct Puller {
 
 impl Puller {
     pub async fn new(conn: &Connection, prefix: &str, stream: &str, consumer: &str) -> Result<Self> {
+        Self::of(conn, format!("{prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}")).await
+    }
+
+    /// For requests to this subject.
+    pub async fn of(conn: &Connection, request: String) -> Result<Self> {
         let inbox = conn.client.new_inbox();
         let refusals = conn.refusals();
         let messages = conn.client.subscribe(format!("{inbox}.*")).await.map_err(|_| conn.closed())?;
-        let request = format!("{prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}");
         Ok(Puller { request, inbox, messages, refusals, asked: 0 })
     }
 
     /// Sends the request and returns its number.
     pub async fn ask(&mut self, conn: &Connection, ask: &Ask) -> Result<u64> {
+        self.send(conn, ask.json()).await
+    }
+
+    /// The same with any request.
+    pub async fn send(&mut self, conn: &Connection, request: String) -> Result<u64> {
         // An ack that makes room for more must be there first.
         conn.in_order().await;
         self.asked += 1;
         let reply = format!("{}.{}", self.inbox, self.asked);
-        let payload = Bytes::from(ask.json());
+        let payload = Bytes::from(request);
         conn.traffic.sent(payload.len());
         conn.client.publish_with_reply(self.request.clone(), reply, payload).await.map_err(|_| conn.closed())?;
         Ok(self.asked)

@@ -9,19 +9,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Message;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep};
 
-use crate::engine::columns::{Batch, Builder, Layout, Meta, parse_meta};
-use crate::engine::connect::Connection;
-use crate::engine::pull::{Ask, PROTOCOL_LINE, PULL_BYTES, PULL_ROWS, Puller, Status};
+use crate::engine::columns::{Batch, Builder, Layout, Meta};
+use crate::engine::connect::{Connection, Link};
+use crate::engine::pull::{PROTOCOL_LINE, PULL_ROWS, Puller};
 use crate::engine::request::api;
 use crate::engine::typed::Typed;
 use crate::error::{JetError, Loss, Result};
+
+mod consumer;
+mod direct;
+
+use consumer::Consumer;
+use direct::check_direct;
 
 /// The consumer removes itself when we vanish.
 const INACTIVE: Duration = Duration::from_secs(30);
@@ -46,7 +52,11 @@ pub struct Range {
     pub follow: bool,
     pub batch_rows: usize,
     pub batch_bytes: usize,
+    /// Most bytes outstanding at the server.
+    pub fetch_bytes: usize,
     pub warn_on_loss: bool,
+    /// By direct gets instead of a consumer. None: where a consumer would take the messages away.
+    pub direct: Option<bool>,
     pub layout: Layout,
 }
 
@@ -71,6 +81,8 @@ pub struct Reader {
     task: tokio::task::JoinHandle<()>,
     pub start: u64,
     pub end: u64,
+    /// When the stream was created, as the server writes it.
+    pub created: String,
 }
 
 impl Reader {
@@ -78,6 +90,7 @@ impl Reader {
     pub async fn open(conn: Arc<Connection>, range: Range, typed: Option<Typed>) -> Result<Reader> {
         let info: StreamInfo =
             api(&conn, &range.prefix, &format!("STREAM.INFO.{}", range.stream), &Value::Null).await?;
+        let direct = check_direct(&range, &info.config)?;
         let past = info.state.last_seq + 1;
         let start = match &range.start {
             Bound::Open => info.state.first_seq,
@@ -94,7 +107,10 @@ impl Reader {
         // Two finished batches at most: one in the channel, one being handed over.
         let (out, items) = mpsc::channel(1);
         let mean = (info.state.bytes / info.state.messages.max(1)).max(1) as usize;
-        let rows = (PULL_BYTES / 2 / mean).clamp(1, PULL_ROWS);
+        // A message as large as this server allows has to fit.
+        let ask_bytes = (range.fetch_bytes / 2).max(conn.client.max_payload() + PROTOCOL_LINE);
+        let rows = (ask_bytes / mean).clamp(1, PULL_ROWS);
+        let created = info.created.clone();
         let builder = Builder::new(range.layout.clone(), false);
         let run = Run {
             earliest: !matches!(range.start, Bound::Seq(_)),
@@ -106,11 +122,13 @@ impl Reader {
             range,
             end,
             rows,
+            ask_bytes,
+            direct,
             builder,
             typed,
             out,
         };
-        Ok(Reader { items, task: tokio::spawn(unconstrained(run.drive())), start, end })
+        Ok(Reader { items, task: tokio::spawn(unconstrained(run.drive())), start, end, created })
     }
 
     /// The next item; `None` when the range is read.
@@ -153,7 +171,16 @@ async fn first_at(conn: &Connection, range: &Range, time: &str) -> Result<Option
 #[derive(Deserialize)]
 struct StreamInfo {
     created: String,
+    config: StreamConfig,
     state: StreamState,
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct StreamConfig {
+    retention: String,
+    allow_direct: bool,
 }
 
 #[derive(Deserialize)]
@@ -162,26 +189,6 @@ struct StreamState {
     bytes: u64,
     first_seq: u64,
     last_seq: u64,
-}
-
-#[derive(Deserialize)]
-struct ConsumerInfo {
-    num_pending: u64,
-    delivered: Delivered,
-}
-
-#[derive(Deserialize)]
-struct Delivered {
-    stream_seq: u64,
-}
-
-struct Consumer {
-    name: String,
-    puller: Puller,
-    /// Messages asked for and not yet come.
-    owed: usize,
-    last_consumer_seq: i64,
-    breaks: u64,
 }
 
 /// Why the message loop stopped.
@@ -193,6 +200,32 @@ enum Stop {
     Dry,
     /// Nobody reads any more.
     Dropped,
+}
+
+/// Waits for the next message; or tells why none will come.
+async fn arrival(
+    puller: &mut Puller,
+    conn: &Connection,
+    link: &mut watch::Receiver<Link>,
+    breaks: u64,
+    out: &mpsc::Sender<Result<Item>>,
+) -> Result<Result<Message, Stop>> {
+    loop {
+        tokio::select! {
+            biased;
+            message = puller.messages.next() => return message.map(Ok).ok_or_else(|| conn.closed()),
+            () = out.closed() => return Ok(Err(Stop::Dropped)),
+            Ok(()) = link.changed() => {
+                if conn.breaks() != breaks {
+                    return Ok(Err(Stop::Renew));
+                }
+                if let Some(cause) = puller.refused() {
+                    return Err(cause);
+                }
+            }
+            () = sleep(HEARTBEAT * 3) => return Ok(Err(Stop::Renew)),
+        }
+    }
 }
 
 /// An answer that a server gives while it, or the stream's leader, is coming back.
@@ -209,8 +242,10 @@ struct Run {
     next: u64,
     /// Reads from whatever is first: a head that moves before the first message is no loss.
     earliest: bool,
-    /// Messages in one request.
+    /// Messages in one request, and bytes.
     rows: usize,
+    ask_bytes: usize,
+    direct: bool,
     builder: Builder,
     typed: Option<Typed>,
     out: mpsc::Sender<Result<Item>>,
@@ -230,7 +265,7 @@ impl Run {
     async fn read(&mut self) -> Result<()> {
         let mut trouble: Option<Instant> = None;
         while self.next < self.end {
-            let stop = match self.pull().await {
+            let stop = match if self.direct { self.get().await } else { self.pull().await } {
                 Ok(stop) => {
                     trouble = None;
                     stop
@@ -251,6 +286,8 @@ impl Run {
                 }
                 Stop::Dry => {
                     if self.nothing_left().await? {
+                        // Deleted, or did the head of the stream move past it?
+                        self.gap.get_or_insert(self.next);
                         break;
                     }
                     // The consumer's replica lags behind the stream's leader.
@@ -278,102 +315,29 @@ impl Run {
         Ok(())
     }
 
-    /// Pulls until something ends it. `next` is always right, so that it can be called again.
-    async fn pull(&mut self) -> Result<Stop> {
-        if self.consumer.is_none() {
-            let waiting = self.make_consumer().await?;
-            if self.next >= self.end {
-                return Ok(Stop::End);
-            }
-            if waiting == 0 && !self.range.follow {
-                return Ok(Stop::Dry);
-            }
+    /// The next message of the range, or the first beyond it. `deliver` has to follow.
+    fn accept(&mut self, message: &Message, meta: &Meta<'_>) -> Result<Option<Stop>> {
+        let seq = meta.seq as u64;
+        if seq > self.next && self.gap.is_none() {
+            self.gap = Some(self.next);
         }
-        let mut link = self.conn.link.clone();
-        // A message as large as this server allows has to fit; where that is more than half, one request is enough.
-        let max_bytes = (PULL_BYTES / 2).max(self.conn.client.max_payload() + PROTOCOL_LINE);
-        let ahead = if max_bytes > PULL_BYTES / 2 { 0 } else { self.rows };
-        loop {
-            let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
-            let missing = usize::try_from(self.end - self.next).unwrap_or(usize::MAX);
-            while consumer.owed <= ahead && consumer.owed < missing {
-                let batch = self.rows.min(missing - consumer.owed);
-                let ask = Ask { batch, max_bytes, expires: EXPIRES, heartbeat: HEARTBEAT, no_wait: false };
-                consumer.puller.ask(&self.conn, &ask).await?;
-                consumer.owed += batch;
-            }
-            let message = match consumer.puller.messages.next().now_or_never() {
-                Some(message) => message,
-                None => {
-                    tokio::select! {
-                        biased;
-                        message = consumer.puller.messages.next() => message,
-                        () = self.out.closed() => return Ok(Stop::Dropped),
-                        Ok(()) = link.changed() => {
-                            if self.conn.breaks() != consumer.breaks {
-                                return Ok(Stop::Renew);
-                            }
-                            if let Some(cause) = consumer.puller.refused() {
-                                return Err(cause);
-                            }
-                            continue;
-                        }
-                        () = sleep(HEARTBEAT * 3) => return Ok(Stop::Renew),
-                    }
-                }
-            };
-            let Some(message) = message else { return Err(self.conn.closed()) };
-            self.conn.traffic.received(message.payload.len());
-            let stop = self.take(&message)?;
-            let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
-            if full && !self.hand_out().await? {
-                return Ok(Stop::Dropped);
-            }
-            if let Some(stop) = stop {
-                return Ok(stop);
-            }
-        }
-    }
-
-    fn take(&mut self, message: &Message) -> Result<Option<Stop>> {
-        let Some(consumer) = &mut self.consumer else { return Ok(Some(Stop::Renew)) };
-        let Some(meta) = message.reply.as_deref().and_then(parse_meta) else {
-            return match consumer.puller.status(message) {
-                None | Some((_, Status::Heartbeat)) => Ok(None),
-                Some((_, Status::Refused(err))) => Err(err),
-                Some((_, Status::Gone(_))) => Ok(Some(Stop::Renew)),
-                Some((_, Status::Over { unserved, too_large })) => {
-                    match unserved {
-                        Some(unserved) => consumer.owed = consumer.owed.saturating_sub(unserved),
-                        // Nobody knows what is owed; a new consumer owes nothing.
-                        None => return Ok(Some(Stop::Renew)),
-                    }
-                    Ok((consumer.owed == 0 && !too_large).then_some(Stop::Dry))
-                }
-            };
-        };
-        let Meta { seq, consumer_seq, pending, .. } = meta;
-        let seq = seq as u64;
-        if consumer_seq != consumer.last_consumer_seq + 1 {
-            // A message was lost on its way; it is still in the stream.
-            return Ok(Some(Stop::Renew));
-        }
-        consumer.last_consumer_seq = consumer_seq;
-        consumer.owed = consumer.owed.saturating_sub(1);
         if seq >= self.end {
             self.next = self.end;
             return Ok(Some(Stop::End));
         }
-        if seq > self.next && self.gap.is_none() {
-            self.gap = Some(self.next);
-        }
         self.next = seq + 1;
-        self.builder.push(message, &meta)?;
-        Ok(match (self.next >= self.end, pending) {
+        self.builder.push(message, meta)?;
+        Ok(match (self.next >= self.end, meta.pending) {
             (true, _) => Some(Stop::End),
             (false, 0) => Some(Stop::Dry),
             _ => None,
         })
+    }
+
+    /// Hands out a batch that is full; false when nobody takes it.
+    async fn deliver(&mut self) -> Result<bool> {
+        let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
+        Ok(!full || self.hand_out().await?)
     }
 
     /// Finishes the batch; false when nobody takes it.
@@ -435,56 +399,5 @@ impl Run {
             }
         }
         Ok(true)
-    }
-
-    /// Makes the consumer at `next`; returns how many messages it has.
-    async fn make_consumer(&mut self) -> Result<u64> {
-        // The random part of an inbox is as unique as a name has to be.
-        let inbox = self.conn.client.new_inbox();
-        let name = format!("jetarrow-{}", inbox.rsplit('.').next().unwrap_or_default());
-        let puller = Puller::new(&self.conn, &self.range.prefix, &self.range.stream, &name).await?;
-        let mut body = json!({
-            "stream_name": self.range.stream,
-            "action": "create",
-            "config": {
-                "name": name,
-                "deliver_policy": "by_start_sequence",
-                "opt_start_seq": self.next,
-                "ack_policy": "none",
-                "mem_storage": true,
-                "num_replicas": 1,
-                "inactive_threshold": INACTIVE.as_nanos() as u64,
-            },
-        });
-        match self.range.subjects.as_slice() {
-            [] => {}
-            [one] => body["config"]["filter_subject"] = json!(one),
-            several => body["config"]["filter_subjects"] = json!(several),
-        }
-        let breaks = self.conn.breaks();
-        let verb = format!("CONSUMER.CREATE.{}.{name}", self.range.stream);
-        let info: ConsumerInfo = api(&self.conn, &self.range.prefix, &verb, &body).await?;
-        self.consumer = Some(Consumer { name, puller, owed: 0, last_consumer_seq: 0, breaks });
-        // A consumer that starts below the head is accepted in silence; this is where it really starts.
-        let effective = info.delivered.stream_seq + 1;
-        if effective > self.next {
-            if !self.earliest {
-                self.lost(self.next, effective).await?;
-            }
-            self.next = effective;
-        }
-        self.earliest = false;
-        Ok(info.num_pending)
-    }
-
-    async fn drop_consumer(&mut self) {
-        if let Some(consumer) = self.consumer.take()
-            && self.conn.link.borrow().up
-        {
-            let verb = format!("CONSUMER.DELETE.{}.{}", self.range.stream, consumer.name);
-            // Best effort: it also removes itself when nobody pulls, and who stops reading does not want to wait.
-            let delete = api::<Value>(&self.conn, &self.range.prefix, &verb, &Value::Null);
-            let _late = tokio::time::timeout(FAREWELL, delete).await;
-        }
     }
 }

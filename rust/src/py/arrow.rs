@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeStringArray, MapArray, StringArray,
-    StringViewArray, StructArray,
+    Array, ArrayRef, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeStringArray, ListArray, MapArray,
+    StringArray, StringViewArray, StructArray,
 };
 use arrow_schema::DataType;
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
@@ -132,38 +132,96 @@ impl Template {
     }
 }
 
-/// `map<string, string>` or `map<string, list<string>>`.
-fn header_column(array: &ArrayRef) -> Result<Vec<Option<HeaderMap>>> {
-    if let DataType::Null = array.data_type() {
-        return Ok(vec![None; array.len()]);
-    }
-    let wanted = "map<string, string or list<string>>";
-    let maps: &MapArray = array.as_map_opt().ok_or_else(|| unfit("headers", wanted, array.data_type()))?;
-    let names = strings("headers", maps.keys())?;
-    let values = maps.values();
-    let lists = values.as_list_opt::<i32>();
-    let texts = strings("headers", lists.map_or(values, |lists| lists.values()))?;
-    let offsets = maps.value_offsets();
-    let mut rows = Vec::with_capacity(maps.len());
-    for row in 0..maps.len() {
-        if maps.is_null(row) {
-            rows.push(None);
-            continue;
+/// A column of `map<string, string>` or `map<string, list<string>>`.
+struct HeaderColumn {
+    maps: MapArray,
+    names: Arc<dyn Texts>,
+    lists: Option<ListArray>,
+    texts: Arc<dyn Texts>,
+}
+
+impl HeaderColumn {
+    /// `None`: no row has any.
+    fn new(array: &ArrayRef) -> Result<Option<Self>> {
+        if let DataType::Null = array.data_type() {
+            return Ok(None);
         }
-        let mut map = HeaderMap::new();
-        for entry in offsets[row] as usize..offsets[row + 1] as usize {
-            let name = names.get(entry).unwrap_or_default();
-            let range = match lists {
+        let wanted = "map<string, string or list<string>>";
+        let maps: &MapArray = array.as_map_opt().ok_or_else(|| unfit("headers", wanted, array.data_type()))?;
+        let lists = maps.values().as_list_opt::<i32>().cloned();
+        let texts = strings("headers", lists.as_ref().map_or(maps.values(), |lists| lists.values()))?;
+        Ok(Some(HeaderColumn { names: strings("headers", maps.keys())?, maps: maps.clone(), lists, texts }))
+    }
+
+    /// Name and value of each header of a row; a null value is empty.
+    fn of(&self, row: usize) -> impl Iterator<Item = (&str, &str)> {
+        let offsets = self.maps.value_offsets();
+        let entries = match self.maps.is_null(row) {
+            true => 0..0,
+            false => offsets[row] as usize..offsets[row + 1] as usize,
+        };
+        entries.flat_map(move |entry| {
+            let name = self.names.get(entry).unwrap_or_default();
+            let values = match &self.lists {
                 Some(lists) => lists.value_offsets()[entry] as usize..lists.value_offsets()[entry + 1] as usize,
                 None => entry..entry + 1,
             };
-            for value in range {
-                headers::append(&mut map, name, texts.get(value).unwrap_or_default())?;
-            }
-        }
-        rows.push(Some(map));
+            values.map(move |value| (name, self.texts.get(value).unwrap_or_default()))
+        })
     }
-    Ok(rows)
+}
+
+fn header_column(array: &ArrayRef) -> Result<Vec<Option<HeaderMap>>> {
+    let Some(column) = HeaderColumn::new(array)? else { return Ok(vec![None; array.len()]) };
+    let map = |row| {
+        let mut map = HeaderMap::new();
+        column.of(row).try_for_each(|(name, value)| headers::append(&mut map, name, value)).map(|()| map)
+    };
+    (0..array.len()).map(|row| array.is_valid(row).then(|| map(row)).transpose()).collect()
+}
+
+/// The columns of a table that a message's id is made of.
+pub struct IdSource {
+    pub len: usize,
+    payloads: Box<dyn Payloads>,
+    subjects: Option<Arc<dyn Texts>>,
+    msg_ids: Option<Arc<dyn Texts>>,
+    headers: Option<HeaderColumn>,
+}
+
+impl IdSource {
+    pub fn new(table: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let AnyArray::Array(array) = extract("table", table)? else {
+            return Err(PyTypeError::new_err("table must be one batch, not a stream"));
+        };
+        let table = array.array().as_struct_opt().ok_or_else(|| unfit("table", "struct", array.array().data_type()))?;
+        let text = |name: &str| table.column_by_name(name).map(|column| strings(name, column)).transpose();
+        let data = table.column_by_name("data");
+        let data = data.ok_or_else(|| PyValueError::new_err("the table has no column \"data\""))?;
+        Ok(IdSource {
+            len: table.len(),
+            payloads: payload_column("data", data)?,
+            subjects: text("subject")?,
+            msg_ids: text("msg_id")?,
+            headers: table.column_by_name("headers").map(HeaderColumn::new).transpose()?.flatten(),
+        })
+    }
+
+    pub fn payload(&self, row: usize) -> Option<&[u8]> {
+        self.payloads.get(row)
+    }
+
+    pub fn subject(&self, row: usize) -> Option<&str> {
+        self.subjects.as_ref()?.get(row)
+    }
+
+    pub fn msg_id(&self, row: usize) -> Option<&str> {
+        self.msg_ids.as_ref()?.get(row)
+    }
+
+    pub fn headers<'a>(&'a self, row: usize, out: &mut Vec<(&'a str, &'a str)>) {
+        out.extend(self.headers.iter().flat_map(|headers| headers.of(row)));
+    }
 }
 
 /// Blocks of rows, and how many rows there are where that is known.

@@ -6,6 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{Field, FieldRef, Schema};
+use arrow_select::filter::{filter, filter_record_batch};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -155,6 +156,43 @@ impl Batch {
             bytes: self.inner.bytes,
         };
         Ok(Batch { inner: typed.apply(copy)? })
+    }
+
+    /// The rows where the mask, an Arrow array of booleans, is true.
+    fn filter(&self, mask: pyo3_arrow::PyArray) -> PyResult<Batch> {
+        let wrong = |err: String| pyo3::exceptions::PyValueError::new_err(err);
+        let mask = mask.into_inner().0;
+        let mask = mask.as_boolean_opt().ok_or_else(|| wrong("the mask is not of booleans".into()))?;
+        let record = filter_record_batch(&self.inner.record, mask).map_err(|err| wrong(err.to_string()))?;
+        let seqs = filter(&self.inner.seqs, mask).map_err(|err| wrong(err.to_string()))?;
+        let replies = self.inner.replies.as_ref().map(|replies| filter(replies, mask)).transpose();
+        let replies = replies.map_err(|err| wrong(err.to_string()))?;
+        Ok(Batch {
+            inner: columns::Batch {
+                record,
+                replies: replies.map(|replies| replies.as_string().clone()),
+                seqs: seqs.as_primitive().clone(),
+                bytes: self.inner.bytes,
+            },
+        })
+    }
+
+    /// The same rows with other payloads: a binary array as long as the batch.
+    fn with_data(&self, data: pyo3_arrow::PyArray) -> PyResult<Batch> {
+        let wrong = |err: String| pyo3::exceptions::PyValueError::new_err(err);
+        let record = &self.inner.record;
+        let at = record.schema_ref().index_of("data").map_err(|err| wrong(err.to_string()))?;
+        let mut columns = record.columns().to_vec();
+        columns[at] = data.into_inner().0;
+        let record = RecordBatch::try_new(record.schema(), columns).map_err(|err| wrong(err.to_string()))?;
+        Ok(Batch {
+            inner: columns::Batch {
+                record,
+                replies: self.inner.replies.clone(),
+                seqs: self.inner.seqs.clone(),
+                bytes: self.inner.bytes,
+            },
+        })
     }
 
     /// One row as a `Msg`; what the batch does not hold is empty.

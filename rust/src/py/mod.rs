@@ -5,6 +5,7 @@ mod arrow;
 mod batch;
 mod call;
 mod connect;
+mod content_ids;
 mod fetch;
 mod headers;
 mod message;
@@ -35,6 +36,8 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<batch::Batch>()?;
     module.add_class::<call::Call>()?;
     module.add_class::<connect::Connection>()?;
+    module.add_class::<content_ids::ContentIds>()?;
+    module.add_class::<content_ids::Ids>()?;
     module.add_class::<fetch::PullSubscription>()?;
     module.add_class::<message::Msg>()?;
     module.add_class::<notices::Notices>()?;

@@ -26,13 +26,14 @@ pub struct Reader {
     schema: SchemaRef,
     start: u64,
     end: u64,
+    created: String,
 }
 
 #[pymethods]
 impl Connection {
     /// Opens a read of [start, end); the result is a `Reader`.
     #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
-                        batch_bytes, microseconds, warn_on_loss, schema, mode))]
+                        batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode))]
     fn read(
         &self,
         prefix: String,
@@ -46,8 +47,10 @@ impl Connection {
         columns: Option<Vec<String>>,
         batch_rows: usize,
         batch_bytes: usize,
+        fetch_bytes: usize,
         microseconds: bool,
         warn_on_loss: bool,
+        direct: Option<bool>,
         schema: Option<&pyo3::Bound<'_, PyAny>>,
         mode: &str,
     ) -> PyResult<Call> {
@@ -76,15 +79,18 @@ impl Connection {
             follow,
             batch_rows,
             batch_bytes,
+            fetch_bytes,
             warn_on_loss,
+            direct,
             layout: layout.clone(),
         };
         let typed = schema.map(|schema| typed(&layout.schema, schema, mode)).transpose()?;
         let schema = typed.as_ref().map_or_else(|| layout.schema.clone(), |typed| typed.schema.clone());
         Ok(Call::new(engine::Reader::open(conn, range, typed), move |py, reader| {
             let (start, end) = (reader.start, reader.end);
+            let created = reader.created.clone();
             let inner = Owned::new(Arc::new(Mutex::new(reader)));
-            Ok(Reader { inner, schema, start, end }.into_pyobject(py)?.into_any())
+            Ok(Reader { inner, schema, start, end, created }.into_pyobject(py)?.into_any())
         }))
     }
 }
@@ -125,6 +131,12 @@ impl Reader {
     #[getter]
     fn range(&self) -> (u64, u64) {
         (self.start, self.end)
+    }
+
+    /// When the stream was created, as the server writes it.
+    #[getter]
+    fn created(&self) -> &str {
+        &self.created
     }
 
     /// The rest of the range as an Arrow stream. Losses that are only warned about are dropped here: no Python, no warning.

@@ -1,0 +1,134 @@
+"""What a streaming query tells the server about messages that it has processed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+import jetarrow.sync
+from jetarrow.js.api import AckPolicy, DeliverPolicy, StreamInfo
+from jetarrow.js.errors import NotFoundError
+from jetarrow.sync._messages import MessageBatch
+
+from ._stream_offset import Entry
+from .options import ReadOptions
+from .plan import check_created, created, retention
+
+_AT_ONCE = 1000
+# A message that the consumer has delivered: sequence, and the row of a batch.
+_Delivered = tuple[int, int, MessageBatch]
+
+
+class Committer:
+    """Commits for one streaming query, in the process that plans it.
+
+    Parameters
+    ----------
+    options:
+        Checked options: `commit_mode`, `commit_consumer`, `subjects`.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._mode = options.commit_mode
+        self._name = options.commit_consumer or ""
+        self._filters = options.subjects
+        self._done: dict[str, int] = {}
+        # Delivered and beyond the last commit: the server would not deliver them again for a while.
+        self._spare: dict[str, list[_Delivered]] = {}
+
+    def prepare(self, js: jetarrow.sync.JetStream, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
+        """Check that the streams fit, and make the consumers that hold messages back for us.
+
+        Parameters
+        ----------
+        js, infos:
+            The server, and what it says of the streams.
+        at:
+            Where the query stands.
+
+        Raises
+        ------
+        ValueError
+            `commitMode` does not fit a stream.
+        """
+        if self._mode == "none":
+            return
+        wanted = "workqueue" if self._mode == "purge" else "interest"
+        for name, info in infos.items():
+            kind = retention(info)
+            if kind != wanted:
+                raise ValueError(
+                    f"jetstream option 'commitMode': {self._mode} is for {wanted} streams, {name!r} has retention"
+                    f" {kind}; valid: {_VALID[kind]}"
+                )
+            if self._mode == "consumer" and name in at:
+                self._make_consumer(js, name, at[name].next)
+
+    def commit(self, js: jetarrow.sync.JetStream, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
+        """Let the server forget what lies before `at`; a second time does no harm."""
+        for name, entry in at.items():
+            if name not in infos or self._done.get(name) == entry.next:
+                continue
+            # What another stream of this name holds was never read.
+            check_created(name, entry.created, created(infos[name]))
+            if self._mode == "purge":
+                for subject in self._filters or (None,):
+                    js.purge_stream(name, seq=entry.next, subject=subject)
+            else:
+                self._acknowledge(js, name, entry.next - 1)
+            self._done[name] = entry.next
+
+    def _make_consumer(self, js: jetarrow.sync.JetStream, stream: str, start: int) -> None:
+        consumer = js.stream(stream).get_or_create_consumer(
+            self._name,
+            durable_name=self._name,
+            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=max(1, start),
+            ack_policy=AckPolicy.ALL,
+            headers_only=True,
+            filter_subjects=list(self._filters) or None,
+            description="what Spark has processed",
+        )
+        info = consumer.cached_info
+        if info is not None and (info.config.ack_policy != AckPolicy.ALL or not info.config.headers_only):
+            raise ValueError(
+                f"jetstream option 'commitConsumer': consumer {self._name!r} of stream {stream!r} is there already, for"
+                " something else; valid: a name that nobody uses"
+            )
+
+    def _acknowledge(self, js: jetarrow.sync.JetStream, stream: str, last: int) -> None:
+        """Acknowledge everything up to `last`: what is not delivered yet has to be, its payload stays where it is."""
+        consumer = js.stream(stream).consumer(self._name)
+        try:
+            info = consumer.info()
+        except NotFoundError:
+            warnings.warn(
+                f"jetstream: consumer {self._name!r} of stream {stream!r} is gone; it is made again, and what nobody"
+                " else waited for meanwhile is lost",
+                stacklevel=2,
+            )
+            self._make_consumer(js, stream, last + 1)
+            return
+        delivered = info.delivered.stream_seq if info.delivered else 0
+        known = self._acknowledged(self._spare.pop(stream, []), last)
+        while delivered < last:
+            # Never beyond `last` where no message is missing; what comes beyond is kept for the next commit.
+            batch = consumer.fetch_batch(min(_AT_ONCE, last - delivered), timeout=0.0, columns=["seq"])
+            found = [(seq, row, batch) for row, seq in enumerate(batch.seqs.to_pylist()) if seq is not None]
+            if not found:  # deleted, or taken by a limit of the stream
+                break
+            delivered = max(delivered, *(seq for seq, _, _ in found))
+            known = self._acknowledged(known + found, last)
+        self._spare[stream] = known
+
+    @staticmethod
+    def _acknowledged(messages: list[_Delivered], last: int) -> list[_Delivered]:
+        """Acknowledge the last message up to `last`, and with it all before; return those beyond."""
+        due = [one for one in messages if one[0] <= last]
+        if due:
+            _, row, batch = max(due, key=lambda one: one[0])
+            batch.ack_sync(rows=[row])
+        return [one for one in messages if one[0] > last]
+
+
+_VALID = {"limits": "none", "workqueue": "none, purge", "interest": "none, consumer"}

@@ -1,0 +1,154 @@
+"""The options that say where the servers are and who we are: the same for reading and writing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ._parse import Given, invalid, server_list
+from .secrets import VALID, Secret, warn_of_literals
+
+# Spark itself hides the values of these names in plans, as they match its spark.redaction.regex.
+_SECRETS = ("password", "authToken", "credsSecret", "nkeySecret")
+_FILES = ("credsFile", "nkeyFile", "tlsCaFile", "tlsCertFile", "tlsKeyFile")
+CONNECT_OPTIONS = (
+    "servers",
+    "user",
+    *_SECRETS,
+    *_FILES,
+    "jsDomain",
+    "apiPrefix",
+    "inboxPrefix",
+    "connectTimeoutMs",
+)
+# One kind of credentials at a time, else the server picks what was not meant.
+_WAYS = ("user", "authToken", "credsFile", "credsSecret", "nkeyFile", "nkeySecret")
+
+
+@dataclass(frozen=True)
+class ConnectOptions:
+    """Checked options of a connection. Secrets are references, which every worker resolves for itself.
+
+    Attributes
+    ----------
+    servers:
+        Addresses, each ``nats://host:port`` or ``tls://host:port``.
+    user:
+        Name of the user. Default: none.
+    secrets:
+        What proves who we are, and files of TLS. Default: none.
+    js_domain, api_prefix:
+        Where JetStream's API is, at most one of them. Default: the server's own.
+    inbox_prefix:
+        First tokens of the subjects that answers come to. Default: `_INBOX`.
+    timeout:
+        Seconds for one attempt at one server. Default: 2.
+    """
+
+    servers: tuple[str, ...]
+    user: str | None = None
+    secrets: tuple[Secret, ...] = ()
+    js_domain: str | None = None
+    api_prefix: str | None = None
+    inbox_prefix: str | None = None
+    timeout: float = 2.0
+
+    def arguments(self) -> dict[str, Any]:
+        """Resolve the secrets, and return the arguments of `jetarrow.sync.connect`.
+
+        Raises
+        ------
+        ValueError
+            A reference leads nowhere in this process.
+        """
+        found: dict[str, Any] = {
+            "servers": list(self.servers),
+            "connect_timeout": self.timeout,
+            # A worker may outlive any outage; what waits for the server has a timeout of its own. Not -1: with that
+            # the first connect would go on for ever as well.
+            "max_reconnect_attempts": 1_000_000_000,
+            "reconnect_time_wait": 0.25,
+        }
+        if self.user is not None:
+            found["user"] = self.user
+        if self.inbox_prefix is not None:
+            found["inbox_prefix"] = self.inbox_prefix
+        tls: dict[str, Any] = {}
+        for secret in self.secrets:
+            text = secret.resolve()
+            match secret.option:
+                case "password":
+                    found["password"] = text
+                case "authToken":
+                    found["token"] = text
+                case "credsFile" if not secret.is_reference:
+                    found["user_credentials"] = text
+                case "credsFile" | "credsSecret":
+                    from jetarrow.aio.client import RawCredentials
+
+                    found["user_credentials"] = RawCredentials(text)
+                case "nkeyFile" if not secret.is_reference:
+                    found["nkeys_seed"] = text
+                case "nkeyFile" | "nkeySecret":
+                    found["nkeys_seed_str"] = text
+                case _:  # tlsCaFile and so on: a path, or PEM text
+                    tls[secret.option.removeprefix("tls").removesuffix("File").lower()] = text
+        if tls:
+            from jetarrow.tls import TLS
+
+            found["tls"] = TLS(**tls)
+        return found
+
+    def context(self) -> dict[str, Any]:
+        """Return the arguments of the client's `jetstream`."""
+        if self.js_domain is not None:
+            return {"domain": self.js_domain}
+        return {} if self.api_prefix is None else {"prefix": self.api_prefix}
+
+    def warn(self) -> None:
+        """Warn, once per process and option, of secrets that were given themselves."""
+        warn_of_literals(tuple(secret for secret in self.secrets if secret.option in _SECRETS))
+
+
+def connect_options(given: Given) -> ConnectOptions:
+    """Read and check the options of a connection.
+
+    Parameters
+    ----------
+    given:
+        What the user has set.
+
+    Returns
+    -------
+    ConnectOptions
+        Nothing is resolved, and nothing read.
+
+    Raises
+    ------
+    ValueError
+        An option is missing, not valid, or does not go with another one.
+    """
+    servers = server_list(given.required("servers", "a comma list such as nats://host:4222"))
+    secrets = {name: text for name in _SECRETS if (text := given.raw(name)) is not None}
+    secrets |= {name: text for name in _FILES if (text := given.text(name)) is not None}
+    user, domain, prefix = given.text("user"), given.text("jsDomain"), given.text("apiPrefix")
+    ways = [name for name in _WAYS if name in secrets or (name == "user" and user is not None)]
+    if len(ways) > 1:
+        valid = "one of " + ", ".join(_WAYS)
+        raise invalid(ways[-1], f"does not go with '{ways[0]}'", valid)
+    if "password" in secrets and user is None:
+        raise invalid("password", "there is no user", "user with password")
+    if ("tlsCertFile" in secrets) != ("tlsKeyFile" in secrets):
+        missing = "tlsKeyFile" if "tlsCertFile" in secrets else "tlsCertFile"
+        raise invalid(missing, "is missing", f"tlsCertFile and tlsKeyFile together; each a path, or {VALID}")
+    if domain is not None and prefix is not None:
+        raise invalid("apiPrefix", "does not go with 'jsDomain'", "one of the two")
+    return ConnectOptions(
+        servers=servers,
+        user=user,
+        secrets=tuple(Secret(name, text) for name, text in secrets.items()),
+        js_domain=domain,
+        api_prefix=prefix,
+        inbox_prefix=given.text("inboxPrefix"),
+        timeout=given.positive("connectTimeoutMs", 2000) / 1000,
+    )

@@ -1,0 +1,100 @@
+"""Where a read begins and ends, as options say it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ._parse import Given, invalid
+from ._times import check_zone, moment
+
+EARLIEST = -2
+LATEST = -1
+_NAMES = {EARLIEST: "earliest", LATEST: "latest"}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One end of what is to be read.
+
+    Attributes
+    ----------
+    default:
+        EARLIEST or LATEST, for streams that are not named; None where the user has said nothing.
+    named:
+        Per stream a sequence, EARLIEST or LATEST. Default: none.
+    time:
+        Instead of all that: the first message at or after this time (RFC 3339). Default: None.
+    """
+
+    default: int | None
+    named: Mapping[str, int] = field(default_factory=dict)
+    time: str | None = None
+
+    def of(self, stream: str, default: int) -> int:
+        """Return the position in one stream; `default` where the user has said nothing at all."""
+        if self.default is None:
+            return default
+        return self.named.get(stream, self.default)
+
+
+def bounds(options: Given, streams: tuple[str, ...], *, streaming: bool | None) -> tuple[Bound, Bound]:
+    """Return where to start and where to end.
+
+    Parameters
+    ----------
+    options:
+        What the user has set.
+    streams:
+        The streams named in the options; empty where a pattern finds them.
+    streaming:
+        Whether it is a streaming query; None where that is not known yet.
+
+    Raises
+    ------
+    ValueError
+        A value is not valid.
+    """
+    zone = check_zone(options.text("timeZone"))
+    found = []
+    for side, default in (("starting", EARLIEST), ("ending", LATEST)):
+        offsets = _offsets(options, f"{side}Offsets", default, streams=streams, streaming=streaming)
+        text = options.text(f"{side}Timestamp")
+        # Timestamps win over offsets, which still have to be valid.
+        found.append(Bound(default, time=moment(f"{side}Timestamp", text, zone)) if text else offsets)
+    start, end = found
+    if streaming and (end.default is not None or end.time is not None):
+        name = "endingTimestamp" if end.time is not None else "endingOffsets"
+        raise invalid(name, "a streaming query has no end", "leave it out, or trigger(availableNow=True)")
+    return start, end
+
+
+def _offsets(options: Given, name: str, default: int, *, streams: tuple[str, ...], streaming: bool | None) -> Bound:
+    text = options.text(name)
+    starts = default == EARLIEST
+    # A batch has nothing to read from the latest on, and nothing ends at the earliest: as with Kafka that is refused.
+    words = {"earliest": EARLIEST} if starts else {}
+    if not starts or streaming is not False:
+        words["latest"] = LATEST
+    example = streams[0] if streams else "ORDERS"
+    numbers = " or ".join(f"{number} for {word}" for word, number in words.items())
+    valid = f'{", ".join(words)}, or JSON such as {{"{example}": 100}} (a sequence, {numbers})'
+    if text is None:
+        return Bound(None)
+    if text.lower() in words:
+        return Bound(words[text.lower()])
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise invalid(name, f"{text!r} cannot be used", valid)
+    for stream, sequence in given.items():
+        if streams and stream not in streams:
+            raise invalid(name, f"{stream!r} is not in option 'stream'", f"one of {', '.join(streams)}")
+        if isinstance(sequence, bool) or not isinstance(sequence, int):
+            raise invalid(name, f"{sequence!r} of {stream!r} is not a sequence", valid)
+        if sequence not in words.values() and not 1 <= sequence < 2**63:
+            raise invalid(name, f"{sequence} of {stream!r} cannot be used (sequences begin with 1)", valid)
+    return Bound(default, named=given)

@@ -1,0 +1,146 @@
+"""Values out of the text of options; what is not valid is said in one line that lists what is."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+# What Spark itself adds to the options of a source or a sink.
+_FROM_SPARK = frozenset({"path", "checkpointlocation", "owner", "provider", "queryname"})
+_SCHEMES = ("nats", "tls")
+_BAD_IN_STREAM = re.compile(r"[\s.*>/\\]")
+_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Given:
+    """What the user and Spark have set, name to text; names in any case.
+
+    Parameters
+    ----------
+    given:
+        Names and values.
+    known:
+        The names that are valid here.
+    """
+
+    def __init__(self, given: Mapping[str, str], known: Sequence[str]) -> None:
+        self._options = {name.lower(): value for name, value in given.items()}
+        self._known = known
+
+    def raw(self, name: str) -> str | None:
+        """Return the value as it is, None where there is none or only space."""
+        text = self._options.get(name.lower(), "")
+        return text if text.strip() else None
+
+    def text(self, name: str) -> str | None:
+        """Return the value without space around it, None where nothing is left."""
+        text = self.raw(name)
+        return None if text is None else text.strip()
+
+    def required(self, name: str, valid: str) -> str:
+        """Return the value; raise ValueError where there is none."""
+        text = self.text(name)
+        if text is None:
+            unknown = ", ".join(self.unknown())  # most likely a slip of the pen
+            given = f" (unknown options given: {unknown})" if unknown else ""
+            raise invalid(name, f"is required{given}", valid)
+        return text
+
+    def positive(self, name: str, default: int) -> int:
+        """Return a count from 1."""
+        text = self._options.get(name.lower())
+        if text is None:
+            return default
+        if not re.fullmatch(r"[0-9]{1,18}", text.strip()) or int(text) < 1:
+            raise invalid(name, f"{text!r} is not a count", f"a whole number from 1, default {default}")
+        return int(text)
+
+    def limit(self, name: str) -> int | None:
+        """Return a count from 1, None where none is set."""
+        return None if self._options.get(name.lower()) is None else self.positive(name, 1)
+
+    def size(self, name: str, default: str) -> int:
+        """Return a number of bytes: 1048576, 512k, 8m or 1g."""
+        text = (self.text(name) or default).lower().removesuffix("ib").removesuffix("b").strip()
+        found = re.fullmatch(r"(\d{1,18})\s*([kmg]?)", text)
+        if found is None or int(found[1]) < 1:
+            raise invalid(name, f"{self.text(name)!r} is not a size", f"bytes, or with k, m or g, default {default}")
+        return int(found[1]) << _SHIFTS[found[2]]
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Return true or false."""
+        return self.choice(name, ("true", "false") if default else ("false", "true")) == "true"
+
+    def choice(self, name: str, values: Sequence[str]) -> str:
+        """Return one of `values`, in their spelling; the first is the default."""
+        text = self.text(name) or values[0]
+        for value in values:
+            if value.lower() == text.lower():
+                return value
+        raise invalid(name, f"{text!r} cannot be used", f"{values[0]} (default), {', '.join(values[1:])}")
+
+    def seconds(self, name: str, default: str) -> float:
+        """Return a duration such as 500ms, 90s, 2m, 1h or 1d, in seconds."""
+        text = self.text(name) or default
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.lower())
+        if found is None or found[2] not in _UNITS:
+            raise invalid(name, f"{text!r} is not a duration", f"a number and ms, s, m, h or d, default {default}")
+        return float(found[1]) * _UNITS[found[2]]
+
+    def unknown(self) -> list[str]:
+        """Return the names that neither this source nor Spark knows, in lower case, sorted."""
+        names = self._options.keys() - {name.lower() for name in self._known} - _FROM_SPARK
+        return sorted(name for name in names if not name.startswith("option."))
+
+    def warn_of_unknown(self) -> None:
+        """Warn of names that nobody knows. The values stay out of it: one may be a secret."""
+        if unknown := self.unknown():
+            ignored, known = ", ".join(unknown), ", ".join(self._known)
+            warnings.warn(f"jetstream: unknown options ignored: {ignored}; known: {known}", stacklevel=3)
+
+
+def invalid(option: str, problem: str, valid: str) -> ValueError:
+    """Make the error for an option."""
+    return ValueError(f"jetstream option '{option}': {problem}; valid: {valid}")
+
+
+def items(text: str) -> list[str]:
+    """Return the parts of a comma list, without empty ones."""
+    return [item for item in (part.strip() for part in text.split(",")) if item]
+
+
+def server_list(text: str) -> tuple[str, ...]:
+    """Return the addresses of a comma list, each with its scheme."""
+    valid = "a comma list of nats://host:port, tls://host:port or host:port"
+    servers = []
+    for item in items(text):
+        if "@" in item:  # never shown: it holds a secret
+            raise invalid("servers", "user and password do not belong into an address", valid)
+        url = item if "://" in item else f"nats://{item}"
+        try:
+            parts = urlsplit(url)
+            sound = parts.scheme in _SCHEMES and parts.hostname and (parts.port is None or parts.port > 0)
+            sound = sound and parts.path in ("", "/") and not parts.query and not parts.fragment
+        except ValueError:  # what urlsplit says of a bad port or a bad IPv6 address
+            sound = False
+        if not sound:
+            raise invalid("servers", f"{item!r} is not an address", valid)
+        servers.append(url.rstrip("/"))
+    if not servers:
+        raise invalid("servers", "is empty", valid)
+    return tuple(servers)
+
+
+def stream_names(text: str) -> tuple[str, ...]:
+    """Return the names of a comma list of streams."""
+    valid = "names without spaces, dots, slashes, * and >, each once"
+    names = items(text)
+    for name in names:
+        if _BAD_IN_STREAM.search(name):
+            raise invalid("stream", f"{name!r} cannot be a stream", valid)
+    if not names or len(set(names)) != len(names):
+        raise invalid("stream", f"{text!r} names no stream, or one twice", valid)
+    return tuple(names)

@@ -1,0 +1,139 @@
+"""Filters that Spark pushes down: what they leave of a read. Spark evaluates all of them again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyspark
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+    StringStartsWith,
+)
+
+from ._parse import invalid
+
+# Seen in 4.1.4, 4.2.1 and 4.3.0: the plan with the filters stays on the DataFrame, and other queries of it use it too.
+_SOUND_SINCE = (5, 0)
+_TICK = timedelta(microseconds=1)
+_MOST_SUBJECTS = 50
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """What filters leave, at most. None is no limit.
+
+    Attributes
+    ----------
+    first, end:
+        Sequences, `end` exclusive.
+    since, until:
+        Times (RFC 3339): the first message at or after them, `until` exclusive.
+    streams:
+        Names.
+    subjects:
+        Filters.
+    """
+
+    first: int | None = None
+    end: int | None = None
+    since: str | None = None
+    until: str | None = None
+    streams: frozenset[str] | None = None
+    subjects: tuple[str, ...] | None = None
+
+
+def check_sound(version: str = pyspark.__version__) -> None:
+    """Refuse `pushdown=true` where it gives wrong results.
+
+    Parameters
+    ----------
+    version:
+        Spark's. Default: the one that is installed.
+
+    Raises
+    ------
+    ValueError
+        This Spark keeps pushed filters on the DataFrame.
+    """
+    major, minor = (int(part) for part in version.split(".")[:2])
+    if (major, minor) < _SOUND_SINCE:
+        raise invalid(
+            "pushdown",
+            f"Spark {version} keeps the filters of one query for the next of the same DataFrame: df.filter(...).count()"
+            " and then df.count() would count the same few rows",
+            "false (default); say what to read with stream, subjects, startingOffsets, startingTimestamp",
+        )
+
+
+def narrow(filters: Iterable[Filter]) -> Narrow:
+    """Return what is left of a read under all these filters; those that say nothing here are left to Spark."""
+    low, high, since, until = 1, 2**63 - 1, _EVER, _NEVER
+    streams: frozenset[str] | None = None
+    subjects: tuple[str, ...] | None = None
+    for one in filters:
+        column = _column(one)
+        value: Any = getattr(one, "value", None)
+        values: list[Any] = list(value) if isinstance(one, In) else [value]
+        if column == "seq" and values and all(isinstance(item, int) for item in values):
+            if isinstance(one, EqualTo | GreaterThanOrEqual | In):
+                low = max(low, min(values))
+            if isinstance(one, EqualTo | LessThanOrEqual | In):
+                high = min(high, max(values) + 1)
+            low = max(low, value + 1) if isinstance(one, GreaterThan) else low
+            high = min(high, value) if isinstance(one, LessThan) else high
+        elif column == "timestamp" and isinstance(value, datetime) and value.tzinfo is not None:
+            # The column is cut to microseconds.
+            if isinstance(one, EqualTo | GreaterThanOrEqual | GreaterThan):
+                since = max(since, value + (_TICK if isinstance(one, GreaterThan) else timedelta()))
+            if isinstance(one, EqualTo | LessThanOrEqual | LessThan):
+                until = min(until, value + (timedelta() if isinstance(one, LessThan) else _TICK))
+        elif column == "stream" and isinstance(one, EqualTo | In):
+            named = frozenset(map(str, values))
+            streams = named if streams is None else streams & named
+        elif column == "subject" and subjects is None:
+            subjects = _subjects(one, values)
+    return Narrow(
+        first=low if low > 1 else None,
+        end=high if high < 2**63 - 1 else None,
+        since=_text(since) if since > _EVER else None,
+        until=_text(until) if until < _NEVER else None,
+        streams=streams,
+        subjects=subjects,
+    )
+
+
+_EVER, _NEVER = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+
+
+def _column(one: Filter) -> str | None:
+    path: Any = getattr(one, "attribute", ())
+    return path[0] if len(path) == 1 else None
+
+
+def _subjects(one: Filter, values: list[Any]) -> tuple[str, ...] | None:
+    if not all(isinstance(item, str) and item and not set(item) & set("*> \t\r\n") for item in values):
+        return None
+    if isinstance(one, EqualTo | In):
+        found = tuple(sorted(set(values)))
+        return found if len(found) <= _MOST_SUBJECTS and all(map(_is_subject, found)) else None
+    if isinstance(one, StringStartsWith) and "." in values[0]:
+        whole = values[0].rpartition(".")[0]  # the tokens that are complete
+        return (f"{whole}.>",) if _is_subject(whole) else None
+    return None
+
+
+def _is_subject(text: str) -> bool:
+    return all(text.split("."))
+
+
+def _text(when: datetime) -> str:
+    return f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"

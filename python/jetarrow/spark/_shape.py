@@ -1,0 +1,169 @@
+"""From what `js.read` yields to the rows of the source: filtered, decoded, projected. No Python object per message,
+but for what is compressed or broken.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from jetarrow._jetarrow import Batch
+from jetarrow.js.errors import DecodeError
+
+from ._subjects import matcher
+from .options import RowOptions
+from .rows import Retyper, arrow_schema
+
+_UTC_MICROSECONDS = pa.timestamp("us", "UTC")
+
+
+class Shaper:
+    """Knows which columns to ask `js.read` for, and makes the wanted ones of them.
+
+    Parameters
+    ----------
+    schema:
+        The rows to make, checked by `rows.check_schema`.
+    options:
+        What becomes of a message.
+    filters:
+        Subject filters to evaluate here. Default: none.
+
+    Attributes
+    ----------
+    columns, timestamp_unit, value_schema, mode:
+        Arguments for `js.read`; `value_schema` is its `schema`.
+    """
+
+    def __init__(self, schema: StructType, options: RowOptions, filters: Sequence[str] = ()) -> None:
+        self._options = options
+        self._names: list[str] = schema.names
+        self._retype = Retyper(schema)
+        self._matches = matcher(filters) if filters else None
+        sources = {"time_ns": "timestamp", "value": "data", "data": "data"}
+        json = options.payload == "json"
+        if json:
+            sources[options.corrupt_column] = "data"
+        wanted = [sources.get(name, name) for name in self._names]
+        self._value = _value_schema(schema) if json and "data" in wanted else None
+        self._decompress = _DECOMPRESS.get(options.compression) if "data" in wanted else None
+        # Rows are dropped before they are decoded, and decompressed before that.
+        self._late = self._value is not None and (self._matches is not None or self._decompress is not None)
+        self.mode = options.mode or "PERMISSIVE"
+        self.columns = list(dict.fromkeys(wanted + (["subject"] if self._matches else [])))
+        self.timestamp_unit = "ns" if "time_ns" in self._names else "us"
+        self.value_schema: pa.Schema | None = None if self._late else self._value
+
+    def __call__(self, batch: Batch, stream: str) -> pa.RecordBatch | None:
+        """Return the rows of one batch, None where none is left.
+
+        Parameters
+        ----------
+        batch:
+            As `js.read` made it with this object's arguments.
+        stream:
+            The stream's name, for errors.
+
+        Raises
+        ------
+        jetarrow.js.errors.DecodeError
+            A payload cannot be decoded, and the mode says that this is an error.
+        """
+        if self._matches is not None:
+            batch = batch.filter(self._matches(pa.record_batch(batch).column("subject")))
+        if self._decompress is not None:
+            batch = self._decompressed(batch, stream, self._decompress)
+        if self._late and self._value is not None:
+            batch = batch.decode(self._value, self.mode)
+        if len(batch) == 0:
+            return None
+        rows = pa.record_batch(batch)
+        if self._options.payload == "string" and "data" in self._names:
+            rows = self._as_text(rows, batch, stream)
+            if rows.num_rows == 0:
+                return None
+        return self._retype(self._projected(rows))
+
+    def _projected(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        columns, fields = [], []
+        for name in self._names:
+            source = {"time_ns": "timestamp"}.get(name, name)
+            if self._options.payload == "json" and name == self._options.corrupt_column:
+                source = "_corrupt_record"
+            column, field = rows.column(source), rows.schema.field(source)
+            if name == "time_ns":
+                column = column.cast(pa.int64())
+            elif name == "timestamp":
+                column = column.cast(_UTC_MICROSECONDS, safe=False)
+            columns.append(column)
+            fields.append(pa.field(name, column.type, field.nullable))
+        return pa.record_batch(columns, schema=pa.schema(fields))
+
+    def _as_text(self, rows: pa.RecordBatch, batch: Batch, stream: str) -> pa.RecordBatch:
+        at = rows.schema.get_field_index("data")
+        data = rows.column(at)
+        field = pa.field("data", pa.string(), nullable=False)
+        try:
+            return rows.set_column(at, field, data.cast(pa.string()))
+        except pa.ArrowInvalid:
+            pass
+        texts: list[str | None] = []
+        for row, payload in enumerate(data.to_pylist()):
+            try:
+                texts.append(payload.decode())
+            except UnicodeDecodeError as error:
+                self._refuse(batch, row, stream, f"is not UTF-8 ({error.reason} at byte {error.start})")
+                dropped = self._options.mode == "DROPMALFORMED"
+                texts.append(None if dropped else payload.decode("utf-8", "replace"))
+        column = pa.array(texts, pa.string())
+        kept = column.is_valid()
+        return (
+            rows.set_column(at, pa.field("data", pa.string()), column)
+            .filter(kept)
+            .set_column(at, field, column.filter(kept))
+        )
+
+    def _decompressed(self, batch: Batch, stream: str, decompress: Callable[[bytes], bytes]) -> Batch:
+        payloads: list[bytes] = pa.record_batch(batch).column("data").to_pylist()
+        kept = [True] * len(payloads)
+        for row, payload in enumerate(payloads):
+            try:
+                payloads[row] = decompress(payload)
+            except (zlib.error, OSError):
+                # Without JSON there is no column for what is broken: only a mode that was chosen lets it through.
+                if self._value is None or self.mode == "FAILFAST":
+                    self._refuse(batch, row, stream, f"is not {self._options.compression}")
+                kept[row] = self._options.mode != "DROPMALFORMED"
+        batch = batch.with_data(pa.array(payloads, pa.binary()))
+        return batch if all(kept) else batch.filter(pa.array(kept))
+
+    def _refuse(self, batch: Batch, row: int, stream: str, problem: str) -> None:
+        """Raise, unless the mode lets broken payloads through."""
+        if self._options.mode not in ("PERMISSIVE", "DROPMALFORMED"):
+            raise DecodeError(
+                f"jetstream: a payload of stream {stream!r} {problem}; with option mode=PERMISSIVE or DROPMALFORMED"
+                " the read goes on",
+                seq=batch.seqs[row],
+                column="data",
+            )
+
+
+def _value_schema(schema: StructType) -> pa.Schema:
+    return pa.schema(list(arrow_schema(StructType([schema["value"]])).field("value").type))
+
+
+def _zstd(payload: bytes) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(payload), "zstd") as stream:
+        text: bytes = stream.read()
+    return text
+
+
+_DECOMPRESS: dict[str, Callable[[bytes], Any]] = {
+    # 47: a zlib or a gzip header, with the largest window.
+    "zlib": lambda payload: zlib.decompress(payload, 47),
+    "zstd": _zstd,
+}

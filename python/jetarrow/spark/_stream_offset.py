@@ -1,0 +1,85 @@
+"""Offsets of a streaming query, as Spark logs and compares them: as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a query stands in one stream.
+
+    Attributes
+    ----------
+    created:
+        Creation time of the stream: the sequences of another stream of that name mean nothing here.
+    next:
+        The next sequence to read.
+    initial:
+        Until something was read: "earliest" where it begins at the head, which may move, "ahead" where it begins
+        beyond the end. Default: None.
+    """
+
+    created: str
+    next: int
+    initial: str | None = None
+
+
+@dataclass(frozen=True)
+class Offset:
+    """The end of a micro-batch, and all that it takes to plan the batch again.
+
+    Attributes
+    ----------
+    streams:
+        Where it ends, by stream.
+    start:
+        Where it begins; Spark asks for the initial offset more than once, and `latest` moves. Empty for the offset at
+        which a query starts; None where Spark did not say where the batch begins (before 4.2, after a restart).
+    parts:
+        How many partitions each stream has in it.
+    """
+
+    streams: Mapping[str, Entry]
+    start: Mapping[str, Entry] | None = field(default_factory=dict)
+    parts: Mapping[str, int] = field(default_factory=dict)
+
+    def json(self) -> dict[str, Any]:
+        """Return it for Spark. Keys are sorted: Spark compares the text, and another order would be a new batch."""
+        logged: dict[str, Any] = {} if self.start is None else {"from": _sorted(self.start)}
+        parts = {name: self.parts[name] for name in sorted(self.parts)}
+        return {**logged, "parts": parts, "streams": _sorted(self.streams), "v": _VERSION}
+
+    @classmethod
+    def of(cls, logged: Mapping[str, Any]) -> Offset:
+        """Read what `json` wrote.
+
+        Raises
+        ------
+        ValueError
+            It is not an offset of this source, or of a later version of it.
+        """
+        try:
+            if logged["v"] != _VERSION:
+                raise ValueError(f"jetstream: this checkpoint has offsets of version {logged['v']}; upgrade jetarrow")
+            start = logged.get("from")
+            return cls(_entries(logged["streams"]), None if start is None else _entries(start), dict(logged["parts"]))
+        except (KeyError, TypeError, AttributeError):
+            raise ValueError("jetstream: this checkpoint was not written by format('jetstream')") from None
+
+
+def _sorted(entries: Mapping[str, Entry]) -> dict[str, Any]:
+    found = {}
+    for name in sorted(entries):
+        entry = entries[name]
+        initial = {} if entry.initial is None else {"initial": entry.initial}
+        found[name] = {"created": entry.created, **initial, "next": entry.next}
+    return found
+
+
+def _entries(logged: Mapping[str, Any]) -> dict[str, Entry]:
+    return {name: Entry(one["created"], int(one["next"]), one.get("initial")) for name, one in logged.items()}

@@ -1,0 +1,89 @@
+"""Points in time as options name them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+from ._parse import invalid
+
+VALID = "ISO 8601 such as 2026-01-31T12:00:00Z (a date alone is its midnight), or milliseconds since 1970"
+_ISO = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?", re.IGNORECASE
+)
+_OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d\d)?", re.IGNORECASE)
+
+
+def moment(option: str, text: str, zone: str | None) -> str:
+    """Return a time as RFC 3339 in UTC, to the nanosecond.
+
+    Parameters
+    ----------
+    option:
+        Whose value it is, for errors.
+    text:
+        ISO 8601, or milliseconds since 1970.
+    zone:
+        What a time without a zone means (option `timeZone`); None refuses it. Spark does not tell a Python source
+        the session's time zone, and a guess could be hours away.
+
+    Raises
+    ------
+    ValueError
+        The text is no time, or has no zone and none is known.
+    """
+    if re.fullmatch(r"\d{1,16}", text):
+        seconds, milliseconds = divmod(int(text), 1000)
+        return _rfc3339(option, datetime.fromtimestamp(seconds, UTC), milliseconds * 1_000_000)
+    found = _ISO.fullmatch(text)
+    if found is None:
+        raise invalid(option, f"{text!r} is not a time", VALID)
+    day, clock, fraction, offset = found.groups()
+    try:
+        when = datetime.fromisoformat(f"{day}T{clock or '00:00'}")
+    except ValueError:
+        raise invalid(option, f"{text!r} is not a time", VALID) from None
+    if offset is None and zone is None:
+        raise invalid(
+            option,
+            f"{text!r} has no time zone, and Spark does not tell a Python source the session's",
+            'a time that ends in Z or +01:00, or option timeZone=spark.conf.get("spark.sql.session.timeZone")',
+        )
+    when = when.replace(tzinfo=_zone(option if offset else "timeZone", offset or zone or ""))
+    return _rfc3339(option, when, int((fraction or "").ljust(9, "0")))
+
+
+def check_zone(zone: str | None) -> str | None:
+    """Return the name of a time zone if there is one of that name.
+
+    Raises
+    ------
+    ValueError
+        There is none.
+    """
+    if zone is not None:
+        _zone("timeZone", zone)
+    return zone
+
+
+def _zone(option: str, text: str) -> tzinfo:
+    if text.upper() in ("Z", "UTC", "GMT"):
+        return UTC
+    if found := _OFFSET.fullmatch(text):
+        sign, hours, minutes = found.groups()
+        offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
+        if offset <= timedelta(hours=18):
+            return timezone(-offset if sign == "-" else offset)
+    try:
+        return ZoneInfo(text)
+    except (KeyError, ValueError, OSError):
+        raise invalid(option, f"{text!r} is not a time zone", "such as UTC, Europe/Berlin or +01:00") from None
+
+
+def _rfc3339(option: str, when: datetime, nanoseconds: int) -> str:
+    try:
+        utc = when.astimezone(UTC)
+    except OverflowError:
+        raise invalid(option, "the time is out of range", VALID) from None
+    return f"{utc:%Y-%m-%dT%H:%M:%S}.{nanoseconds:09d}Z"

@@ -1,0 +1,100 @@
+"""Secrets by reference: an option says where a secret is, and each worker looks it up when it connects.
+
+What an option holds is shown in places that nobody expects: Spark Connect's user interface and event log show
+every value. A reference can be shown.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass, field
+
+_KINDS = ("env", "file", "sparkfile")
+VALID = "env:NAME, file:/path or sparkfile:NAME (of addFile)"
+
+_warned: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Secret:
+    """The value of an option that is a secret, or a reference to one. Never shown, also not by `repr`.
+
+    Attributes
+    ----------
+    option:
+        Name of the option.
+    given:
+        Its value.
+    """
+
+    option: str
+    given: str = field(repr=False)
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether the value is `env:`, `file:` or `sparkfile:` with something after it."""
+        kind, _, name = self.given.partition(":")
+        return kind in _KINDS and bool(name)
+
+    def resolve(self) -> str:
+        """Look the secret up, here and now; a literal is itself.
+
+        Returns
+        -------
+        str
+            Without one trailing newline, which editors and `echo` leave in files.
+
+        Raises
+        ------
+        ValueError
+            There is nothing under this reference, in this process.
+        """
+        if not self.is_reference:
+            return self.given
+        kind, _, name = self.given.partition(":")
+        text = _from_environment(self.option, name) if kind == "env" else _from_file(self.option, kind, name)
+        text = text.removesuffix("\n").removesuffix("\r")
+        if not text:
+            raise ValueError(f"jetstream option '{self.option}': what {self.given!r} refers to is empty")
+        return text
+
+
+def warn_of_literals(secrets: tuple[Secret, ...]) -> None:
+    """Warn, once per process and option, where a secret itself was given.
+
+    Parameters
+    ----------
+    secrets:
+        Those of options that take a literal.
+    """
+    names = sorted({secret.option for secret in secrets if not secret.is_reference} - _warned)
+    if names:
+        _warned.update(names)
+        text = ", ".join(f"'{name}'" for name in names)
+        warnings.warn(
+            f"jetstream: the secret itself was given as option {text}; Spark Connect shows options in its user"
+            f" interface and event log. Better say where it is: {VALID}",
+            stacklevel=3,
+        )
+
+
+def _from_environment(option: str, name: str) -> str:
+    text = os.environ.get(name)
+    if text is None:
+        raise ValueError(f"jetstream option '{option}': environment variable {name!r} is not set on this worker")
+    return text
+
+
+def _from_file(option: str, kind: str, name: str) -> str:
+    path = name
+    if kind == "sparkfile":
+        from pyspark import SparkFiles
+
+        path = SparkFiles.get(name)
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ValueError(f"jetstream option '{option}': {kind} {name!r} cannot be read here: {cause}") from None

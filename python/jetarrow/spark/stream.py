@@ -1,0 +1,383 @@
+"""The streaming reader: offsets and admission on the driver, reading in the Python workers of the executors."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from jetarrow.js.api import StreamInfo
+from jetarrow.js.errors import DataLossError, NotFoundError
+
+from ._admission import admit
+from ._commit import Committer
+from ._lookup import Lookup
+from ._stream_offset import Entry, Offset
+from ._task import read_range
+from .connection import patiently, shared
+from .errors import plain
+from .options import EARLIEST, LATEST, ReadOptions
+from .plan import (
+    StreamRange,
+    check_created,
+    check_streams,
+    created,
+    filters_for,
+    how,
+    loss_fails,
+    retention,
+    split,
+    split_counts,
+)
+from .reader import check_types
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # before 4.2 there is no admission control
+    ReadAllAvailable = ReadLimit = ReadMaxBytes = ReadMaxRows = ReadMinRows = SupportsTriggerAvailableNow = object  # type: ignore[misc, assignment]
+
+# A new leader may not know the newest messages yet.
+_SETTLE = 2.0
+
+
+class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads micro-batches: ranges of sequences, which Spark logs before it reads them.
+
+    Spark makes one for a query and keeps it on the driver; copies of it, with none of its state, read in the tasks.
+
+    Parameters
+    ----------
+    schema:
+        Columns to read, a projection of the source's (see `rows.check_schema`).
+    options:
+        Checked options.
+    """
+
+    def __init__(self, schema: StructType, options: ReadOptions) -> None:
+        self._schema = schema
+        self._options = options
+        self._committer = Committer(options)
+        self._ready = False
+        # The end of the batch before, for Spark before 4.2, which does not say it.
+        self._end: Offset | None = None
+        # Per stream: where the present messages end. Under AvailableNow: where the query ends.
+        self._latest: dict[str, Entry] = {}
+        self._until: dict[str, int] | None = None
+        # Per stream: last sequence, and the end of what the filters match in it.
+        self._matched: dict[str, tuple[int, int]] = {}
+        self._last_batch: float | None = None
+
+    @plain()
+    def initialOffset(self) -> dict[str, Any]:
+        """Return where a new query starts, as the options say it. Spark asks twice; the end of a batch has it pinned.
+
+        Raises
+        ------
+        Exception
+            As `reader.JetStreamReader.partitions`.
+        """
+        lookup = self._lookup()
+        infos = lookup.infos()
+        check_types(self._schema, self._options, lookup)
+        entries = {name: self._initial(name, info, lookup) for name, info in infos.items()}
+        self._prepare(lookup, infos, entries)
+        self._end = Offset(entries)
+        return self._end.json()
+
+    @plain()
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
+        """Return where the next micro-batch ends; `start` itself where there is nothing to read.
+
+        Parameters
+        ----------
+        start:
+            Where it begins. Default: None, Spark before 4.2.
+        limit:
+            Whether limits count: all is taken where it is `ReadAllAvailable`. Default: None, as that.
+
+        Raises
+        ------
+        jetarrow.js.errors.StreamRecreatedError
+            A stream was deleted and made again.
+        jetarrow.js.errors.NotFoundError
+            A stream is gone.
+        jetarrow.js.errors.DataLossError
+            A stream ends before what was read of it.
+        """
+        lookup = self._lookup()
+        infos = lookup.infos()
+        begin = Offset.of(start) if start is not None else self._end
+        ends = {name: self._target(name, info, lookup) for name, info in infos.items()}
+        self._latest = {name: Entry(created(infos[name]), end) for name, end in ends.items()}
+        if begin is None:
+            self._prepare(lookup, infos, self._latest)
+            self._end = Offset(self._latest, start=None)
+            return self._end.json()
+        entries = self._known(begin, infos)
+        self._prepare(lookup, infos, entries)
+        sizes = {}
+        for name, info in infos.items():
+            check_created(name, entries[name].created, created(info))
+            end = ends[name] if self._until is None else min(ends[name], self._until.get(name, 0))
+            sizes[name] = max(0, end - entries[name].next)
+            if entries[name].next > info.state.last_seq + 1:
+                self._check_ahead(name, entries[name], lookup)
+        if self._waits(sum(sizes.values()), limit):
+            return start if start is not None else begin.json()
+        taken = self._admitted(sizes, infos, limit)
+        advanced = {}
+        for name, count in taken.items():
+            entry, end = entries[name], entries[name].next + sizes[name]
+            if 0 < count < sizes[name]:
+                # Deleted or foreign messages would make empty batches: the count begins with what there is.
+                found = lookup.next_match(name, entry.next, filters_for(self._options, infos[name]))
+                end = min(end, (end if found is None else found) + count)
+            if count > 0:
+                advanced[name] = Entry(entry.created, end)
+        parts = split_counts(self._options, {name: one.next - entries[name].next for name, one in advanced.items()})
+        self._last_batch = time.monotonic()
+        self._end = Offset({**entries, **advanced}, start=entries, parts=parts)
+        return self._end.json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return a limit that is not `ReadAllAvailable` where an option sets one; there is no object for several."""
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Return where the streams ended at the last look, for the query's progress; None before the first."""
+        return Offset(self._latest).json() if self._latest else None
+
+    @plain()
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix where the query ends: at what the streams hold now."""
+        lookup = self._lookup()
+        self._until = {name: self._target(name, info, lookup) for name, info in lookup.infos().items()}
+
+    @plain()
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Plan a micro-batch; the same offsets give the same partitions, whatever the options say meanwhile.
+
+        Parameters
+        ----------
+        start, end:
+            Offsets. `end` says itself where the batch begins.
+
+        Raises
+        ------
+        jetarrow.js.errors.DataLossError
+            Messages have gone, and that is an error here.
+        Exception
+            As `latestOffset`.
+        """
+        if start == end:
+            return []
+        to = Offset.of(end)
+        begin = Offset.of(start).streams if to.start is None else to.start or to.streams
+        sizes = {name: entry.next - begin[name].next for name, entry in to.streams.items() if name in begin}
+        parts = to.parts or split_counts(self._options, sizes)
+        lookup = self._lookup()
+        ranges: list[StreamRange] = []
+        for name, size in sizes.items():
+            if size > 0:
+                ranges += self._split(name, begin[name], size, lookup=lookup, count=parts.get(name, 1))
+        return ranges
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of one partition, as Arrow batches of exactly the schema that Spark demands.
+
+        Parameters
+        ----------
+        partition:
+            One of `partitions`.
+
+        Raises
+        ------
+        Exception
+            As `_task.read_range`.
+        """
+        if isinstance(partition, StreamRange):
+            with plain():
+                yield from read_range(self._schema, self._options, partition)
+
+    @plain()
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tell the server what was processed, as `commitMode` says. Spark calls it while it plans the next batch.
+
+        Parameters
+        ----------
+        end:
+            Where the last batch that is complete ends.
+
+        Raises
+        ------
+        jetarrow.js.errors.StreamRecreatedError
+            A stream was deleted and made again: nothing of the new one is touched.
+        """
+        if self._options.commit_mode != "none":
+            lookup, at = self._lookup(), Offset.of(end).streams
+            infos = lookup.infos()
+            patiently(lambda: self._committer.commit(lookup.js, infos, at))
+
+    def _lookup(self) -> Lookup:
+        connection = self._options.connection
+        # Only what has been reached once is waited for: a wrong address is said at once.
+        js = shared(connection).jetstream(**connection.context())
+        return Lookup(js, self._options, patiently)
+
+    def _prepare(self, lookup: Lookup, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
+        if not self._ready:
+            check_streams(self._options, infos)
+            patiently(lambda: self._committer.prepare(lookup.js, infos, at))
+            self._ready = True
+
+    def _initial(self, name: str, info: StreamInfo, lookup: Lookup) -> Entry:
+        options, after_last = self._options, info.state.last_seq + 1
+        if options.start.time is not None:
+            found = lookup.first_at(name, options.start.time)
+            return Entry(created(info), after_last if found is None else found)
+        whole = options.commit_mode == "purge" or retention(info) == "workqueue"
+        position = options.start.of(name, EARLIEST if whole else LATEST)
+        if position == EARLIEST:
+            return _first(info)
+        if position == LATEST:
+            return Entry(created(info), after_last)
+        return Entry(created(info), position, "ahead" if position > after_last else None)
+
+    def _target(self, name: str, info: StreamInfo, lookup: Lookup) -> int:
+        """One past the last message that matters: foreign traffic would make empty batches."""
+        last, filters = info.state.last_seq, filters_for(self._options, info)
+        if not filters:
+            return last + 1
+        known, end = self._matched.get(name, (-1, 0))
+        if known != last:
+            end = (lookup.last_match(name, filters) or 0) + 1
+            self._matched[name] = (last, end)
+        return end
+
+    def _known(self, begin: Offset, infos: Mapping[str, StreamInfo]) -> dict[str, Entry]:
+        """Where the query stands, with the streams that are new; those start at their first message."""
+        pattern, options = self._options.pattern, self._options
+        for name in begin.streams.keys() - infos.keys():
+            if pattern is not None and re.fullmatch(pattern, name) and options.fail_on_data_loss != "false":
+                raise NotFoundError(
+                    message=f"jetstream: stream {name!r} was deleted; what was not read of it is lost; set"
+                    " failOnDataLoss=false to go on without it"
+                )
+        new = {name: _first(info) for name, info in infos.items() if name not in begin.streams}
+        return {**begin.streams, **new}
+
+    def _check_ahead(self, name: str, entry: Entry, lookup: Lookup) -> None:
+        """A stream that ends before what was read of it has lost messages, unless the user asked for later ones."""
+        until = time.monotonic() + _SETTLE
+        while entry.initial != "ahead":
+            last = lookup.info(name).state.last_seq
+            if last + 1 >= entry.next:
+                return
+            if time.monotonic() > until:
+                raise DataLossError(
+                    entry.next,
+                    message=f"jetstream: stream {name!r} ends with {last}, but this query has read up to"
+                    f" {entry.next - 1}: the stream was restored or has lost its end; begin with a new checkpoint",
+                )
+            time.sleep(0.1)
+
+    def _waits(self, waiting: int, limit: ReadLimit | None) -> bool:
+        """Whether there is nothing to do: no message, or too few of them and not for long enough."""
+        least = self._options.min_offsets_per_trigger
+        if waiting == 0 or least is None or self._until is not None or not _limited(limit):
+            return waiting == 0
+        # As with Kafka, the first batch of a run comes at once.
+        late = self._last_batch is None or time.monotonic() - self._last_batch >= self._options.max_trigger_delay
+        return waiting < least and not late
+
+    def _admitted(
+        self, sizes: Mapping[str, int], infos: Mapping[str, StreamInfo], limit: ReadLimit | None
+    ) -> dict[str, int]:
+        if not _limited(limit):
+            return dict(sizes)
+        weights = {name: _weight(info) for name, info in infos.items()}
+        most, most_bytes = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
+        return admit(sizes, weights, most_offsets=most, most_bytes=most_bytes)
+
+    def _split(self, name: str, begin: Entry, size: int, *, lookup: Lookup, count: int) -> list[StreamRange]:
+        options, info = self._options, lookup.info(name)
+        check_created(name, begin.created, created(info))
+        first, earliest = max(1, info.state.first_seq), begin.initial == "earliest"
+        if begin.next < first and not earliest and loss_fails(options, info):
+            end = begin.next + size
+            raise DataLossError(
+                (begin.next, end),
+                first,
+                message=f"jetstream: messages {begin.next} to {min(first, end) - 1} of stream {name!r} are gone"
+                f" (retention, purge or delete): this batch is [{begin.next}, {end}), the stream begins with {first};"
+                " set failOnDataLoss=false to go on with what is left",
+            )
+        shared_how = how(options, info, lookup, start=begin.next, size=size, earliest=earliest)
+        return split(name, begin.next, begin.next + size, count=count, shared=shared_how)
+
+
+class RefusedStreamReader(DataSourceStreamReader):
+    """Stands for a reader whose options are not valid: says so as soon as it is used.
+
+    Parameters
+    ----------
+    problem:
+        What is not valid.
+    """
+
+    def __init__(self, problem: str) -> None:
+        self._problem = problem
+
+    @plain()
+    def initialOffset(self) -> dict[str, Any]:
+        """Raise ValueError."""
+        raise ValueError(self._problem)
+
+    @plain()
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
+        """Raise ValueError."""
+        raise ValueError(self._problem)
+
+    @plain()
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Raise ValueError."""
+        raise ValueError(self._problem)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Raise ValueError."""
+        with plain():
+            raise ValueError(self._problem)
+        yield
+
+
+def _first(info: StreamInfo) -> Entry:
+    return Entry(created(info), max(1, info.state.first_seq), "earliest")
+
+
+def _limited(limit: ReadLimit | None) -> bool:
+    return limit is not None and not isinstance(limit, ReadAllAvailable)
+
+
+def _weight(info: StreamInfo) -> float:
+    """Bytes of one sequence, on average; deleted ones have none."""
+    state = info.state
+    return state.bytes / max(1, state.last_seq + 1 - max(1, state.first_seq))

@@ -1,0 +1,185 @@
+"""The sinks: `df.write.format("jetstream")` and `df.writeStream.format("jetstream")`."""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from jetarrow.errors import UnsupportedError
+from jetarrow.js.errors import NotFoundError
+
+from ._write_options import WriteOptions
+from ._write_rows import check_columns
+from ._write_task import Task
+from .connection import connect
+from .errors import plain
+
+_MODES = {"fast": "allow_batched", "atomic": "allow_atomic"}
+# Streams that this process has looked at; Spark makes a new writer for every micro-batch, and one more to commit it.
+_known: dict[WriteOptions, float] = {}
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task reports.
+
+    Attributes
+    ----------
+    rows:
+        Rows that the stream has.
+    duplicates:
+        How many of them it had before. In mode fast the server does not tell: 0.
+    """
+
+    rows: int
+    duplicates: int
+
+
+class JetStreamWriter(DataSourceArrowWriter):
+    """Appends the rows of a DataFrame.
+
+    A failed task is written again by Spark, and its rows have the same ids: what was stored is not stored twice.
+
+    Parameters
+    ----------
+    options:
+        Checked options.
+    window:
+        The stream's duplicate window, seconds.
+    """
+
+    def __init__(self, options: WriteOptions, window: float) -> None:
+        self._options = options
+        self._window = window
+        # Pickled to every attempt of every task.
+        self._job = uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Publish the rows of one task.
+
+        Parameters
+        ----------
+        iterator:
+            Arrow batches, read as they are published.
+
+        Raises
+        ------
+        jetarrow.js.errors.BatchError
+            A row was not stored: the first one, with the server's codes.
+        jetarrow.errors.NoServersError
+            No server has answered for 30 seconds.
+        """
+        partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
+        return _write(self._options, self._window, iterator, f"{self._job}:{partition}")
+
+
+class JetStreamStreamWriter(DataSourceStreamArrowWriter):
+    """Publishes the rows of every micro-batch.
+
+    Query and batch have the same names after a restart from the checkpoint: rows that were published before the
+    batch was committed are recognised.
+
+    Parameters
+    ----------
+    options:
+        Checked options.
+    window:
+        The stream's duplicate window, seconds.
+    """
+
+    def __init__(self, options: WriteOptions, window: float) -> None:
+        self._options = options
+        self._window = window
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Publish the rows of one task of one micro-batch. Parameters and errors as `JetStreamWriter.write`."""
+        context = TaskContext.get()
+        assert context is not None
+        names = [context.getLocalProperty(name) for name in ("sql.streaming.queryId", "streaming.sql.batchId")]
+        if None in names and self._options.dedup == "content":
+            raise ValueError(
+                "jetstream: Spark does not say which query and batch this is, so ids cannot be made of the rows; set"
+                " the option dedup=none, and give the rows ids of their own in a column msg_id"
+            )
+        scope = ":".join([*(str(name) for name in names), str(context.partitionId())])
+        return _write(self._options, self._window, iterator, scope)
+
+
+def _write(options: WriteOptions, window: float, rows: Iterator[pa.RecordBatch], scope: str) -> Written:
+    with plain():
+        partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
+        task = Task(options, window=window, scope=scope, partition=partition)
+        return Written(task.run(rows), task.duplicates)
+
+
+def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, streaming: bool) -> float:
+    """Look at everything that can be known on the driver, before a task runs.
+
+    Parameters
+    ----------
+    schema:
+        The DataFrame's.
+    options:
+        Checked options.
+    overwrite:
+        What Spark makes of the save mode, or of the output mode.
+    streaming:
+        One look is enough for all micro-batches.
+
+    Returns
+    -------
+    float
+        The stream's duplicate window, seconds.
+
+    Raises
+    ------
+    ValueError
+        A column does not fit, or rows that are there would have to go.
+    jetarrow.errors.UnsupportedError
+        The stream does not allow this `publishMode`.
+    jetarrow.js.errors.NotFoundError
+        There is no such stream.
+    jetarrow.errors.NoServersError
+        No server answers within the connect timeout.
+    """
+    if overwrite:
+        asked, instead = ("outputMode complete", "append or update") if streaming else ("mode overwrite", "append")
+        raise ValueError(
+            f"jetstream: {asked} would have to delete the messages of stream {options.stream!r}, for all who read it,"
+            f" and is never done; use {instead}, and purge the stream yourself where that is meant"
+        )
+    check_columns(schema, subject=options.subject)
+    ids = options.dedup == "content" or "msg_id" in schema.names
+    if streaming and options in _known:
+        return _known[options]
+    connection = options.connection
+    client = connect(connection)
+    try:
+        info = client.jetstream(**connection.context()).stream_info(options.stream)
+    except NotFoundError as error:
+        message = f"jetstream: there is no stream {options.stream!r} at {', '.join(connection.servers)}"
+        raise NotFoundError(error.code, error.description, error.err_code, message=message) from None
+    finally:
+        client.close()
+    flag = _MODES.get(options.publish_mode)
+    if flag is not None and not getattr(info.config, flag):
+        raise UnsupportedError(
+            f"publishMode={options.publish_mode}", f"a stream with {flag}", f"stream {options.stream!r} has it off"
+        )
+    window = float(info.config.duplicate_window or 0)
+    if ids and window < options.recovery_window:
+        warnings.warn(
+            f"jetstream: stream {options.stream!r} recognises duplicates for {window:g} s, which is less than"
+            f" recoveryWindow={options.recovery_window:g} s: what Spark writes again after more than that is stored"
+            " twice; raise the stream's duplicate_window, or lower recoveryWindow",
+            stacklevel=3,
+        )
+    _known[options] = window
+    return window

@@ -1,0 +1,45 @@
+"""docs/spark.md: its Python blocks run in their order, and it names every option."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jetarrow.sync
+import pytest
+from jetarrow.server import NatsServer
+from jetarrow.spark._write_options import WRITE_OPTIONS
+from jetarrow.spark.options import READ_OPTIONS
+from pyspark.sql import SparkSession
+
+PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")
+ADDRESS = "nats://localhost:4222"
+
+
+def test_every_option_is_there() -> None:
+    named = set(re.findall(r"`(\w+)[=`]", PAGE)) | set(re.findall(r'option\("(\w+)"', PAGE))
+    options = {*READ_OPTIONS, *WRITE_OPTIONS}
+    assert len(options) > 40
+    assert options - named == set()
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_blocks_run(spark: SparkSession, tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert len(blocks) >= 5
+    orders = [{"id": i, "country": ("de", "fr")[i % 2], "euros": i / 2} for i in range(100)]
+    namespace = {"spark": spark, "folder": str(tmp_path)}
+    with NatsServer() as server, jetarrow.sync.connect(server.url) as nc:
+        js = nc.jetstream()
+        for name in ("ORDERS", "TOTALS", "COPIES"):
+            js.add_stream(name=name, subjects=[f"{name.lower()}.>"])
+        subjects = [f"orders.{order['country']}" for order in orders]
+        js.publish_batch(subjects, [json.dumps(order) for order in orders]).raise_for_errors()
+        for block in blocks:
+            assert ADDRESS in block
+            exec(compile(block.replace(ADDRESS, server.url), "docs/spark.md", "exec"), namespace)
+        assert js.stream_info("TOTALS").state.messages == 100
+        assert js.stream_info("COPIES").state.messages == 100
+    assert spark.read.parquet(str(tmp_path / "orders")).count() == 100

@@ -1,0 +1,40 @@
+"""The examples as they stand, in the Spark of the tests."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from jetarrow.server import NatsServer
+from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SAID = {
+    "spark_batch.py": "|     at|   22580.0|      500|",
+    "spark_stream_to_parquet.py": (
+        "1200 readings in Parquet, 1200 different ones\n2400 readings in Parquet, 2400 different ones\n"
+    ),
+    "spark_parquet_to_stream.py": (
+        "after the first run the stream has 2000 messages\nafter the second run the stream has 2000 messages\n"
+    ),
+    "spark_stream_to_stream.py": "250 sales of 1000 clicks\n500 sales of 2000 clicks\n",
+}
+
+
+def test_every_example_is_here() -> None:
+    assert {path.name for path in EXAMPLES.glob("spark_*.py")} == set(SAID)
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_example(
+    name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It gets the session of the tests, and a server of its own."""
+    with NatsServer() as server:
+        monkeypatch.setattr(sys, "argv", [name, server.url])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    assert SAID[name] in capsys.readouterr().out
+    assert SparkSession.getActiveSession() is not None

@@ -1,0 +1,164 @@
+"""What a streaming query lets the server forget, driven without Spark's JVM."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import jetarrow.sync
+import pytest
+from jetarrow.js.errors import StreamRecreatedError
+from jetarrow.spark.stream import JetStreamStreamReader
+
+if TYPE_CHECKING:
+    from .conftest import Here, Streams
+
+QUEUE = {"retention": "workqueue", "allow_direct": True}
+INTEREST = {"retention": "interest", "allow_direct": True}
+
+
+def step(reader: JetStreamStreamReader, start: dict[str, Any]) -> dict[str, Any]:
+    """The end of the next batch, through JSON as Spark keeps it."""
+    return dict(json.loads(json.dumps(reader.latestOffset(start, reader.getDefaultReadLimit()))))
+
+
+def ack_floor(streams: Streams, stream: str, name: str) -> int:
+    async def work(js: Any) -> int:
+        return int((await js.consumer_info(stream, name)).ack_floor.stream_seq)
+
+    return streams.run(work)
+
+
+def test_a_queue_keeps_everything_unless_told_otherwise(here: Here, streams: Streams) -> None:
+    name = streams.new(**QUEUE)
+    streams.publish(name, [b"x"] * 10)
+    reader = here.stream(name, maxOffsetsPerTrigger=4)
+    start = reader.initialOffset()
+    end = step(reader, start)
+    assert here.batch(reader, start, end)["seq"].to_pylist() == [1, 2, 3, 4]
+    reader.commit(end)
+    assert streams.left(name) == list(range(1, 11))
+
+
+def test_purge_removes_exactly_what_was_processed(here: Here, streams: Streams) -> None:
+    name = streams.new(**QUEUE)
+    streams.publish(name, [b"x"] * 10)
+    reader = here.stream(name, commitMode="purge", maxOffsetsPerTrigger=4)
+    start = reader.initialOffset()
+    first = step(reader, start)
+    second = step(reader, first)
+    reader.commit(first)
+    assert streams.left(name) == list(range(5, 11))
+    # The second batch is planned again, by a new process; the first commit comes again too.
+    again = here.stream(name, commitMode="purge")
+    again.commit(first)
+    assert here.batch(again, first, second)["seq"].to_pylist() == [5, 6, 7, 8]
+    again.commit(second)
+    again.commit(second)
+    assert streams.left(name) == [9, 10]
+
+
+def test_purge_with_filters_leaves_the_rest(here: Here, streams: Streams) -> None:
+    name = streams.new(**QUEUE)
+    streams.publish(name, [b"x"] * 9)
+    reader = here.stream(name, commitMode="purge", subjects=f"{name}.0,{name}.1")
+    start = reader.initialOffset()
+    end = step(reader, start)
+    assert here.batch(reader, start, end)["seq"].to_pylist() == [1, 2, 4, 5, 7, 8]
+    reader.commit(end)
+    assert streams.left(name) == [3, 6, 9]
+
+
+def test_a_stream_that_was_made_again_is_not_touched(here: Here, streams: Streams) -> None:
+    name = streams.new(**QUEUE)
+    streams.publish(name, [b"x"] * 5)
+    reader = here.stream(name, commitMode="purge")
+    end = step(reader, reader.initialOffset())
+    streams.delete(name)
+    streams.create(name, **QUEUE)
+    streams.publish(name, [b"never read"] * 5)
+    with pytest.raises(StreamRecreatedError):
+        reader.commit(end)
+    assert streams.left(name) == [1, 2, 3, 4, 5]
+
+
+def test_a_consumer_holds_messages_back_and_lets_them_go(here: Here, streams: Streams) -> None:
+    name = streams.new(**INTEREST)
+    reader = here.stream(name, commitMode="consumer", commitConsumer="spark", maxOffsetsPerTrigger=1500)
+    start = reader.initialOffset()
+    assert start == reader.initialOffset()
+    # From now on the stream keeps them for us, although nobody else has an interest.
+    streams.publish(name, [bytes(2000)] * 2600)
+    first = step(reader, start)
+    second = step(reader, first)
+    assert here.batch(reader, start, first).num_rows == 1500
+    reader.commit(first)
+    assert ack_floor(streams, name, "spark") == 1500
+    info = streams.run(lambda js: js.stream_info(name))
+    assert (info.state.messages, info.state.first_seq) == (1100, 1501)
+    # Another process, and deleted messages at the end of its batch.
+    streams.delete_messages(name, [2599, 2600])
+    again = here.stream(name, commitMode="consumer", commitConsumer="spark")
+    assert here.batch(again, first, second).num_rows == 1098
+    again.commit(second)
+    again.commit(second)
+    assert streams.run(lambda js: js.stream_info(name)).state.messages == 0
+
+
+def test_what_was_delivered_too_early_is_acknowledged_later(here: Here, streams: Streams) -> None:
+    name = streams.new(**INTEREST)
+    reader = here.stream(name, commitMode="consumer", commitConsumer="spark", maxOffsetsPerTrigger=10)
+    start = reader.initialOffset()
+    streams.publish(name, [b"x"] * 30)
+    first = step(reader, start)
+    # With these gone, ten messages reach beyond the end of the batch.
+    streams.delete_messages(name, [2, 3, 4])
+    second = step(reader, first)
+    third = step(reader, second)
+    reader.commit(first)
+    assert ack_floor(streams, name, "spark") == 10
+    assert streams.left(name) == list(range(11, 31))
+    reader.commit(second)
+    reader.commit(third)
+    assert streams.left(name) == []
+
+
+def test_a_consumer_that_is_gone_is_made_again(here: Here, streams: Streams) -> None:
+    name = streams.new(**INTEREST)
+    reader = here.stream(name, commitMode="consumer", commitConsumer="spark")
+    start = reader.initialOffset()
+    streams.publish(name, [b"x"] * 5)
+    end = step(reader, start)
+    streams.run(lambda js: js.delete_consumer(name, "spark"))
+    with pytest.warns(UserWarning, match="consumer 'spark' of stream .* is gone; it is made again"):
+        reader.commit(end)
+    streams.publish(name, [b"x"] * 5)
+    assert streams.left(name) == [6, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "said"),
+    [
+        ({}, {"commitMode": "purge"}, "purge is for workqueue streams, .* has retention limits; valid: none"),
+        (
+            INTEREST,
+            {"commitMode": "purge"},
+            "purge is for workqueue streams, .* has retention interest; valid: none, consumer",
+        ),
+        (QUEUE, {"commitMode": "consumer", "commitConsumer": "c"}, "consumer is for interest .* valid: none, purge"),
+    ],
+)
+def test_modes_that_do_not_fit(
+    here: Here, streams: Streams, config: dict[str, Any], options: dict[str, str], said: str
+) -> None:
+    name = streams.new(**config)
+    with pytest.raises(ValueError, match=f"'commitMode': {said}"):
+        here.stream(name, **options).initialOffset()
+
+
+def test_somebody_elses_consumer_is_not_taken(here: Here, streams: Streams) -> None:
+    name = streams.new(**INTEREST)
+    with jetarrow.sync.connect(streams.url) as client:
+        client.jetstream().add_consumer(name, durable_name="theirs", ack_policy="explicit")
+    with pytest.raises(ValueError, match=r"'commitConsumer': consumer 'theirs' of stream .* is there already"):
+        here.stream(name, commitMode="consumer", commitConsumer="theirs").initialOffset()

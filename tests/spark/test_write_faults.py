@@ -1,0 +1,365 @@
+"""Writes of which something dies in the middle: every row is in the stream exactly once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pytest
+from jetarrow.server import NatsServer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+if TYPE_CHECKING:
+    from .conftest import Stored
+    from .conftest import Streams as StreamsOf
+
+    Read = Callable[..., list[Stored]]
+    Write = Callable[..., None]
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="needs Linux"),
+]
+ROWS, PARTITIONS = 6_000, 2
+# Spark's buffers of 64 KiB keep what is small; with this most of a half comes through.
+SIZE = 300
+
+
+class Socket(NamedTuple):
+    local: int
+    remote: int
+    unread: int
+    inode: str
+
+
+def sockets() -> list[Socket]:
+    """The TCP sockets of this machine: ports, and bytes that nobody has read yet."""
+    found = []
+    for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        local, remote = (int(address.rpartition(":")[2], 16) for address in fields[1:3])
+        found.append(Socket(local, remote, int(fields[4].partition(":")[2], 16), fields[9]))
+    return found
+
+
+def clients(port: int) -> set[int]:
+    """The processes that are connected to a server's port, without this one."""
+    wanted = {f"socket:[{socket.inode}]" for socket in sockets() if socket.remote == port}
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if any(os.readlink(file) in wanted for file in (process / "fd").iterdir()):
+                found.add(int(process.name))
+        except OSError:  # it has ended meanwhile
+            continue
+    return found - {os.getpid()}
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen within 60 s"
+        time.sleep(0.02)
+
+
+class Gate:
+    """In the first attempt each task stops half-way until the gate is open; in others its rows are turned round."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def through(self, frame: DataFrame) -> DataFrame:
+        path = str(self.path)
+
+        def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            from pyspark import TaskContext
+
+            rows = pa.Table.from_batches(list(batches))
+            if TaskContext.get().attemptNumber() or os.path.exists(path):  # type: ignore[union-attr]
+                rows = rows.take(list(range(rows.num_rows))[::-1])
+                yield from rows.to_batches()
+                return
+            half = rows.num_rows // 2
+            yield from rows.slice(0, half).to_batches()
+            deadline = time.monotonic() + 60
+            while not os.path.exists(path) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            yield from rows.slice(half).to_batches()
+
+        return frame.mapInArrow(pass_on, frame.schema)
+
+    def open(self) -> None:
+        self.path.touch()
+
+
+@pytest.fixture
+def gate(tmp_path: Path, spark: SparkSession) -> Iterator[Gate]:
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(name)
+    # Small batches, so that some have gone on before the gate.
+    spark.conf.set(name, "200")
+    made = Gate(tmp_path / "gate")
+    yield made
+    made.open()
+    spark.conf.set(name, before)
+
+
+@pytest.fixture
+def server() -> Iterator[NatsServer]:
+    with NatsServer() as server:
+        yield server
+
+
+@pytest.fixture
+def streams(server: NatsServer, streams: StreamsOf) -> StreamsOf:
+    streams.url = server.url
+    return streams
+
+
+class Running(threading.Thread):
+    """Something that blocks, in a thread; `done` raises what it has raised."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self._work = work
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            self._error = error
+
+    def done(self) -> None:
+        self.join(120)
+        assert not self.is_alive()
+        if self._error is not None:
+            raise self._error
+
+
+def in_thread(spark: SparkSession, work: Callable[[], object]) -> Running:
+    def run() -> None:
+        # The line that docs/spark.md names: without it a write in a thread does not find the format.
+        spark.createDataFrame([], "x int")
+        work()
+
+    return Running(run)
+
+
+def rows(spark: SparkSession) -> DataFrame:
+    return spark.range(0, ROWS, 1, PARTITIONS).selectExpr(f"lpad(id, {SIZE}, '0') as data")
+
+
+def each_once(found: list[Stored]) -> None:
+    assert Counter(message.data for message in found) == {b"%0*d" % (SIZE, i): 1 for i in range(ROWS)}
+
+
+def port_of(server: NatsServer) -> int:
+    return int(server.url.rpartition(":")[2])
+
+
+def half_way(streams: StreamsOf, name: str) -> None:
+    """Waits until rows from before the gate are stored."""
+    wait_for(lambda: streams.messages(name) >= ROWS // 4)
+    assert streams.messages(name) <= ROWS // 2
+
+
+def kill_server(server: NatsServer) -> None:
+    """Kills it while it has messages that it has not answered, and starts it again."""
+    wait_for(lambda: any(socket.unread for socket in sockets() if socket.local == port_of(server)))
+    server.kill()
+    server.start()
+
+
+def test_killed_workers(
+    spark: SparkSession, write: Write, gate: Gate, server: NatsServer, streams: StreamsOf, stored: Read
+) -> None:
+    name = streams.new()
+    options = {"servers": server.url, "subject": f"{name}.x"}
+    running = in_thread(spark, lambda: write(gate.through(rows(spark)), name, **options))
+    half_way(streams, name)
+    workers = clients(port_of(server))
+    assert len(workers) == PARTITIONS
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+    gate.open()
+    running.done()
+    each_once(stored(name, url=server.url))
+
+
+def test_killed_server(
+    spark: SparkSession, write: Write, gate: Gate, server: NatsServer, streams: StreamsOf, stored: Read
+) -> None:
+    name = streams.new()
+    options = {"servers": server.url, "subject": f"{name}.x"}
+    running = in_thread(spark, lambda: write(gate.through(rows(spark)), name, **options))
+    half_way(streams, name)
+    server.pause()
+    gate.open()
+    kill_server(server)
+    running.done()
+    each_once(stored(name, url=server.url))
+
+
+class Query:
+    """Text files in a folder, line by line into a stream; the folder's checkpoint is kept from run to run."""
+
+    def __init__(self, spark: SparkSession, folder: Path, url: str, stream: str) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.options = {"servers": url, "stream": stream, "subject": f"{stream}.x"}
+        (folder / "in").mkdir()
+
+    def add(self, name: str, lines: range) -> None:
+        text = "".join(f"{i:0{SIZE}}\n" for i in lines)
+        (self.folder / name).write_text(text)
+        (self.folder / name).rename(self.folder / "in" / name)
+
+    def start(self, through: Callable[[DataFrame], DataFrame] = lambda frame: frame) -> StreamingQuery:
+        frame = self.spark.readStream.schema("data string").text(str(self.folder / "in"))
+        writer = through(frame).writeStream.format("jetstream").options(**self.options)
+        return writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()
+
+    def run(self, through: Callable[[DataFrame], DataFrame] = lambda frame: frame) -> None:
+        query = self.start(through)
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    def uncommit(self) -> None:
+        """As if the driver had died when the last batch was written, and before it was noted as done."""
+        commits = self.folder / "checkpoint" / "commits"
+        last = max((file for file in commits.iterdir() if file.name.isdigit()), key=lambda file: int(file.name))
+        (commits / f".{last.name}.crc").unlink(missing_ok=True)
+        last.unlink()
+
+
+@pytest.fixture
+def query(spark: SparkSession, tmp_path: Path, server: NatsServer, streams: StreamsOf) -> Query:
+    return Query(spark, tmp_path, server.url, streams.new())
+
+
+def other_order(frame: DataFrame) -> DataFrame:
+    def turn(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = pa.Table.from_batches(list(batches))
+        yield from rows.take(list(range(rows.num_rows))[::-1]).to_batches()
+
+    return frame.mapInArrow(turn, frame.schema)
+
+
+def test_driver_dies_between_write_and_commit(query: Query, server: NatsServer, stored: Read) -> None:
+    """Twice, and each time the rows come in another order."""
+    name = query.options["stream"]
+    query.add("a", range(2_000))
+    query.run()
+    query.add("b", range(2_000, ROWS))
+    query.run(other_order)
+    each_once(stored(name, url=server.url))
+    for through in (other_order, lambda frame: frame):
+        query.uncommit()
+        query.run(through)
+        each_once(stored(name, url=server.url))
+
+
+# A driver of its own. Its tasks stop half-way, for ever.
+DRIVER = """
+import json, sys, time
+from pyspark.sql import SparkSession
+
+options, folder = json.loads(sys.argv[1])
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+for name in ("host", "bindAddress"):
+    builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
+spark = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "200").getOrCreate()
+
+def half(batches):
+    for count, rows in enumerate(batches):
+        if count == 15:
+            time.sleep(600)
+        yield rows
+
+frame = spark.readStream.schema("data string").text(f"{folder}/in")
+writer = frame.mapInArrow(half, frame.schema).writeStream.format("jetstream").options(**options)
+writer.option("checkpointLocation", f"{folder}/checkpoint").start().awaitTermination()
+"""
+
+
+def test_killed_driver(query: Query, streams: StreamsOf, server: NatsServer, stored: Read) -> None:
+    """With all its workers, in the middle of a batch; another driver goes on from the checkpoint."""
+    name = query.options["stream"]
+    query.add("a", range(ROWS))
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, json.dumps([query.options, str(query.folder)])],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=query.folder,
+        start_new_session=True,
+    )
+    try:
+        half_way(streams, name)
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)  # the group is the one made above
+        driver.wait()
+    wait_for(lambda: not clients(port_of(server)))
+    query.run(other_order)
+    each_once(stored(name, url=server.url))
+
+
+def test_another_number_of_partitions(query: Query, server: NatsServer, stored: Read) -> None:
+    """Ids of the rows' own: exact. Ids made of content are those of a partition: rows may come twice, none is lost."""
+
+    def with_ids(frame: DataFrame) -> DataFrame:
+        return frame.selectExpr("data", "concat('row-', data) as msg_id")
+
+    name = query.options["stream"]
+    query.add("a", range(ROWS))
+    query.run(with_ids)
+    query.uncommit()
+    query.run(lambda frame: with_ids(frame.repartition(3)))
+    each_once(stored(name, url=server.url))
+    query.add("b", range(ROWS, ROWS + 500))
+    query.run()
+    query.uncommit()
+    query.run(lambda frame: frame.repartition(3))
+    found = Counter(message.data for message in stored(name, url=server.url))
+    assert found.keys() == {b"%0*d" % (SIZE, i) for i in range(ROWS + 500)}
+    assert {found[b"%0*d" % (SIZE, i)] for i in range(ROWS)} == {1}
+
+
+def test_killed_worker_and_server_during_a_micro_batch(
+    query: Query, gate: Gate, server: NatsServer, streams: StreamsOf, stored: Read
+) -> None:
+    name = query.options["stream"]
+    query.add("a", range(ROWS))
+    started = query.start(gate.through)
+    half_way(streams, name)
+    (worker,) = clients(port_of(server))
+    server.pause()
+    os.kill(worker, signal.SIGKILL)
+    gate.open()
+    kill_server(server)
+    started.processAllAvailable()
+    started.stop()
+    each_once(stored(name, url=server.url))
+
+
+def test_complete_mode_is_refused(spark: SparkSession, query: Query) -> None:
+    query.add("a", range(10))
+    with pytest.raises(Exception, match="outputMode complete would have to delete the messages"):
+        frame = spark.readStream.schema("data string").text(str(query.folder / "in")).groupBy("data").count()
+        writer = frame.select("data").writeStream.format("jetstream").options(**query.options).outputMode("complete")
+        writer.option("checkpointLocation", str(query.folder / "checkpoint")).start().processAllAvailable()
