@@ -1,0 +1,241 @@
+"""Reading while workers and servers are killed, and streams purged and made again: a real Spark, real kills."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from jetarrow.server import NatsServer
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from .conftest import Streams
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+COUNT = 1000
+# What is on its way at a time is a fraction of the whole, so that a task lasts as long as Spark takes its rows.
+SMALL = {"batchBytes": "256k", "fetchBytes": "256k", "startingOffsets": "earliest"}
+
+
+@pytest.fixture
+def streams(own_server: NatsServer) -> Streams:
+    """On a server of the test's own, which may be killed."""
+    return Streams(own_server.url)
+
+
+def fill(streams: Streams, name: str) -> None:
+    streams.publish(name, [bytes(20_000)] * COUNT)
+
+
+def slowly(frame: DataFrame) -> list[int]:
+    """The sequences; Spark sleeps for 2 ms over each."""
+    rows = frame.selectExpr("seq", "reflect('java.lang.Thread', 'sleep', cast(2 as bigint)) as slept").collect()
+    return sorted(row.seq for row in rows)
+
+
+def wait_for(condition: Callable[[], object], timeout: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def children() -> dict[int, list[tuple[int, str]]]:
+    """Parent to (process, command line)."""
+    found: dict[int, list[tuple[int, str]]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                command = (entry / "cmdline").read_text().replace("\0", " ")
+            except OSError:
+                continue
+            found.setdefault(parent, []).append((int(entry.name), command))
+    return found
+
+
+def kill_workers() -> int:
+    """Kill the Python workers of this process's executor; the daemon that makes them stays."""
+    below = children()
+    killed = 0
+    for jvm, _ in below.get(os.getpid(), []):
+        for daemon, command in below.get(jvm, []):
+            if "pyspark.daemon pyspark.worker" in command:
+                for worker, _ in below.get(daemon, []):
+                    os.kill(worker, signal.SIGKILL)
+                    killed += 1
+    return killed
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+@pytest.fixture
+def batch(spark: SparkSession, streams: Streams, pool: ThreadPoolExecutor) -> Callable[..., Future[list[int]]]:
+    """Starts a batch read of a stream, and returns when its task reads."""
+
+    def start(name: str, **options: object) -> Future[list[int]]:
+        given = {"servers": streams.url, "stream": name} | SMALL | options
+        frame = spark.read.format("jetstream").options(**{k: str(v) for k, v in given.items()}).load()
+        done = pool.submit(slowly, frame)
+        wait_for(lambda: streams.consumers(name) or done.done())
+        assert not done.done()
+        return done
+
+    return start
+
+
+def test_a_batch_whose_worker_is_killed(streams: Streams, batch: Callable[..., Future[list[int]]]) -> None:
+    name = streams.new()
+    fill(streams, name)
+    done = batch(name)
+    assert kill_workers() >= 1
+    assert done.result(60) == list(range(1, COUNT + 1))
+    # It was in the middle: nobody has deleted its consumer.
+    assert streams.consumers(name) == 1
+
+
+def test_a_batch_whose_server_is_killed(
+    streams: Streams, own_server: NatsServer, batch: Callable[..., Future[list[int]]]
+) -> None:
+    name = streams.new()
+    fill(streams, name)
+    done = batch(name, minPartitions=3)
+    own_server.kill()
+    assert not done.done()
+    time.sleep(1)  # away for a while
+    own_server.restart()
+    assert done.result(60) == list(range(1, COUNT + 1))
+
+
+def test_a_batch_whose_stream_is_purged(streams: Streams, batch: Callable[..., Future[list[int]]]) -> None:
+    name = streams.new()
+    fill(streams, name)
+    done = batch(name, startingOffsets=f'{{"{name}": 1}}')
+    streams.purge(name, before=COUNT)
+    with pytest.raises(PySparkException) as error:
+        done.result(60)
+    text = str(error.value)
+    assert "DataLossError: nats: jetstream: messages " in text
+    assert f"to {COUNT - 1} of stream" in text
+    assert f"available from {COUNT}; set failOnDataLoss=false" in text
+
+
+def test_a_batch_whose_stream_is_made_again(streams: Streams, batch: Callable[..., Future[list[int]]]) -> None:
+    name = streams.new()
+    fill(streams, name)
+    done = batch(name)
+    streams.delete(name)
+    streams.create(name)
+    fill(streams, name)
+    with pytest.raises(PySparkException, match="StreamRecreatedError: nats: stream "):
+        done.result(60)
+
+
+# One batch for all that `fill` makes, and not one for its first messages.
+WHOLE = {"minOffsetsPerTrigger": COUNT, "maxTriggerDelay": "2s"}
+
+
+class Query:
+    """A slow streaming query: which sequences each batch had."""
+
+    def __init__(self, spark: SparkSession, url: str, checkpoint: Path) -> None:
+        self.spark = spark
+        self.url = url
+        self.checkpoint = checkpoint
+        self.batches: dict[int, list[int]] = {}
+        self.reading = threading.Event()
+
+    def start(self, name: str, **options: object) -> StreamingQuery:
+        given = {"servers": self.url, "stream": name} | SMALL | options
+        frame = self.spark.readStream.format("jetstream").options(**{k: str(v) for k, v in given.items()}).load()
+        return frame.writeStream.foreachBatch(self.take).option("checkpointLocation", str(self.checkpoint)).start()
+
+    def take(self, frame: DataFrame, batch: int) -> None:
+        self.reading.set()
+        found = slowly(frame)
+        self.reading.clear()
+        assert self.batches.setdefault(batch, found) == found
+
+    @property
+    def seqs(self) -> list[int]:
+        return sorted(seq for batch in self.batches.values() for seq in batch)
+
+
+@pytest.fixture
+def query(spark: SparkSession, streams: Streams, tmp_path: Path) -> Iterator[Query]:
+    query = Query(spark, streams.url, tmp_path / "checkpoint")
+    yield query
+    for active in spark.streams.active:
+        active.stop()
+
+
+def test_a_streaming_query_survives_kills(streams: Streams, own_server: NatsServer, query: Query) -> None:
+    name = streams.new()
+    fill(streams, name)
+    running = query.start(name, **WHOLE)
+    wait_for(lambda: streams.consumers(name))
+    assert query.reading.is_set()
+    own_server.kill()
+    time.sleep(1)
+    own_server.restart()
+    wait_for(lambda: len(query.seqs) == COUNT or not running.isActive, 60)
+    assert query.seqs == list(range(1, COUNT + 1))
+
+    # The worker is killed in the middle of the next batch, and the server between two.
+    fill(streams, name)
+    wait_for(lambda: streams.consumers(name))
+    assert query.reading.is_set()
+    assert kill_workers() >= 1
+    wait_for(lambda: len(query.seqs) == 2 * COUNT or not running.isActive, 60)
+    assert streams.consumers(name) >= 1
+    own_server.kill()
+    own_server.restart()
+    streams.publish(name, [b"x"] * 10)
+    wait_for(lambda: len(query.seqs) == 2 * COUNT + 10 or not running.isActive, 60)
+    assert running.exception() is None
+    assert query.seqs == list(range(1, 2 * COUNT + 11))
+
+
+def test_a_streaming_query_stopped_in_the_middle(streams: Streams, query: Query) -> None:
+    name = streams.new()
+    fill(streams, name)
+    running = query.start(name, maxOffsetsPerTrigger=400)
+    wait_for(lambda: 0 in query.batches and query.reading.is_set())
+    running.stop()
+    assert 0 < len(query.seqs) < COUNT
+    running = query.start(name, maxOffsetsPerTrigger=100)
+    wait_for(lambda: len(query.seqs) == COUNT or not running.isActive, 60)
+    assert query.seqs == list(range(1, COUNT + 1))
+    # The batch that was stopped is planned as it was logged.
+    assert [len(query.batches[i]) for i in (0, 1)] == [400, 400]
+
+
+def test_a_streaming_query_whose_stream_is_purged_and_made_again(streams: Streams, query: Query) -> None:
+    name = streams.new()
+    streams.publish(name, [b"x"] * 5)
+    running = query.start(name, **WHOLE)
+    wait_for(lambda: query.seqs == [1, 2, 3, 4, 5])
+    fill(streams, name)
+    wait_for(lambda: streams.consumers(name))
+    streams.purge(name, before=COUNT)
+    with pytest.raises(StreamingQueryException, match=rf"DataLossError: nats: jetstream: messages \d+ to {COUNT - 1}"):
+        running.awaitTermination(60)
+    running = query.start(name, failOnDataLoss=False)
+    wait_for(lambda: len(query.seqs) == 11 or not running.isActive)
+    assert query.seqs == [1, 2, 3, 4, 5, *range(COUNT, COUNT + 6)]
+    streams.delete(name)
+    streams.create(name)
+    with pytest.raises(StreamingQueryException, match=r"StreamRecreatedError: nats: stream|there is no stream"):
+        running.awaitTermination(60)
