@@ -115,7 +115,7 @@ fn check(conn: &Connection, rows: &[Item]) -> Result<()> {
     let refuse = |row: u64, cause: JetError| JetError::Batch { row: Some(row), cause: Box::new(cause) };
     let mut ids = HashSet::new();
     for (row, body) in rows {
-        body.check(conn.client.max_payload()).map_err(|err| refuse(*row, err))?;
+        body.check(*row, conn.client.max_payload()).map_err(|err| refuse(*row, err))?;
         if body.payload().is_none() {
             return Err(refuse(*row, JetError::Value(format!("row {row}: the payload is null"))));
         }

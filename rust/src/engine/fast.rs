@@ -125,7 +125,7 @@ impl Fast<'_, '_> {
                 self.outlet.failed(item.0, JetError::Value(text));
                 continue;
             }
-            match item.1.check(self.conn.client.max_payload()) {
+            match item.1.check(item.0, self.conn.client.max_payload()) {
                 Ok(()) if item.1.payload().is_some() => return Ok(Some(item)),
                 Ok(()) => self.outlet.failed(item.0, JetError::Value(format!("row {}: the payload is null", item.0))),
                 Err(err) => self.outlet.failed(item.0, err),

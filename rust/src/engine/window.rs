@@ -204,7 +204,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.outlet.failed(sent.row, err);
             return Ok(true);
         };
-        if let Err(err) = sent.body.check(self.conn.client.max_payload()) {
+        if let Err(err) = sent.body.check(sent.row, self.conn.client.max_payload()) {
             self.outlet.failed(sent.row, err);
             return Ok(true);
         }
