@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -69,12 +70,19 @@ def runner(pytestconfig: pytest.Config) -> Iterator[Runner]:
     from jetarrow.server import NatsServer  # here, so that collecting does not need the extension
 
     rounds, scale = pytestconfig.getoption("bench_rounds"), pytestconfig.getoption("bench_scale")
-    with NatsServer() as server:
-        made = Runner(server.url, server.pid, rounds, scale)
+    with NatsServer(config="http: 127.0.0.1:-1") as server:
+        made = Runner(server.url, monitor_of(server.log), server.pid, rounds, scale)
         pytestconfig.stash[RUNNER] = made
         yield made
         # A server that had to cut a client off, or one that dropped messages, would make every figure worthless.
         pytestconfig.stash[MACHINE]["slow_consumer_lines"] = server.log.lower().count("slow consumer")
+
+
+def monitor_of(log: str) -> str:
+    """Where the server tells its statistics: it has picked a free port itself."""
+    found = re.search(r"Starting http monitor on (\S+)", log)
+    assert found, log
+    return found[1]
 
 
 @pytest.fixture
@@ -112,7 +120,8 @@ def _replay(benchmark: BenchmarkFixture, result: Result) -> None:
         server_cpu_us=result.per_message("server_cpu"),
         **result.notes,
     )
-    benchmark.pedantic(advance, rounds=len(result.runs))
+    pedantic: Callable[..., None] = benchmark.pedantic  # has no types itself
+    pedantic(advance, rounds=len(result.runs))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -10,7 +10,8 @@ A row is one function that does one group's work in one way. To add one:
         return number of messages done  # checked against run.count, and against the stream
 
 The function may be `async def`; it then gets an event loop of its own. In a group that publishes, every run
-has a fresh stream; in one that reads, a stream with exactly `run.count` messages of `run.size` bytes.
+has a fresh stream; in one that reads, a stream with exactly `run.count` messages of `run.size` bytes; in a core
+group there is a fresh subject and no stream, and the row itself proves that all came.
 The rounds are interleaved (round 1 of every row, then round 2, ...), each starting with another row, so that
 a machine that gets slower or busier hits all rows alike.
 """
@@ -21,9 +22,12 @@ import asyncio
 import gc
 import importlib.util
 import inspect
+import json
 import os
+import shutil
 import statistics
 import time
+import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -53,6 +57,7 @@ class Run:
     subject: str
     count: int
     size: int
+    monitor: str = ""  # the server's http address
     seconds: float = 0.0
     client_cpu: float = 0.0
     server_cpu: float | None = None
@@ -77,6 +82,11 @@ class Run:
         if server is not None and after is not None:
             self.server_cpu = (self.server_cpu or 0.0) + after - server
 
+    def server_in(self) -> int:
+        """How many bytes of payload the server has received from all clients so far (an empty one is a flush)."""
+        with urllib.request.urlopen(f"http://{self.monitor}/varz", timeout=10) as answer:
+            return int(json.load(answer)["in_bytes"])
+
     def check_bytes(self, read: int) -> None:
         """For rows that read every payload: that all their bytes came."""
         if read != self.count * self.size:
@@ -88,7 +98,16 @@ class Row:
     name: str
     function: RowFunction
     count: int
-    needs: str | None  # a module without which the row is skipped
+    needs: str | None = None  # a module without which the row is skipped
+    command: str | None = None  # a program without which it is
+
+    @property
+    def missing(self) -> str | None:
+        if self.needs and not installed(self.needs):
+            return f"{self.needs} is not installed"
+        if self.command and shutil.which(self.command) is None:
+            return f"there is no command `{self.command}` on PATH; benches/README.md says how to get it"
+        return None
 
 
 @dataclass
@@ -96,7 +115,7 @@ class Group:
     """Rows that do the same work, compared with the row `baseline` and with the row `peer` (where there are such)."""
 
     name: str
-    kind: Literal["publish", "read"]
+    kind: Literal["publish", "read", "core"]
     baseline: str | None = None
     peer: str | None = None
     size: int = 128
@@ -105,14 +124,15 @@ class Group:
     fill: Callable[[str, str, int], None] | None = None  # (url, subject, count): what a read stream holds
     rows: dict[str, Row] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)  # of the stream, such as allow_batched
+    beside: dict[str, str] = field(default_factory=dict)  # a further column of ratios, and the row that it is to
 
     def row(
-        self, name: str, *, count: int | None = None, needs: str | None = None
+        self, name: str, *, count: int | None = None, needs: str | None = None, command: str | None = None
     ) -> Callable[[RowFunction], RowFunction]:
         """Registers a row. `count`: fewer messages than the group's, for what is slow."""
 
         def register(function: RowFunction) -> RowFunction:
-            self.rows[name] = Row(name, function, count or self.count, needs)
+            self.rows[name] = Row(name, function, count or self.count, needs, command)
             return function
 
         return register
@@ -153,8 +173,9 @@ class Result:
 class Runner:
     """Runs groups against one server, each once, and keeps the results."""
 
-    def __init__(self, url: str, server_pid: int, rounds: int, scale: float) -> None:
+    def __init__(self, url: str, monitor: str, server_pid: int, rounds: int, scale: float) -> None:
         self.url = url
+        self.monitor = monitor
         self.server_pid = server_pid
         self.rounds = rounds
         self.scale = scale  # of all message counts, for a quick look
@@ -172,9 +193,8 @@ class Runner:
         alive: list[Result] = []
         for row in rows:
             result = self.results[group.name, row.name] = Result(group, row)
-            if row.needs and not installed(row.needs):
-                result.skipped = f"{row.needs} is not installed"
-            else:
+            result.skipped = row.missing
+            if not result.skipped:
                 alive.append(result)
         # Round 0 is a short one that does not count: imports, first connections, the server's first pages.
         for number in range((group.rounds or self.rounds) + 1):
@@ -182,7 +202,8 @@ class Runner:
             for result in alive[at:] + alive[:at]:
                 if result.error:
                     continue
-                count = max(1_000, int(result.row.count * self.scale * (1 if number else 0.05)))
+                count = int(result.row.count * self.scale * (1 if number else 0.05))
+                count = max(count, min(result.row.count, 1_000))
                 try:
                     run = self._run(group, result.row, count)
                 except Exception as error:  # one row's failure must not take the others' figures away
@@ -203,6 +224,9 @@ class Runner:
                 else:
                     wire.publish(self.url, self._filled[count][1], group.size, count)
             return self._call(row, self._new_run(group, count, *self._filled[count]))
+        if group.kind == "core":
+            self._streams += 1
+            return self._call(row, self._new_run(group, count, "", f"bench.{self._streams}"))
         stream, subject = self._new_stream(group)
         try:
             return self._call(row, self._new_run(group, count, stream, subject))
@@ -216,13 +240,13 @@ class Runner:
         return stream, subject
 
     def _new_run(self, group: Group, count: int, stream: str, subject: str) -> Run:
-        return Run(self.url, self.server_pid, stream, subject, count, group.size)
+        return Run(self.url, self.server_pid, stream, subject, count, group.size, self.monitor)
 
     def _call(self, row: Row, run: Run) -> Run:
         done = row.function(run)
         if inspect.isawaitable(done):
             done = asyncio.run(_coroutine(done))
-        stored = wire.stream_messages(self.url, run.stream)
+        stored = wire.stream_messages(self.url, run.stream) if run.stream else run.count
         if done != run.count or stored != run.count or not run.seconds:
             raise wire.WireError(f"{row.name}: {done} of {run.count} done, {stored} stored, {run.seconds} s")
         return run

@@ -79,6 +79,27 @@ async def nats_py_fetch(run: Run) -> int:
     return read
 
 
+async def nats_py_ordered_push(run: Run) -> int:
+    return await ordered_push(run, nats.connect)
+
+
+async def ordered_push(run: Run, connect: Callable[[str], Awaitable[Any]]) -> int:
+    """Ours and nats-py's the same. The messages come as soon as there is a consumer: it is made in the time."""
+    nc = await connect(run.url)
+    js = nc.jetstream()
+    read = size = 0
+    with run.clock():
+        subscription = await js.subscribe(run.subject, stream=run.stream, ordered_consumer=True)
+        async for message in subscription.messages:
+            size += len(message.data)
+            read += 1
+            if read == run.count:
+                break
+    await nc.close()
+    run.check_bytes(size)
+    return read
+
+
 async def natsrpy_publish(run: Run) -> int:
     payloads = run.payloads
     nc = natsrpy.Nats(addrs=[run.url])

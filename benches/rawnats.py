@@ -8,6 +8,7 @@ import uuid
 from typing import Any
 from urllib.parse import urlsplit
 
+RECV_BYTES = 1 << 20
 TIMEOUT = 30.0  # seconds of silence after which a run is given up; well under the server's ping limit (4 min)
 
 
@@ -81,6 +82,43 @@ class Wire:
         return int(self.request(f"$JS.API.STREAM.INFO.{stream}")["state"]["messages"])
 
 
+class Chunks:
+    """Received chunks in one buffer, with the tail of the chunk before in front of each.
+
+    The tail is one byte shorter than the markers searched for (all of one length), so that a marker across
+    the border is seen, and none is seen twice.
+    """
+
+    def __init__(self, sock: socket.socket, marker: int) -> None:
+        self._sock = sock
+        self._tail = marker - 1
+        self.data = bytearray(self._tail + RECV_BYTES + (64 << 10))  # room to finish what a chunk cut off
+        self._view = memoryview(self.data)
+        self.end = self._tail
+
+    def next(self) -> None:
+        self.data[: self._tail] = self.data[self.end - self._tail : self.end]
+        self.end = self._tail
+        self._receive(RECV_BYTES)
+
+    def more(self) -> None:
+        """Append to the current chunk."""
+        self._receive(len(self.data) - self.end)
+
+    def _receive(self, room: int) -> None:
+        size = self._sock.recv_into(self._view[self.end :], room)
+        if not size:
+            tail = bytes(self.data[max(0, self.end - 200) : self.end])
+            raise WireError(f"server closed the connection, or a chunk has no end: {tail!r}")
+        self.end += size
+
+    def count(self, marker: bytes) -> int:
+        return self.data.count(marker, 0, self.end)
+
+    def find(self, marker: bytes, start: int = 0) -> int:
+        return self.data.find(marker, start, self.end)
+
+
 def add_stream(url: str, stream: str, subject: str, **config: Any) -> None:
     """A stream with a file store on one subject; further fields of its configuration as keywords."""
     body = {"name": stream, "subjects": [subject], "storage": "file", "num_replicas": 1, **config}
@@ -91,6 +129,11 @@ def add_stream(url: str, stream: str, subject: str, **config: Any) -> None:
 def delete_stream(url: str, stream: str) -> None:
     with Wire(url) as wire:
         wire.request(f"$JS.API.STREAM.DELETE.{stream}")
+
+
+def delete_consumer(url: str, stream: str, consumer: str) -> None:
+    with Wire(url) as wire:
+        wire.request(f"$JS.API.CONSUMER.DELETE.{stream}.{consumer}")
 
 
 def purge_stream(url: str, stream: str) -> None:

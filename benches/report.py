@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import statistics
+import subprocess
 import time
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
@@ -28,6 +30,9 @@ def machine() -> dict[str, Any]:
             versions[package] = version(package)
         except PackageNotFoundError:
             versions[package] = "not installed"
+    if shutil.which("nats"):
+        told = subprocess.run(["nats", "--version"], capture_output=True, text=True, timeout=30, check=False)
+        versions["natscli"] = told.stdout.strip() or told.stderr.strip() or "unknown"
     return {
         "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "cpu": _cpu_model(),
@@ -70,8 +75,14 @@ def _row(result: Result, results: list[Result]) -> dict[str, Any]:
         "of_peer": _ratio(result, results, group.peer),
         "client_cpu_us": result.per_message("client_cpu"),
         "server_cpu_us": result.per_message("server_cpu"),
-        **result.notes,
+        **_further(result, results),
     }
+
+
+def _further(result: Result, results: list[Result]) -> dict[str, float]:
+    """Columns that not every group has: ratios to a further row, if that was run, and what the row noted."""
+    ratios = {title: _ratio(result, results, name) for title, name in result.group.beside.items()}
+    return {title: ratio for title, ratio in ratios.items() if ratio is not None} | result.notes
 
 
 def _ratio(result: Result, results: list[Result], name: str | None) -> float | None:
@@ -98,8 +109,8 @@ def table(about: dict[str, Any], results: Iterable[Result]) -> Table:
         caption_justify="left",
     )
     shown.add_column("", no_wrap=True)
-    notes = sorted({key for result in results if result.runs for key in result.notes})
-    for title in ("msg/s", "min - max", "of raw socket", "of peer", "client CPU", "server CPU", *notes):
+    further = sorted({title for result in results if result.runs for title in _further(result, results)})
+    for title in ("msg/s", "min - max", "of raw socket", "of peer", "client CPU", "server CPU", *further):
         shown.add_column(title, justify="right", no_wrap=True)
     last: Group | None = None
     for result in results:
@@ -118,7 +129,7 @@ def table(about: dict[str, Any], results: Iterable[Result]) -> Table:
             f"{row['rate']:,.0f}",
             f"{row['rate_min']:,.0f} - {row['rate_max']:,.0f}",
             *(_number(row[key]) for key in ("of_baseline", "of_peer", "client_cpu_us", "server_cpu_us")),
-            *(_number(row.get(note)) for note in notes),
+            *(_number(row.get(title)) for title in further),
         )
     return shown
 
@@ -134,6 +145,9 @@ def write(about: dict[str, Any], results: Iterable[Result], path: Path, width: i
     # Never narrower than the table, or figures would be cut off in a log file or a small terminal.
     needed = Console(width=1_000).measure(shown).maximum
     Console(width=max(width, needed)).print(shown)
+    for result in results:
+        if result.skipped:
+            print(f"skipped: {result.group.name}, {result.row.name}: {result.skipped}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(as_json(about, results), indent=1) + "\n")
     print(f"written to {path}")

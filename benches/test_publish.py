@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import natscli
 import peers
 import pytest
 import wire
 from harness import Group, Run
 
 NATIVE = "jetarrow._jetarrow"
-PUBLISH = Group("publish, 128 B", "publish", baseline="raw socket", peer="nats-py publish_async")
+NATS_BENCH = "nats bench js pub async"
+PUBLISH = Group(
+    "publish, 128 B",
+    "publish",
+    baseline="raw socket",
+    peer="nats-py publish_async",
+    beside={"of nats bench": NATS_BENCH},
+)
 IDS = Group("publish with message ids, 128 B", "publish", baseline="raw socket with ids")
 FAST = Group(
     "publish into a stream with allow_batched, 128 B",
@@ -78,6 +86,7 @@ async def publish_async(run: Run) -> int:
 
 PUBLISH.row("nats-py publish_async", count=60_000)(peers.nats_py_publish_async)
 PUBLISH.row("natsrpy publish, gather", count=15_000)(peers.natsrpy_publish)
+PUBLISH.row(NATS_BENCH, command=natscli.COMMAND)(natscli.publish)
 
 
 @IDS.row("raw socket with ids")

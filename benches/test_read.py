@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import natscli
 import peers
 import pytest
 import wire
@@ -35,7 +36,14 @@ def fill_with_json(url: str, subject: str, count: int) -> None:
         nc.jetstream().publish_batch(subject, [reading(i) for i in range(count)]).raise_for_errors()
 
 
-READ = Group("read, 128 B", "read", baseline="raw socket", peer="nats-py fetch(1000)")
+NATS_BENCH = "nats bench js consume"
+READ = Group(
+    "read, 128 B",
+    "read",
+    baseline="raw socket",
+    peer="nats-py fetch(1000)",
+    beside={"of nats bench": NATS_BENCH},
+)
 JSON = Group(
     "read JSON", "read", "raw socket", "jetarrow read without schema", size=len(reading(0)), fill=fill_with_json
 )
@@ -69,6 +77,7 @@ def read_sync(run: Run) -> int:
 
 READ.row("nats-py fetch(1000)", count=60_000)(peers.nats_py_fetch)
 READ.row("natsrpy fetch(10000)", count=150_000)(peers.natsrpy_fetch)
+READ.row(NATS_BENCH, command=natscli.COMMAND)(natscli.consume)
 
 
 @JSON.row("jetarrow read without schema", needs=NATIVE)

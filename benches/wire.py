@@ -13,25 +13,27 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import socket
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from rawnats import Wire, WireError, add_stream, delete_stream, purge_stream, stream_messages
+from rawnats import Chunks, Wire, WireError, add_stream, delete_consumer, delete_stream, purge_stream, stream_messages
 
 __all__ = [
+    "Chunks",
     "Wire",
     "WireError",
     "add_stream",
+    "delete_consumer",
     "delete_stream",
     "make_payload",
     "message_ids",
     "publish",
     "pull",
     "purge_stream",
+    "push",
     "stream_messages",
 ]
 
@@ -41,7 +43,6 @@ BLOCK_BYTES = 1 << 20  # ... but no block over 1 MiB
 PULL_MESSAGES = 10_000
 PULL_BYTES = 8 << 20
 PULLS_OUTSTANDING = 2
-RECV_BYTES = 1 << 20
 
 
 def make_payload(size: int) -> bytes:
@@ -115,43 +116,6 @@ def publish(
     return seconds
 
 
-class Chunks:
-    """Received chunks in one buffer, with the tail of the chunk before in front of each.
-
-    The tail is one byte shorter than the markers searched for (all of one length), so that a marker across
-    the border is seen, and none is seen twice.
-    """
-
-    def __init__(self, sock: socket.socket, marker: int) -> None:
-        self._sock = sock
-        self._tail = marker - 1
-        self.data = bytearray(self._tail + RECV_BYTES + (64 << 10))  # room to finish what a chunk cut off
-        self._view = memoryview(self.data)
-        self.end = self._tail
-
-    def next(self) -> None:
-        self.data[: self._tail] = self.data[self.end - self._tail : self.end]
-        self.end = self._tail
-        self._receive(RECV_BYTES)
-
-    def more(self) -> None:
-        """Append to the current chunk."""
-        self._receive(len(self.data) - self.end)
-
-    def _receive(self, room: int) -> None:
-        size = self._sock.recv_into(self._view[self.end :], room)
-        if not size:
-            tail = bytes(self.data[max(0, self.end - 200) : self.end])
-            raise WireError(f"server closed the connection, or a chunk has no end: {tail!r}")
-        self.end += size
-
-    def count(self, marker: bytes) -> int:
-        return self.data.count(marker, 0, self.end)
-
-    def find(self, marker: bytes, start: int = 0) -> int:
-        return self.data.find(marker, start, self.end)
-
-
 # Every ack has one `"seq":`, a refused one `"error"` too, "no responders" is a status. All of one length.
 ACK, ACK_ERROR, ACK_STATUS = b'"seq":', b'"error', b"NATS/1"
 
@@ -212,6 +176,60 @@ def pull(url: str, stream: str, count: int, *, clock: AbstractContextManager[Any
     if got != count or info["delivered"]["consumer_seq"] != count:
         raise WireError(f"pulled {count}, {got} came, delivered {info['delivered']}")
     return seconds
+
+
+def push(url: str, stream: str, count: int, *, clock: AbstractContextManager[Any] | None = None) -> float:
+    """Take the first `count` messages from an ephemeral AckNone push consumer with flow control, as an ordered
+    consumer has it; the seconds from making the consumer until the last byte. WireError as for `pull`.
+    """
+    token = uuid.uuid4().hex[:12]
+    message, status = f".{token}.".encode(), f".{token} ".encode()
+    inbox = f"_INBOX.{token}"
+    config = {
+        "name": token,
+        "deliver_subject": inbox,
+        "ack_policy": "none",
+        "deliver_policy": "all",
+        "mem_storage": True,
+        "flow_control": True,
+        "idle_heartbeat": 5_000_000_000,
+    }
+    body = json.dumps({"stream_name": stream, "config": config, "action": "create"}).encode()
+    with Wire(url) as wire:
+        wire.sock.sendall(f"SUB {inbox} 1\r\n".encode())
+        wire.resync()
+        chunks = Chunks(wire.sock, len(message))
+        got = 0
+        with clock or nullcontext():
+            start = time.perf_counter()
+            # Its answer goes nowhere: messages come or they do not.
+            create = f"PUB $JS.API.CONSUMER.CREATE.{stream}.{token} _INBOX.unread {len(body)}\r\n"
+            wire.sock.sendall(create.encode() + body + b"\r\n")
+            while got < count:
+                chunks.next()
+                at = chunks.find(status)
+                while at >= 0:
+                    got -= _flow(wire, chunks, at)
+                    at = chunks.find(status, at + 1)
+                got += chunks.count(message)
+            wire.resync()
+            seconds = time.perf_counter() - start
+        info = wire.request(f"$JS.API.CONSUMER.INFO.{stream}.{token}")
+        wire.request(f"$JS.API.CONSUMER.DELETE.{stream}.{token}")
+    if got != count or info["delivered"]["consumer_seq"] != count:
+        raise WireError(f"pushed {count}, {got} came, delivered {info['delivered']}")
+    return seconds
+
+
+def _flow(wire: Wire, chunks: Chunks, at: int) -> int:
+    """Answers a flow control request; how many message markers the status has itself."""
+    while (end := chunks.find(b"\r\n", at)) < 0:
+        chunks.more()
+    fields = bytes(chunks.data[at:end]).split()
+    if len(fields) < 5:  # a heartbeat: nothing to answer to
+        return 0
+    wire.sock.sendall(b"PUB " + fields[2] + b" 0\r\n\r\n")
+    return 1  # the stream's and the consumer's name are in the subject to answer to
 
 
 def _pull_request(stream: str, consumer: str, inbox: str, batch: int) -> bytes:

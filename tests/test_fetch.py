@@ -205,8 +205,8 @@ async def test_acks_of_single_messages(js: JetStreamContext, stream: str) -> Non
     await four.nak()
     with pytest.raises(errors.MsgAlreadyAckdError):
         await one.ack()
-    with pytest.raises(errors.MsgAlreadyAckdError):
-        await four.in_progress()
+    # As nats-py: a task that keeps a message alive does not die when the work is done.
+    await four.in_progress()
     await unacknowledged(sub, 2)
     (again,) = await sub.fetch(5, timeout=2)
     assert (again.seq, again.redelivered, again.metadata.num_delivered) == (4, True, 2)

@@ -356,3 +356,14 @@ async def test_arrow_stream_is_read_block_by_block(js: JetStreamContext, stream:
 
     with pytest.raises(ValueError, match="my own mistake"):
         await js.publish_batch(f"{stream}.a", pa.RecordBatchReader.from_batches(schema, broken()))
+
+
+async def test_rows_of_a_stream_are_counted_through_its_blocks(js: JetStreamContext, stream: str) -> None:
+    subjects = [f"{stream}.a"] * 14
+    kind = pa.schema([("data", pa.binary()), ("subject", pa.string())])
+    first = pa.record_batch([[b"x"] * 10, subjects[:10]], schema=kind)
+    second = pa.record_batch([[b"x"] * 4, [*subjects[10:12], None, subjects[13]]], schema=kind)
+    result = await js.publish_batch(payloads=pa.RecordBatchReader.from_batches(kind, [first, second]))
+    [failed] = result.errors
+    assert failed.row == 12
+    assert "row 12: the subject is null" in str(failed.error)

@@ -366,6 +366,8 @@ def main(name: str, url: str, pid: str) -> None:
         CALLS[name](at)
     except BaseException as error:
         outcome = type(error).__name__
+        if outcome != "KeyboardInterrupt" and "KeyboardInterrupt" in str(error):
+            outcome += ":KeyboardInterrupt"
     print(outcome, time.monotonic(), flush=True)
     os.kill(at.pid, signal.SIGCONT)
     print(at.js.publish(at.subject, b"still alive", timeout=LONG).stream, flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -37,6 +38,8 @@ class Metadata:
     consumer: str
     domain: str | None = None
     timestamp_ns: int = 0
+
+    SequencePair: ClassVar = SequencePair
 
 
 def build(

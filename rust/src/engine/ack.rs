@@ -35,6 +35,7 @@ impl Kind {
 /// Hands one acknowledgement per reply subject to the connection.
 pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>, kind: &Kind) -> Result<()> {
     let payload = kind.payload();
+    conn.in_order().await;
     for reply in replies {
         conn.traffic.sent(payload.len());
         conn.client.publish(reply, payload.clone()).await.map_err(|_| conn.closed())?;

@@ -39,6 +39,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
     }
     let inbox = conn.client.new_inbox();
     let mut refusals = conn.refusals();
+    conn.in_order().await;
     let mut answers = conn.client.subscribe(format!("{inbox}.*")).await.map_err(|_| conn.closed())?;
     let breaks = conn.breaks();
     let id = inbox.rsplit('.').next().unwrap_or_default();
@@ -114,7 +115,7 @@ fn check(conn: &Connection, rows: &[Item]) -> Result<()> {
     let refuse = |row: u64, cause: JetError| JetError::Batch { row: Some(row), cause: Box::new(cause) };
     let mut ids = HashSet::new();
     for (row, body) in rows {
-        body.check(conn.client.max_payload()).map_err(|err| refuse(*row, err))?;
+        body.check(*row, conn.client.max_payload()).map_err(|err| refuse(*row, err))?;
         if body.payload().is_none() {
             return Err(refuse(*row, JetError::Value(format!("row {row}: the payload is null"))));
         }

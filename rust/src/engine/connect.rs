@@ -48,7 +48,7 @@ pub struct Connection {
     pub requests: Requests,
     pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
-    pinger: Pinger,
+    pinger: Arc<Pinger>,
     pool: AbortHandle,
 }
 
@@ -73,6 +73,13 @@ impl Connection {
         tokio::select! {
             () = work => (),
             _ = link.wait_for(|link| !link.up) => (),
+        }
+    }
+
+    /// What is sent next comes after all core messages that are queued now.
+    pub async fn in_order(&self) {
+        if !self.outbox.is_idle() {
+            self.while_up(self.outbox.caught_up()).await;
         }
     }
 
@@ -141,11 +148,11 @@ impl Drop for Connection {
         if !self.link.borrow().closed {
             // Subscriptions keep async-nats's task alive, and only it can end them.
             self.hub.stop();
-            let (client, rest) = (self.client.clone(), self.outbox.rest());
+            let (client, pinger, rest) = (self.client.clone(), self.pinger.clone(), self.outbox.rest());
             runtime::linger(async move {
                 let sent = async {
                     rest.await;
-                    client.flush().await
+                    pinger.trip(0).await
                 };
                 let _away = tokio::time::timeout(PATIENCE, sent).await;
                 let _closed = client.drain().await;
@@ -241,7 +248,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         traffic,
         link: hub.link.subscribe(),
         requests: Requests::default(),
-        pinger: Pinger::default(),
+        pinger: Arc::new(Pinger::new(client.clone(), hub.clone())),
         client,
         servers,
         hub,

@@ -125,7 +125,7 @@ impl Fast<'_, '_> {
                 self.outlet.failed(item.0, JetError::Value(text));
                 continue;
             }
-            match item.1.check(self.conn.client.max_payload()) {
+            match item.1.check(item.0, self.conn.client.max_payload()) {
                 Ok(()) if item.1.payload().is_some() => return Ok(Some(item)),
                 Ok(()) => self.outlet.failed(item.0, JetError::Value(format!("row {}: the payload is null", item.0))),
                 Err(err) => self.outlet.failed(item.0, err),
@@ -298,6 +298,7 @@ impl Fast<'_, '_> {
 impl Batch {
     async fn open(conn: &Connection, window: &Window, first: &Item) -> Result<Batch> {
         let inbox = conn.client.new_inbox();
+        conn.in_order().await;
         let answers = conn.client.subscribe(format!("{inbox}.>")).await.map_err(|_| conn.closed())?;
         let id = inbox.rsplit('.').next().unwrap_or_default().to_owned();
         let size = first.1.payload().map_or(1, <[u8]>::len).max(1);

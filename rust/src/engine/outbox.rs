@@ -22,8 +22,9 @@ struct Queue {
     messages: Vec<Outgoing>,
     /// Payload bytes of what is queued, and of what the task has taken and not handed over yet.
     bytes: usize,
-    /// The task is handing messages over.
-    busy: bool,
+    /// How many messages were ever queued, and how many of them the connection has taken.
+    queued: u64,
+    taken: u64,
     closed: bool,
 }
 
@@ -71,10 +72,11 @@ impl Outbox {
     /// Queues one message that is sent at the next `kick`, together with what comes until then.
     pub fn hold(&self, message: Outgoing) -> Held {
         let mut queue = lock(&self.shared.queue);
-        let idle = queue.messages.is_empty() && !queue.busy;
+        let idle = queue.queued == queue.taken;
         if !queue.closed {
             queue.bytes += message.payload.len();
             queue.messages.push(message);
+            queue.queued += 1;
         }
         Held { messages: queue.messages.len(), bytes: queue.bytes, idle }
     }
@@ -98,7 +100,7 @@ impl Outbox {
                 let drained = shared.drained.notified();
                 {
                     let queue = lock(&shared.queue);
-                    if queue.messages.is_empty() && !queue.busy {
+                    if queue.queued == queue.taken {
                         return;
                     }
                 }
@@ -107,18 +109,33 @@ impl Outbox {
         }
     }
 
-    /// Waits until at most `bytes` are queued; 0 is until the connection has taken all messages.
+    /// True where nothing is queued.
+    pub fn is_idle(&self) -> bool {
+        let queue = lock(&self.shared.queue);
+        queue.queued == queue.taken
+    }
+
+    /// Waits until at most `bytes` are queued.
     pub async fn room(&self, bytes: usize) {
-        self.kick();
+        self.until(|queue| queue.bytes <= bytes).await;
+    }
+
+    /// Waits until the connection has taken all that is queued now: what is sent to it next comes after that.
+    pub async fn caught_up(&self) {
+        let queued = lock(&self.shared.queue).queued;
+        self.until(|queue| queue.taken >= queued).await;
+    }
+
+    async fn until(&self, enough: impl Fn(&Queue) -> bool) {
         loop {
             let drained = self.shared.drained.notified();
             {
                 let queue = lock(&self.shared.queue);
-                let empty = queue.messages.is_empty() && !queue.busy;
-                if queue.closed || empty || bytes > 0 && queue.bytes <= bytes {
+                if queue.closed || enough(&queue) {
                     return;
                 }
             }
+            self.kick();
             drained.await;
         }
     }
@@ -133,11 +150,7 @@ impl Drop for Outbox {
 
 async fn carry(client: Client, shared: Arc<Shared>, mut link: watch::Receiver<Link>, traffic: Arc<Traffic>) {
     loop {
-        let messages = {
-            let mut queue = lock(&shared.queue);
-            queue.busy = !queue.messages.is_empty();
-            std::mem::take(&mut queue.messages)
-        };
+        let messages = std::mem::take(&mut lock(&shared.queue).messages);
         if messages.is_empty() {
             shared.drained.notify_waiters();
             if lock(&shared.queue).closed {
@@ -156,6 +169,7 @@ async fn carry(client: Client, shared: Arc<Shared>, mut link: watch::Receiver<Li
             traffic.sent(bytes);
             let mut queue = lock(&shared.queue);
             queue.bytes -= bytes;
+            queue.taken += 1;
             if sent.is_err() {
                 // The connection is closed: nothing will be sent any more.
                 *queue = Queue { closed: true, ..Queue::default() };

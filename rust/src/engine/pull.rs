@@ -94,6 +94,8 @@ impl Puller {
 
     /// The same with any request.
     pub async fn send(&mut self, conn: &Connection, request: String) -> Result<u64> {
+        // An ack that makes room for more must be there first.
+        conn.in_order().await;
         self.asked += 1;
         let reply = format!("{}.{}", self.inbox, self.asked);
         let payload = Bytes::from(request);

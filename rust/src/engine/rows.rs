@@ -145,21 +145,21 @@ impl Rows {
         }
         (0..self.len)
             .filter(|row| self.payloads.get(*row).is_some())
-            .try_for_each(|row| self.check(row, max_payload))?;
+            .try_for_each(|row| self.check(row, row as u64, max_payload))?;
         self.checked = true;
         Ok(self)
     }
 
     /// Everything about one row that the server, or the wire, would choke on.
-    pub fn check(&self, row: usize, max_payload: usize) -> Result<()> {
+    pub fn check(&self, row: usize, number: u64, max_payload: usize) -> Result<()> {
         let Some(payload) = self.payloads.get(row) else {
-            return Err(JetError::Value(format!("row {row}: the payload is null")));
+            return Err(JetError::Value(format!("row {number}: the payload is null")));
         };
         match &self.subjects {
             Subjects::One(_) => {}
             Subjects::Each(texts) => match texts.get(row) {
                 Some(text) => subject::check(text)?,
-                None => return Err(JetError::Value(format!("row {row}: the subject is null"))),
+                None => return Err(JetError::Value(format!("row {number}: the subject is null"))),
             },
         }
         let id = self.msg_id(row);
@@ -168,7 +168,7 @@ impl Rows {
         }
         let size = payload.len() + self.header_size(row, id);
         if size > max_payload {
-            return Err(JetError::MaxPayload { what: format!("row {row}"), size, limit: max_payload });
+            return Err(JetError::MaxPayload { what: format!("row {number}"), size, limit: max_payload });
         }
         Ok(())
     }
@@ -232,9 +232,9 @@ impl Body {
     }
 
     /// What `Rows::checked` would have found, for rows that it has not seen.
-    pub fn check(&self, max_payload: usize) -> Result<()> {
+    pub fn check(&self, number: u64, max_payload: usize) -> Result<()> {
         match self {
-            Body::Row(rows, row) if !rows.checked => rows.check(*row, max_payload),
+            Body::Row(rows, row) if !rows.checked => rows.check(*row, number, max_payload),
             _ => Ok(()),
         }
     }
@@ -315,7 +315,7 @@ mod tests {
         };
         let expected = "NATS/1.0\r\nX: 1\r\nX: 22\r\nNats-Msg-Id: id-1\r\nNats-Expected-Stream: S\r\n\r\n".len();
         assert_eq!(rows.header_size(0, rows.msg_id(0)), expected);
-        assert_eq!(rows.check(0, expected + 1), Ok(()));
+        assert_eq!(rows.check(0, 0, expected + 1), Ok(()));
         assert!(matches!(rows.checked(expected), Err(JetError::MaxPayload { .. })));
     }
 
@@ -323,7 +323,7 @@ mod tests {
     fn nulls_and_bad_rows_are_named() {
         let array = BinaryArray::from_opt_vec(vec![Some(b"x"), None]);
         let with_null = Rows { payloads: Box::new(array), ..rows(vec![vec![], vec![]]) };
-        assert!(with_null.check(1, 100).is_err_and(|e| e.to_string().contains("row 1")));
+        assert!(with_null.check(1, 1, 100).is_err_and(|e| e.to_string().contains("row 1")));
         assert!(with_null.checked(100).is_ok_and(|rows| rows.checked));
         let subjects = Subjects::Each(Box::new(vec!["ok".to_owned(), "not ok".to_owned()]));
         let bad = Rows { subjects, ..rows(vec![vec![], vec![]]) };

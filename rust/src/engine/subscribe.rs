@@ -133,7 +133,7 @@ pub async fn subscribe(
     on_notice: OnNotice,
 ) -> Result<Subscription> {
     // What was published before must not come back to this subscription.
-    conn.while_up(conn.outbox.room(0)).await;
+    conn.in_order().await;
     let subscriber = match queue {
         None => conn.client.subscribe(subject).await,
         Some(queue) => conn.client.queue_subscribe(subject, queue).await,

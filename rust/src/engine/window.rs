@@ -131,6 +131,8 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let mut link = self.conn.link.clone();
         loop {
             self.now = Instant::now();
+            // What was published before goes first, by whatever way.
+            self.conn.in_order().await;
             let mut up = self.conn.link.borrow().up || self.over.is_some();
             while up && !self.inflight.is_full() {
                 let Some(sent) = self.at_hand()? else { break };
@@ -202,7 +204,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.outlet.failed(sent.row, err);
             return Ok(true);
         };
-        if let Err(err) = sent.body.check(self.conn.client.max_payload()) {
+        if let Err(err) = sent.body.check(sent.row, self.conn.client.max_payload()) {
             self.outlet.failed(sent.row, err);
             return Ok(true);
         }

@@ -15,6 +15,7 @@ use pyo3_arrow::ffi::to_array_pycapsules;
 use crate::engine::columns;
 use crate::py::headers;
 use crate::py::message::Msg;
+use crate::py::requested;
 use crate::py::typed::typed;
 
 pub fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
@@ -28,7 +29,8 @@ pub fn export<'py>(
 ) -> PyResult<Bound<'py, PyTuple>> {
     let field = Field::new_struct("", record.schema_ref().fields().clone(), false);
     let array: ArrayRef = Arc::new(arrow_array::StructArray::from(record));
-    Ok(to_array_pycapsules(py, field.into(), &array, requested_schema)?)
+    let requested = requested::cheap(&field, requested_schema)?;
+    Ok(to_array_pycapsules(py, field.into(), &array, requested)?)
 }
 
 /// A column of 64-bit integers.
@@ -68,7 +70,8 @@ impl Array {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        Ok(to_array_pycapsules(py, self.field.clone(), &self.array, requested_schema)?)
+        let requested = requested::cheap(&self.field, requested_schema)?;
+        Ok(to_array_pycapsules(py, self.field.clone(), &self.array, requested)?)
     }
 }
 

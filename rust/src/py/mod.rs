@@ -17,6 +17,7 @@ mod publish;
 mod publisher;
 mod read;
 mod request;
+mod requested;
 mod status;
 mod subscribe;
 mod typed;

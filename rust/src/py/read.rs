@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, StructArray};
 use arrow_schema::{ArrowError, Field, SchemaRef};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
@@ -16,6 +16,7 @@ use crate::engine::subject;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
+use crate::py::requested;
 use crate::py::typed::typed;
 use crate::runtime::{Owned, block_on};
 
@@ -146,8 +147,9 @@ impl Reader {
         requested_schema: Option<pyo3::Bound<'py, PyCapsule>>,
     ) -> PyResult<pyo3::Bound<'py, PyCapsule>> {
         let field = Field::new_struct("", self.schema.fields().clone(), false);
+        let requested = requested::cheap(&field, requested_schema)?;
         let stream = ArrayIterator::new(Stream { reader: self.inner.get()?.clone() }, field.into());
-        Ok(to_stream_pycapsule(py, Box::new(stream), requested_schema)?)
+        Ok(to_stream_pycapsule(py, Box::new(stream), requested)?)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<pyo3::Bound<'py, PyCapsule>> {
@@ -168,15 +170,8 @@ impl Iterator for Stream {
             let reader = self.reader.clone();
             let next = async move { reader.lock().await.next().await.transpose() };
             // Attaching first lets block_on release the GIL where the consumer holds it, and see Ctrl-C.
-            let item = Python::attach(|py| {
-                block_on(py, next, |_| Ok(())).map_err(|err| {
-                    // Arrow has no word for Ctrl-C: it comes again once Python runs.
-                    if err.is_instance_of::<PyKeyboardInterrupt>(py) {
-                        let _again = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
-                    }
-                    err.to_string()
-                })
-            });
+            // Arrow's interface carries an errno and a text: Ctrl-C ends the stream, and its name is in the text.
+            let item = Python::attach(|py| block_on(py, next, |_| Ok(())).map_err(|err| err.to_string()));
             match item {
                 Ok(Ok(None)) => return None,
                 Ok(Ok(Some(Item::Batch(batch)))) => return Some(Ok(Arc::new(StructArray::from(batch.record)))),

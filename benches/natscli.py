@@ -1,0 +1,66 @@
+"""nats.go at the same work: `nats bench` of its command line tool (natscli), where a `nats` is on PATH.
+
+Each run is a process. The time is what the tool itself says; its CPU is the whole process's, start included.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import wire
+from harness import Run
+
+COMMAND = "nats"
+# Both as ours, and faster than its default of 500.
+WINDOW = 5_000
+PULL = wire.PULL_MESSAGES
+CONSUMER = "nats-bench"  # its default: the only name that it creates a consumer for
+
+
+def publish(run: Run) -> int:
+    """It waits for the acks of `WINDOW` messages before it sends the next so many."""
+    return bench(run, "pub", "async", f"--batch={WINDOW}", run.subject)
+
+
+def consume(run: Run) -> int:
+    """Its clock starts at the first message that comes, ours at the request for it."""
+    try:
+        return bench(run, "consume", "--acks=none", f"--batch={PULL}")
+    finally:
+        # With these acks it leaves its consumer there, and the next run would wait at the end of the stream.
+        wire.delete_consumer(run.url, run.stream, CONSUMER)
+
+
+def bench(run: Run, *arguments: str) -> int:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NATS_")}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bench.csv"
+        given = [f"--server={run.url}", "--no-context", "--no-progress", f"--csv={path}", f"--stream={run.stream}"]
+        given += [f"--msgs={run.count}", f"--size={run.size}"]
+        before = children_cpu()
+        with run.clock():  # for the server's CPU
+            ran = subprocess.run(
+                [COMMAND, "bench", "js", *arguments, *given],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+        if ran.returncode or not path.exists():
+            raise RuntimeError(f"nats bench js {' '.join(arguments)} failed:\n{ran.stdout}{ran.stderr}")
+        (told,) = csv.DictReader(path.read_text().splitlines())
+    run.seconds, run.client_cpu = float(told["DurationSecs"]), children_cpu() - before
+    if int(told["MsgCount"]) < run.count:  # messages in and out of its connection
+        raise wire.WireError(f"nats bench moved {told['MsgCount']} messages of {run.count}")
+    return run.count
+
+
+def children_cpu() -> float:
+    used = os.times()
+    return used.children_user + used.children_system
