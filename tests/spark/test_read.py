@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import jetarrow.sync
 import pytest
+from jetarrow.server import NatsServer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     ArrayType,
@@ -23,9 +24,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-if TYPE_CHECKING:
-    from .conftest import Streams
+from .conftest import Streams
 
+if TYPE_CHECKING:
     Load = Callable[..., DataFrame]
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -198,6 +199,25 @@ def test_a_join_of_a_stream_with_itself(load: Load, streams: Streams) -> None:
     streams.publish(name, payloads(50))
     frame = load(name, minPartitions=2)
     assert frame.alias("a").join(frame.alias("b"), "seq").count() == 50
+
+
+def test_workers_keep_their_connection(spark: SparkSession) -> None:
+    with NatsServer(config="debug: true") as server:
+        streams = Streams(server.url)
+        name = streams.new()
+        streams.publish(name, payloads(40))
+        frame = spark.read.format("jetstream").options(servers=server.url, stream=name, minPartitions="4")
+        assert frame.load().count() == 40
+
+        def connections() -> int:
+            """How many the server has ever had."""
+            return server.log.count("Client connection created")
+
+        before = connections()
+        for _ in range(4):
+            assert frame.load().count() == 40
+        # One for each plan; the sixteen tasks need none, unless Spark makes another worker.
+        assert 4 <= connections() - before <= 4 + 2
 
 
 def test_limit_deletes_the_consumers(load: Load, streams: Streams) -> None:

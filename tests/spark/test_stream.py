@@ -51,7 +51,7 @@ class Sink:
 
     @property
     def seqs(self) -> list[int]:
-        return sorted(seq for batch in self.batches.values() for _, seq in batch)
+        return sorted(seq for batch in list(self.batches.values()) for _, seq in batch)
 
     def until(self, condition: Callable[[], object], timeout: float = 30.0) -> None:
         deadline = time.monotonic() + timeout

@@ -170,7 +170,7 @@ class Query:
 
     @property
     def seqs(self) -> list[int]:
-        return sorted(seq for batch in self.batches.values() for seq in batch)
+        return sorted(seq for batch in list(self.batches.values()) for seq in batch)
 
 
 @pytest.fixture
