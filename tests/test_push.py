@@ -227,3 +227,11 @@ def test_blocking(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     assert sync_js.pull_subscribe_bind(stream, "p").consumer_info().name == "p"
     with pytest.raises(errors.TimeoutError):
         sync_js.subscribe(f"{stream}.>", durable="d", deliver_policy="new").next_msg(timeout=0.1)
+
+
+async def test_the_prefix_of_the_api_has_two_names(nats_url: str, stream: str) -> None:
+    async with await jetarrow.connect(nats_url) as nc:
+        for options in ({"prefix": "$JS.API"}, {"api_prefix": "$JS.API"}):
+            assert (await nc.jetstream(**options).stream_info(stream)).config.name == stream
+        with pytest.raises(TypeError, match="one of them"):
+            nc.jetstream(prefix="a", api_prefix="b")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import uuid
+import weakref
 
 import jetarrow
 import jetarrow.sync
@@ -308,6 +310,16 @@ async def test_bad_subjects(nc: Client, bad: str) -> None:
 async def test_callbacks_must_be_coroutine_functions(nc: Client, subject: str) -> None:
     with pytest.raises(errors.Error):
         await nc.subscribe(subject, cb=lambda msg: None)  # type: ignore[arg-type,return-value]
+
+
+async def test_a_forgotten_client_goes_with_its_subscriptions(nats_url: str, subject: str) -> None:
+    nc = await jetarrow.connect(nats_url)
+    sub = await nc.subscribe(subject)
+    await nc.flush()
+    gone = weakref.ref(nc)
+    del nc, sub
+    gc.collect()
+    assert gone() is None
 
 
 def test_blocking(nats_url: str, subject: str) -> None:

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakSet
+from weakref import WeakMethod, WeakSet
 
 from jetarrow import _jetarrow
 from jetarrow._run import awaited, bridge_of
@@ -177,6 +177,14 @@ class Messaging(Status):
         self, subject: str, queue: str, limits: tuple[int, int], kind: str, on_notice: Notice
     ) -> _jetarrow.Subscription:
         bridge = None if self._blocks else bridge_of(asyncio.get_running_loop())
+        # The native side holds it: a strong reference would keep the client for as long as it is connected.
+        method = WeakMethod(on_notice)
+
+        def tell(dropped: int, missed: tuple[int, int, int] | None) -> None:
+            notice = method()
+            if notice is not None:
+                notice(dropped, missed)
+
         call = self._native.subscribe(
             subject,
             queue=queue or None,
@@ -184,7 +192,7 @@ class Messaging(Status):
             pending_bytes=max(limits[1], 0),
             kind=kind,
             bridge=bridge,
-            on_notice=on_notice,
+            on_notice=tell,
         )
         return await self._run(call)
 

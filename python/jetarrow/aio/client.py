@@ -263,7 +263,7 @@ class Client(Messaging):
         """A JetStream context on this connection. No request is made.
 
         Parameters:
-            prefix: first tokens of the API's subjects, default `$JS.API`.
+            prefix (or api_prefix): first tokens of the API's subjects, default `$JS.API`.
             domain: JetStream domain, instead of a prefix.
             timeout: seconds an API request, or a `publish`, may take, default 5.
             publish_async_max_pending (or max_ack_inflight): most unanswered messages of `publish` and

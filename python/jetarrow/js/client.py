@@ -101,7 +101,12 @@ class JetStreamContext(Subscribing):
         max_ack_inflight: int | None = None,
         backpressure_on_inflight: bool = True,
         ack_timeout: float = 30.0,
+        api_prefix: str | None = None,
     ) -> None:
+        if api_prefix is not None:
+            if prefix != api.DEFAULT_PREFIX:
+                raise TypeError("prefix and api_prefix are one: give one of them")
+            prefix = api_prefix
         if publish_async_max_pending is not None and max_ack_inflight is not None:
             raise TypeError("publish_async_max_pending and max_ack_inflight are one number: give one of them")
         self._max_pending = publish_async_max_pending or max_ack_inflight or 5000
