@@ -42,6 +42,13 @@ tools:
 	fi
 	@touch $@
 
+# The oldest Spark that is supported, for a smoke test: an environment of its own.
+.stamps/spark41: constraints-spark41.txt | tools
+	@mkdir -p .stamps
+	@[ -x .venv-spark41/bin/python ] || python3 -m venv .venv-spark41
+	@.venv-spark41/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
 # The debug and the release module live in the same place: each stamp removes the other.
 .stamps/dev: .stamps/venv $(RUST)
 	@$(MATURIN) develop >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }
@@ -57,7 +64,7 @@ demo: .stamps/release
 	@$(PY) examples/flights.py
 
 .PHONY: test
-test: .stamps/dev
+test: .stamps/dev .stamps/spark41
 	cargo test --quiet --locked --no-default-features
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup
 

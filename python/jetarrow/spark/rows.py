@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from inspect import signature
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -167,7 +168,9 @@ def _check_decodable(kind: DataType, path: str) -> None:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema that Spark demands for a Spark schema."""
-    return to_arrow_schema(schema, timezone="UTC")
+    # Spark 4.2 has a parameter for the zone; before it UTC is the default, and there is none.
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **zone)
 
 
 def _data(options: RowOptions) -> StructField:
