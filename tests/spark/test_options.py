@@ -20,7 +20,7 @@ def test_defaults() -> None:
     assert options.start == options.end == Bound(None)
     assert (options.start.of("ORDERS", EARLIEST), options.end.of("ORDERS", LATEST)) == (EARLIEST, LATEST)
     assert (options.min_partitions, options.max_offsets_per_partition) == (1, 1_000_000)
-    assert (options.fetch_bytes, options.batch_rows, options.batch_bytes) == (8 << 20, 65_536, 16 << 20)
+    assert (options.fetch_bytes, options.batch_rows, options.batch_bytes) == (8 << 20, 65_536, 8 << 20)
     assert options.rows == RowOptions(True, False, False, "binary", None, None, "_corrupt_record", "none")
     assert (options.fail_on_data_loss, options.reader, options.pushdown) == (None, "auto", False)
     assert (options.commit_mode, options.commit_consumer) == ("none", None)
