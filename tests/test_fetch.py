@@ -265,3 +265,20 @@ async def test_consume(js: JetStreamContext, stream: str, threshold: int | None)
     # What was asked for ahead is available again.
     rest = await sub.fetch_batch(100, timeout=5, min_messages=50)
     assert sorted(seq or 0 for seq in rest.seqs.to_pylist()) == list(range(951, 1_001))
+
+
+async def test_no_request_is_left_at_the_limit_of_unacknowledged_messages(js: JetStreamContext, stream: str) -> None:
+    """The server keeps a request that met the limit, without a word: it would eat what an ack makes room for."""
+    sub = await js.pull_subscribe(f"{stream}.>", durable="d", max_ack_pending=2)
+    for _ in range(10):
+        await publish(js, stream, 4)
+        held = await sub.fetch(4, timeout=0.05)
+        assert len(held) == 2
+        assert (await sub.consumer_info()).num_waiting == 0
+        for msg in held:
+            await msg.ack()
+        rest = [msg for _ in range(2) for msg in await sub.fetch(1, timeout=5)]
+        assert [msg.seq for msg in rest] == [held[-1].seq + 1, held[-1].seq + 2]
+        assert [msg.metadata.num_delivered for msg in rest] == [1, 1]
+        for msg in rest:
+            await msg.ack_sync(timeout=5)

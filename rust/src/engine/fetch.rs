@@ -16,13 +16,15 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::engine::ack::{Kind, send};
 use crate::engine::columns::{Builder, parse_meta};
 use crate::engine::connect::Connection;
+use crate::engine::connect::ping::round_trip;
 use crate::engine::pull::{Ask, PULL_BYTES, PULL_ROWS, Puller, Status};
 use crate::engine::request::api;
+use crate::engine::subscribe::withdraw;
 use crate::error::{JetError, Result};
 
 /// How long after the deadline the server's own word that a request is over is waited for.
 const GRACE: Duration = Duration::from_millis(250);
-/// How long the rest of a cancelled request is waited for, after its own end.
+/// How long the server may take to confirm that a request was withdrawn.
 const REST: Duration = Duration::from_secs(5);
 /// Pause before a consumer without a leader is asked again.
 const RETRY: Duration = Duration::from_millis(100);
@@ -136,20 +138,13 @@ enum End {
     Deadline,
 }
 
-/// A request that the server has not ended yet.
-#[derive(Clone, Copy)]
-struct Open {
-    number: u64,
-    left: usize,
-    until: Instant,
-}
-
 /// One call.
 struct Job<'a, S: Sink> {
     sub: &'a PullSubscription,
     fetched: Unclaimed<S>,
     puller: Option<Puller>,
-    open: Option<Open>,
+    /// There is a request that the server has not ended yet.
+    open: bool,
 }
 
 impl<S: Sink> Drop for Job<'_, S> {
@@ -170,10 +165,10 @@ impl PullSubscription {
     /// Fetches into the sink, which comes back in a wrapper that gives its messages back unless they are claimed.
     pub async fn fetch<S: Sink>(&self, fetch: &Fetch, sink: S) -> Result<Unclaimed<S>> {
         let fetched = Unclaimed { conn: self.conn.clone(), sink: Some(sink) };
-        let mut job = Job { sub: self, fetched, puller: None, open: None };
+        let mut job = Job { sub: self, fetched, puller: None, open: false };
         // Tokio's budget would send us to the back of the queue every 128 messages.
         unconstrained(job.run(fetch)).await?;
-        if job.open.is_none()
+        if !job.open
             && let Some(puller) = job.puller.take()
         {
             self.idle().push(puller);
@@ -273,8 +268,10 @@ impl<S: Sink> Job<'_, S> {
 
     /// An inbox whose request was not seen to its end is not used again.
     fn retire(&mut self) {
-        if let (Some(puller), Some(open)) = (self.puller.take(), self.open.take()) {
-            give_back(self.sub.conn.clone(), Vec::new(), Some((puller, open)));
+        if std::mem::take(&mut self.open)
+            && let Some(puller) = self.puller.take()
+        {
+            give_back(self.sub.conn.clone(), Vec::new(), Some(puller));
         }
     }
 
@@ -282,8 +279,15 @@ impl<S: Sink> Job<'_, S> {
     async fn round(&mut self, ask: &Ask, deadline: Instant) -> Result<End> {
         let end = self.take_messages(ask, deadline).await;
         match end {
-            Ok(End::Full | End::Dry { .. } | End::Gone(_)) | Err(JetError::Api { .. }) => self.open = None,
-            _ => self.retire(),
+            Ok(End::Full | End::Dry { .. } | End::Gone(_)) | Err(JetError::Api { .. }) => self.open = false,
+            _ => {
+                if let Some(puller) = &mut self.puller {
+                    // Here, not later: an ack that the caller sends next may make room, and it is not for this request.
+                    let conn = &self.sub.conn;
+                    conn.while_up(async { drop(withdraw(&mut puller.messages).await) }).await;
+                }
+                self.retire();
+            }
         }
         end
     }
@@ -306,8 +310,9 @@ impl<S: Sink> Job<'_, S> {
         let breaks = conn.breaks();
         let mut link = conn.link.clone();
         let number = puller.ask(conn, ask).await?;
-        let open = open.insert(Open { number, left: ask.batch, until: Instant::now() + ask.expires + REST });
-        while open.left > 0 {
+        *open = true;
+        let mut left = ask.batch;
+        while left > 0 {
             let message = match puller.messages.next().now_or_never() {
                 Some(message) => message,
                 None => {
@@ -335,7 +340,7 @@ impl<S: Sink> Job<'_, S> {
             let Some(message) = message else { return Err(conn.closed()) };
             conn.traffic.received(message.payload.len());
             match puller.status(&message) {
-                None => open.left -= usize::from(sink.push(message)?),
+                None => left -= usize::from(sink.push(message)?),
                 Some((other, _)) if other != number => {}
                 Some((_, Status::Heartbeat)) => {}
                 Some((_, Status::Over { too_large, .. })) => return Ok(End::Dry { too_large }),
@@ -348,7 +353,7 @@ impl<S: Sink> Job<'_, S> {
 }
 
 /// Tells the server that nobody works on these messages, and on what an open request still brings.
-fn give_back(conn: Arc<Connection>, replies: Vec<Subject>, rest: Option<(Puller, Open)>) {
+fn give_back(conn: Arc<Connection>, replies: Vec<Subject>, rest: Option<Puller>) {
     let Ok(runtime) = tokio::runtime::Handle::try_current().or_else(|_| crate::runtime::handle()) else { return };
     if replies.is_empty() && rest.is_none() {
         return;
@@ -356,16 +361,13 @@ fn give_back(conn: Arc<Connection>, replies: Vec<Subject>, rest: Option<(Puller,
     runtime.spawn(async move {
         // Best effort: where the server is away it takes the messages back by itself after its ack wait.
         let _ = send(&conn, replies, &Kind::Nak(None)).await;
-        let Some((mut puller, mut open)) = rest else { return };
-        while open.left > 0 {
-            let Ok(Some(message)) = timeout_at(open.until, puller.messages.next()).await else { return };
-            match puller.status(&message) {
-                None => {
-                    open.left -= 1;
-                    let _ = send(&conn, message.reply, &Kind::Nak(None)).await;
-                }
-                Some((number, status)) if number == open.number && status != Status::Heartbeat => return,
-                Some(_) => {}
+        let Some(mut puller) = rest else { return };
+        if withdraw(&mut puller.messages).await.is_err() || round_trip(&conn, REST).await.is_err() {
+            return;
+        }
+        while let Some(Some(message)) = puller.messages.next().now_or_never() {
+            if puller.status(&message).is_none() {
+                let _ = send(&conn, message.reply, &Kind::Nak(None)).await;
             }
         }
     });

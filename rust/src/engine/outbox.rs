@@ -93,20 +93,8 @@ impl Outbox {
 
     /// What is queued, sent; for when the outbox itself is going.
     pub fn rest(&self) -> impl Future<Output = ()> + Send + 'static {
-        self.kick();
         let shared = self.shared.clone();
-        async move {
-            loop {
-                let drained = shared.drained.notified();
-                {
-                    let queue = lock(&shared.queue);
-                    if queue.queued == queue.taken {
-                        return;
-                    }
-                }
-                drained.await;
-            }
-        }
+        async move { shared.until(|queue| queue.queued == queue.taken).await }
     }
 
     /// True where nothing is queued.
@@ -117,25 +105,27 @@ impl Outbox {
 
     /// Waits until at most `bytes` are queued.
     pub async fn room(&self, bytes: usize) {
-        self.until(|queue| queue.bytes <= bytes).await;
+        self.shared.until(|queue| queue.bytes <= bytes).await;
     }
 
     /// Waits until the connection has taken all that is queued now: what is sent to it next comes after that.
     pub async fn caught_up(&self) {
         let queued = lock(&self.shared.queue).queued;
-        self.until(|queue| queue.taken >= queued).await;
+        self.shared.until(|queue| queue.closed || queue.taken >= queued).await;
     }
+}
 
+impl Shared {
     async fn until(&self, enough: impl Fn(&Queue) -> bool) {
         loop {
-            let drained = self.shared.drained.notified();
+            let drained = self.drained.notified();
             {
-                let queue = lock(&self.shared.queue);
-                if queue.closed || enough(&queue) {
+                let queue = lock(&self.queue);
+                if enough(&queue) {
                     return;
                 }
             }
-            self.kick();
+            self.filled.notify_one();
             drained.await;
         }
     }

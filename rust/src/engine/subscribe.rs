@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use async_nats::{HeaderMap, Message, StatusCode, Subject, Subscriber};
+use async_nats::{HeaderMap, Message, StatusCode, Subject, Subscriber, UnsubscribeError};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -106,7 +106,8 @@ impl Shared {
 enum Control {
     Unsubscribe,
     After(u64),
-    Sync(oneshot::Sender<()>),
+    /// No more from the server; told once the connection knows.
+    Withdraw(oneshot::Sender<()>),
 }
 
 pub struct Subscription {
@@ -229,23 +230,13 @@ impl Subscription {
 
     /// Unsubscribes, and returns when all that the server had sent by then has come.
     pub async fn drain(&self, timeout: Duration) -> Result<()> {
-        // async-nats's own drain forgets the subscription before the server has: what is on its way is lost. A limit of
-        // ten digits ends the server's side at once (its parseSize reads nine, and takes more for no limit), and ours
-        // never; should a server read it, ours still ends with what came until now.
-        self.unsubscribe_after(BEYOND_PARSING);
-        let synced = self.synced().await;
-        let trip = round_trip(&self.conn, timeout).await;
-        self.unsubscribe();
-        synced.and(trip)
-    }
-
-    /// Waits until the orders so far were given to the connection.
-    async fn synced(&self) -> Result<()> {
         let (send, done) = oneshot::channel();
-        if self.control.send(Control::Sync(send)).is_ok() {
+        if self.control.send(Control::Withdraw(send)).is_ok() {
             let _over = done.await;
         }
-        Ok(())
+        let trip = round_trip(&self.conn, timeout).await;
+        self.unsubscribe();
+        trip
     }
 
     /// Waits until somebody has taken the last message.
@@ -258,6 +249,13 @@ impl Subscription {
             emptied.await;
         }
     }
+}
+
+/// Ends the server's side of a subscription only: what is on its way still comes. async-nats's own drain forgets the
+/// subscription before the server has. A limit of ten digits ends the server's side at once (its parseSize reads nine,
+/// and takes more for no limit), and ours never; should a server read it, dropping the subscriber ends both.
+pub async fn withdraw(subscriber: &mut Subscriber) -> std::result::Result<(), UnsubscribeError> {
+    subscriber.unsubscribe_after(BEYOND_PARSING).await
 }
 
 fn answer(conn: &Connection, subject: Subject) {
@@ -284,8 +282,12 @@ impl Pump {
                             break;
                         }
                     }
-                    Some(Control::Sync(done)) => {
+                    Some(Control::Withdraw(done)) => {
+                        let known = withdraw(&mut self.subscriber).await;
                         let _nobody_waits = done.send(());
+                        if known.is_err() {
+                            break;
+                        }
                     }
                     // Nobody can ask for a message any more, or nobody wants to.
                     Some(Control::Unsubscribe) | None => {
