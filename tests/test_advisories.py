@@ -136,7 +136,7 @@ async def test_leaving_the_loop_ends_the_interest(nats_url: str, stream: str) ->
         del task
         gc.collect()
         async with asyncio.timeout(WAIT):
-            while nc._subs:
+            while nc._session.subscriptions:
                 await asyncio.sleep(0)
 
 

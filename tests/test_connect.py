@@ -16,7 +16,7 @@ import jetarrow
 import jetarrow.sync
 import pytest
 from jetarrow import _jetarrow, errors
-from jetarrow.core.session import awaited
+from jetarrow.core.session import LoopSession
 from jetarrow.server import NatsServer
 
 
@@ -236,7 +236,7 @@ async def test_a_panic_becomes_an_exception(nats_url: str) -> None:
     if not _jetarrow.__debug_build__:
         pytest.skip("only a debug build can be made to panic")
     with pytest.raises(RuntimeError, match="forced"):
-        await awaited(_jetarrow.force_panic())
+        await LoopSession().run(_jetarrow.force_panic())
     with pytest.raises(RuntimeError, match="forced"):
         _jetarrow.force_panic().block()
     async with await jetarrow.connect(nats_url) as nc:

@@ -147,7 +147,7 @@ async def test_gone_consumer_and_wrong_limits(js: JetStreamContext, stream: str)
     ):
         with pytest.raises(ValueError, match=r"max_messages|max_bytes|timeout|min_messages"):
             await sub.fetch_batch(**wrong)  # type: ignore[arg-type]
-    await js._api(f"CONSUMER.DELETE.{stream}.d")
+    await js.delete_consumer(stream, "d")
     begin = time.monotonic()
     with pytest.raises(js_errors.NotFoundError):
         await sub.fetch_batch(1, timeout=5)

@@ -262,13 +262,13 @@ async def test_failures_do_not_pile_up(js: JetStreamContext) -> None:
     future = await js.publish_async("nobody.listens", b"")
     with pytest.raises(js_errors.NoStreamResponseError):
         await future
-    assert js._acks is not None
-    assert js._acks.native.take_failed() == []
+    assert js._publisher is not None
+    assert js._publisher.native.take_failed() == []
     publisher = js.publisher()
     failing = await publisher.publish(b"", subject="nobody.listens")
     await publisher.flush()
-    assert publisher._acks is not None
-    assert publisher._acks.native.take_failed() == [failing]
+    assert publisher._loop_publisher is not None
+    assert publisher._loop_publisher.native.take_failed() == [failing]
     assert isinstance(failing.exception(), js_errors.NoStreamResponseError)
 
 

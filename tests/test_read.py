@@ -22,7 +22,7 @@ async def fill(js: JetStreamContext, stream: str, count: int) -> None:
 
 
 async def delete(js: JetStreamContext, stream: str, seq: int) -> None:
-    await js._api(f"STREAM.MSG.DELETE.{stream}", {"seq": seq})
+    await js.delete_msg(stream, seq)
 
 
 async def seqs(js: JetStreamContext, stream: str, start: int | None = None, end: int | None = None) -> list[int]:
@@ -91,7 +91,7 @@ async def test_position_and_close_in_the_middle(js: JetStreamContext, stream: st
 
 async def test_retention_is_loss(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 100)
-    await js._api(f"STREAM.PURGE.{stream}", {"seq": 31})
+    await js.purge_stream(stream, seq=31)
     with pytest.raises(js_errors.DataLossError, match="1 to 30") as info:
         await seqs(js, stream, 1, 51)
     assert tuple(info.value.asked) == (1, 51)
@@ -227,7 +227,7 @@ async def test_subject_filters(js: JetStreamContext, stream: str) -> None:
     assert await matching(f"{stream}.nothing") == []
     with pytest.raises(js_errors.APIError, match="overlap"):
         await matching([f"{stream}.a.>", f"{stream}.a.1"])
-    await js._api(f"STREAM.PURGE.{stream}", {"seq": 101})
+    await js.purge_stream(stream, seq=101)
     with pytest.warns(UserWarning, match="1 to 100"):
         assert await matching(several, start_seq=1) == [seq for seq in expected if seq > 100]
     assert await consumers(js, stream) == 0

@@ -289,7 +289,7 @@ async def test_the_buffer_is_bounded_while_disconnected(own_server: NatsServer, 
         with pytest.raises(errors.OutboundBufferLimitError):
             for _ in range(10_000):
                 await nc.publish(subject, b"x" * 1_000)
-        assert 1_000_000 < nc._native.pending_bytes <= 2 * 1024 * 1024
+        assert 1_000_000 < nc.pending_data_size <= 2 * 1024 * 1024
         own_server.restart()
         await asyncio.wait_for(sub.next_msg(timeout=20), 20)
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jetarrow import aio, errors, js, nuid
     from jetarrow._jetarrow import __version__
-    from jetarrow.core.client import Client
-    from jetarrow.core.client import Client as NATS
+    from jetarrow.client import Client
+    from jetarrow.client import Client as NATS
     from jetarrow.core.tls import TLS
 
 __all__ = ["NATS", "TLS", "Client", "__version__", "aio", "connect", "errors", "js", "nuid"]
@@ -29,7 +29,7 @@ async def connect(servers: str | list[str] = "nats://localhost:4222", **options:
 
     Takes the same options as `Client.connect`, and raises the same errors.
     """
-    from jetarrow.core.client import Client
+    from jetarrow.client import Client
 
     nc = Client()
     await nc.connect(servers, **options)
@@ -41,7 +41,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         # The native module is loaded at the first use: `jetarrow.server` and the pytest plugin do without it.
         if name in ("NATS", "Client"):
-            from jetarrow.core.client import Client
+            from jetarrow.client import Client
 
             return Client
         if name == "TLS":

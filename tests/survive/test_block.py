@@ -75,7 +75,7 @@ def test_no_blocking_call_is_missing() -> None:
     # The same as an ack, with another word.
     acks = {"MessageBatch.nak", "MessageBatch.term", "MessageBatch.in_progress"}
     # Told to the server, which does not answer.
-    told = {"Subscription.unsubscribe", "Advisories.close", "Client.force_reconnect"}
+    told = {"Subscription.unsubscribe", "PullSubscription.unsubscribe", "Advisories.close", "Client.force_reconnect"}
     assert requests
     assert acks | told < found
     assert found - requests - acks - told <= COVERED

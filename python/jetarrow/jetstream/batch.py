@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.session import Session
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
 
-    from jetarrow.core.client import Client
-
 
 class Columns:
     """What a batch is without its acknowledgements; the same in both faces."""
 
-    def __init__(self, nc: Client, native: _jetarrow.Batch) -> None:
-        self._nc = nc
+    def __init__(self, session: Session, native: _jetarrow.Batch) -> None:
+        self._session = session
         self._native = native
 
     def __len__(self) -> int:
@@ -32,7 +31,7 @@ class Columns:
         Raises:
             IndexError: there is no such row.
         """
-        return self._native.message(self._nc, index)
+        return self._native.message(self._session, index)
 
     def __iter__(self) -> Iterator[Msg]:
         return (self[row] for row in range(len(self)))
@@ -98,7 +97,7 @@ class MessageBatch(Columns):
             DecodeError: mode FAILFAST, and a row does not fit.
             ValueError: a type that cannot be decoded, or an unknown mode.
         """
-        return MessageBatch(self._nc, self._native.decode(schema, mode))
+        return MessageBatch(self._session, self._native.decode(schema, mode))
 
     async def ack(self, rows: Iterable[int] | Iterable[bool] | None = None) -> None:
         """Acknowledges the messages: they were processed and do not come again.
@@ -146,4 +145,4 @@ class MessageBatch(Columns):
         await self._ack("in_progress", rows)
 
     async def _ack(self, kind: str, rows: Iterable[int] | Iterable[bool] | None, **options: Any) -> None:
-        await self._nc._run(self._nc._native.ack_rows(self._native, kind, rows, **options))
+        await self._session.run(self._session.native.ack_rows(self._native, kind, rows, **options))

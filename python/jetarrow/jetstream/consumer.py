@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import checked
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
-from jetarrow.jetstream.fetch import PATIENCE, PullSubscription
-
-if TYPE_CHECKING:
-    from jetarrow.jetstream.manager import JetStreamManager
+from jetarrow.jetstream.fetch import REQUEST_TIMEOUT, PullSubscription
 
 
 class Consumer(PullSubscription):
@@ -26,10 +22,8 @@ class Consumer(PullSubscription):
         cached_info: what the server told last through this handle; None before the first time.
     """
 
-    def __init__(self, js: JetStreamManager, stream: str, name: str, info: models.ConsumerInfo | None = None) -> None:
-        checked("consumer", name)
-        native = js._nc._native.pull_subscribe(js._prefix, stream, name)
-        super().__init__(js, native, stream=stream, consumer=name)
+    def __init__(self, api: JetStreamApi, stream: str, name: str, info: models.ConsumerInfo | None = None) -> None:
+        super().__init__(api, stream=stream, consumer=name)
         self.name = name
         self.stream_name = stream
         self.cached_info = info
@@ -48,18 +42,18 @@ class Consumer(PullSubscription):
 
     async def pause(self, until: str | datetime) -> models.ConsumerPause:
         """Stops deliveries until a time; as `js.pause_consumer`."""
-        return await self._js.pause_consumer(self.stream_name, self.name, until)
+        return await self._manage.pause_consumer(self.stream_name, self.name, until)
 
     async def resume(self) -> models.ConsumerPause:
         """Ends a pause at once."""
-        return await self._js.resume_consumer(self.stream_name, self.name)
+        return await self._manage.resume_consumer(self.stream_name, self.name)
 
     async def batches(
         self,
         max_messages: int = 1000,
         *,
         max_bytes: int | None = None,
-        timeout: float = PATIENCE,
+        timeout: float = REQUEST_TIMEOUT,
         min_messages: int = 1,
         columns: Sequence[str] | None = None,
     ) -> AsyncIterator[MessageBatch]:

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.core.session import bridge_of
+from jetarrow.jetstream import models
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import FetchTimeoutError
+from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.names import checked
 
 # Seconds; a wait without end is a very long one.
 FOREVER = 10 * 365 * 86400.0
 # What an iterator asks for at a time, and how long one request waits. Few, because each is on its way to be processed.
-AT_ONCE = 500
-PATIENCE = 30.0
-
-if TYPE_CHECKING:
-    from jetarrow.jetstream import models
-    from jetarrow.jetstream.manager import JetStreamManager
+MESSAGES_AT_ONCE = 500
+REQUEST_TIMEOUT = 30.0
 
 
 class PullSubscription:
     """Takes messages from a pull consumer when asked. Made by `js.pull_subscribe`."""
 
-    def __init__(self, js: JetStreamManager, native: _jetarrow.PullSubscription, *, stream: str, consumer: str) -> None:
-        self._js = js
-        self._native = native
+    def __init__(self, api: JetStreamApi, *, stream: str, consumer: str) -> None:
+        self._session = api.session
+        self._manage = Management(api)
+        self._native = api.session.native.pull_subscribe(
+            api.prefix, checked("stream", stream), checked("consumer", consumer)
+        )
         self._stream = stream
         self._consumer = consumer
         self._closed = False
@@ -42,7 +44,7 @@ class PullSubscription:
         Raises:
             NotFoundError: the consumer is gone.
         """
-        return await self._js.consumer_info(self._stream, self._consumer)
+        return await self._manage.consumer_info(self._stream, self._consumer)
 
     async def fetch(
         self,
@@ -92,16 +94,18 @@ class PullSubscription:
     async def _fetch(
         self, most: int, *, timeout: float, heartbeat: float | None = None, max_bytes: int | None = None
     ) -> list[Msg]:
-        nc = self._js._nc
-        call = self._native.fetch(nc, most, max_bytes=max_bytes, timeout=timeout, min_messages=1, heartbeat=heartbeat)
-        messages = await nc._run(call, lambda messages: nc._native.ack([msg.reply for msg in messages], "nak"))
+        session = self._session
+        call = self._native.fetch(
+            session, most, max_bytes=max_bytes, timeout=timeout, min_messages=1, heartbeat=heartbeat
+        )
+        messages = await session.run(call, lambda messages: session.native.ack([msg.reply for msg in messages], "nak"))
         self._delivered += len(messages)
         return messages
 
     def _begin(self, most: int, max_bytes: int | None) -> tuple[asyncio.Future[list[Msg]], _jetarrow.Call[list[Msg]]]:
         """A fetch that is under way when this returns, not only at the loop's next turn."""
         call = self._native.fetch(
-            self._js._nc, most, max_bytes=max_bytes, timeout=PATIENCE, min_messages=1, heartbeat=None
+            self._session, most, max_bytes=max_bytes, timeout=REQUEST_TIMEOUT, min_messages=1, heartbeat=None
         )
         loop = asyncio.get_running_loop()
         return call.start(loop, bridge_of(loop)), call
@@ -109,8 +113,8 @@ class PullSubscription:
     async def _give_back(self, messages: list[Msg]) -> None:
         """Makes messages that nobody looked at available again at once."""
         if messages:
-            nc = self._js._nc
-            await nc._run(nc._native.ack([msg.reply for msg in messages], "nak"))
+            session = self._session
+            await session.run(session.native.ack([msg.reply for msg in messages], "nak"))
 
     @property
     def messages(self) -> Messages:
@@ -118,7 +122,7 @@ class PullSubscription:
         return Messages(self)
 
     def consume(
-        self, max_messages: int = AT_ONCE, *, max_bytes: int | None = None, threshold: int | None = None
+        self, max_messages: int = MESSAGES_AT_ONCE, *, max_bytes: int | None = None, threshold: int | None = None
     ) -> Messages:
         """As `messages`, with the sizes of its requests: `async for msg in sub.consume()`.
 
@@ -147,13 +151,13 @@ class PullSubscription:
 
     async def _pulled(self, *, wait: bool) -> AsyncIterator[Msg]:
         """What `pull` asked for; then waits for the next `pull`, or is over."""
-        nc = self._js._nc
+        now = self._session.now
         rest: list[Msg] = []
         try:
             while wait or not self._asked.empty():
                 batch, expires = await self._asked.get()
-                deadline = nc._now() + expires
-                while batch > 0 and (left := deadline - nc._now()) > 0:
+                deadline = now() + expires
+                while batch > 0 and (left := deadline - now()) > 0:
                     rest = await self._fetch(batch, timeout=left)
                     batch -= len(rest)
                     while rest:
@@ -226,15 +230,16 @@ class PullSubscription:
             heartbeat=heartbeat,
             columns=columns,
         )
-        nc = self._js._nc
-        return MessageBatch(nc, await nc._run(call, lambda batch: nc._native.ack_rows(batch, "nak", None)))
+        session = self._session
+        batch = await session.run(call, lambda late: session.native.ack_rows(late, "nak", None))
+        return MessageBatch(session, batch)
 
 
 class Messages:
     """The messages of a pull subscription, one after the other. It pulls by itself."""
 
     def __init__(
-        self, sub: PullSubscription, most: int = AT_ONCE, *, max_bytes: int | None = None, threshold: int = 0
+        self, sub: PullSubscription, most: int = MESSAGES_AT_ONCE, *, max_bytes: int | None = None, threshold: int = 0
     ) -> None:
         self._sub = sub
         self._most = most
@@ -269,4 +274,4 @@ class Messages:
             await sub._give_back(rest)
 
     async def _next(self) -> list[Msg]:
-        return await self._sub._fetch(self._most, timeout=PATIENCE, max_bytes=self._max_bytes)
+        return await self._sub._fetch(self._most, timeout=REQUEST_TIMEOUT, max_bytes=self._max_bytes)

@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-# What is imported as itself (`X as X`), nats-py has here, too.
-from jetarrow.core.errors import NoRespondersError as NoRespondersError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.advisories import Advisories
-from jetarrow.jetstream.api import STREAM_NAME_IN_USE, STREAM_NOT_FOUND
-from jetarrow.jetstream.errors import APIError as APIError
+from jetarrow.jetstream.api import STREAM_NAME_IN_USE, STREAM_NOT_FOUND, HasSession, JetStreamApi
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
-from jetarrow.jetstream.errors import ConsumerInvalidResetError as ConsumerInvalidResetError
-from jetarrow.jetstream.errors import ServiceUnavailableError as ServiceUnavailableError
-from jetarrow.jetstream.manage.consumers import ConsumerAdmin
-from jetarrow.jetstream.manage.messages import MessageAdmin
-from jetarrow.jetstream.manage.streams import StreamAdmin
+from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models import AdvisoryKind
 from jetarrow.jetstream.stream import Stream
 
 
-class JetStreamManager(StreamAdmin, ConsumerAdmin, MessageAdmin):
+class JetStreamManager(Management):
     """Administration of streams and consumers. Made by `nc.jsm()`; a context of `nc.jetstream()` is one too."""
+
+    def __init__(self, conn: HasSession, prefix: str = models.DEFAULT_PREFIX, timeout: float = 5.0) -> None:
+        super().__init__(JetStreamApi(conn._session, prefix, timeout))
+        # nats-py's name; programs go by it to the client.
+        self._nc = conn
 
     async def account_info(self) -> models.AccountInfo:
         """What the account uses and may use.
@@ -30,7 +28,7 @@ class JetStreamManager(StreamAdmin, ConsumerAdmin, MessageAdmin):
         Raises:
             ServiceUnavailableError: JetStream is off, or not enabled for the account.
         """
-        return models.AccountInfo.from_response(await self._api("INFO"))
+        return models.AccountInfo.from_response(await self._api.request("INFO"))
 
     def advisories(
         self,
@@ -49,7 +47,7 @@ class JetStreamManager(StreamAdmin, ConsumerAdmin, MessageAdmin):
         Raises:
             ValueError: a kind that is not known.
         """
-        return Advisories(self._nc, stream, kinds)
+        return Advisories(self._api.session, stream, kinds)
 
     def stream(self, name: str) -> Stream:
         """A handle of a stream. No request is made; it need not be there yet.
@@ -57,7 +55,7 @@ class JetStreamManager(StreamAdmin, ConsumerAdmin, MessageAdmin):
         Raises:
             ValueError: the name is not valid.
         """
-        return Stream(self, name)
+        return Stream(self._api, name)
 
     async def get_stream(self, name: str) -> Stream:
         """A handle of a stream that is there, with its information in `cached_info`.
@@ -66,7 +64,7 @@ class JetStreamManager(StreamAdmin, ConsumerAdmin, MessageAdmin):
             NotFoundError: there is no such stream.
             ValueError: the name is not valid.
         """
-        stream = Stream(self, name)
+        stream = Stream(self._api, name)
         await stream.info()
         return stream
 
@@ -83,7 +81,7 @@ class JetStreamManager(StreamAdmin, ConsumerAdmin, MessageAdmin):
             ValueError: no name, or one that is not valid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
-        stream = Stream(self, config.name)
+        stream = Stream(self._api, config.name)
         try:
             await stream.info()
         except NotFoundError:
@@ -119,4 +117,4 @@ class JetStreamManager(StreamAdmin, ConsumerAdmin, MessageAdmin):
                     raise
                 # Somebody else created it meanwhile.
                 info = await self.update_stream(config)
-        return Stream(self, config.name, info)
+        return Stream(self._api, config.name, info)

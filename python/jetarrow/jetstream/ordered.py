@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
 
 from jetarrow._jetarrow import Msg
-from jetarrow.jetstream.read import Reader
+from jetarrow.jetstream.read import Read, Reader
 
 # What a message is made of, and how many are handed over at a time while there are many.
 COLUMNS = ("subject", "headers", "data", "reply")
-AT_ONCE = 4096
+BURST_ROWS = 4096
 
 
 class OrderedConsumer:
@@ -27,3 +28,42 @@ class OrderedConsumer:
             async for batch in reader:
                 for msg in batch:
                     yield msg
+
+
+class Order(Read):
+    """The verb `ordered_consumer` of a context."""
+
+    def ordered_consumer(
+        self,
+        stream: str,
+        subjects: str | Sequence[str] | None = None,
+        *,
+        start_seq: int | None = None,
+        start_time: datetime | str | None = None,
+    ) -> OrderedConsumer:
+        """A stream's messages in order, one by one and without end: `async for msg in js.ordered_consumer("S")`.
+
+        Parameters:
+            stream: the stream.
+            subjects: filters, one or several that do not overlap; None is all.
+            start_seq: first sequence; None is the first there is.
+            start_time: instead of a sequence: the first message at or after this time.
+
+        Raises while it is iterated:
+            DataLossError: retention or a purge took messages before they were read.
+            StreamRecreatedError: the stream was deleted and created again.
+            NotFoundError: there is no such stream.
+        """
+
+        def read() -> Reader:
+            return self.read(
+                stream,
+                subjects=subjects,
+                start_seq=start_seq,
+                start_time=start_time,
+                columns=COLUMNS,
+                batch_rows=BURST_ROWS,
+                follow=True,
+            )
+
+        return OrderedConsumer(read)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import CONSUMER_EXISTS, CONSUMER_NOT_FOUND, checked
+from jetarrow.jetstream.api import CONSUMER_EXISTS, CONSUMER_NOT_FOUND, JetStreamApi
 from jetarrow.jetstream.consumer import Consumer
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
-
-if TYPE_CHECKING:
-    from jetarrow.jetstream.manager import JetStreamManager
+from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.manage.consumers import put_consumer
+from jetarrow.jetstream.manage.streams import purge
+from jetarrow.jetstream.names import checked
 
 
 class Stream:
@@ -22,8 +23,9 @@ class Stream:
         cached_info: what the server told last through this handle; None before the first time.
     """
 
-    def __init__(self, js: JetStreamManager, name: str | None, info: models.StreamInfo | None = None) -> None:
-        self._js = js
+    def __init__(self, api: JetStreamApi, name: str | None, info: models.StreamInfo | None = None) -> None:
+        self._api = api
+        self._manage = Management(api)
         self.name = checked("stream", name)
         self.cached_info = info
 
@@ -35,7 +37,7 @@ class Stream:
 
         Parameters and errors: as `js.stream_info`.
         """
-        info = await self._js.stream_info(self.name, subjects_filter, deleted_details=deleted_details)
+        info = await self._manage.stream_info(self.name, subjects_filter, deleted_details=deleted_details)
         self.cached_info = info
         return info
 
@@ -55,7 +57,7 @@ class Stream:
             BadRequestError: both `seq` and `keep`.
             ServerError: the stream does not allow it (`deny_purge`, `sealed`).
         """
-        return int((await self._js._purge(self.name, seq, subject, keep))["purged"])
+        return int((await purge(self._api, self.name, seq=seq, subject=subject, keep=keep))["purged"])
 
     async def get_msg(
         self,
@@ -65,11 +67,11 @@ class Stream:
         next: bool = False,
     ) -> models.RawStreamMsg:
         """Reads one message; parameters and errors as `js.get_msg`."""
-        return await self._js.get_msg(self.name, seq, subject, direct, next)
+        return await self._manage.get_msg(self.name, seq, subject, direct, next)
 
     async def get_last_msg(self, subject: str, direct: bool = False) -> models.RawStreamMsg:
         """Reads the last message of a subject; parameters and errors as `js.get_last_msg`."""
-        return await self._js.get_last_msg(self.name, subject, direct)
+        return await self._manage.get_last_msg(self.name, subject, direct)
 
     async def direct_get(self, seq: int) -> models.RawStreamMsg:
         """Reads one message from any replica or mirror, which may not know the newest yet.
@@ -78,15 +80,15 @@ class Stream:
             NotFoundError: there is no such message.
             NoRespondersError: there is no such stream, or it has not `allow_direct`.
         """
-        return await self._js.get_msg(self.name, seq, direct=True)
+        return await self._manage.get_msg(self.name, seq, direct=True)
 
     async def direct_get_last_for_subject(self, subject: str) -> models.RawStreamMsg:
         """Reads the last message of a subject (wildcards allowed), as `direct_get`."""
-        return await self._js.get_msg(self.name, subject=subject, direct=True)
+        return await self._manage.get_msg(self.name, subject=subject, direct=True)
 
     async def delete_msg(self, seq: int, erase: bool = True) -> bool:
         """Deletes one message; parameters and errors as `js.delete_msg`."""
-        return await self._js.delete_msg(self.name, seq, erase)
+        return await self._manage.delete_msg(self.name, seq, erase)
 
     def consumer(self, name: str) -> Consumer:
         """A handle of a consumer. No request is made; it need not be there yet.
@@ -94,7 +96,7 @@ class Stream:
         Raises:
             ValueError: the name is not valid.
         """
-        return Consumer(self._js, self.name, name)
+        return Consumer(self._api, self.name, name)
 
     async def get_consumer(self, name: str) -> Consumer:
         """A handle of a consumer that is there, with its information in `cached_info`.
@@ -118,7 +120,7 @@ class Stream:
             BadRequestError, ServerError: the server refuses the configuration.
             ValueError: a name is not valid.
         """
-        return self._handle(await self._js.add_consumer(self.name, config, **params))
+        return self._handle(await self._manage.add_consumer(self.name, config, **params))
 
     async def get_or_create_consumer(
         self, /, name: str, config: models.ConsumerConfig | None = None, **params: Any
@@ -147,7 +149,7 @@ class Stream:
             if error.err_code != CONSUMER_NOT_FOUND:
                 raise
             try:
-                info = await self._js._put_consumer(self.name, config.evolve(name=name), "create", None)
+                info = await put_consumer(self._api, self.name, config.evolve(name=name), action="create")
                 consumer.cached_info = info
             except BadRequestError as refusal:
                 if refusal.err_code != CONSUMER_EXISTS:
@@ -158,7 +160,7 @@ class Stream:
 
     async def update_consumer(self, /, config: models.ConsumerConfig | None = None, **fields: Any) -> Consumer:
         """Changes a consumer that is there; parameters and errors as `js.update_consumer`."""
-        return self._handle(await self._js.update_consumer(self.name, config, **fields))
+        return self._handle(await self._manage.update_consumer(self.name, config, **fields))
 
     async def delete_consumer(self, name: str) -> bool:
         """Deletes a consumer. The messages stay.
@@ -167,7 +169,7 @@ class Stream:
             NotFoundError: there is no such consumer, or stream.
             ValueError: the name is not valid.
         """
-        return await self._js.delete_consumer(self.name, name)
+        return await self._manage.delete_consumer(self.name, name)
 
     async def consumers(self) -> AsyncIterator[models.ConsumerInfo]:
         """All consumers, in the order of their names: `async for info in stream.consumers()`.
@@ -178,13 +180,13 @@ class Stream:
         Raises:
             NotFoundError: the stream is gone.
         """
-        async for consumer in self._js._pages(f"CONSUMER.LIST.{self.name}", "consumers"):
+        async for consumer in self._api.pages(f"CONSUMER.LIST.{self.name}", "consumers"):
             yield models.ConsumerInfo.from_response(consumer)
 
     async def consumer_names(self) -> AsyncIterator[str]:
         """The names of all consumers, sorted; as `consumers`, and much cheaper."""
-        async for name in self._js._pages(f"CONSUMER.NAMES.{self.name}", "consumers"):
+        async for name in self._api.pages(f"CONSUMER.NAMES.{self.name}", "consumers"):
             yield name
 
     def _handle(self, info: models.ConsumerInfo) -> Consumer:
-        return Consumer(self._js, self.name, info.name, info)
+        return Consumer(self._api, self.name, info.name, info)

@@ -14,7 +14,8 @@ from jetarrow.core.errors import MsgAlreadyAckdError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import APIError, Error, NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription
-from jetarrow.jetstream.manager import JetStreamManager
+from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
 from jetarrow.jetstream.push import PushSubscription
 
@@ -59,7 +60,7 @@ def _either_order(
     return bind
 
 
-class Subscribing(JetStreamManager):
+class Subscribe(Management):
     """The subscribe family of a JetStream context."""
 
     async def subscribe(
@@ -128,7 +129,7 @@ class Subscribing(JetStreamManager):
             params.update((name, value) for name, value in given.items() if value)
             config = (config or models.ConsumerConfig()).evolve(**params)
             if config.deliver_subject is None:
-                config = replace(config, deliver_subject=self._nc.new_inbox())
+                config = replace(config, deliver_subject=self._api.session.native.new_inbox())
             if not config.filter_subjects:
                 config = replace(config, filter_subject=subject)
             if ordered_consumer:
@@ -161,7 +162,7 @@ class Subscribing(JetStreamManager):
         if not durable:
             return await self.add_consumer(stream, config)
         try:
-            return await self._put_consumer(stream, config, "create", None)
+            return await put_consumer(self._api, stream, config, action="create")
         except APIError:
             try:
                 info = await self.consumer_info(stream, durable)
@@ -207,7 +208,7 @@ class Subscribing(JetStreamManager):
             raise TypeError("config.deliver_subject is required: this is a pull consumer, use pull_subscribe_bind")
         acks = config.ack_policy not in (models.AckPolicy.NONE, models.AckPolicy.FLOW_CONTROL)
         sub = PushSubscription(
-            self,
+            self._api,
             stream,
             consumer,
             config,
@@ -248,7 +249,7 @@ class Subscribing(JetStreamManager):
         if durable is not None:
             try:
                 await self.consumer_info(stream, durable)
-                return self._pull(stream, durable)
+                return PullSubscription(self._api, stream=stream, consumer=durable)
             except NotFoundError:
                 pass
         config = (config or models.ConsumerConfig()).evolve(**params)
@@ -257,7 +258,7 @@ class Subscribing(JetStreamManager):
         if subject and not config.filter_subjects:
             config = replace(config, filter_subject=subject)
         info = await self.add_consumer(stream, config)
-        return self._pull(stream, info.name)
+        return PullSubscription(self._api, stream=stream, consumer=info.name)
 
     @_either_order
     async def pull_subscribe_bind(
@@ -285,11 +286,7 @@ class Subscribing(JetStreamManager):
         """
         if not stream:
             raise ValueError("nats: stream name is required")
-        return self._pull(stream, durable or name or consumer or "")
-
-    def _pull(self, stream: str, consumer: str) -> PullSubscription:
-        native = self._nc._native.pull_subscribe(self._prefix, stream, consumer)
-        return PullSubscription(self, native, stream=stream, consumer=consumer)
+        return PullSubscription(self._api, stream=stream, consumer=durable or name or consumer or "")
 
     @classmethod
     def is_status_msg(cls, msg: Msg | None) -> str | None:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jetarrow.sync
-from jetarrow.core.session import finish
 from jetarrow.js.api import StreamInfo
 from jetarrow.js.errors import APIError, NotFoundError
+from jetarrow.sync.embed import request
 
 from .options import ReadOptions
 
@@ -120,4 +120,4 @@ class Lookup:
         return int(answer["message"]["seq"])
 
     def _api(self, verb: str, body: dict[str, Any] | None) -> Any:
-        return self._again(lambda: finish(self.js._inner._api(verb, body)))
+        return self._again(lambda: request(self.js, verb, body))

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from jetarrow import _jetarrow
-from jetarrow.core.session import blocked, finish
 from jetarrow.js.errors import DataLossError, NotFoundError
+from jetarrow.sync.embed import native_reader
 
 from ._shape import Shaper
 from .connection import patiently, shared
@@ -111,7 +111,7 @@ def _open(options: ReadOptions, partition: StreamRange, shape: Shaper) -> _jetar
         direct=how.direct,
         on_data_loss="error" if how.loss_fails else "warn",
     )
-    return finish(reader._inner._open(blocked))
+    return native_reader(reader)
 
 
 def _ended(options: ReadOptions, partition: StreamRange, end: int) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-import jetarrow.core.client as aio_client
-from jetarrow import _jetarrow
-from jetarrow.core.session import finish
+from jetarrow.client import Client as AsyncClient
+from jetarrow.core.session import BlockingSession, finish
 from jetarrow.core.status import Status
-from jetarrow.sync.blocking import Connection, blocking, wrapped
+from jetarrow.sync.blocking import blocking, wrapped
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.subscription import Subscription, without_callbacks
@@ -19,16 +18,17 @@ class Client(Status):
     """As `jetarrow.aio.client.Client`, blocking, and a context manager. Many threads may share one."""
 
     def __init__(self) -> None:
-        self._inner = Connection()
+        self._session = BlockingSession()
+        self._inner = AsyncClient(_session=self._session)
 
-    connect = blocking(aio_client.Client.connect)
-    close = blocking(aio_client.Client.close)
-    publish = blocking(aio_client.Client.publish)
-    request = blocking(aio_client.Client.request)
-    flush = blocking(aio_client.Client.flush)
-    rtt = blocking(aio_client.Client.rtt)
-    drain = blocking(aio_client.Client.drain)
-    force_reconnect = blocking(aio_client.Client.force_reconnect)
+    connect = blocking(AsyncClient.connect)
+    close = blocking(AsyncClient.close)
+    publish = blocking(AsyncClient.publish)
+    request = blocking(AsyncClient.request)
+    flush = blocking(AsyncClient.flush)
+    rtt = blocking(AsyncClient.rtt)
+    drain = blocking(AsyncClient.drain)
+    force_reconnect = blocking(AsyncClient.force_reconnect)
 
     def subscribe(self, subject: str, queue: str = "", **options: Any) -> Subscription:
         """As `jetarrow.aio.client.Client.subscribe`, without callbacks: iterate the subscription with `for`.
@@ -53,7 +53,7 @@ class Client(Status):
         """As `jetarrow.aio.client.Client.jsm`, with the same options; the manager blocks."""
         return JetStreamManager(self._inner.jsm(**options))
 
-    jetstream_manager = wrapped(aio_client.Client.jetstream_manager, JetStream)
+    jetstream_manager = wrapped(AsyncClient.jetstream_manager, JetStream)
 
     def set_server_pool(self, servers: list[str]) -> None:
         """As `jetarrow.aio.client.Client.set_server_pool`."""
@@ -61,25 +61,6 @@ class Client(Status):
 
     def __repr__(self) -> str:
         return repr(self._inner)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What `connect` was given, without secrets."""
-        return self._inner.options
-
-    def _seen(self) -> _jetarrow.Connection | None:
-        return self._inner._seen()
-
-    @property
-    def _phase(self) -> str:
-        return self._inner._phase
-
-    @property
-    def _error(self) -> Exception | None:
-        return self._inner._error
-
-    def _tls(self) -> Any:
-        return self._inner._tls()
 
     def __enter__(self) -> Client:
         return self

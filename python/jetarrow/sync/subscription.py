@@ -27,21 +27,12 @@ class Subscription:
 
     next_msg = blocking(aio.Subscription.next_msg)
     unsubscribe = blocking(aio.Subscription.unsubscribe)
-
-    def drain(self) -> None:
-        """Ends the interest; the messages that had come can still be taken.
-
-        Raises:
-            ConnectionClosedError, BadSubscriptionError: it has ended already.
-        """
-        inner = self._inner
-        inner._check_open()
-        finish(inner._conn._run(inner._native.drain(inner._conn._drain_timeout)))
+    drain = blocking(aio.Subscription.drain)
 
     def __iter__(self) -> Iterator[Msg]:
         inner = self._inner
         while finish(inner._more()):
-            while not inner._closed and (msg := inner._native.take(inner._conn, inner._id)) is not None:
+            while not inner._closed and (msg := inner._native.take(inner._session, inner._id)) is not None:
                 yield msg
 
     def messages(self) -> Iterator[Msg]:

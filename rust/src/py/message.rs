@@ -15,8 +15,8 @@ use crate::py::headers;
 /// otherwise keep alive as a whole.
 #[pyclass(frozen, module = "jetarrow.aio.msg")]
 pub struct Msg {
-    /// Takes the acks: awaits them, or blocks, as its face does.
-    client: Option<Py<PyAny>>,
+    /// The session that takes the acks: awaits them, or blocks, as its face does.
+    session: Option<Py<PyAny>>,
     /// Subject, reply, payload.
     bytes: Box<[u8]>,
     reply_at: usize,
@@ -28,7 +28,7 @@ pub struct Msg {
 }
 
 impl Msg {
-    pub fn received(client: Py<PyAny>, message: Message) -> Self {
+    pub fn received(session: Py<PyAny>, message: Message) -> Self {
         let reply = message.reply.as_deref().unwrap_or_default();
         let headers = match message.status {
             None => message.headers,
@@ -42,11 +42,11 @@ impl Msg {
                 Some(headers)
             }
         };
-        Msg::build(Some(client), &message.subject, reply, &message.payload, headers)
+        Msg::build(Some(session), &message.subject, reply, &message.payload, headers)
     }
 
     pub fn build(
-        client: Option<Py<PyAny>>,
+        session: Option<Py<PyAny>>,
         subject: &str,
         reply: &str,
         data: &[u8],
@@ -54,7 +54,7 @@ impl Msg {
     ) -> Self {
         let bytes = [subject.as_bytes(), reply.as_bytes(), data].concat().into_boxed_slice();
         let (reply_at, data_at) = (subject.len(), subject.len() + reply.len());
-        Msg { client, bytes, reply_at, data_at, headers, acked: AtomicBool::new(false), sid: None }
+        Msg { session, bytes, reply_at, data_at, headers, acked: AtomicBool::new(false), sid: None }
     }
 
     pub fn of(mut self, sid: u64) -> Self {
@@ -79,7 +79,7 @@ impl Msg {
         error.map_or_else(|err| err, PyErr::from_value)
     }
 
-    /// Hands an ack to the client; `last` kinds may be sent only once.
+    /// Hands an ack to the session; `last` kinds may be sent only once.
     fn send_ack<'py>(
         &self,
         py: Python<'py>,
@@ -87,14 +87,14 @@ impl Msg {
         last: bool,
         options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let Some(client) = &self.client else {
+        let Some(session) = &self.session else {
             return Err(Self::refuse(py, "jetarrow.errors", "Error", "this message came from no connection"));
         };
-        let client = client.bind(py);
+        let session = session.bind(py);
         // Like every other outcome, a refusal comes with the await.
         let refuse = |class: &str, text: &str| {
             let error = Self::refuse(py, "jetarrow.errors", class, text);
-            client.call_method1(intern!(py, "_fail"), (error.into_value(py),))
+            session.call_method1(intern!(py, "fail"), (error.into_value(py),))
         };
         if self.meta().is_none() {
             return refuse("NotJSMessageError", "not a message of a stream");
@@ -102,7 +102,7 @@ impl Msg {
         if last && self.acked.swap(true, Ordering::Relaxed) {
             return refuse("MsgAlreadyAckdError", "the message was already acknowledged");
         }
-        client.call_method(intern!(py, "_ack"), (self.reply(), kind), Some(options))
+        session.call_method(intern!(py, "ack"), (self.reply(), kind), Some(options))
     }
 }
 
@@ -111,6 +111,7 @@ impl Msg {
     #[new]
     #[pyo3(signature = (_client=None, subject="", reply="", data=None, headers=None))]
     fn new(
+        py: Python<'_>,
         _client: Option<Py<PyAny>>,
         subject: &str,
         reply: &str,
@@ -118,7 +119,9 @@ impl Msg {
         headers: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let headers = headers.map(headers::from_python).transpose()?;
-        Ok(Msg::build(_client, subject, reply, data.unwrap_or_default(), headers))
+        // By hand it is made with a client; the verbs go through that one's session.
+        let session = _client.map(|client| client.bind(py).getattr("_session").map_or(client.clone_ref(py), Bound::unbind));
+        Ok(Msg::build(session, subject, reply, data.unwrap_or_default(), headers))
     }
 
     #[getter]
@@ -187,16 +190,16 @@ impl Msg {
     /// Publishes an answer to the message's reply subject, with the message's own headers, as nats-py does.
     #[pyo3(signature = (data))]
     fn respond<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let Some(client) = &self.client else {
+        let Some(session) = &self.session else {
             return Err(Self::refuse(py, "jetarrow.errors", "Error", "this message came from no connection"));
         };
         if self.reply().is_empty() {
             let text = "the message has no reply subject: its sender wants no answer";
             let error = Self::refuse(py, "jetarrow.errors", "Error", text);
-            return client.bind(py).call_method1(intern!(py, "_fail"), (error.into_value(py),));
+            return session.bind(py).call_method1(intern!(py, "fail"), (error.into_value(py),));
         }
         let arguments = (self.reply(), data, self.headers_all(py)?);
-        client.bind(py).call_method1(intern!(py, "_respond"), arguments)
+        session.bind(py).call_method1(intern!(py, "respond"), arguments)
     }
 
     fn ack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

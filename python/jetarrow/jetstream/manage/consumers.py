@@ -7,15 +7,18 @@ from datetime import datetime
 from typing import Any
 
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import Requests, checked
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.models.base import to_rfc3339
+from jetarrow.jetstream.names import checked
 
 # A pause until then is over.
 _PAST = "1970-01-01T00:00:00Z"
 
 
-class ConsumerAdmin(Requests):
+class ConsumerVerbs:
     """Create, change, list, pause, reset and delete consumers."""
+
+    _api: JetStreamApi
 
     async def add_consumer(
         self,
@@ -37,7 +40,9 @@ class ConsumerAdmin(Requests):
             BadRequestError, ServerError: the server refuses the configuration.
             ValueError: a name is not valid.
         """
-        return await self._put_consumer(stream, (config or models.ConsumerConfig()).evolve(**params), "", timeout)
+        return await put_consumer(
+            self._api, stream, (config or models.ConsumerConfig()).evolve(**params), timeout=timeout
+        )
 
     async def update_consumer(
         self, /, stream: str, config: models.ConsumerConfig | None = None, **fields: Any
@@ -65,24 +70,7 @@ class ConsumerAdmin(Requests):
                     fields.setdefault(other, None)
         config = config.evolve(**fields)
         checked("consumer", config.name or config.durable_name)
-        return await self._put_consumer(stream, config, "update", None)
-
-    async def _put_consumer(
-        self, stream: str, config: models.ConsumerConfig, action: str, timeout: float | None
-    ) -> models.ConsumerInfo:
-        verb = f"CONSUMER.CREATE.{checked('stream', stream)}"
-        for name in (config.durable_name, config.name):
-            if name:
-                checked("consumer", name)
-        name = config.name or config.durable_name
-        if name:
-            verb += f".{name}"
-            if config.filter_subject:
-                verb += f".{config.filter_subject}"
-        body: dict[str, Any] = {"stream_name": stream, "config": config.as_dict()}
-        if action:
-            body["action"] = action
-        return models.ConsumerInfo.from_response(await self._api(verb, body, timeout=timeout))
+        return await put_consumer(self._api, stream, config, action="update")
 
     async def consumer_info(self, stream: str, consumer: str, timeout: float | None = None) -> models.ConsumerInfo:
         """Configuration and state of a consumer.
@@ -95,7 +83,7 @@ class ConsumerAdmin(Requests):
             NotFoundError: there is no such stream or consumer.
             ValueError: a name is not valid.
         """
-        answer = await self._api(_verb("INFO", stream, consumer), timeout=timeout)
+        answer = await self._api.request(_verb("INFO", stream, consumer), timeout=timeout)
         return models.ConsumerInfo.from_response(answer)
 
     async def consumers_info(self, stream: str, offset: int | None = None) -> list[models.ConsumerInfo]:
@@ -112,7 +100,7 @@ class ConsumerAdmin(Requests):
             ValueError: the name is not valid.
         """
         body = None if offset is None else {"offset": offset}
-        answer = await self._api(f"CONSUMER.LIST.{checked('stream', stream)}", body)
+        answer = await self._api.request(f"CONSUMER.LIST.{checked('stream', stream)}", body)
         return [models.ConsumerInfo.from_response(consumer) for consumer in answer["consumers"] or ()]
 
     async def delete_consumer(self, stream: str, consumer: str) -> bool:
@@ -122,7 +110,7 @@ class ConsumerAdmin(Requests):
             NotFoundError: there is no such stream or consumer.
             ValueError: a name is not valid.
         """
-        answer = await self._api(_verb("DELETE", stream, consumer))
+        answer = await self._api.request(_verb("DELETE", stream, consumer))
         return bool(answer["success"])
 
     async def pause_consumer(
@@ -147,7 +135,7 @@ class ConsumerAdmin(Requests):
         with suppress(ValueError):
             pause_until = to_rfc3339(pause_until)
         body = {"pause_until": pause_until}
-        answer = await self._api(_verb("PAUSE", stream, consumer), body, timeout=timeout)
+        answer = await self._api.request(_verb("PAUSE", stream, consumer), body, timeout=timeout)
         return models.ConsumerPause.from_response(answer)
 
     async def resume_consumer(self, stream: str, consumer: str, timeout: float | None = None) -> models.ConsumerPause:
@@ -170,9 +158,35 @@ class ConsumerAdmin(Requests):
             NotFoundError: there is no such stream or consumer.
             ValueError: a name is not valid.
         """
-        answer = await self._api(_verb("RESET", stream, consumer), {"seq": seq} if seq else None, timeout=timeout)
+        answer = await self._api.request(
+            _verb("RESET", stream, consumer), {"seq": seq} if seq else None, timeout=timeout
+        )
         return models.ConsumerReset.from_response(answer)
 
 
 def _verb(verb: str, stream: str, consumer: str) -> str:
     return f"CONSUMER.{verb}.{checked('stream', stream)}.{checked('consumer', consumer)}"
+
+
+async def put_consumer(
+    api: JetStreamApi,
+    stream: str,
+    config: models.ConsumerConfig,
+    *,
+    action: str = "",
+    timeout: float | None = None,
+) -> models.ConsumerInfo:
+    """Creates or changes a consumer; `action` "create" or "update" allows only that."""
+    verb = f"CONSUMER.CREATE.{checked('stream', stream)}"
+    for name in (config.durable_name, config.name):
+        if name:
+            checked("consumer", name)
+    name = config.name or config.durable_name
+    if name:
+        verb += f".{name}"
+        if config.filter_subject:
+            verb += f".{config.filter_subject}"
+    body: dict[str, Any] = {"stream_name": stream, "config": config.as_dict()}
+    if action:
+        body["action"] = action
+    return models.ConsumerInfo.from_response(await api.request(verb, body, timeout=timeout))

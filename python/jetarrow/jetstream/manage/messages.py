@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any
 
 from jetarrow._jetarrow import Msg
-from jetarrow.core.errors import NoRespondersError
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import Requests, checked
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError
+from jetarrow.jetstream.names import checked
 
 
-class MessageAdmin(Requests):
+class MessageVerbs:
     """Get and delete single messages."""
+
+    _api: JetStreamApi
 
     async def get_msg(
         self,
@@ -50,7 +51,7 @@ class MessageAdmin(Requests):
         if seq and (next or not subject):
             query["seq"] = seq
         if not direct:
-            answer = await self._api(f"STREAM.MSG.GET.{stream_name}", query)
+            answer = await self._api.request(f"STREAM.MSG.GET.{stream_name}", query)
             return _stored(answer["message"], stream_name)
         if subject and seq is None and not next and not {"*", ">"} & set(subject.split(".")):
             # The subject stands in the request's subject, so that permissions can be given for it.
@@ -88,19 +89,11 @@ class MessageAdmin(Requests):
         body: dict[str, Any] = {"seq": seq}
         if not erase:
             body["no_erase"] = True
-        answer = await self._api(f"STREAM.MSG.DELETE.{checked('stream', stream_name)}", body)
+        answer = await self._api.request(f"STREAM.MSG.DELETE.{checked('stream', stream_name)}", body)
         return bool(answer["success"])
 
     async def _direct(self, verb: str, query: dict[str, Any] | None) -> models.RawStreamMsg:
-        payload = b"" if query is None else json.dumps(query).encode()
-        native = self._nc._native
-        call = native.request_msg(self._nc, f"{self._prefix}.{verb}", payload, timeout=self._timeout)
-        try:
-            answer = await self._nc._run(call)
-        except NoRespondersError:
-            raise NoRespondersError(
-                f"{verb}: nobody answers; there is no such stream, or it has not allow_direct"
-            ) from None
+        answer = await self._api.direct(verb, query)
         headers = answer.headers or {}
         # Only a stored message has a sequence; it may well have headers that look like a status.
         if models.Header.SEQUENCE not in headers:

@@ -6,12 +6,15 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import Requests, checked
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError
+from jetarrow.jetstream.names import checked
 
 
-class StreamAdmin(Requests):
+class StreamVerbs:
     """Create, change, list, empty and delete streams."""
+
+    _api: JetStreamApi
 
     async def add_stream(self, /, config: models.StreamConfig | None = None, **params: Any) -> models.StreamInfo:
         """Creates a stream; does nothing where it is there with the same configuration.
@@ -24,7 +27,7 @@ class StreamAdmin(Requests):
             ValueError: no name, or one that is not valid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
-        answer = await self._api(f"STREAM.CREATE.{checked('stream', config.name)}", config.as_dict())
+        answer = await self._api.request(f"STREAM.CREATE.{checked('stream', config.name)}", config.as_dict())
         return models.StreamInfo.from_response(answer)
 
     async def update_stream(self, /, config: models.StreamConfig | None = None, **params: Any) -> models.StreamInfo:
@@ -42,7 +45,7 @@ class StreamAdmin(Requests):
             ValueError: no name, or one that is not valid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
-        answer = await self._api(f"STREAM.UPDATE.{checked('stream', config.name)}", config.as_dict())
+        answer = await self._api.request(f"STREAM.UPDATE.{checked('stream', config.name)}", config.as_dict())
         return models.StreamInfo.from_response(answer)
 
     async def stream_info(
@@ -65,11 +68,11 @@ class StreamAdmin(Requests):
             body["subjects_filter"] = subjects_filter
         if deleted_details:
             body["deleted_details"] = True
-        answer = await self._api(verb, body or None)
+        answer = await self._api.request(verb, body or None)
         subjects = answer["state"].get("subjects")
         # The server tells at most 100,000 subjects at a time.
         while subjects and len(subjects) < answer.get("total", 0):
-            more = await self._api(verb, {"subjects_filter": subjects_filter, "offset": len(subjects)})
+            more = await self._api.request(verb, {"subjects_filter": subjects_filter, "offset": len(subjects)})
             if not (page := more["state"].get("subjects")):
                 break
             subjects.update(page)
@@ -82,7 +85,7 @@ class StreamAdmin(Requests):
             NotFoundError: there is no such stream.
             ValueError: the name is not valid.
         """
-        answer = await self._api(f"STREAM.DELETE.{checked('stream', name)}")
+        answer = await self._api.request(f"STREAM.DELETE.{checked('stream', name)}")
         return bool(answer["success"])
 
     async def purge_stream(
@@ -105,13 +108,8 @@ class StreamAdmin(Requests):
             ServerError: the stream does not allow it (`deny_purge`, `sealed`).
             ValueError: the name is not valid.
         """
-        answer = await self._purge(name, seq, subject, keep)
+        answer = await purge(self._api, name, seq=seq, subject=subject, keep=keep)
         return bool(answer["success"])
-
-    async def _purge(self, name: str, seq: int | None, subject: str | None, keep: int | None) -> Any:
-        # nats-py and the server take 0 for "not given".
-        request = models.StreamPurgeRequest(seq=seq or None, filter=subject or None, keep=keep or None)
-        return await self._api(f"STREAM.PURGE.{checked('stream', name)}", request.as_dict())
 
     async def streams_info(self, offset: int = 0) -> list[models.StreamInfo]:
         """One page of the streams, at most 256, in the order of their names. `streams()` goes through all pages.
@@ -119,7 +117,7 @@ class StreamAdmin(Requests):
         Parameters:
             offset: how many to leave out before it.
         """
-        answer = await self._api("STREAM.LIST", {"offset": offset})
+        answer = await self._api.request("STREAM.LIST", {"offset": offset})
         return [models.StreamInfo.from_response(stream) for stream in answer["streams"] or ()]
 
     async def streams_info_iterator(self, offset: int = 0) -> Iterable[models.StreamInfo]:
@@ -128,7 +126,7 @@ class StreamAdmin(Requests):
         Parameters:
             offset: how many to leave out before it.
         """
-        answer = await self._api("STREAM.LIST", {"offset": offset})
+        answer = await self._api.request("STREAM.LIST", {"offset": offset})
         return models.StreamsListIterator(answer["offset"], answer["total"], answer["streams"] or [])
 
     async def streams(self, subject: str | None = None) -> AsyncIterator[models.StreamInfo]:
@@ -140,12 +138,12 @@ class StreamAdmin(Requests):
         Parameters:
             subject: only streams with a subject that matches this one; None is all.
         """
-        async for stream in self._pages("STREAM.LIST", "streams", {"subject": subject} if subject else None):
+        async for stream in self._api.pages("STREAM.LIST", "streams", {"subject": subject} if subject else None):
             yield models.StreamInfo.from_response(stream)
 
     async def stream_names(self, subject: str | None = None) -> AsyncIterator[str]:
         """The names of all streams, sorted; as `streams`, and much cheaper."""
-        async for name in self._pages("STREAM.NAMES", "streams", {"subject": subject} if subject else None):
+        async for name in self._api.pages("STREAM.NAMES", "streams", {"subject": subject} if subject else None):
             yield name
 
     async def find_stream_name_by_subject(self, subject: str) -> str:
@@ -154,8 +152,15 @@ class StreamAdmin(Requests):
         Raises:
             NotFoundError: no stream does.
         """
-        answer = await self._api("STREAM.NAMES", {"subject": subject})
+        answer = await self._api.request("STREAM.NAMES", {"subject": subject})
         if not answer.get("streams"):
             raise APIError.build({"code": 404, "description": f"no stream takes the subject {subject!r}"})
         name: str = answer["streams"][0]
         return name
+
+
+async def purge(api: JetStreamApi, name: str, *, seq: int | None, subject: str | None, keep: int | None) -> Any:
+    """Removes messages of a stream; the server's answer, which says how many."""
+    # nats-py and the server take 0 for "not given".
+    request = models.StreamPurgeRequest(seq=seq or None, filter=subject or None, keep=keep or None)
+    return await api.request(f"STREAM.PURGE.{checked('stream', name)}", request.as_dict())

@@ -1,0 +1,261 @@
+"""Connecting, draining and closing."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from jetarrow import _jetarrow
+from jetarrow.core import options as _options
+from jetarrow.core.at_exit import watch
+from jetarrow.core.errors import (
+    ConnectionClosedError,
+    ConnectionReconnectingError,
+    Error,
+)
+from jetarrow.core.events import Callback, ErrorCallback
+from jetarrow.core.options import (
+    DEFAULT_CONNECT_TIMEOUT,
+    DEFAULT_DRAIN_TIMEOUT,
+    DEFAULT_INBOX_PREFIX,
+    DEFAULT_MAX_FLUSHER_QUEUE_SIZE,
+    DEFAULT_MAX_OUTSTANDING_PINGS,
+    DEFAULT_MAX_RECONNECT_ATTEMPTS,
+    DEFAULT_PENDING_SIZE,
+    DEFAULT_PING_INTERVAL,
+    DEFAULT_RECONNECT_TIME_WAIT,
+    CredentialCallback,
+    Credentials,
+    JWTCallback,
+    SignatureCallback,
+    TokenCallback,
+)
+from jetarrow.core.publish import DEFAULT_FLUSH_TIMEOUT
+from jetarrow.core.servers import ReconnectToServerHandler
+from jetarrow.core.session import Session
+from jetarrow.core.tls import TLS
+
+# Seconds that `close` waits for the answers to messages published to streams.
+LAST_ACKS_TIMEOUT = 2.0
+
+
+class Connect:
+    """The verbs `connect`, `drain` and `close` of a client, and what they need."""
+
+    _session: Session
+
+    async def connect(
+        self,
+        servers: str | list[str] = "nats://localhost:4222",
+        error_cb: ErrorCallback | None = None,
+        disconnected_cb: Callback | None = None,
+        closed_cb: Callback | None = None,
+        discovered_server_cb: Callback | None = None,
+        reconnected_cb: Callback | None = None,
+        name: str | None = None,
+        pedantic: bool = False,
+        verbose: bool = False,
+        allow_reconnect: bool = True,
+        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+        reconnect_time_wait: float = DEFAULT_RECONNECT_TIME_WAIT,
+        max_reconnect_attempts: int = DEFAULT_MAX_RECONNECT_ATTEMPTS,
+        ping_interval: float = DEFAULT_PING_INTERVAL,
+        max_outstanding_pings: int = DEFAULT_MAX_OUTSTANDING_PINGS,
+        dont_randomize: bool = False,
+        flusher_queue_size: int = DEFAULT_MAX_FLUSHER_QUEUE_SIZE,
+        no_echo: bool = False,
+        tls: ssl.SSLContext | TLS | None = None,
+        tls_hostname: str | None = None,
+        tls_handshake_first: bool = False,
+        user: str | CredentialCallback | None = None,
+        password: str | CredentialCallback | None = None,
+        token: str | TokenCallback | None = None,
+        drain_timeout: float = DEFAULT_DRAIN_TIMEOUT,
+        signature_cb: SignatureCallback | None = None,
+        user_jwt_cb: JWTCallback | None = None,
+        user_credentials: Credentials | None = None,
+        nkeys_seed: str | None = None,
+        nkeys_seed_str: str | None = None,
+        inbox_prefix: str | bytes = DEFAULT_INBOX_PREFIX,
+        pending_size: int = DEFAULT_PENDING_SIZE,
+        flush_timeout: float | None = None,
+        ws_connection_headers: Mapping[str, list[str]] | None = None,
+        reconnect_to_server_handler: ReconnectToServerHandler | None = None,
+        lame_duck_mode_cb: Callback | None = None,
+        skip_subject_validation: bool = False,
+        loop: object = None,
+    ) -> None:
+        """Connects to the first server that answers.
+
+        Every server is tried once; with `max_reconnect_attempts` below 0 again and again until one answers.
+
+        Parameters:
+            servers: one address, several separated by commas, or a list: `nats://host:port`, `ws://` and `wss://` for
+                WebSocket, `tls://` for TLS, which is then never left out, not for the other servers either.
+            error_cb: called with each error that nobody waits for, failed attempts to connect among them. Without it
+                they go to the log "jetarrow". All callbacks are coroutine functions, and run one after the other.
+            disconnected_cb, reconnected_cb: called once for each break, and each way back.
+            closed_cb: called at the end, after `disconnected_cb`.
+            discovered_server_cb: called when a server told about others that are new.
+            lame_duck_mode_cb: called when the server is about to shut down.
+            name: shown by the server's monitoring.
+            allow_reconnect: False closes the connection at the first break.
+            connect_timeout: seconds for one attempt at one server.
+            reconnect_time_wait: most seconds between two attempts at a server: the first is at once, then the waits
+                double, spread by a fifth.
+            max_reconnect_attempts: failed attempts at one server until it is given up; the connection is closed when
+                all are. 0 or less is never.
+            ping_interval, max_outstanding_pings: the connection is given up after this many intervals (seconds) in
+                which the server said nothing. Pings go out so that it does say something.
+            dont_randomize: try the servers in the given order.
+            no_echo: the server does not send us our own messages.
+            tls: trust roots, verification and host check are taken from an `ssl.SSLContext`. A client certificate
+                cannot be read out of one: use `jetarrow.TLS`. TLS is then never left out.
+            tls_hostname: the name that the server's certificate must carry, instead of the address's host.
+            tls_handshake_first: TLS begins before the server's first word; the server must be set so as well.
+            user, password: strings or functions; or as `nats://user:password@host`.
+            token: a string or a function; or as `nats://token@host`.
+            user_credentials: path of a credentials file, (JWT file, seed file), or `RawCredentials`. Read again at
+                each reconnect.
+            nkeys_seed, nkeys_seed_str: path of a file with an nkey seed, or the seed.
+            user_jwt_cb, signature_cb: functions that return the user's JWT, and the server's nonce signed (base64).
+                They, and the other functions, must not block.
+            inbox_prefix: first tokens of the subjects that answers come to.
+            drain_timeout: seconds that `drain()` gives the subscriptions.
+            pending_size: bytes that may be published while there is no connection.
+            reconnect_to_server_handler: called with the servers and the last INFO, returns the server to try (None: the
+                first) and the seconds to wait before.
+            pedantic, verbose, flusher_queue_size, flush_timeout, skip_subject_validation, loop: nats-py's, without
+                effect: subjects are always checked.
+            ws_connection_headers: cannot be sent.
+
+        Raises:
+            NoServersError: no server could be reached; the text names them and the causes.
+            AuthorizationError: a server refused the credentials.
+            SecureConnFailedError, SecureConnWantedError: TLS failed, or the server has none.
+            InvalidUserCredentialsError, FileNotFoundError: credentials that cannot be used, or read.
+            InvalidCallbackTypeError: a callback is not a coroutine function.
+            BadAddressError, ValueError, TypeError: an address or an option cannot be understood.
+            UnsupportedError: `ws_connection_headers` was given.
+        """
+        given = locals()
+        del given["self"], given["loop"]
+        await self._open(given)
+
+    async def _open(self, given: dict[str, Any]) -> None:
+        session = self._session
+        callbacks = {name: given.pop(name) for name in _options.CALLBACKS}
+        if session.connection is not None and not session.connection.is_closed:
+            raise Error("nats: already connected: close() first, or use another client")
+        notices = session.begin(callbacks)
+        caller = _options.Caller(session.tell)
+        call = _jetarrow.connect(_options.native(given, caller), notices)
+        session.tls, session.options = given["tls"], _options.public(given)
+        session.drain_timeout, session.pending_size = given["drain_timeout"], given["pending_size"]
+        session.connecting, session.closed = True, False
+        try:
+            session.connection = session.last = await session.run(call, lambda late: late.close())
+            watch(session.connection)
+        except Exception as error:
+            await session.settle()
+            session.failure = caller.failure or error
+            if caller.failure is not None:
+                raise caller.failure from None
+            raise
+        finally:
+            session.connecting = False
+
+    async def drain(self) -> None:
+        """Ends all subscriptions, waits until their messages are processed, sends what is queued, and closes.
+
+        Subscriptions that take longer than `drain_timeout` (30 seconds unless `connect` was told otherwise) are given
+        up, and the error callback gets DrainTimeoutError.
+
+        Raises:
+            ConnectionClosedError: the connection is closed.
+            ConnectionReconnectingError: the link is down.
+        """
+        session = self._session
+        if session.draining:
+            return
+        if session.is_closed:
+            raise ConnectionClosedError
+        if not session.native.is_connected:
+            raise ConnectionReconnectingError
+        subs = list(session.subscriptions.values())
+        session.draining = "subs"
+        try:
+            await session.drain(subs)
+            session.draining = "pubs"
+            await session.run(session.native.flush(DEFAULT_FLUSH_TIMEOUT))
+        except Error as error:
+            session.report(error)
+        except BaseException:
+            # Ctrl-C, or cancelled: nobody wants to wait any more.
+            await self._close(hurry=True)
+            raise
+        finally:
+            session.draining = "pubs"
+            await self.close()
+            session.draining = ""
+
+    async def close(self) -> None:
+        """Sends what is queued, then closes the connection, and returns after `closed_cb`.
+
+        A second call does nothing.
+        """
+        await self._close()
+
+    async def _close(self, *, hurry: bool = False) -> None:
+        session = self._session
+        connection, session.connection = session.connection, None
+        if connection is None:
+            return
+        session.closed = True
+        if not hurry:
+            # What was published in this turn of the loop goes out at its end.
+            await session.pause(0)
+            for publisher in list(session.publishers):
+                # Their futures can still say what became of the messages.
+                if publisher.here() and connection.is_connected:
+                    await publisher.drained(LAST_ACKS_TIMEOUT)
+        for sub in list(session.subscriptions.values()):
+            sub._stop()
+        session.subscriptions.clear()
+        await session.run(connection.close(hurry))
+        await session.settle()
+
+    def set_server_pool(self, servers: list[str]) -> None:
+        """Puts another list of servers in the place of the present one. It counts from the next reconnect on; while
+        there is no connection, from the one after it.
+
+        Parameters:
+            servers: addresses, as for `connect`.
+
+        Raises:
+            BadAddressError: an address cannot be understood; nothing was changed.
+            ConnectionClosedError: the connection is closed.
+        """
+        if self._session.is_closed:
+            raise ConnectionClosedError
+        self._session.native.set_server_pool(_options.server_list(servers))
+
+    async def force_reconnect(self) -> None:
+        """Drops the link and connects anew, to another server where there are several.
+
+        Does nothing while there is no connection, or where `allow_reconnect` is False.
+        """
+        session = self._session
+        if session.connection is not None and not session.connection.is_closed:
+            await session.run(session.connection.force_reconnect())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Ctrl-C, or cancelled: nobody wants to wait any more.
+        await self._close(hurry=kind is not None and not issubclass(kind, Exception))
