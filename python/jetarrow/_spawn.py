@@ -38,15 +38,11 @@ _spawner_lock = threading.Lock()
 def find_executable() -> Path:
     """Find the nats-server of the installed wheel.
 
-    Returns
-    -------
-    Path
+    Returns:
         The executable.
 
-    Raises
-    ------
-    UnsupportedError
-        The wheel is not installed.
+    Raises:
+        UnsupportedError: The wheel is not installed.
     """
     from importlib import metadata
 
@@ -97,16 +93,11 @@ class Child:
 def spawn(command: list[str], log: Path) -> Child:
     """Start a process of its own session, so that Ctrl-C in the terminal does not reach it.
 
-    Parameters
-    ----------
-    command:
-        Absolute path of the executable, and its arguments.
-    log:
-        File that its output is appended to.
+    Args:
+        command: Absolute path of the executable, and its arguments.
+        log: File that its output is appended to.
 
-    Returns
-    -------
-    Child
+    Returns:
         The process; on Linux the kernel kills it when this process ends in whatever way.
     """
     if not (sys.platform == "linux" and sys.executable):

@@ -81,10 +81,8 @@ def _portable(value: Any) -> Any:
 class Error(Exception):
     """The base of every error that jetarrow raises on its own account.
 
-    Parameters
-    ----------
-    message:
-        What happened, in words. Default: a text that fits the class.
+    Args:
+        message: What happened, in words. Default: a text that fits the class.
     """
 
     _default: ClassVar[str] = "the operation failed"
@@ -192,12 +190,9 @@ class BadSubjectError(Error):
 class BadHeaderError(Error):
     """A header name or value cannot be sent.
 
-    Parameters
-    ----------
-    key:
-        The name of the header. Default: not told.
-    message:
-        What is wrong with it. Default: a general text with the name.
+    Args:
+        key: The name of the header. Default: not told.
+        message: What is wrong with it. Default: a general text with the name.
     """
 
     def __init__(self, key: str = "", *, message: str | None = None) -> None:
@@ -211,12 +206,12 @@ class BadHeaderError(Error):
 class SlowConsumerError(Error):
     """A subscription's buffer was full, and messages for it were dropped.
 
-    Parameters
-    ----------
-    subject, reply, sid, sub:
-        Of the message dropped: subject and reply subject, its subscription's number, and the subscription.
-    message:
-        What happened. Default: a text made of the above.
+    Args:
+        subject: Subject of the message that was dropped.
+        reply: Its reply subject.
+        sid: The number of its subscription.
+        sub: The subscription.
+        message: What happened. Default: a text made of the above.
     """
 
     _local = ("sub",)
@@ -251,14 +246,10 @@ class AuthorizationError(Error):
 class PermissionsViolationError(Error):
     """The server refused a publish or a subscription: this user has no permission for it.
 
-    Parameters
-    ----------
-    message:
-        The server's words. Default: a general text.
-    operation:
-        ``publish`` or ``subscription``. Default: not told.
-    subject:
-        What it was for. Default: not told.
+    Args:
+        message: The server's words. Default: a general text.
+        operation: ``publish`` or ``subscription``. Default: not told.
+        subject: What it was for. Default: not told.
     """
 
     _default = "permissions violation: this user may not publish, or subscribe, to the subject"
@@ -344,12 +335,9 @@ class NotJSMessageError(Error):
 class MsgAlreadyAckdError(Error):
     """The message has had its final acknowledgement.
 
-    Parameters
-    ----------
-    msg:
-        The message. Default: not told.
-    message:
-        What happened. Default: a text that names the message.
+    Args:
+        msg: The message. Default: not told.
+        message: What happened. Default: a text that names the message.
     """
 
     _local = ("_msg",)
@@ -372,16 +360,11 @@ class ForkError(Error):
 class UnsupportedError(Error):
     """Something is missing that the feature needs: in the server, in the stream, or on this machine.
 
-    Parameters
-    ----------
-    feature:
-        What was asked for.
-    needs:
-        What it needs. Default: not told.
-    has:
-        What there is instead. Default: not told.
-    message:
-        The whole text. Default: made of the three.
+    Args:
+        feature: What was asked for.
+        needs: What it needs. Default: not told.
+        has: What there is instead. Default: not told.
+        message: The whole text. Default: made of the three.
     """
 
     def __init__(

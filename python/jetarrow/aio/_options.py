@@ -147,8 +147,9 @@ def native(given: dict[str, Any], caller: Caller) -> dict[str, Any]:
     """What the native core takes.
 
     Raises:
-        ValueError, TypeError: an option cannot be used.
-        UnsupportedError: an option that the core does not have.
+        ValueError: An option has a value that cannot be used.
+        TypeError: An option is of a wrong type.
+        UnsupportedError: An option that the core does not have.
     """
     if given["ws_connection_headers"]:
         raise UnsupportedError(

@@ -32,7 +32,7 @@ class Status:
 
     @property
     def _phase(self) -> str:
-        """ "connecting", "subs" or "pubs" while draining, "closed", or an empty string."""
+        """What goes on: "connecting", "subs" or "pubs" while draining, "closed", or an empty string."""
         raise NotImplementedError
 
     @property

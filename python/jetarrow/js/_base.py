@@ -58,24 +58,16 @@ def _user_level() -> int:
 def to_seconds(value: float | timedelta, name: str) -> float:
     """Read a duration that a caller gave.
 
-    Parameters
-    ----------
-    value:
-        Seconds, or a timedelta. A number of 1e9 or more is taken as nanoseconds, with a warning.
-    name:
-        The field, for messages.
+    Args:
+        value: Seconds, or a timedelta. A number of 1e9 or more is taken as nanoseconds, with a warning.
+        name: The field, for messages.
 
-    Returns
-    -------
-    float
+    Returns:
         Seconds.
 
-    Raises
-    ------
-    TypeError
-        It is neither a number nor a timedelta.
-    ValueError
-        It is not finite.
+    Raises:
+        TypeError: It is neither a number nor a timedelta.
+        ValueError: It is not finite.
     """
     if isinstance(value, timedelta):
         return Seconds(value.total_seconds())
@@ -118,20 +110,14 @@ def from_nanoseconds(value: int) -> float:
 def to_rfc3339(value: datetime | str) -> str:
     """Write a moment as the server wants it: UTC, ``Z``, and as many digits of a second as there are.
 
-    Parameters
-    ----------
-    value:
-        A datetime, or a string in RFC 3339 or ISO 8601. Without an offset it means local time.
+    Args:
+        value: A datetime, or a string in RFC 3339 or ISO 8601. Without an offset it means local time.
 
-    Returns
-    -------
-    str
-        For example ``2024-05-01T10:00:00.123456789Z``.
+    Returns:
+        Text such as ``2024-05-01T10:00:00.123456789Z``.
 
-    Raises
-    ------
-    ValueError
-        The string is not a moment.
+    Raises:
+        ValueError: The string is not a moment.
     """
     if isinstance(value, datetime):
         return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
@@ -344,14 +330,11 @@ class Base:
     def from_response(cls: type[_B], resp: Mapping[str, Any]) -> _B:
         """Read an object out of a server's answer.
 
-        Parameters
-        ----------
-        resp:
-            The decoded JSON; it is left as it is. Fields unknown here are kept aside for ``as_dict``.
+        Args:
+            resp: The decoded JSON; it is left as it is. Fields unknown here are kept aside for ``as_dict``.
 
-        Returns
-        -------
-        An instance of the class.
+        Returns:
+            An instance of the class.
         """
         rest, params, raw = dict(resp), {}, {}
         for field in fields(cls):  # type: ignore[arg-type]  # every subclass is a dataclass
@@ -374,14 +357,11 @@ class Base:
     def evolve(self: _B, **params: Any) -> _B:
         """Copy the object with some fields changed.
 
-        Parameters
-        ----------
-        params:
-            The fields to change.
+        Args:
+            **params: The fields to change.
 
-        Returns
-        -------
-        A new instance; this one stays as it is.
+        Returns:
+            A new instance; this one stays as it is.
         """
         new: _B = replace(self, **params)  # type: ignore[type-var]
         new.__dict__["_extra"] = dict(self.__dict__.get("_extra", {}))
@@ -395,10 +375,8 @@ class Base:
     def as_dict(self) -> dict[str, object]:
         """Convert the object to what the server's API takes.
 
-        Returns
-        -------
-        dict
-            Ready for JSON: durations in nanoseconds, times as RFC 3339 text, nothing that is None.
+        Returns:
+            What is ready for JSON, with durations in nanoseconds, times as RFC 3339 text, and nothing that is None.
         """
         result: dict[str, object] = dict(self.__dict__.get("_extra", {}))
         for field in fields(self):  # type: ignore[arg-type]

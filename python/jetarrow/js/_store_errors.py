@@ -24,14 +24,10 @@ class KeyValueError(APIError):
 class KeyDeletedError(KeyValueError, NotFoundError):
     """The key's last revision is a delete or purge marker.
 
-    Parameters
-    ----------
-    entry:
-        The marker's entry. Default: None.
-    op:
-        ``"DEL"`` or ``"PURGE"``. Default: None.
-    message:
-        What happened. Default: a text with the operation.
+    Args:
+        entry: The marker's entry. Default: None.
+        op: ``"DEL"`` or ``"PURGE"``. Default: None.
+        message: What happened. Default: a text with the operation.
     """
 
     _local = ("entry",)
@@ -51,12 +47,10 @@ class KeyDeletedError(KeyValueError, NotFoundError):
 class KeyNotFoundError(KeyValueError, NotFoundError):
     """The bucket has no such key.
 
-    Parameters
-    ----------
-    entry, op:
-        The entry and its operation, where there are any. Default: None.
-    message:
-        What was looked for. Default: none.
+    Args:
+        entry: The entry, where there is one. Default: None.
+        op: Its operation. Default: None.
+        message: What was looked for. Default: none.
     """
 
     _local = ("entry",)
@@ -73,10 +67,8 @@ class KeyNotFoundError(KeyValueError, NotFoundError):
 class KeyWrongLastSequenceError(KeyValueError, BadRequestError):
     """``create`` or ``update`` of a key found another revision than the one expected.
 
-    Parameters
-    ----------
-    description:
-        The server's words, or what happened. Default: a general text.
+    Args:
+        description: The server's words, or what happened. Default: a general text.
     """
 
     _default = "the key has another revision than expected: read it again, then retry"
