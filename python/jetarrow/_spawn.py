@@ -1,4 +1,4 @@
-"""Starts the nats-server process such that it never outlives Python. Private to ``jetarrow.server``."""
+"""Starts the nats-server process such that it never outlives Python. Private to `jetarrow.server`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Child:
         self._process.send_signal(signum)
 
     def stop(self, grace: float = 10.0) -> None:
-        """End it: politely, then after ``grace`` seconds (0: at once) by force. Returns when it is gone."""
+        """End it: politely, then after `grace` seconds (0: at once) by force. Returns when it is gone."""
         try:
             if grace > 0 and self.running:
                 if hasattr(signal, "SIGCONT"):

@@ -1,8 +1,8 @@
 """Errors of the connection and of core NATS.
 
-The tree, the names and the constructors are those of nats-py's ``nats.errors``, so ``except`` clauses carry
+The tree, the names and the constructors are those of nats-py's `nats.errors`, so `except` clauses carry
 over. Two things are added: every class takes an optional message of its own, and every error can be pickled,
-which Spark and ``multiprocessing`` need. JetStream's errors are in ``jetarrow.js.errors``.
+which Spark and `multiprocessing` need. JetStream's errors are in `jetarrow.js.errors`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Error(Exception):
 
 
 class TimeoutError(Error, builtins.TimeoutError):
-    """No answer came in the time that the call was given. Also a builtin (and asyncio) ``TimeoutError``."""
+    """No answer came in the time that the call was given. Also a builtin (and asyncio) `TimeoutError`."""
 
     _default = "timeout: no answer came in the time allowed; try again, or allow more with timeout="
 
@@ -134,7 +134,7 @@ class StaleConnectionError(Error):
 
 
 class OutboundBufferLimitError(Error):
-    """More is waiting to be sent than ``pending_size`` allows."""
+    """More is waiting to be sent than `pending_size` allows."""
 
     _default = "outbound buffer limit exceeded: publish more slowly, or raise pending_size when connecting"
 
@@ -248,7 +248,7 @@ class PermissionsViolationError(Error):
 
     Args:
         message: The server's words. Default: a general text.
-        operation: ``publish`` or ``subscription``. Default: not told.
+        operation: `publish` or `subscription`. Default: not told.
         subject: What it was for. Default: not told.
     """
 
@@ -261,7 +261,7 @@ class PermissionsViolationError(Error):
 
 
 class BadAddressError(Error, ValueError):
-    """A server address cannot be understood. Also a ``ValueError``."""
+    """A server address cannot be understood. Also a `ValueError`."""
 
     _default = "invalid connect url: use nats://host:port, tls://host:port, ws://host:port or wss://host:port"
 
@@ -285,7 +285,7 @@ class MaxPayloadError(Error):
 
 
 class DrainTimeoutError(TimeoutError):
-    """Draining took longer than ``drain_timeout``."""
+    """Draining took longer than `drain_timeout`."""
 
     _default = "draining the connection timed out: some messages may be left unhandled; see drain_timeout"
 
@@ -309,7 +309,7 @@ class InvalidUserCredentialsError(Error):
 
 
 class InvalidCallbackTypeError(Error):
-    """A callback is not an ``async def`` function."""
+    """A callback is not an `async def` function."""
 
     _default = "callbacks must be coroutine functions: define them with async def"
 
@@ -327,7 +327,7 @@ class ServerNotInPoolError(Error):
 
 
 class NotJSMessageError(Error):
-    """A JetStream verb (``ack``, ``metadata`` ...) was used on a message that no stream delivered."""
+    """A JetStream verb (`ack`, `metadata` ...) was used on a message that no stream delivered."""
 
     _default = "not a JetStream message: it was not delivered by a consumer, so it has no metadata or acks"
 
@@ -352,7 +352,7 @@ class MsgAlreadyAckdError(Error):
 
 
 class ForkError(Error):
-    """A client made before ``os.fork()`` was used in the child process."""
+    """A client made before `os.fork()` was used in the child process."""
 
     _default = "this client was connected in the parent process; after a fork, connect again in the child"
 

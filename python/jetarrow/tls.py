@@ -1,4 +1,4 @@
-"""TLS settings that an ``ssl.SSLContext`` cannot carry to the native core, first of all a client certificate."""
+"""TLS settings that an `ssl.SSLContext` cannot carry to the native core, first of all a client certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JetStream's base error and the errors that the server answers with. Public as ``jetarrow.js.errors``."""
+"""JetStream's base error and the errors that the server answers with. Public as `jetarrow.js.errors`."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ class APIError(Error):
 
     @classmethod
     def build(cls, err: Mapping[str, Any], *, message: str | None = None) -> APIError:
-        """Make the error that fits the ``error`` object of a server's answer.
+        """Make the error that fits the `error` object of a server's answer.
 
         Args:
-            err: The object: ``code``, ``err_code`` and ``description``; anything else in it is ignored.
+            err: The object: `code`, `err_code` and `description`; anything else in it is ignored.
             message: What was attempted. Default: none.
 
         Returns:
@@ -93,10 +93,10 @@ class APIError(Error):
 
     @classmethod
     def from_error(cls, err: Mapping[str, Any]) -> NoReturn:
-        """Raise what ``build`` makes of the ``error`` object of a server's answer, as nats-py does.
+        """Raise what `build` makes of the `error` object of a server's answer, as nats-py does.
 
         Args:
-            err: The object: ``code``, ``err_code`` and ``description``.
+            err: The object: `code`, `err_code` and `description`.
 
         Raises:
             APIError: Always; of the subclass for the code.
@@ -105,7 +105,7 @@ class APIError(Error):
 
     @classmethod
     def from_msg(cls, msg: Any) -> NoReturn:
-        """Raise the error that a status message (headers ``Status`` and ``Description``) stands for.
+        """Raise the error that a status message (headers `Status` and `Description`) stands for.
 
         Args:
             msg: The status message.
@@ -163,7 +163,7 @@ class BadRequestError(APIError):
 
 
 class ConsumerInvalidResetError(BadRequestError):
-    """err_code 10204: the consumer's ``deliver_policy`` does not allow a reset to this sequence."""
+    """err_code 10204: the consumer's `deliver_policy` does not allow a reset to this sequence."""
 
 
 _BY_CODE: dict[Any, type[APIError]] = {

@@ -1,4 +1,4 @@
-"""What the dataclasses of ``jetarrow.js.api`` share: the way between Python values and the server's JSON."""
+"""What the dataclasses of `jetarrow.js.api` share: the way between Python values and the server's JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Choices(StrEnum):
 
 
 class Seconds(float):
-    """Seconds known to be seconds, however many; ``to_seconds`` takes other large numbers as nanoseconds."""
+    """Seconds known to be seconds, however many; `to_seconds` takes other large numbers as nanoseconds."""
 
 
 class FromServer(str):
@@ -43,7 +43,7 @@ class FromServer(str):
 
 
 def _user_level() -> int:
-    """The ``stacklevel`` of the first caller outside this package, for warnings raised in ``to_seconds``."""
+    """The `stacklevel` of the first caller outside this package, for warnings raised in `to_seconds`."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None:
         name = frame.f_code.co_filename
@@ -108,13 +108,13 @@ def from_nanoseconds(value: int) -> float:
 
 
 def to_rfc3339(value: datetime | str) -> str:
-    """Write a moment as the server wants it: UTC, ``Z``, and as many digits of a second as there are.
+    """Write a moment as the server wants it: UTC, `Z`, and as many digits of a second as there are.
 
     Args:
         value: A datetime, or a string in RFC 3339 or ISO 8601. Without an offset it means local time.
 
     Returns:
-        Text such as ``2024-05-01T10:00:00.123456789Z``.
+        Text such as `2024-05-01T10:00:00.123456789Z`.
 
     Raises:
         ValueError: The string is not a moment.
@@ -155,7 +155,7 @@ def _split_fraction(text: str) -> tuple[str, str, str]:
 
 
 class Codec:
-    """How one field travels. As a descriptor it also checks what is set; else only ``from_response`` does."""
+    """How one field travels. As a descriptor it also checks what is set; else only `from_response` does."""
 
     name = ""
 
@@ -318,7 +318,7 @@ def _plain(value: Any) -> Any:
 class Base:
     """The base of the JetStream API's dataclasses.
 
-    What a server sends and this version does not know is kept, and ``as_dict`` gives it back: a configuration
+    What a server sends and this version does not know is kept, and `as_dict` gives it back: a configuration
     that is read, changed and written does not lose the settings of a newer server.
     """
 
@@ -331,7 +331,7 @@ class Base:
         """Read an object out of a server's answer.
 
         Args:
-            resp: The decoded JSON; it is left as it is. Fields unknown here are kept aside for ``as_dict``.
+            resp: The decoded JSON; it is left as it is. Fields unknown here are kept aside for `as_dict`.
 
         Returns:
             An instance of the class.

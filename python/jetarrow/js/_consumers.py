@@ -1,4 +1,4 @@
-"""Consumers: configuration and information. Public as ``jetarrow.js.api``."""
+"""Consumers: configuration and information. Public as `jetarrow.js.api`."""
 
 # ruff: noqa: RUF009  # Choice, Duration and the like are descriptors, not shared mutable defaults
 
@@ -16,7 +16,7 @@ from ._stream_info import ClusterInfo
 class AckPolicy(Choices):
     """What must be acknowledged: nothing, all up to a message at once, or every message.
 
-    ``flow_control`` is for consumers through which another stream copies (ADR-60).
+    `flow_control` is for consumers through which another stream copies (ADR-60).
     """
 
     NONE = "none"
@@ -59,21 +59,21 @@ class ConsumerConfig(Base):
     Attributes:
         name: Its name. Default: the server makes one up.
         durable_name: Its name, for a consumer that stays when nobody uses it. Default: none, the consumer goes after
-            ``inactive_threshold``.
+            `inactive_threshold`.
         description: A text for people. Default: none.
         deliver_policy: Where it starts. Default: at the stream's beginning.
-        opt_start_seq: The sequence for ``by_start_sequence``.
-        opt_start_time: The time for ``by_start_time``: a datetime (naive: local time) or an RFC 3339 string.
-        ack_policy: What is acknowledged. Default: ``explicit``.
+        opt_start_seq: The sequence for `by_start_sequence`.
+        opt_start_time: The time for `by_start_time`: a datetime (naive: local time) or an RFC 3339 string.
+        ack_policy: What is acknowledged. Default: `explicit`.
         ack_wait: Seconds (or a timedelta) until a message that is not acknowledged comes again. Default: 30.
         max_deliver: How often a message comes. Default: without end.
-        backoff: Seconds (or timedeltas) before each further delivery, instead of ``ack_wait``. Default: none.
+        backoff: Seconds (or timedeltas) before each further delivery, instead of `ack_wait`. Default: none.
         max_ack_pending: Most messages that may be unacknowledged; -1 is no limit. Default: 1000.
         filter_subject: The subject that it delivers; wildcards allowed. Default: all.
         filter_subjects: Several subjects instead, which do not overlap; wildcards allowed. Default: all.
         replay_policy: How fast messages come. Default: at once.
         rate_limit_bps: Push: most bits per second. Default: no limit.
-        sample_freq: How many of the acks are reported as events, for example ``"100%"``. Default: none.
+        sample_freq: How many of the acks are reported as events, for example `"100%"`. Default: none.
         max_waiting: Pull: most requests that may wait at once. Default: 512.
         flow_control: Push: whether the server waits for the client. Default: no.
         idle_heartbeat: Push: seconds (or a timedelta) between signs of life while there is nothing. Default: none.
@@ -136,7 +136,7 @@ class ConsumerConfig(Base):
     priority_timeout: Duration = Duration()
 
     def as_dict(self) -> dict[str, object]:
-        """Convert to what the server's API takes; see ``Base.as_dict``."""
+        """Convert to what the server's API takes; see `Base.as_dict`."""
         result = super().as_dict()
         # Unset durations go as 0, so that an update can take them back.
         for name in ("ack_wait", "idle_heartbeat", "inactive_threshold"):
@@ -174,7 +174,7 @@ class ConsumerInfo(Base):
         name: Its name.
         stream_name: Its stream's name.
         config: How it is configured.
-        created: When it was made, UTC, in microseconds; ``created_raw`` and ``created_ns`` have all digits.
+        created: When it was made, UTC, in microseconds; `created_raw` and `created_ns` have all digits.
         delivered: The last message delivered.
         ack_floor: The last message up to which everything is acknowledged.
         num_ack_pending: Messages that were delivered and are not acknowledged.
@@ -251,6 +251,6 @@ class ConsumerReset(Base):
 
     @classmethod
     def from_response(cls, resp: Mapping[str, Any]) -> ConsumerReset:
-        """Read it out of the server's answer: the consumer's information with ``reset_seq`` added."""
+        """Read it out of the server's answer: the consumer's information with `reset_seq` added."""
         rest = dict(resp)
         return cls(reset_seq=rest.pop("reset_seq"), info=ConsumerInfo.from_response(rest))

@@ -1,4 +1,4 @@
-"""Errors of the key-value and object stores. Public as ``jetarrow.js.errors``."""
+"""Errors of the key-value and object stores. Public as `jetarrow.js.errors`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class KeyDeletedError(KeyValueError, NotFoundError):
 
     Args:
         entry: The marker's entry. Default: None.
-        op: ``"DEL"`` or ``"PURGE"``. Default: None.
+        op: `"DEL"` or `"PURGE"`. Default: None.
         message: What happened. Default: a text with the operation.
     """
 
@@ -65,7 +65,7 @@ class KeyNotFoundError(KeyValueError, NotFoundError):
 
 
 class KeyWrongLastSequenceError(KeyValueError, BadRequestError):
-    """``create`` or ``update`` of a key found another revision than the one expected.
+    """`create` or `update` of a key found another revision than the one expected.
 
     Args:
         description: The server's words, or what happened. Default: a general text.
@@ -152,6 +152,6 @@ class ObjectAlreadyExists(Error):
 
 
 class KeyValueLimitMarkerTTLNotSupportedError(Error):
-    """``limit_marker_ttl`` was asked of a server older than 2.11."""
+    """`limit_marker_ttl` was asked of a server older than 2.11."""
 
     _default = "limit marker TTLs not supported by server: they need nats-server 2.11 or later"

@@ -1,4 +1,4 @@
-"""Buckets of the key-value and object stores. Public as ``jetarrow.js.api``."""
+"""Buckets of the key-value and object stores. Public as `jetarrow.js.api`."""
 
 # ruff: noqa: RUF009  # Choice, Duration and the like are descriptors, not shared mutable defaults
 
@@ -16,7 +16,7 @@ class KeyValueConfig(Base):
     """How a key-value bucket works.
 
     Attributes:
-        bucket: Its name: letters, digits, ``-`` and ``_``.
+        bucket: Its name: letters, digits, `-` and `_`.
         description: A text for people. Default: none.
         max_value_size: Most bytes of one value. Default: no limit.
         max_bytes: Most bytes of the whole. Default: no limit.
@@ -46,7 +46,7 @@ class KeyValueConfig(Base):
     limit_marker_ttl: Duration = Duration()
 
     def as_dict(self) -> dict[str, object]:
-        """Convert to a dict; ``limit_marker_ttl`` is left out, since it is a setting of the stream."""
+        """Convert to a dict; `limit_marker_ttl` is left out, since it is a setting of the stream."""
         result = super().as_dict()
         result.setdefault("ttl", 0)
         result.pop("limit_marker_ttl", None)
@@ -58,7 +58,7 @@ class ObjectStoreConfig(Base):
     """How an object store's bucket works.
 
     Attributes:
-        bucket: Its name: letters, digits, ``-`` and ``_``.
+        bucket: Its name: letters, digits, `-` and `_`.
         description: A text for people. Default: none.
         ttl: Seconds (or a timedelta) that an object lives. Default: for ever.
         max_bytes: Most bytes of the whole. Default: no limit.
@@ -78,7 +78,7 @@ class ObjectStoreConfig(Base):
     placement: Placement | None = None
 
     def as_dict(self) -> dict[str, object]:
-        """Convert to a dict; see ``Base.as_dict``."""
+        """Convert to a dict; see `Base.as_dict`."""
         result = super().as_dict()
         result.setdefault("ttl", 0)
         return result
@@ -86,7 +86,7 @@ class ObjectStoreConfig(Base):
 
 @dataclass
 class ObjectLink(Base):
-    """A link to an object of another bucket, or (``name`` None) to the whole bucket."""
+    """A link to an object of another bucket, or (`name` None) to the whole bucket."""
 
     bucket: str
     name: str | None = None
@@ -124,12 +124,12 @@ class ObjectInfo(Base):
         nuid: The id of this version.
         size: Its size in bytes.
         chunks: Number of chunks that it is stored in.
-        digest: ``SHA-256=`` with the checksum.
+        digest: `SHA-256=` with the checksum.
         mtime: When it was put, as RFC 3339 text.
         deleted: Whether it has been deleted. Default: False.
-        description: As in ``ObjectMeta``.
-        headers: As in ``ObjectMeta``.
-        options: As in ``ObjectMeta``.
+        description: As in `ObjectMeta`.
+        headers: As in `ObjectMeta`.
+        options: As in `ObjectMeta`.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {"options": Nested(ObjectMetaOptions)}

@@ -1,4 +1,4 @@
-"""Streams: state and information. Public as ``jetarrow.js.api``."""
+"""Streams: state and information. Public as `jetarrow.js.api`."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class StreamState(Base):
     Attributes:
         messages: How many messages.
         bytes: Their size in bytes.
-        first_seq: Sequence of the first message; in an empty stream ``last_seq`` + 1.
+        first_seq: Sequence of the first message; in an empty stream `last_seq` + 1.
         last_seq: Sequence of the last message.
         consumer_count: How many consumers it has.
-        deleted: Sequences of deleted messages between first and last; asked for with ``deleted_details``.
+        deleted: Sequences of deleted messages between first and last; asked for with `deleted_details`.
         num_deleted: How many those are.
         lost: What was found damaged.
-        subjects: Number of messages by subject; asked for with ``subjects_filter``.
+        subjects: Number of messages by subject; asked for with `subjects_filter`.
         num_subjects: How many subjects there are.
         first_ts: When the first message was stored; year 1 in an empty stream.
         last_ts: When the last message was stored; year 1 in an empty stream.
@@ -135,7 +135,7 @@ class StreamInfo(Base):
         sources: How far copying has come, where it has sources.
         cluster: Leader and replicas.
         did_create: Whether the request that this answers made it.
-        created: When it was made, UTC, in microseconds; ``created_raw`` and ``created_ns`` have all digits.
+        created: When it was made, UTC, in microseconds; `created_raw` and `created_ns` have all digits.
         ts: The server's time of this answer.
         alternates: Mirrors that can be read instead.
     """

@@ -1,4 +1,4 @@
-"""Streams: configuration. Public as ``jetarrow.js.api``."""
+"""Streams: configuration. Public as `jetarrow.js.api`."""
 
 # ruff: noqa: RUF009  # Choice, Duration and the like are descriptors, not shared mutable defaults
 
@@ -19,7 +19,7 @@ class RetentionPolicy(Choices):
 
 
 class StorageType(Choices):
-    """Where a stream keeps its messages; ``memory`` is lost when the server stops."""
+    """Where a stream keeps its messages; `memory` is lost when the server stops."""
 
     FILE = "file"
     MEMORY = "memory"
@@ -40,9 +40,9 @@ class StoreCompression(Choices):
 
 
 class PersistMode(Choices):
-    """When a stream acknowledges: after writing, or (``async``, one replica only) before. Server 2.12.
+    """When a stream acknowledges: after writing, or (`async`, one replica only) before. Server 2.12.
 
-    With ``async`` an acknowledged message can be lost in a crash, and batches are refused.
+    With `async` an acknowledged message can be lost in a crash, and batches are refused.
     """
 
     DEFAULT = "default"
@@ -69,7 +69,7 @@ class ExternalStream(Base):
     """A stream of another account or domain.
 
     Attributes:
-        api: API prefix of the other side, for example ``$JS.hub.API``.
+        api: API prefix of the other side, for example `$JS.hub.API`.
         deliver: Prefix of the subjects that deliver here. Default: none.
     """
 
@@ -85,8 +85,8 @@ class SubjectTransform(Base):
     """Rewrites the subjects of messages.
 
     Attributes:
-        src: Subject pattern that applies, for example ``orders.*``.
-        dest: What it becomes, for example ``archive.{{wildcard(1)}}``.
+        src: Subject pattern that applies, for example `orders.*`.
+        dest: What it becomes, for example `archive.{{wildcard(1)}}`.
     """
 
     src: str
@@ -168,7 +168,7 @@ class StreamConfig(Base):
     """How a stream works. Durations are seconds or a timedelta; a number of 1e9 or more means nanoseconds.
 
     Attributes:
-        name: Its name: letters, digits, ``-`` and ``_``.
+        name: Its name: letters, digits, `-` and `_`.
         description: A text for people. Default: none.
         subjects: What it stores; wildcards allowed. Default: its name; none for a mirror.
         retention: When messages go. Default: at the limits.
@@ -178,8 +178,8 @@ class StreamConfig(Base):
         max_age: Seconds (or a timedelta) that a message stays; 0 is no limit. Default: no limit.
         max_msgs_per_subject: Most messages of one subject; -1 is no limit. Default: no limit.
         max_msg_size: Most bytes of one message; -1 is no limit. Default: no limit.
-        discard: What to do at a limit: drop the ``old`` messages, or refuse ``new`` ones. Default: ``old``.
-        discard_new_per_subject: With ``new``: whether ``max_msgs_per_subject`` refuses too. Default: False.
+        discard: What to do at a limit: drop the `old` messages, or refuse `new` ones. Default: `old`.
+        discard_new_per_subject: With `new`: whether `max_msgs_per_subject` refuses too. Default: False.
         storage: Where messages are kept. Default: in files.
         num_replicas: How many servers keep them. Default: 1.
         placement: Which servers may keep them. Default: any.
@@ -260,10 +260,10 @@ class StreamConfig(Base):
     subject_delete_marker_ttl: Duration = Duration()
 
     def as_dict(self) -> dict[str, object]:
-        """Convert to what the server's API takes; see ``Base.as_dict``.
+        """Convert to what the server's API takes; see `Base.as_dict`.
 
         Raises:
-            ValueError: ``metadata`` is not a dict.
+            ValueError: `metadata` is not a dict.
         """
         if self.metadata is not None and not isinstance(self.metadata, dict):
             raise ValueError(f"nats: metadata must be a dict of texts, not {type(self.metadata).__name__}")

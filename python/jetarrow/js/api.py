@@ -1,6 +1,6 @@
-"""Types of the JetStream API, as nats-py's ``nats.js.api`` has them, and a few more.
+"""Types of the JetStream API, as nats-py's `nats.js.api` has them, and a few more.
 
-Every field that is a duration takes seconds or a ``timedelta``; every field that is an enum takes the enum or
+Every field that is a duration takes seconds or a `timedelta`; every field that is an enum takes the enum or
 its string; what a newer server sends is kept and sent back.
 """
 
@@ -204,7 +204,7 @@ class Header(StrEnum):
 
 
 class StatusCode(StrEnum):
-    """Values of the ``Status`` header."""
+    """Values of the `Status` header."""
 
     SERVICE_UNAVAILABLE = "503"
     NO_MESSAGES = "404"
@@ -264,7 +264,7 @@ class PubAck(Base):
         stream: The stream that it is stored in.
         seq: Its sequence there.
         domain: The JetStream domain, if there is one.
-        duplicate: True when this message id was stored before; ``seq`` is then the earlier one's.
+        duplicate: True when this message id was stored before; `seq` is then the earlier one's.
         batch_id: Id of the batch that it ended.
         batch_size: Messages of that batch.
         val: The counter's value after it, as text, in counter streams.
@@ -332,9 +332,9 @@ class AccountInfo(Base):
         limits: What it may use.
         api: Its requests so far.
         domain: The JetStream domain, if there is one.
-        tiers: The same by replication level (``R1``, ``R3``), where the account has such limits.
-        reserved_memory: Bytes of memory that streams with ``max_bytes`` have set aside.
-        reserved_storage: Bytes of files that streams with ``max_bytes`` have set aside.
+        tiers: The same by replication level (`R1`, `R3`), where the account has such limits.
+        reserved_memory: Bytes of memory that streams with `max_bytes` have set aside.
+        reserved_storage: Bytes of files that streams with `max_bytes` have set aside.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {
@@ -367,7 +367,7 @@ class RawStreamMsg(Base):
         hdrs: Its headers as they came (base64; None from a direct get).
         headers: Its headers, name to the last value; None without headers.
         headers_all: Its headers, name to all values; None without headers.
-        time: When it was stored, UTC, in microseconds; ``time_ns`` has all digits.
+        time: When it was stored, UTC, in microseconds; `time_ns` has all digits.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {"time": Moment()}
@@ -383,12 +383,12 @@ class RawStreamMsg(Base):
 
     @property
     def sequence(self) -> int | None:
-        """The same as ``seq``."""
+        """The same as `seq`."""
         return self.seq
 
     @property
     def header(self) -> dict[str, Any] | None:
-        """The same as ``headers``."""
+        """The same as `headers`."""
         return self.headers
 
     @property
@@ -400,7 +400,7 @@ class RawStreamMsg(Base):
 
 @dataclass
 class StreamPurgeRequest(Base):
-    """What to remove from a stream; ``seq`` and ``keep`` exclude each other.
+    """What to remove from a stream; `seq` and `keep` exclude each other.
 
     Attributes:
         seq: Remove what is before this sequence. Default: everything.
@@ -419,7 +419,7 @@ class Advisory(Base):
 
     Attributes:
         kind: What it is; a plain string where this version does not know the kind.
-        type: The server's full name of it, for example ``io.nats.jetstream.advisory.v1.max_deliver``.
+        type: The server's full name of it, for example `io.nats.jetstream.advisory.v1.max_deliver`.
         id: The event's own id.
         timestamp: When it happened, UTC.
         stream: The stream that it is about, where it is about one.
@@ -439,7 +439,7 @@ class Advisory(Base):
 
     @classmethod
     def from_response(cls, resp: Mapping[str, Any]) -> Advisory:
-        """Read an event; its kind is the last part of its ``type``."""
+        """Read an event; its kind is the last part of its `type`."""
         names = ("type", "id", "timestamp", "stream", "consumer")
         picked = {name: resp[name] for name in names if name in resp}
         return super().from_response(

@@ -1,6 +1,6 @@
 """Errors of JetStream, the key-value store and the object store.
 
-The tree, the names and the constructors are those of nats-py's ``nats.js.errors``; see ``jetarrow.errors``
+The tree, the names and the constructors are those of nats-py's `nats.js.errors`; see `jetarrow.errors`
 for what is added. Errors that only jetarrow has are at the end.
 """
 
@@ -88,7 +88,7 @@ class NoStreamResponseError(Error):
 
 
 class TooManyStalledMsgsError(Error):
-    """The window of unacknowledged publishes stayed full for ``wait_stall`` seconds."""
+    """The window of unacknowledged publishes stayed full for `wait_stall` seconds."""
 
     _default = (
         "stalled with too many outstanding async published messages; wait for their acks, or raise"
