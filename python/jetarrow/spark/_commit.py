@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import jetarrow.sync
 from jetarrow.js.api import AckPolicy, DeliverPolicy, StreamInfo
 from jetarrow.js.errors import NotFoundError
-from jetarrow.sync._messages import MessageBatch
+from jetarrow.sync.fetch import MessageBatch
 
 from ._stream_offset import Entry
 from .options import ReadOptions

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jetarrow.sync
-from jetarrow._run import finish
+from jetarrow.core.session import finish
 from jetarrow.js.api import StreamInfo
 from jetarrow.js.errors import APIError, NotFoundError
 

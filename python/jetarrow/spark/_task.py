@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from jetarrow import _jetarrow
-from jetarrow._run import blocked, finish
+from jetarrow.core.session import blocked, finish
 from jetarrow.js.errors import DataLossError, NotFoundError
 
 from ._shape import Shaper

@@ -1,0 +1,277 @@
+"""Streams: configuration. Public as `jetarrow.js.api`."""
+
+# ruff: noqa: RUF009  # Choice, Duration and the like are descriptors, not shared mutable defaults
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jetarrow.jetstream.models.base import Base, Choice, Choices, Codec, Duration, Moment, Nested
+
+
+class RetentionPolicy(Choices):
+    """When a stream lets go of messages: at its limits, when nobody is interested, or once acknowledged."""
+
+    LIMITS = "limits"
+    INTEREST = "interest"
+    WORK_QUEUE = "workqueue"
+
+
+class StorageType(Choices):
+    """Where a stream keeps its messages; `memory` is lost when the server stops."""
+
+    FILE = "file"
+    MEMORY = "memory"
+
+
+class DiscardPolicy(Choices):
+    """What a full stream does: drop its oldest messages, or refuse new ones."""
+
+    OLD = "old"
+    NEW = "new"
+
+
+class StoreCompression(Choices):
+    """How a file stream is compressed on disk. Server 2.10 or later."""
+
+    NONE = "none"
+    S2 = "s2"
+
+
+class PersistMode(Choices):
+    """When a stream acknowledges: after writing, or (`async`, one replica only) before. Server 2.12.
+
+    With `async` an acknowledged message can be lost in a crash, and batches are refused.
+    """
+
+    DEFAULT = "default"
+    ASYNC = "async"
+
+
+@dataclass
+class Placement(Base):
+    """Which servers may hold a stream.
+
+    Attributes:
+        cluster: Name of the cluster. Default: any.
+        tags: Tags that a server must have, all of them. Default: none.
+        preferred: Name of the server to lead, used by leader step-down requests. Default: any.
+    """
+
+    cluster: str | None = None
+    tags: list[str] | None = None
+    preferred: str | None = None
+
+
+@dataclass
+class ExternalStream(Base):
+    """A stream of another account or domain.
+
+    Attributes:
+        api: API prefix of the other side, for example `$JS.hub.API`.
+        deliver: Prefix of the subjects that deliver here. Default: none.
+    """
+
+    api: str
+    deliver: str | None = None
+
+
+External = ExternalStream
+
+
+@dataclass
+class SubjectTransform(Base):
+    """Rewrites the subjects of messages.
+
+    Attributes:
+        src: Subject pattern that applies, for example `orders.*`.
+        dest: What it becomes, for example `archive.{{wildcard(1)}}`.
+    """
+
+    src: str
+    dest: str
+
+
+@dataclass
+class StreamConsumerSource(Base):
+    """A push consumer made beforehand, to source a work queue or interest stream through (ADR-60).
+
+    Attributes:
+        name: The consumer's name.
+        deliver_subject: The subject it delivers to.
+    """
+
+    name: str
+    deliver_subject: str
+
+
+@dataclass
+class StreamSource(Base):
+    """Another stream that this one copies from.
+
+    Attributes:
+        name: The other stream's name.
+        opt_start_seq: First sequence to copy. Default: all.
+        opt_start_time: Copy from this time on; datetime (naive: local time) or RFC 3339 string. Default: all.
+        filter_subject: Copy only these subjects. Default: all.
+        external: Where the stream is, if in another account or domain. Default: here.
+        subject_transforms: How to rewrite subjects on the way. Default: not.
+        consumer: The consumer to use, for work queue and interest streams. Default: the server makes its own.
+    """
+
+    _codecs: ClassVar[dict[str, Codec]] = {
+        "external": Nested(ExternalStream),
+        "subject_transforms": Nested(SubjectTransform),
+        "consumer": Nested(StreamConsumerSource),
+    }
+
+    name: str
+    opt_start_seq: int | None = None
+    opt_start_time: Moment = Moment()
+    filter_subject: str | None = None
+    external: ExternalStream | None = None
+    subject_transforms: list[SubjectTransform] | None = None
+    consumer: StreamConsumerSource | None = None
+
+
+@dataclass
+class RePublish(Base):
+    """Publishes messages again, on another subject, once they are stored.
+
+    Attributes:
+        src: Which subjects. Default: all.
+        dest: The subject to publish on; may use the source's wildcards.
+        headers_only: Leave the data out. Default: no.
+    """
+
+    src: str | None = None
+    dest: str | None = None
+    headers_only: bool | None = None
+
+
+@dataclass
+class StreamConsumerLimits(Base):
+    """Limits and defaults for the consumers of a stream. Server 2.10 or later.
+
+    Attributes:
+        inactive_threshold: Seconds (or a timedelta) after which an unused consumer is removed. Default: no limit.
+        max_ack_pending: Most messages that one consumer may have unacknowledged. Default: no limit.
+    """
+
+    inactive_threshold: Duration = Duration()
+    max_ack_pending: int | None = None
+
+
+@dataclass
+class StreamConfig(Base):
+    """How a stream works. Durations are seconds or a timedelta; a number of 1e9 or more means nanoseconds.
+
+    Attributes:
+        name: Its name: letters, digits, `-` and `_`.
+        description: A text for people. Default: none.
+        subjects: What it stores; wildcards allowed. Default: its name; none for a mirror.
+        retention: When messages go. Default: at the limits.
+        max_consumers: Most consumers; -1 is no limit. Default: no limit.
+        max_msgs: Most messages; -1 is no limit. Default: no limit.
+        max_bytes: Most bytes of all messages; -1 is no limit. Default: no limit.
+        max_age: Seconds (or a timedelta) that a message stays; 0 is no limit. Default: no limit.
+        max_msgs_per_subject: Most messages of one subject; -1 is no limit. Default: no limit.
+        max_msg_size: Most bytes of one message; -1 is no limit. Default: no limit.
+        discard: What to do at a limit: drop the `old` messages, or refuse `new` ones. Default: `old`.
+        discard_new_per_subject: With `new`: whether `max_msgs_per_subject` refuses too. Default: False.
+        storage: Where messages are kept. Default: in files.
+        num_replicas: How many servers keep them. Default: 1.
+        placement: Which servers may keep them. Default: any.
+        compression: How files are compressed. Default: not.
+        persist_mode: Whether a message is acknowledged after it was written, or before. Default: after.
+        no_ack: Publishes are not acknowledged. Default: False.
+        template_owner: For nats-py's sake; servers no longer know it.
+        duplicate_window: Seconds in which a message id is remembered. Default: 0, the server's default of two minutes.
+        mirror: The stream that it copies. Default: none.
+        sources: The streams that it gathers. Default: none.
+        sealed: Nothing may change any more. Default: False.
+        deny_delete: Messages may not be deleted. Default: False.
+        deny_purge: It may not be purged. Default: False.
+        allow_rollup_hdrs: A message may replace those before it, by a header. Default: False.
+        first_seq: The first message's sequence. Default: 1.
+        republish: What to publish again. Default: nothing.
+        subject_transform: How to rewrite subjects on the way in. Default: not at all.
+        allow_direct: Whether any replica may answer reads of single messages. Default: the server decides.
+        mirror_direct: Whether a mirror may answer them too. Default: the server decides.
+        allow_msg_ttl: Whether messages may carry their own time to live. Server 2.11 or later. Default: no.
+        subject_delete_marker_ttl: Seconds (or a timedelta) that a marker is left where the last message of a subject
+            expired. Server 2.11 or later. Default: no markers.
+        allow_msg_schedules: Whether it takes scheduled messages. Server 2.12 or later. Default: no.
+        allow_atomic: Whether it takes atomic batches. Server 2.12 or later. Default: no.
+        allow_batched: Whether it takes fast batches. Server 2.14 or later. Default: no.
+        allow_msg_counter: Whether it is a counter. Server 2.12 or later. Default: no.
+        metadata: Texts by name, for your own use. Default: none.
+        consumer_limits: Limits for its consumers. Default: none.
+    """
+
+    _codecs: ClassVar[dict[str, Codec]] = {
+        "placement": Nested(Placement),
+        "mirror": Nested(StreamSource),
+        "sources": Nested(StreamSource),
+        "republish": Nested(RePublish),
+        "subject_transform": Nested(SubjectTransform),
+        "consumer_limits": Nested(StreamConsumerLimits),
+    }
+
+    name: str | None = None
+    description: str | None = None
+    subjects: list[str] | None = None
+    retention: Choice[RetentionPolicy] = Choice(RetentionPolicy)
+    max_consumers: int | None = None
+    max_msgs: int | None = None
+    max_bytes: int | None = None
+    discard: Choice[DiscardPolicy] = Choice(DiscardPolicy, DiscardPolicy.OLD)
+    discard_new_per_subject: bool = False
+    max_age: Duration = Duration()
+    max_msgs_per_subject: int = -1
+    max_msg_size: int | None = -1
+    storage: Choice[StorageType] = Choice(StorageType)
+    num_replicas: int | None = None
+    no_ack: bool = False
+    template_owner: str | None = None
+    duplicate_window: Duration = Duration(0)
+    placement: Placement | None = None
+    mirror: StreamSource | None = None
+    sources: list[StreamSource] | None = None
+    sealed: bool = False
+    deny_delete: bool = False
+    deny_purge: bool = False
+    allow_rollup_hdrs: bool = False
+    first_seq: int | None = None
+    republish: RePublish | None = None
+    subject_transform: SubjectTransform | None = None
+    allow_direct: bool | None = None
+    mirror_direct: bool | None = None
+    compression: Choice[StoreCompression] = Choice(StoreCompression)
+    allow_msg_ttl: bool | None = None
+    allow_msg_schedules: bool | None = None
+    allow_atomic: bool | None = None
+    allow_batched: bool | None = None
+    allow_msg_counter: bool | None = None
+    persist_mode: Choice[PersistMode] = Choice(PersistMode)
+    metadata: dict[str, str] | None = None
+    consumer_limits: StreamConsumerLimits | None = None
+    subject_delete_marker_ttl: Duration = Duration()
+
+    def as_dict(self) -> dict[str, object]:
+        """Convert to what the server's API takes; see `Base.as_dict`.
+
+        Raises:
+            ValueError: `metadata` is not a dict.
+        """
+        if self.metadata is not None and not isinstance(self.metadata, dict):
+            raise ValueError(f"nats: metadata must be a dict of texts, not {type(self.metadata).__name__}")
+        result = super().as_dict()
+        # Unset durations go as 0, so that an update can take them back ...
+        result.setdefault("max_age", 0)
+        result.setdefault("duplicate_window", 0)
+        # ... but here the server wants nothing at all.
+        if (self.subject_delete_marker_ttl or 0) <= 0:
+            result.pop("subject_delete_marker_ttl", None)
+        return result
