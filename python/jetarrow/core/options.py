@@ -42,6 +42,7 @@ class Caller:
         self.failure: Exception | None = None
 
     def failed(self, error: Exception) -> None:
+        """Keeps an exception for `connect`, and tells it to the error callback."""
         self.failure = error
         if self._events is not None:
             self._events.tell("error", error)

@@ -188,9 +188,11 @@ class Duration(Codec):
         obj.__dict__[self.name] = None if value is None else to_seconds(value, self.name)
 
     def load(self, value: Any) -> Any:
+        """Nanoseconds as seconds."""
         return from_nanoseconds(value)
 
     def dump(self, value: Any) -> Any:
+        """Seconds as nanoseconds."""
         return to_nanoseconds(value)
 
 
@@ -206,9 +208,11 @@ class Durations(Codec):
         obj.__dict__[self.name] = None if value is None else [to_seconds(item, self.name) for item in value]
 
     def load(self, value: Any) -> Any:
+        """Each of them, nanoseconds as seconds."""
         return [from_nanoseconds(item) for item in value]
 
     def dump(self, value: Any) -> Any:
+        """Each of them, seconds as nanoseconds."""
         return [to_nanoseconds(item) for item in value]
 
 
@@ -231,12 +235,14 @@ class Choice(Codec, Generic[_E]):
         obj.__dict__[self.name] = value
 
     def load(self, value: Any) -> Any:
+        """The member, or the server's text where this version does not know it."""
         try:
             return self._enum(value)
         except ValueError:
             return FromServer(value)
 
     def dump(self, value: Any) -> Any:
+        """The member's text."""
         return value.value if isinstance(value, Enum) else str(value)
 
 
@@ -258,9 +264,11 @@ class Moment(Codec):
         obj.__dict__[self.name] = value
 
     def load(self, value: Any) -> Any:
+        """RFC 3339 text as a datetime."""
         return from_rfc3339(value)
 
     def dump(self, value: Any) -> Any:
+        """A datetime as RFC 3339 text."""
         return to_rfc3339(value)
 
 
@@ -275,9 +283,11 @@ class TimeText(Codec):
         obj.__dict__[self.name] = None if value is None else to_rfc3339(value)
 
     def load(self, value: Any) -> Any:
+        """The text as it is."""
         return value
 
     def dump(self, value: Any) -> Any:
+        """The text as it is."""
         return value
 
 
@@ -288,11 +298,13 @@ class Nested(Codec):
         self._kind = kind
 
     def load(self, value: Any) -> Any:
+        """The object, or a list of them."""
         if isinstance(value, list):
             return [self._kind.from_response(item) for item in value]
         return self._kind.from_response(value)
 
     def dump(self, value: Any) -> Any:
+        """The object, or what holds several, as JSON has it."""
         return _plain(value)
 
 
@@ -300,6 +312,7 @@ class NestedDict(Nested):
     """A dict of name to dataclass."""
 
     def load(self, value: Any) -> Any:
+        """A dict of name to object."""
         return {key: self._kind.from_response(item) for key, item in value.items()}
 
 
