@@ -104,12 +104,20 @@ class NatsServer:
 
     @property
     def pid(self) -> int:
-        """Process id. Raises `Error` when it is not running."""
+        """Process id.
+
+        Raises:
+            Error: It is not running.
+        """
         return self._child().pid
 
     @property
     def port(self) -> int:
-        """Client port; known after the first start. Raises `Error` before."""
+        """Client port; known after the first start.
+
+        Raises:
+            Error: It was not started yet.
+        """
         if not self._port:
             raise Error("the port of this NatsServer is not known before it is started")
         return self._port
@@ -252,10 +260,10 @@ class NatsServer:
         return command
 
     def _try_start(self, deadline: float) -> bool:
-        """Start it once, or tell that somebody has the port of the last run.
+        """Start it once; False where somebody has the port of the last run.
 
-        That passes: a client that looks for the server may be given this very port, and then talks to itself until it
-        times out.
+        That passes: a client that looks for the server may be given this very port, and then talks to itself until
+        it times out.
         """
         files = self._files()
         begin = files.log.stat().st_size if files.log.exists() else 0
