@@ -18,7 +18,11 @@ _log = logging.getLogger("jetarrow")
 
 
 def check_callbacks(callbacks: Mapping[str, Any]) -> None:
-    """Raises InvalidCallbackTypeError for one that is not a coroutine function."""
+    """Checks that every callback is a coroutine function.
+
+    Raises:
+        InvalidCallbackTypeError: One is not.
+    """
     for name, callback in callbacks.items():
         if callback and not inspect.iscoroutinefunction(callback):
             raise InvalidCallbackTypeError(f"nats: {name} must be a coroutine function: define it with async def")

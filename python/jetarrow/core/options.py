@@ -41,6 +41,7 @@ class Caller:
         self.failure: Exception | None = None
 
     def failed(self, error: Exception) -> None:
+        """Keeps an exception for `connect`, and tells it to the error callback."""
         self.failure = error
         self._tell("error", error)
 
@@ -145,8 +146,9 @@ def native(given: dict[str, Any], caller: Caller) -> dict[str, Any]:
     """What the native core takes.
 
     Raises:
-        ValueError, TypeError: an option cannot be used.
-        UnsupportedError: an option that the core does not have.
+        ValueError: An option has a value that cannot be used.
+        TypeError: An option is of a wrong type.
+        UnsupportedError: An option that the core does not have.
     """
     if given["ws_connection_headers"]:
         raise UnsupportedError(

@@ -1,6 +1,6 @@
-"""Types of the JetStream API, as nats-py's ``nats.js.api`` has them, and a few more.
+"""Types of the JetStream API, as nats-py's `nats.js.api` has them, and a few more.
 
-Every field that is a duration takes seconds or a ``timedelta``; every field that is an enum takes the enum or
+Every field that is a duration takes seconds or a `timedelta`; every field that is an enum takes the enum or
 its string; what a newer server sends is kept and sent back.
 """
 
@@ -211,7 +211,7 @@ class Header(StrEnum):
 
 
 class StatusCode(StrEnum):
-    """Values of the ``Status`` header."""
+    """Values of the `Status` header."""
 
     SERVICE_UNAVAILABLE = "503"
     NO_MESSAGES = "404"
@@ -267,18 +267,14 @@ class AdvisoryKind(Choices):
 class PubAck(Base):
     """The server's word that a message is stored.
 
-    Parameters
-    ----------
-    stream, seq:
-        Where it is stored.
-    domain:
-        The JetStream domain, if there is one.
-    duplicate:
-        True when this message id was stored before; ``seq`` is then the earlier one's.
-    batch_id, batch_size:
-        Id and size of the batch that it ended.
-    val:
-        The counter's value after it, as text, in counter streams.
+    Attributes:
+        stream: The stream that it is stored in.
+        seq: Its sequence there.
+        domain: The JetStream domain, if there is one.
+        duplicate: True when this message id was stored before; `seq` is then the earlier one's.
+        batch_id: Id of the batch that it ended.
+        batch_size: Messages of that batch.
+        val: The counter's value after it, as text, in counter streams.
     """
 
     _wire: ClassVar[dict[str, str]] = {"batch_id": "batch", "batch_size": "count"}
@@ -335,20 +331,17 @@ class APIStats(Base):
 class AccountInfo(Base):
     """What an account uses and may use. Sizes in bytes.
 
-    Parameters
-    ----------
-    memory, storage, streams, consumers:
-        What it uses.
-    limits:
-        What it may use.
-    api:
-        Its requests so far.
-    domain:
-        The JetStream domain, if there is one.
-    tiers:
-        The same by replication level (``R1``, ``R3``), where the account has such limits.
-    reserved_memory, reserved_storage:
-        What streams with ``max_bytes`` have set aside.
+    Attributes:
+        memory: Bytes of memory that it uses.
+        storage: Bytes of files that it uses.
+        streams: How many streams it has.
+        consumers: How many consumers it has.
+        limits: What it may use.
+        api: Its requests so far.
+        domain: The JetStream domain, if there is one.
+        tiers: The same by replication level (`R1`, `R3`), where the account has such limits.
+        reserved_memory: Bytes of memory that streams with `max_bytes` have set aside.
+        reserved_storage: Bytes of files that streams with `max_bytes` have set aside.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {
@@ -373,17 +366,15 @@ class AccountInfo(Base):
 class RawStreamMsg(Base):
     """A message read from its stream without a consumer.
 
-    Parameters
-    ----------
-    subject, seq, stream:
-        Where it is stored.
-    data:
-        Its payload; None if it is empty.
-    hdrs, headers, headers_all:
-        Its headers: as they came (base64, not from a direct get), name to the last value, name to all values.
-        None without headers.
-    time:
-        When it was stored, UTC, in microseconds; ``time_ns`` has all digits.
+    Attributes:
+        subject: Its subject.
+        seq: Its sequence in the stream.
+        stream: The stream that it is stored in.
+        data: Its payload; None if it is empty.
+        hdrs: Its headers as they came (base64; None from a direct get).
+        headers: Its headers, name to the last value; None without headers.
+        headers_all: Its headers, name to all values; None without headers.
+        time: When it was stored, UTC, in microseconds; `time_ns` has all digits.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {"time": Moment()}
@@ -399,12 +390,12 @@ class RawStreamMsg(Base):
 
     @property
     def sequence(self) -> int | None:
-        """The same as ``seq``."""
+        """The same as `seq`."""
         return self.seq
 
     @property
     def header(self) -> dict[str, Any] | None:
-        """The same as ``headers``."""
+        """The same as `headers`."""
         return self.headers
 
     @property
@@ -416,16 +407,12 @@ class RawStreamMsg(Base):
 
 @dataclass
 class StreamPurgeRequest(Base):
-    """What to remove from a stream; ``seq`` and ``keep`` exclude each other.
+    """What to remove from a stream; `seq` and `keep` exclude each other.
 
-    Parameters
-    ----------
-    seq:
-        Remove what is before this sequence. Default: everything.
-    filter:
-        Only these subjects. Default: all.
-    keep:
-        Keep so many of the newest. Default: none.
+    Attributes:
+        seq: Remove what is before this sequence. Default: everything.
+        filter: Only these subjects. Default: all.
+        keep: Keep so many of the newest. Default: none.
     """
 
     seq: int | None = None
@@ -437,20 +424,14 @@ class StreamPurgeRequest(Base):
 class Advisory(Base):
     """An event that JetStream reports about itself.
 
-    Parameters
-    ----------
-    kind:
-        What it is; a plain string where this version does not know the kind.
-    type:
-        The server's full name of it, for example ``io.nats.jetstream.advisory.v1.max_deliver``.
-    id:
-        The event's own id.
-    timestamp:
-        When it happened, UTC.
-    stream, consumer:
-        What it is about, where it is about one.
-    data:
-        All of it, as the server sent it.
+    Attributes:
+        kind: What it is; a plain string where this version does not know the kind.
+        type: The server's full name of it, for example `io.nats.jetstream.advisory.v1.max_deliver`.
+        id: The event's own id.
+        timestamp: When it happened, UTC.
+        stream: The stream that it is about, where it is about one.
+        consumer: The consumer that it is about, where it is about one.
+        data: All of it, as the server sent it.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {"timestamp": Moment()}
@@ -465,7 +446,7 @@ class Advisory(Base):
 
     @classmethod
     def from_response(cls, resp: Mapping[str, Any]) -> Advisory:
-        """Read an event; its kind is the last part of its ``type``."""
+        """Read an event; its kind is the last part of its `type`."""
         names = ("type", "id", "timestamp", "stream", "consumer")
         picked = {name: resp[name] for name in names if name in resp}
         return super().from_response(

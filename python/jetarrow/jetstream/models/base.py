@@ -1,4 +1,4 @@
-"""What the dataclasses of ``jetarrow.js.api`` share: the way between Python values and the server's JSON."""
+"""What the dataclasses of `jetarrow.js.api` share: the way between Python values and the server's JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Choices(StrEnum):
 
 
 class Seconds(float):
-    """Seconds known to be seconds, however many; ``to_seconds`` takes other large numbers as nanoseconds."""
+    """Seconds known to be seconds, however many; `to_seconds` takes other large numbers as nanoseconds."""
 
 
 class FromServer(str):
@@ -43,7 +43,7 @@ class FromServer(str):
 
 
 def _user_level() -> int:
-    """The ``stacklevel`` of the first caller outside this package, for warnings raised in ``to_seconds``."""
+    """The `stacklevel` of the first caller outside this package, for warnings raised in `to_seconds`."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None:
         name = frame.f_code.co_filename
@@ -58,24 +58,16 @@ def _user_level() -> int:
 def to_seconds(value: float | timedelta, name: str) -> float:
     """Read a duration that a caller gave.
 
-    Parameters
-    ----------
-    value:
-        Seconds, or a timedelta. A number of 1e9 or more is taken as nanoseconds, with a warning.
-    name:
-        The field, for messages.
+    Args:
+        value: Seconds, or a timedelta. A number of 1e9 or more is taken as nanoseconds, with a warning.
+        name: The field, for messages.
 
-    Returns
-    -------
-    float
+    Returns:
         Seconds.
 
-    Raises
-    ------
-    TypeError
-        It is neither a number nor a timedelta.
-    ValueError
-        It is not finite.
+    Raises:
+        TypeError: It is neither a number nor a timedelta.
+        ValueError: It is not finite.
     """
     if isinstance(value, timedelta):
         return Seconds(value.total_seconds())
@@ -116,22 +108,16 @@ def from_nanoseconds(value: int) -> float:
 
 
 def to_rfc3339(value: datetime | str) -> str:
-    """Write a moment as the server wants it: UTC, ``Z``, and as many digits of a second as there are.
+    """Write a moment as the server wants it: UTC, `Z`, and as many digits of a second as there are.
 
-    Parameters
-    ----------
-    value:
-        A datetime, or a string in RFC 3339 or ISO 8601. Without an offset it means local time.
+    Args:
+        value: A datetime, or a string in RFC 3339 or ISO 8601. Without an offset it means local time.
 
-    Returns
-    -------
-    str
-        For example ``2024-05-01T10:00:00.123456789Z``.
+    Returns:
+        Text such as `2024-05-01T10:00:00.123456789Z`.
 
-    Raises
-    ------
-    ValueError
-        The string is not a moment.
+    Raises:
+        ValueError: The string is not a moment.
     """
     if isinstance(value, datetime):
         return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
@@ -169,7 +155,7 @@ def _split_fraction(text: str) -> tuple[str, str, str]:
 
 
 class Codec:
-    """How one field travels. As a descriptor it also checks what is set; else only ``from_response`` does."""
+    """How one field travels. As a descriptor it also checks what is set; else only `from_response` does."""
 
     name = ""
 
@@ -202,9 +188,11 @@ class Duration(Codec):
         obj.__dict__[self.name] = None if value is None else to_seconds(value, self.name)
 
     def load(self, value: Any) -> Any:
+        """Nanoseconds as seconds."""
         return from_nanoseconds(value)
 
     def dump(self, value: Any) -> Any:
+        """Seconds as nanoseconds."""
         return to_nanoseconds(value)
 
 
@@ -220,9 +208,11 @@ class Durations(Codec):
         obj.__dict__[self.name] = None if value is None else [to_seconds(item, self.name) for item in value]
 
     def load(self, value: Any) -> Any:
+        """Each of them, nanoseconds as seconds."""
         return [from_nanoseconds(item) for item in value]
 
     def dump(self, value: Any) -> Any:
+        """Each of them, seconds as nanoseconds."""
         return [to_nanoseconds(item) for item in value]
 
 
@@ -245,12 +235,14 @@ class Choice(Codec, Generic[_E]):
         obj.__dict__[self.name] = value
 
     def load(self, value: Any) -> Any:
+        """The member, or the server's text where this version does not know it."""
         try:
             return self._enum(value)
         except ValueError:
             return FromServer(value)
 
     def dump(self, value: Any) -> Any:
+        """The member's text."""
         return value.value if isinstance(value, Enum) else str(value)
 
 
@@ -272,9 +264,11 @@ class Moment(Codec):
         obj.__dict__[self.name] = value
 
     def load(self, value: Any) -> Any:
+        """RFC 3339 text as a datetime."""
         return from_rfc3339(value)
 
     def dump(self, value: Any) -> Any:
+        """A datetime as RFC 3339 text."""
         return to_rfc3339(value)
 
 
@@ -289,9 +283,11 @@ class TimeText(Codec):
         obj.__dict__[self.name] = None if value is None else to_rfc3339(value)
 
     def load(self, value: Any) -> Any:
+        """The text as it is."""
         return value
 
     def dump(self, value: Any) -> Any:
+        """The text as it is."""
         return value
 
 
@@ -302,11 +298,13 @@ class Nested(Codec):
         self._kind = kind
 
     def load(self, value: Any) -> Any:
+        """The object, or a list of them."""
         if isinstance(value, list):
             return [self._kind.from_response(item) for item in value]
         return self._kind.from_response(value)
 
     def dump(self, value: Any) -> Any:
+        """The object, or what holds several, as JSON has it."""
         return _plain(value)
 
 
@@ -314,6 +312,7 @@ class NestedDict(Nested):
     """A dict of name to dataclass."""
 
     def load(self, value: Any) -> Any:
+        """A dict of name to object."""
         return {key: self._kind.from_response(item) for key, item in value.items()}
 
 
@@ -332,7 +331,7 @@ def _plain(value: Any) -> Any:
 class Base:
     """The base of the JetStream API's dataclasses.
 
-    What a server sends and this version does not know is kept, and ``as_dict`` gives it back: a configuration
+    What a server sends and this version does not know is kept, and `as_dict` gives it back: a configuration
     that is read, changed and written does not lose the settings of a newer server.
     """
 
@@ -344,14 +343,11 @@ class Base:
     def from_response(cls: type[_B], resp: Mapping[str, Any]) -> _B:
         """Read an object out of a server's answer.
 
-        Parameters
-        ----------
-        resp:
-            The decoded JSON; it is left as it is. Fields unknown here are kept aside for ``as_dict``.
+        Args:
+            resp: The decoded JSON; it is left as it is. Fields unknown here are kept aside for `as_dict`.
 
-        Returns
-        -------
-        An instance of the class.
+        Returns:
+            An instance of the class.
         """
         rest, params, raw = dict(resp), {}, {}
         for field in fields(cls):  # type: ignore[arg-type]  # every subclass is a dataclass
@@ -374,14 +370,11 @@ class Base:
     def evolve(self: _B, **params: Any) -> _B:
         """Copy the object with some fields changed.
 
-        Parameters
-        ----------
-        params:
-            The fields to change.
+        Args:
+            **params: The fields to change.
 
-        Returns
-        -------
-        A new instance; this one stays as it is.
+        Returns:
+            A new instance; this one stays as it is.
         """
         new: _B = replace(self, **params)  # type: ignore[type-var]
         new.__dict__["_extra"] = dict(self.__dict__.get("_extra", {}))
@@ -395,10 +388,8 @@ class Base:
     def as_dict(self) -> dict[str, object]:
         """Convert the object to what the server's API takes.
 
-        Returns
-        -------
-        dict
-            Ready for JSON: durations in nanoseconds, times as RFC 3339 text, nothing that is None.
+        Returns:
+            What is ready for JSON, with durations in nanoseconds, times as RFC 3339 text, and nothing that is None.
         """
         result: dict[str, object] = dict(self.__dict__.get("_extra", {}))
         for field in fields(self):  # type: ignore[arg-type]
