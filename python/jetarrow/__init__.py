@@ -27,7 +27,11 @@ __all__ = ["NATS", "TLS", "Client", "__version__", "aio", "connect", "errors", "
 async def connect(servers: str | list[str] = "nats://localhost:4222", **options: Any) -> Client:
     """Connects to NATS and returns the client.
 
-    Takes the same options as `Client.connect`, and raises the same errors.
+    Raises the same errors as `Client.connect`.
+
+    Args:
+        servers: As `Client.connect`.
+        **options: As `Client.connect`.
     """
     from jetarrow.client import Client
 

@@ -21,17 +21,19 @@ class Client(CoreClient):
     def jetstream(self, **options: Any) -> JetStreamContext:
         """A JetStream context on this connection. No request is made.
 
-        Parameters:
-            prefix (or api_prefix): first tokens of the API's subjects, default `$JS.API`.
+        Args:
+            prefix: First tokens of the API's subjects, default `$JS.API`.
+            api_prefix: Another name for `prefix`.
             domain: JetStream domain, instead of a prefix.
-            timeout: seconds an API request, or a `publish`, may take, default 5.
-            publish_async_max_pending (or max_ack_inflight): most unanswered messages of `publish` and
-                `publish_async` together, default 5000.
-            backpressure_on_inflight: at that limit `publish_async` waits; False raises `MaxAckPendingError`.
-            ack_timeout: seconds until a `publish_async` without an answer fails, default 30.
+            timeout: Seconds an API request, or a `publish`, may take, default 5.
+            publish_async_max_pending: Most unanswered messages of `publish` and `publish_async` together, default 5000.
+            max_ack_inflight: Another name for `publish_async_max_pending`.
+            backpressure_on_inflight: At that limit `publish_async` waits; False raises `MaxAckPendingError`.
+            ack_timeout: Seconds until a `publish_async` without an answer fails, default 30.
+            **options: The options above, all by name.
 
         Raises:
-            TypeError: unknown option, or both `prefix` and `domain`.
+            TypeError: Unknown option, or both `prefix` and `domain`.
         """
         from jetarrow.jetstream.context import JetStreamContext
 
@@ -40,8 +42,10 @@ class Client(CoreClient):
     def jsm(self, **options: Any) -> JetStreamManager:
         """Management of JetStream on this connection. No request is made.
 
-        Parameters:
-            prefix, timeout: as `jetstream`.
+        Args:
+            prefix: As `jetstream`.
+            timeout: As `jetstream`.
+            **options: The options above, all by name.
         """
         from jetarrow.jetstream.manager import JetStreamManager
 
@@ -50,13 +54,13 @@ class Client(CoreClient):
     async def jetstream_manager(self, /, check_api: bool = True, **options: Any) -> JetStreamContext:
         """As `jetstream`, once it is sure that JetStream answers.
 
-        Parameters:
-            check_api: ask for the account's information first; False makes no request.
-            options: as `jetstream`.
+        Args:
+            check_api: Ask for the account's information first; False makes no request.
+            **options: As `jetstream`.
 
         Raises:
             ServiceUnavailableError: JetStream is off, or not enabled for the account.
-            TypeError: as `jetstream`.
+            TypeError: As `jetstream`.
         """
         js = self.jetstream(**options)
         if check_api:

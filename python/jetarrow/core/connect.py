@@ -91,53 +91,65 @@ class Connect:
 
         Every server is tried once; with `max_reconnect_attempts` below 0 again and again until one answers.
 
-        Parameters:
-            servers: one address, several separated by commas, or a list: `nats://host:port`, `ws://` and `wss://` for
+        Args:
+            servers: One address, several separated by commas, or a list: `nats://host:port`, `ws://` and `wss://` for
                 WebSocket, `tls://` for TLS, which is then never left out, not for the other servers either.
-            error_cb: called with each error that nobody waits for, failed attempts to connect among them. Without it
+            error_cb: Called with each error that nobody waits for, failed attempts to connect among them. Without it
                 they go to the log "jetarrow". All callbacks are coroutine functions, and run one after the other.
-            disconnected_cb, reconnected_cb: called once for each break, and each way back.
-            closed_cb: called at the end, after `disconnected_cb`.
-            discovered_server_cb: called when a server told about others that are new.
-            lame_duck_mode_cb: called when the server is about to shut down.
-            name: shown by the server's monitoring.
+            disconnected_cb: Called once for each time that the connection breaks.
+            reconnected_cb: Called once for each time that it is back.
+            closed_cb: Called at the end, after `disconnected_cb`.
+            discovered_server_cb: Called when a server told about others that are new.
+            lame_duck_mode_cb: Called when the server is about to shut down.
+            name: Shown by the server's monitoring.
             allow_reconnect: False closes the connection at the first break.
-            connect_timeout: seconds for one attempt at one server.
-            reconnect_time_wait: most seconds between two attempts at a server: the first is at once, then the waits
+            connect_timeout: Seconds for one attempt at one server.
+            reconnect_time_wait: Most seconds between two attempts at a server: the first is at once, then the waits
                 double, spread by a fifth.
-            max_reconnect_attempts: failed attempts at one server until it is given up; the connection is closed when
+            max_reconnect_attempts: Failed attempts at one server until it is given up; the connection is closed when
                 all are. 0 or less is never.
-            ping_interval, max_outstanding_pings: the connection is given up after this many intervals (seconds) in
-                which the server said nothing. Pings go out so that it does say something.
-            dont_randomize: try the servers in the given order.
-            no_echo: the server does not send us our own messages.
-            tls: trust roots, verification and host check are taken from an `ssl.SSLContext`. A client certificate
+            ping_interval: Seconds between pings, which go out so that the server says something.
+            max_outstanding_pings: The connection is given up after this many intervals in which the server said
+                nothing.
+            dont_randomize: Try the servers in the given order.
+            no_echo: The server does not send us our own messages.
+            tls: Trust roots, verification and host check are taken from an `ssl.SSLContext`. A client certificate
                 cannot be read out of one: use `jetarrow.TLS`. TLS is then never left out.
-            tls_hostname: the name that the server's certificate must carry, instead of the address's host.
+            tls_hostname: The name that the server's certificate must carry, instead of the address's host.
             tls_handshake_first: TLS begins before the server's first word; the server must be set so as well.
-            user, password: strings or functions; or as `nats://user:password@host`.
-            token: a string or a function; or as `nats://token@host`.
-            user_credentials: path of a credentials file, (JWT file, seed file), or `RawCredentials`. Read again at
-                each reconnect.
-            nkeys_seed, nkeys_seed_str: path of a file with an nkey seed, or the seed.
-            user_jwt_cb, signature_cb: functions that return the user's JWT, and the server's nonce signed (base64).
-                They, and the other functions, must not block.
-            inbox_prefix: first tokens of the subjects that answers come to.
-            drain_timeout: seconds that `drain()` gives the subscriptions.
-            pending_size: bytes that may be published while there is no connection.
-            reconnect_to_server_handler: called with the servers and the last INFO, returns the server to try (None: the
+            user: A string or a function; or as `nats://user:password@host`.
+            password: Likewise.
+            token: A string or a function; or as `nats://token@host`.
+            user_credentials: Path of a credentials file, (JWT file, seed file), or `RawCredentials`. Read again at each
+                reconnect.
+            nkeys_seed: Path of a file with an nkey seed.
+            nkeys_seed_str: The seed itself.
+            user_jwt_cb: Returns the user's JWT. It, and the other functions, must not block.
+            signature_cb: Called with the server's nonce, returns it signed (base64).
+            inbox_prefix: First tokens of the subjects that answers come to.
+            drain_timeout: Seconds that `drain()` gives the subscriptions.
+            pending_size: Bytes that may be published while there is no connection.
+            reconnect_to_server_handler: Called with the servers and the last INFO, returns the server to try (None: the
                 first) and the seconds to wait before.
-            pedantic, verbose, flusher_queue_size, flush_timeout, skip_subject_validation, loop: nats-py's, without
-                effect: subjects are always checked.
-            ws_connection_headers: cannot be sent.
+            pedantic: nats-py's, without effect.
+            verbose: nats-py's, without effect.
+            flusher_queue_size: nats-py's, without effect.
+            flush_timeout: nats-py's, without effect.
+            skip_subject_validation: nats-py's, without effect: subjects are always checked.
+            loop: nats-py's, without effect.
+            ws_connection_headers: Cannot be sent.
 
         Raises:
-            NoServersError: no server could be reached; the text names them and the causes.
-            AuthorizationError: a server refused the credentials.
-            SecureConnFailedError, SecureConnWantedError: TLS failed, or the server has none.
-            InvalidUserCredentialsError, FileNotFoundError: credentials that cannot be used, or read.
-            InvalidCallbackTypeError: a callback is not a coroutine function.
-            BadAddressError, ValueError, TypeError: an address or an option cannot be understood.
+            NoServersError: No server could be reached; the text names them and the causes.
+            AuthorizationError: A server refused the credentials.
+            SecureConnFailedError: The TLS handshake failed.
+            SecureConnWantedError: TLS was asked for, and the server has none.
+            InvalidUserCredentialsError: The credentials cannot be used.
+            FileNotFoundError: The file of the credentials is not there.
+            InvalidCallbackTypeError: A callback is not a coroutine function.
+            BadAddressError: An address cannot be understood.
+            ValueError: An option has a value that cannot be used.
+            TypeError: An option is of a wrong type.
             UnsupportedError: `ws_connection_headers` was given.
         """
         given = locals()
@@ -174,8 +186,8 @@ class Connect:
         up, and the error callback gets DrainTimeoutError.
 
         Raises:
-            ConnectionClosedError: the connection is closed.
-            ConnectionReconnectingError: the link is down.
+            ConnectionClosedError: The connection is closed.
+            ConnectionReconnectingError: The link is down.
         """
         session = self._session
         if session.draining:
@@ -228,15 +240,16 @@ class Connect:
         await session.settle()
 
     def set_server_pool(self, servers: list[str]) -> None:
-        """Puts another list of servers in the place of the present one. It counts from the next reconnect on; while
-        there is no connection, from the one after it.
+        """Puts another list of servers in the place of the present one.
 
-        Parameters:
-            servers: addresses, as for `connect`.
+        It counts from the next reconnect on; while there is no connection, from the one after it.
+
+        Args:
+            servers: Addresses, as for `connect`.
 
         Raises:
-            BadAddressError: an address cannot be understood; nothing was changed.
-            ConnectionClosedError: the connection is closed.
+            BadAddressError: An address cannot be understood; nothing was changed.
+            ConnectionClosedError: The connection is closed.
         """
         if self._session.is_closed:
             raise ConnectionClosedError

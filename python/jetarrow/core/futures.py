@@ -23,14 +23,17 @@ class AckFuture(concurrent.futures.Future[Any]):
     _log_traceback = False
 
     def set_exception(self, exception: BaseException | None) -> None:
+        """Ends it with an exception that was not looked at yet."""
         self._log_traceback = True
         super().set_exception(exception)
 
     def result(self, timeout: float | None = None) -> Any:
+        """The result; an exception counts as looked at."""
         self._log_traceback = False
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The exception, which counts as looked at."""
         self._log_traceback = False
         return super().exception(timeout)
 
@@ -63,7 +66,7 @@ class FutureHome(Protocol):
         """Waits for futures that `turn` makes as long as it is busy.
 
         Raises:
-            TimeoutError: it was still busy after `wait` seconds.
+            TimeoutError: It was still busy after `wait` seconds.
         """
 
 
@@ -79,6 +82,7 @@ class LoopHome:
 
     def here(self) -> bool:
         # Asking asyncio costs a system call. A thread runs one loop at a time.
+        """Whether the caller may publish with it: always."""
         return self._thread == threading.get_ident() and self.loop.is_running()
 
     def serve(self, native: Publisher, owner: weakref.ref[Any]) -> None:
@@ -100,6 +104,7 @@ class ThreadHome:
         self.bridge = Bridge()
 
     def here(self) -> bool:
+        """Whether the caller may publish with it: always."""
         return True
 
     def serve(self, native: Publisher, owner: weakref.ref[Any]) -> None:

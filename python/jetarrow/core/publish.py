@@ -24,17 +24,20 @@ class Publish:
     ) -> None:
         """Publishes a message. It is queued, and sent in order; `flush` waits until the server has it.
 
-        Parameters:
-            subject: what to publish to; no wildcards.
-            payload: bytes-like, or str, which is sent as UTF-8.
-            reply: subject for answers.
-            headers: name to value, or to a list of values. Line breaks in a value become spaces. The mapping is not
+        Args:
+            subject: What to publish to; no wildcards.
+            payload: Bytes-like, or str, which is sent as UTF-8.
+            reply: Subject for answers.
+            headers: Name to value, or to a list of values. Line breaks in a value become spaces. The mapping is not
                 changed.
 
         Raises:
-            BadSubjectError, BadHeaderError, MaxPayloadError: nothing was queued.
-            OutboundBufferLimitError: not connected, and more than `pending_size` bytes are queued.
-            ConnectionClosedError, ConnectionDrainingError: the connection is closed, or about to be.
+            BadSubjectError: The subject is not valid; nothing was queued.
+            BadHeaderError: A header cannot be sent; nothing was queued.
+            MaxPayloadError: Larger than the server takes, headers counted; nothing was queued.
+            OutboundBufferLimitError: Not connected, and more than `pending_size` bytes are queued.
+            ConnectionClosedError: The connection is closed.
+            ConnectionDrainingError: The connection is draining, and takes nothing new.
         """
         session = self._session
         room = session.send(subject, payload, reply, headers)
@@ -44,13 +47,13 @@ class Publish:
     async def flush(self, timeout: float = DEFAULT_FLUSH_TIMEOUT) -> None:
         """Waits until the server has received and processed all that was sent so far.
 
-        Parameters:
-            timeout: seconds.
+        Args:
+            timeout: Seconds.
 
         Raises:
-            FlushTimeoutError: no confirmation in time.
+            FlushTimeoutError: No confirmation in time.
             BadTimeoutError: `timeout` is not positive.
-            ConnectionClosedError: the connection is closed.
+            ConnectionClosedError: The connection is closed.
         """
         if not timeout > 0:
             raise BadTimeoutError
@@ -62,13 +65,13 @@ class Publish:
     async def rtt(self, timeout: float = DEFAULT_FLUSH_TIMEOUT) -> float:
         """Seconds that a round trip to the server takes.
 
-        Parameters:
-            timeout: seconds.
+        Args:
+            timeout: Seconds.
 
         Raises:
-            TimeoutError: no answer in time.
+            TimeoutError: No answer in time.
             BadTimeoutError: `timeout` is not positive.
-            ConnectionClosedError: the connection is closed.
+            ConnectionClosedError: The connection is closed.
         """
         start = time.perf_counter()
         try:

@@ -23,18 +23,21 @@ class Request:
     ) -> Msg:
         """Publishes a request and waits for the first answer.
 
-        Parameters:
-            subject: what to publish to.
-            payload: bytes-like, or str, which is sent as UTF-8.
-            timeout: seconds to wait for the answer.
-            old_style: with an inbox and a subscription of its own, instead of one for all requests.
-            headers: name to value, or to a list of values.
+        Args:
+            subject: What to publish to.
+            payload: Bytes-like, or str, which is sent as UTF-8.
+            timeout: Seconds to wait for the answer.
+            old_style: With an inbox and a subscription of its own, instead of one for all requests.
+            headers: Name to value, or to a list of values.
 
         Raises:
-            NoRespondersError: nobody listens on the subject.
-            TimeoutError: no answer in time.
-            BadSubjectError, BadHeaderError, MaxPayloadError: nothing was sent.
-            ConnectionClosedError, ConnectionDrainingError: the connection is closed, or about to be.
+            NoRespondersError: Nobody listens on the subject.
+            TimeoutError: No answer in time.
+            BadSubjectError: The subject is not valid; nothing was sent.
+            BadHeaderError: A header cannot be sent; nothing was sent.
+            MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
+            ConnectionClosedError: The connection is closed.
+            ConnectionDrainingError: The connection is draining, and takes nothing new.
         """
         session = self._session
         if session.draining == "pubs":

@@ -32,21 +32,22 @@ class Subscribe:
     ) -> Subscription:
         """Subscribes to a subject.
 
-        Parameters:
-            subject: may have wildcards.
-            queue: queue group; each message goes to one member.
-            cb: coroutine function called with each message, one after the other. Without it take the messages from the
+        Args:
+            subject: May have wildcards.
+            queue: Queue group; each message goes to one member.
+            cb: Coroutine function called with each message, one after the other. Without it take the messages from the
                 subscription that is returned.
-            future: resolves to the first message instead.
-            max_msgs: end after so many messages; 0 is no limit.
-            pending_msgs_limit, pending_bytes_limit: most messages, and payload bytes, that may wait to be taken; what
-                comes beyond it is dropped, counted in `dropped` and told to the error callback as SlowConsumerError.
-                0 or less is no limit.
+            future: Resolves to the first message instead.
+            max_msgs: End after so many messages; 0 is no limit.
+            pending_msgs_limit: Most messages that may wait to be taken; what comes beyond it is dropped, counted in
+                `dropped` and told to the error callback as SlowConsumerError. 0 or less is no limit.
+            pending_bytes_limit: Most payload bytes that may wait to be taken, likewise.
 
         Raises:
-            BadSubjectError: the subject or the queue name is not valid.
+            BadSubjectError: The subject or the queue name is not valid.
             Error: `cb` is not a coroutine function.
-            ConnectionClosedError, ConnectionDrainingError: the connection is closed, or about to be.
+            ConnectionClosedError: The connection is closed.
+            ConnectionDrainingError: The connection is draining, and takes nothing new.
         """
         session = self._session
         if session.is_closed:

@@ -145,7 +145,7 @@ class Subscription:
         """The messages as they come: `async for msg in sub.messages` (or `sub.messages()`).
 
         Raises:
-            Error: the subscription has a callback or a future.
+            Error: The subscription has a callback or a future.
         """
         if self._cb is not None or self._future is not None:
             raise Error("cannot iterate over messages with a non iteration subscription type")
@@ -157,13 +157,13 @@ class Subscription:
     async def next_msg(self, timeout: float | None = 1.0) -> Msg:
         """Takes the next message.
 
-        Parameters:
-            timeout: seconds to wait; None waits as long as it takes.
+        Args:
+            timeout: Seconds to wait; None waits as long as it takes.
 
         Raises:
-            TimeoutError: no message came in time.
-            ConnectionClosedError: the connection is closed.
-            Error: the subscription has a callback.
+            TimeoutError: No message came in time.
+            ConnectionClosedError: The connection is closed.
+            Error: The subscription has a callback.
         """
         if self._session.is_closed:
             raise ConnectionClosedError
@@ -246,13 +246,14 @@ class Subscription:
     async def unsubscribe(self, limit: int = 0) -> None:
         """Ends the interest.
 
-        Parameters:
-            limit: end it only once so many messages have come, counted from the beginning; with 0 it ends now, and
+        Args:
+            limit: End it only once so many messages have come, counted from the beginning; with 0 it ends now, and
                 messages that nobody has taken yet are discarded.
 
         Raises:
-            ConnectionClosedError, ConnectionDrainingError: the connection is closed, or about to be.
-            BadSubscriptionError: it has ended already.
+            ConnectionClosedError: The connection is closed.
+            ConnectionDrainingError: The connection is draining, and takes nothing new.
+            BadSubscriptionError: It has ended already.
         """
         self._check_open()
         native = self._native
@@ -266,8 +267,9 @@ class Subscription:
         """Ends the interest, and waits until all messages that had come were processed.
 
         Raises:
-            ConnectionClosedError, ConnectionDrainingError: the connection is closed, or about to be.
-            BadSubscriptionError: it has ended already.
+            ConnectionClosedError: The connection is closed.
+            ConnectionDrainingError: The connection is draining, and takes nothing new.
+            BadSubscriptionError: It has ended already.
         """
         self._check_open()
         await self._drain()
@@ -311,6 +313,7 @@ class Messages:
         self._iterator: AsyncIterator[Msg] | None = None
 
     def __call__(self) -> Messages:
+        """Itself: `sub.messages` and `sub.messages()` are the same."""
         return self
 
     async def __aiter__(self) -> AsyncIterator[Msg]:

@@ -29,9 +29,9 @@ class JetStreamApi:
     """Sends requests to JetStream, and turns what the server refuses into errors.
 
     Attributes:
-        session: the connection, and how to wait.
-        prefix: first tokens of the API's subjects.
-        timeout: seconds an answer may take.
+        session: The connection, and how to wait.
+        prefix: First tokens of the API's subjects.
+        timeout: Seconds an answer may take.
     """
 
     def __init__(self, session: Session, prefix: str, timeout: float) -> None:

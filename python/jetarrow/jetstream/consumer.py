@@ -17,9 +17,9 @@ class Consumer(PullSubscription):
     A pull consumer is read with `fetch`, `fetch_batch`, `messages()`, `consume()` and `batches(n)`.
 
     Attributes:
-        name: its name.
-        stream_name: its stream's name.
-        cached_info: what the server told last through this handle; None before the first time.
+        name: Its name.
+        stream_name: Its stream's name.
+        cached_info: What the server told last through this handle; None before the first time.
     """
 
     def __init__(self, api: JetStreamApi, stream: str, name: str, info: models.ConsumerInfo | None = None) -> None:
@@ -35,13 +35,17 @@ class Consumer(PullSubscription):
         """Configuration and state, from the server; kept as `cached_info`.
 
         Raises:
-            NotFoundError: the consumer is gone, or its stream.
+            NotFoundError: The consumer is gone, or its stream.
         """
         self.cached_info = info = await self.consumer_info()
         return info
 
     async def pause(self, until: str | datetime) -> models.ConsumerPause:
-        """Stops deliveries until a time; as `js.pause_consumer`."""
+        """Stops deliveries until a time; as `js.pause_consumer`.
+
+        Args:
+            until: A datetime or RFC 3339 text (without a zone local time); a time that is past resumes.
+        """
         return await self._manage.pause_consumer(self.stream_name, self.name, until)
 
     async def resume(self) -> models.ConsumerPause:
@@ -59,15 +63,18 @@ class Consumer(PullSubscription):
     ) -> AsyncIterator[MessageBatch]:
         """All messages as they come, as Arrow batches, without end: `async for batch in consumer.batches(1000)`.
 
-        Parameters:
-            max_messages: most rows of a batch.
-            max_bytes: most bytes of a batch, as the server counts them; None is no limit.
-            timeout: seconds after which a batch has what came until then, even if fewer than `min_messages`.
-            min_messages: rows worth waiting for.
-            columns: what is built, as for `fetch_batch`.
+        Args:
+            max_messages: Most rows of a batch.
+            max_bytes: Most bytes of a batch, as the server counts them; None is no limit.
+            timeout: Seconds after which a batch has what came until then, even if fewer than `min_messages`.
+            min_messages: Rows worth waiting for.
+            columns: What is built, as for `fetch_batch`.
 
         Raises:
-            NotFoundError, APIError, ValueError, ConnectionClosedError: as `fetch_batch`.
+            NotFoundError: As `fetch_batch`.
+            APIError: As `fetch_batch`.
+            ValueError: As `fetch_batch`.
+            ConnectionClosedError: As `fetch_batch`.
         """
         while True:
             batch = await self.fetch_batch(

@@ -42,7 +42,7 @@ class PullSubscription:
         """Configuration and state of the consumer.
 
         Raises:
-            NotFoundError: the consumer is gone.
+            NotFoundError: The consumer is gone.
         """
         return await self._manage.consumer_info(self._stream, self._consumer)
 
@@ -61,18 +61,20 @@ class PullSubscription:
 
         Returns what is there, up to `batch`; waits for the first one only.
 
-        Parameters:
-            batch (or batch_size, or max_messages): most messages, default 1.
-            timeout: seconds to wait for the first message; None waits as long as it takes.
-            heartbeat: seconds between the server's signs of life while it has nothing.
-            max_bytes: most bytes of messages, as the server counts them; None is no limit.
-            no_wait: only what is there now; an empty list where there is nothing.
+        Args:
+            batch: Most messages, default 1.
+            batch_size: Another name for `batch`.
+            max_messages: Another name for `batch`.
+            timeout: Seconds to wait for the first message; None waits as long as it takes.
+            heartbeat: Seconds between the server's signs of life while it has nothing.
+            max_bytes: Most bytes of messages, as the server counts them; None is no limit.
+            no_wait: Only what is there now; an empty list where there is nothing.
 
         Raises:
-            FetchTimeoutError: no message within `timeout`.
-            NotFoundError: the consumer is gone.
-            APIError: the server refuses the request.
-            TypeError: more than one of `batch`, `batch_size`, `max_messages`.
+            FetchTimeoutError: No message within `timeout`.
+            NotFoundError: The consumer is gone.
+            APIError: The server refuses the request.
+            TypeError: More than one of `batch`, `batch_size`, `max_messages`.
         """
         given = [size for size in (batch, batch_size, max_messages) if size is not None]
         if len(given) > 1:
@@ -126,10 +128,10 @@ class PullSubscription:
     ) -> Messages:
         """As `messages`, with the sizes of its requests: `async for msg in sub.consume()`.
 
-        Parameters:
-            max_messages: most messages of one request.
-            max_bytes: most bytes of one request, as the server counts them; None is no limit.
-            threshold: with so few left at hand the next request is sent, so that its messages come while these are
+        Args:
+            max_messages: Most messages of one request.
+            max_bytes: Most bytes of one request, as the server counts them; None is no limit.
+            threshold: With so few left at hand the next request is sent, so that its messages come while these are
                 processed; default half of `max_messages`, 0 sends it when none is left.
         """
         ahead = max_messages // 2 if threshold is None else threshold
@@ -138,9 +140,9 @@ class PullSubscription:
     def pull(self, batch: int = 1, expires: float = 5.0) -> None:
         """Asks for messages that `async for msg in sub` then yields; nothing comes there that was not asked for.
 
-        Parameters:
-            batch: most messages.
-            expires: seconds until the request is over.
+        Args:
+            batch: Most messages.
+            expires: Seconds until the request is over.
         """
         if batch < 1 or not expires > 0:
             raise ValueError(f"batch must be at least 1 and expires positive, not {batch} and {expires}")
@@ -169,8 +171,11 @@ class PullSubscription:
     async def unsubscribe(self, limit: int = 0) -> None:
         """Ends the subscription. The consumer stays.
 
+        Args:
+            limit: nats-py's, without effect.
+
         Raises:
-            BadSubscriptionError: it has ended already.
+            BadSubscriptionError: It has ended already.
         """
         if self._closed:
             raise BadSubscriptionError
@@ -206,21 +211,21 @@ class PullSubscription:
         Returns when `max_messages` or `max_bytes` are there, or at `timeout` with what came (an empty batch is a value,
         not an error); earlier only once `min_messages` are there and no more are waiting at the server.
 
-        Parameters:
-            max_messages: most rows.
-            max_bytes: most bytes of messages, as the server counts them; None is no limit.
-            timeout: seconds.
-            min_messages: rows worth waiting for.
-            heartbeat: seconds between the server's signs of life while it has nothing; default a quarter of the
-                wait, none under 2 s. Two missed ones and the request is sent again.
-            columns: what is built; default stream, seq, subject, timestamp, headers, data. There are also delivered,
+        Args:
+            max_messages: Most rows.
+            max_bytes: Most bytes of messages, as the server counts them; None is no limit.
+            timeout: Seconds.
+            min_messages: Rows worth waiting for.
+            heartbeat: Seconds between the server's signs of life while it has nothing; default a quarter of the wait,
+                none under 2 s. Two missed ones and the request is sent again.
+            columns: What is built; default stream, seq, subject, timestamp, headers, data. There are also delivered,
                 consumer_seq, pending, reply.
 
         Raises:
-            NotFoundError: the consumer is gone.
-            APIError: the server refuses the request, such as more than the consumer's `max_request_batch`.
-            ValueError: a limit is not positive, a column is unknown, or the next message is larger than `max_bytes`.
-            ConnectionClosedError: the connection is closed.
+            NotFoundError: The consumer is gone.
+            APIError: The server refuses the request, such as more than the consumer's `max_request_batch`.
+            ValueError: A limit is not positive, a column is unknown, or the next message is larger than `max_bytes`.
+            ConnectionClosedError: The connection is closed.
         """
         call = self._native.fetch_batch(
             max_messages,
@@ -247,6 +252,7 @@ class Messages:
         self._threshold = threshold
 
     def __call__(self) -> Messages:
+        """Itself: `sub.messages` and `sub.messages()` are the same."""
         return self
 
     async def __aiter__(self) -> AsyncIterator[Msg]:

@@ -39,30 +39,36 @@ class JetStreamManager(Management):
 
         `async with js.advisories() as events:` listens from there on, so that nothing is missed before the iteration.
 
-        Parameters:
-            stream: only what is about this stream; None is all.
-            kinds: only these, one or several of `AdvisoryKind` or their strings; None is all. Kinds that this version
+        Args:
+            stream: Only what is about this stream; None is all.
+            kinds: Only these, one or several of `AdvisoryKind` or their strings; None is all. Kinds that this version
                 does not know come as plain strings in `event.kind`.
 
         Raises:
-            ValueError: a kind that is not known.
+            ValueError: A kind that is not known.
         """
         return Advisories(self._api.session, stream, kinds)
 
     def stream(self, name: str) -> Stream:
         """A handle of a stream. No request is made; it need not be there yet.
 
+        Args:
+            name: The stream's name.
+
         Raises:
-            ValueError: the name is not valid.
+            ValueError: The name is not valid.
         """
         return Stream(self._api, name)
 
     async def get_stream(self, name: str) -> Stream:
         """A handle of a stream that is there, with its information in `cached_info`.
 
+        Args:
+            name: The stream's name.
+
         Raises:
-            NotFoundError: there is no such stream.
-            ValueError: the name is not valid.
+            NotFoundError: There is no such stream.
+            ValueError: The name is not valid.
         """
         stream = Stream(self._api, name)
         await stream.info()
@@ -73,12 +79,13 @@ class JetStreamManager(Management):
 
         One that is there stays as it is, whatever the configuration says.
 
-        Parameters:
-            config: the configuration; every field of `StreamConfig` is a keyword as well, and keywords win.
+        Args:
+            config: The configuration.
+            **params: Fields of `StreamConfig`, by name; they win over `config`.
 
         Raises:
-            BadRequestError: the server refuses the configuration.
-            ValueError: no name, or one that is not valid.
+            BadRequestError: The server refuses the configuration.
+            ValueError: No name, or one that is not valid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
         stream = Stream(self._api, config.name)
@@ -97,12 +104,14 @@ class JetStreamManager(Management):
     async def create_or_update_stream(self, /, config: models.StreamConfig | None = None, **params: Any) -> Stream:
         """A handle of the stream of that name, which has this configuration now: created, or updated as a whole.
 
-        Parameters:
-            config: the configuration; every field of `StreamConfig` is a keyword as well, and keywords win.
+        Args:
+            config: The configuration.
+            **params: Fields of `StreamConfig`, by name; they win over `config`.
 
         Raises:
-            BadRequestError, ServerError: the server refuses the configuration; some fields can never change.
-            ValueError: no name, or one that is not valid.
+            BadRequestError: The server refuses the configuration; some fields can never change.
+            ServerError: The server refuses the configuration; some fields can never change.
+            ValueError: No name, or one that is not valid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
         try:

@@ -8,10 +8,10 @@ def checked(what: str, name: str | None) -> str:
 
     Args:
         what: "stream" or "consumer", for the error.
-        name: the name.
+        name: The name.
 
     Raises:
-        ValueError: it is empty, or has white space, dots, wildcards or path separators (the server's own rule).
+        ValueError: It is empty, or has white space, dots, wildcards or path separators (the server's own rule).
     """
     if not name or any(c in ".*>/\\" or c.isspace() or not c.isprintable() for c in name):
         raise ValueError(

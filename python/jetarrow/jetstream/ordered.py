@@ -43,16 +43,16 @@ class Order(Read):
     ) -> OrderedConsumer:
         """A stream's messages in order, one by one and without end: `async for msg in js.ordered_consumer("S")`.
 
-        Parameters:
-            stream: the stream.
-            subjects: filters, one or several that do not overlap; None is all.
-            start_seq: first sequence; None is the first there is.
-            start_time: instead of a sequence: the first message at or after this time.
+        Args:
+            stream: The stream.
+            subjects: Filters, one or several that do not overlap; None is all.
+            start_seq: First sequence; None is the first there is.
+            start_time: Instead of a sequence: the first message at or after this time.
 
-        Raises while it is iterated:
-            DataLossError: retention or a purge took messages before they were read.
-            StreamRecreatedError: the stream was deleted and created again.
-            NotFoundError: there is no such stream.
+        Raises:
+            DataLossError: While it is iterated: retention or a purge took messages before they were read.
+            StreamRecreatedError: While it is iterated: the stream was deleted and created again.
+            NotFoundError: While it is iterated: there is no such stream.
         """
 
         def read() -> Reader:

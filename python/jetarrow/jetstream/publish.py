@@ -73,23 +73,26 @@ class Publish:
     ) -> models.PubAck:
         """Publishes one message and waits until a stream has stored it.
 
-        Parameters:
-            subject: what to publish to; a stream must take it.
-            payload: bytes-like, or str, which is sent as UTF-8.
-            timeout: seconds, default that of the context.
-            stream (or expected_stream): the stream that must take it.
-            headers: name to value, or to a list of values. The mapping is not changed.
-            msg_ttl: seconds until the message goes; the stream must have `allow_msg_ttl`.
-            msg_id: the stream stores one message per id within its duplicate window.
-            expected_last_seq: the stream's last sequence must be this.
-            expected_last_subject_seq: the last sequence of the subject must be this; 0 is none.
-            expected_last_msg_id: the last message's id must be this.
+        Args:
+            subject: What to publish to; a stream must take it.
+            payload: Bytes-like, or str, which is sent as UTF-8.
+            timeout: Seconds, default that of the context.
+            stream: The stream that must take it.
+            expected_stream: Another name for `stream`.
+            headers: Name to value, or to a list of values. The mapping is not changed.
+            msg_ttl: Seconds until the message goes; the stream must have `allow_msg_ttl`.
+            msg_id: The stream stores one message per id within its duplicate window.
+            expected_last_seq: The stream's last sequence must be this.
+            expected_last_subject_seq: The last sequence of the subject must be this; 0 is none.
+            expected_last_msg_id: The last message's id must be this.
 
         Raises:
-            NoStreamResponseError: no stream takes the subject.
-            APIError: the stream refuses the message; carries the server's codes.
-            TimeoutError: no answer in time: it may or may not be stored.
-            BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
+            NoStreamResponseError: No stream takes the subject.
+            APIError: The stream refuses the message; carries the server's codes.
+            TimeoutError: No answer in time: it may or may not be stored.
+            BadSubjectError: The subject is not valid; nothing was sent.
+            BadHeaderError: A header cannot be sent; nothing was sent.
+            MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
         """
         stream = stream or expected_stream
         expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
@@ -133,19 +136,30 @@ class Publish:
     ) -> asyncio.Future[models.PubAck]:
         """Publishes one message without waiting for its ack.
 
-        Parameters:
-            subject, payload, stream, headers, msg_ttl, msg_id and what is expected: as `publish`.
-            wait_stall: seconds to wait for room when as many messages are unanswered as the context allows
+        Args:
+            subject: As `publish`.
+            payload: As `publish`.
+            stream: As `publish`.
+            headers: As `publish`.
+            msg_ttl: As `publish`.
+            msg_id: As `publish`.
+            expected_stream: As `publish`.
+            expected_last_seq: As `publish`.
+            expected_last_subject_seq: As `publish`.
+            expected_last_msg_id: As `publish`.
+            wait_stall: Seconds to wait for room when as many messages are unanswered as the context allows
                 (`publish_async_max_pending`, default 5000); None waits as long as it takes.
 
         Returns:
-            A future that resolves to the `PubAck` or raises a typed error: at the latest after the context's
+            A future that resolves to the `PubAck` or raises a typed error, at the latest after the context's
             `ack_timeout`, default 30 seconds.
 
         Raises:
-            TooManyStalledMsgsError: no room within `wait_stall`.
-            MaxAckPendingError: no room, and the context has `backpressure_on_inflight=False`.
-            BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
+            TooManyStalledMsgsError: No room within `wait_stall`.
+            MaxAckPendingError: No room, and the context has `backpressure_on_inflight=False`.
+            BadSubjectError: The subject is not valid; nothing was sent.
+            BadHeaderError: A header cannot be sent; nothing was sent.
+            MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
         """
         stream = stream or expected_stream
         expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
@@ -180,12 +194,12 @@ class Publish:
     ) -> Publisher:
         """A publisher with a window of its own, for messages that come one by one.
 
-        Parameters:
-            subject: default subject of its messages.
-            max_inflight: most messages that are unanswered at once.
-            max_bytes: most bytes of them.
-            backpressure: at the limit `publish` waits; False raises `MaxAckPendingError` at once.
-            ack_timeout: seconds until a message without an answer fails.
+        Args:
+            subject: Default subject of its messages.
+            max_inflight: Most messages that are unanswered at once.
+            max_bytes: Most bytes of them.
+            backpressure: At the limit `publish` waits; False raises `MaxAckPendingError` at once.
+            ack_timeout: Seconds until a message without an answer fails.
         """
 
         def make() -> LoopPublisher:
@@ -212,38 +226,42 @@ class Publish:
     ) -> PublishResult:
         """Publishes many messages, many in flight at once, and tells what became of each.
 
-        Parameters:
-            subject: one for all rows, or one per row (a sequence, or an Arrow string column). None where the payloads
+        Args:
+            subject: One for all rows, or one per row (a sequence, or an Arrow string column). None where the payloads
                 are a table with a column `subject`; given both, this wins.
-            payloads: a sequence of bytes-like or str; or Arrow data of any library: a binary or string column, or a
-                table with a column `data` and optionally `subject`, `headers` (map<string, string or list<string>>)
-                and `msg_id`. A stream is read block by block, so that memory stays bounded. A null payload is that
-                row's error, and so is everything that is wrong with a row of a stream.
-            headers: one mapping for all rows, or (with a sequence of payloads) one or None per row.
-            msg_ids: one (or None) per row, a sequence or an Arrow string column; the stream stores one message per id
+            payloads: A sequence of bytes-like or str; or Arrow data of any library: a binary or string column, or a
+                table with a column `data` and optionally `subject`, `headers` (map<string, string or list<string>>) and
+                `msg_id`. A stream is read block by block, so that memory stays bounded. A null payload is that row's
+                error, and so is everything that is wrong with a row of a stream.
+            headers: One mapping for all rows, or (with a sequence of payloads) one or None per row.
+            msg_ids: One (or None) per row, a sequence or an Arrow string column; the stream stores one message per id
                 within its duplicate window.
-            msg_ttl: seconds until the messages go; the stream must have `allow_msg_ttl`.
-            expected_stream: the stream that must take every row.
+            msg_ttl: Seconds until the messages go; the stream must have `allow_msg_ttl`.
+            expected_stream: The stream that must take every row.
             mode: "window", an ack for every row; "fast", the server's fast ingest (ADR-50, server 2.14, a stream with
                 `allow_batched`): few acks, and no sequence but the last row's; "atomic", all rows or none (ADR-50,
                 server 2.12, a stream with `allow_atomic`, at most 1000 rows); "auto", fast where server and stream
                 allow it and all rows go to one stream, else window.
-            max_inflight: most rows that are unanswered at once.
-            timeout: seconds a row may stay unanswered; when nothing at all was answered for so long, every row left
+            max_inflight: Most rows that are unanswered at once.
+            timeout: Seconds a row may stay unanswered; when nothing at all was answered for so long, every row left
                 ends in an error and the call is over.
-            resend: after a lost connection: None sends the rows in flight again that have a message id and ends the
+            resend: After a lost connection: None sends the rows in flight again that have a message id and ends the
                 others in `PublishUnconfirmedError`; True and False force it for all.
-            progress: called with (rows done, rows in all) at most ten times a second; True shows a bar on stderr
-                where that is a terminal.
+            progress: Called with (rows done, rows in all) at most ten times a second; True shows a bar on stderr where
+                that is a terminal.
 
         Returns:
             The result of each row; failed rows are in its `errors`, so call `raise_for_errors()` where none may fail.
 
         Raises:
-            TypeError, ValueError, BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
-            BatchError: an atomic batch, or a fast one at its start, was refused: nothing is stored. Carries the
+            TypeError: An argument is of a wrong type; nothing was sent.
+            ValueError: An argument has a value that cannot be used; nothing was sent.
+            BadSubjectError: A subject is not valid; nothing was sent.
+            BadHeaderError: A header cannot be sent; nothing was sent.
+            MaxPayloadError: A message is larger than the server takes, headers counted; nothing was sent.
+            BatchError: An atomic batch, or a fast one at its start, was refused: nothing is stored. Carries the
                 server's codes, and the row where the server names it.
-            UnsupportedError: server or stream lacks the mode.
+            UnsupportedError: Server or stream lacks the mode.
         """
         report = progress_bar("publishing") if progress is True else progress or None
         session = self._api.session

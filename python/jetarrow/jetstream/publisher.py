@@ -88,18 +88,20 @@ class Publisher:
     ) -> asyncio.Future[PubAck]:
         """Queues one message; waits for room in the window only.
 
-        Parameters:
-            payload: bytes-like, or str, which is sent as UTF-8.
-            subject: default the publisher's.
-            headers: name to value, or to a list of values.
-            msg_id: the stream stores one message per id within its duplicate window.
+        Args:
+            payload: Bytes-like, or str, which is sent as UTF-8.
+            subject: Default the publisher's.
+            headers: Name to value, or to a list of values.
+            msg_id: The stream stores one message per id within its duplicate window.
 
         Returns:
             A future that resolves to the `PubAck`, or raises a typed error.
 
         Raises:
-            MaxAckPendingError: the window is full and the publisher has `backpressure=False`; nothing was sent.
-            BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
+            MaxAckPendingError: The window is full and the publisher has `backpressure=False`; nothing was sent.
+            BadSubjectError: The subject is not valid; nothing was sent.
+            BadHeaderError: A header cannot be sent; nothing was sent.
+            MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
         """
         publisher = self._loop_publisher
         if publisher is None:

@@ -57,7 +57,7 @@ class PushSubscription(Subscription):
         """Configuration and state of the consumer.
 
         Raises:
-            NotFoundError: the consumer is gone.
+            NotFoundError: The consumer is gone.
         """
         return await Management(self._api).consumer_info(self._stream, self._consumer)
 

@@ -173,9 +173,9 @@ class Reader:
         """The rest of the range as one table (needs pyarrow).
 
         Raises:
-            DataLossError: retention, a purge or a delete took messages of the range.
-            StreamRecreatedError: the stream was deleted and created again meanwhile.
-            NotFoundError: there is no such stream.
+            DataLossError: Retention, a purge or a delete took messages of the range.
+            StreamRecreatedError: The stream was deleted and created again meanwhile.
+            NotFoundError: There is no such stream.
         """
         try:
             import pyarrow
@@ -241,35 +241,36 @@ class Read:
 
         Messages that were deleted inside the range are skipped; what retention or a purge took is an error.
 
-        Parameters:
-            stream: the stream.
-            start_seq: first sequence; None is the first there is.
-            end_seq: one past the last sequence; None, or more than there is, is one past the last at opening.
-            start_time, end_time: instead of a sequence: the first message at or after this time. A datetime (without
-                a zone it is local time) or RFC 3339 text, to the nanosecond.
-            subjects: filters, one or several that do not overlap; None is all.
-            columns: what is built, in this order; default stream, seq, subject, timestamp, headers, data. There are
+        Args:
+            stream: The stream.
+            start_seq: First sequence; None is the first there is.
+            end_seq: One past the last sequence; None, or more than there is, is one past the last at opening.
+            start_time: Instead of `start_seq`: the first message at or after this time. A datetime (without a zone it
+                is local time) or RFC 3339 text, to the nanosecond.
+            end_time: Instead of `end_seq`, likewise.
+            subjects: Filters, one or several that do not overlap; None is all.
+            columns: What is built, in this order; default stream, seq, subject, timestamp, headers, data. There are
                 also delivered, consumer_seq, pending, reply.
-            schema: decodes JSON payloads natively: `data` gives way to `value: struct<...>` of these fields (anything
+            schema: Decodes JSON payloads natively: `data` gives way to `value: struct<...>` of these fields (anything
                 with `__arrow_c_schema__`: a pyarrow schema, a polars or arro3 one). Missing fields and JSON nulls are
                 null, extra fields are ignored; a field that does not fit makes the whole row malformed.
-            mode: what happens to malformed rows. "PERMISSIVE": `value` is null, and the text is in a string column
+            mode: What happens to malformed rows. "PERMISSIVE": `value` is null, and the text is in a string column
                 `_corrupt_record` after it (base64 where it is no UTF-8); "DROPMALFORMED": they are left out;
                 "FAILFAST": `DecodeError` with sequence and column.
-            batch_rows: most rows of a batch.
-            batch_bytes: a batch is cut when its messages have so many bytes.
-            fetch_bytes: most bytes on their way at a time, at most 32 MiB; two of the largest messages always fit.
-            direct: read by direct gets instead of a consumer, which needs `allow_direct`; one filter at most. None: for
+            batch_rows: Most rows of a batch.
+            batch_bytes: A batch is cut when its messages have so many bytes.
+            fetch_bytes: Most bytes on their way at a time, at most 32 MiB; two of the largest messages always fit.
+            direct: Read by direct gets instead of a consumer, which needs `allow_direct`; one filter at most. None: for
                 work-queue and interest streams, where a consumer would take the messages away.
-            follow: goes on for ever with what comes; a batch is then handed out as soon as no more is there.
+            follow: Goes on for ever with what comes; a batch is then handed out as soon as no more is there.
             timestamp_unit: "ns", or "us" for readers that know no nanoseconds.
             on_data_loss: "error" raises `DataLossError`, "warn" warns and reads what is left. With `subjects` it is
                 always a warning: nobody can know whether what is gone would have matched.
-            progress: called with (sequences done, sequences in all or None) at most ten times a second; True shows a
+            progress: Called with (sequences done, sequences in all or None) at most ten times a second; True shows a
                 bar on stderr where that is a terminal.
 
         Returns:
-            A reader: iterate it (`async for`), or `await reader.read_all()`.
+            A reader to iterate (`async for`), or to read at once with `await reader.read_all()`.
         """
         return Reader(
             self._api,

@@ -85,26 +85,30 @@ class Subscribe(Management):
     ) -> PushSubscription:
         """Subscribes with a push consumer, which is created where it is not there.
 
-        Parameters:
-            subject: what to receive; becomes the consumer's filter.
-            queue: deliver group; it is the consumer's durable name as well.
-            cb: called with each message, one after the other: a coroutine function or a plain one. Without it take the
+        Args:
+            subject: What to receive; becomes the consumer's filter.
+            queue: Deliver group; it is the consumer's durable name as well.
+            cb: Called with each message, one after the other: a coroutine function or a plain one. Without it take the
                 messages from the subscription that is returned, and acknowledge them yourself.
-            durable: name of a consumer that stays; None makes one that goes with the subscription.
-            stream: the stream; None finds it by the subject.
-            config: configuration of a new consumer; every field is a keyword as well, and keywords win.
-            manual_ack: messages are not acknowledged when the callback has returned.
-            ordered_consumer: all messages in order, without acks: the consumer is made anew at the next message
+            durable: Name of a consumer that stays; None makes one that goes with the subscription.
+            stream: The stream; None finds it by the subject.
+            config: Configuration of a new consumer.
+            manual_ack: Messages are not acknowledged when the callback has returned.
+            ordered_consumer: All messages in order, without acks: the consumer is made anew at the next message
                 whenever one is missing.
-            idle_heartbeat: seconds between signs of life while there is nothing, default 5 for an ordered consumer.
-            flow_control: the server waits until what it has sent was taken.
-            pending_msgs_limit, pending_bytes_limit: most messages, and payload bytes, that may wait to be taken.
-            deliver_policy, headers_only, inactive_threshold: as in `ConsumerConfig`.
+            idle_heartbeat: Seconds between signs of life while there is nothing, default 5 for an ordered consumer.
+            flow_control: The server waits until what it has sent was taken.
+            pending_msgs_limit: Most messages that may wait to be taken.
+            pending_bytes_limit: Most payload bytes that may wait to be taken.
+            deliver_policy: As in `ConsumerConfig`.
+            headers_only: As in `ConsumerConfig`.
+            inactive_threshold: As in `ConsumerConfig`.
+            **params: Fields of `ConsumerConfig`, by name; they win over `config`.
 
         Raises:
-            NotFoundError: no stream takes the subject.
-            BadRequestError: the server refuses the configuration.
-            Error: the consumer exists and is not for this: it has another deliver group, or is bound already.
+            NotFoundError: No stream takes the subject.
+            BadRequestError: The server refuses the configuration.
+            Error: The consumer exists and is not for this: it has another deliver group, or is bound already.
         """
         stream = stream or await self.find_stream_name_by_subject(subject)
         if queue and durable and durable != queue:
@@ -187,16 +191,20 @@ class Subscribe(Management):
     ) -> PushSubscription:
         """Subscribes to what an existing push consumer delivers.
 
-        Parameters:
-            stream: the stream.
-            config: the consumer's configuration; None asks the server. A name here is the consumer's:
+        Args:
+            stream: The stream.
+            config: The consumer's configuration; None asks the server. A name here is the consumer's:
                 `subscribe_bind(stream, consumer)`.
-            consumer: the consumer's name.
-            cb, manual_ack, ordered_consumer, pending_msgs_limit, pending_bytes_limit: as for `subscribe`.
+            consumer: The consumer's name.
+            cb: As for `subscribe`.
+            manual_ack: As for `subscribe`.
+            ordered_consumer: As for `subscribe`.
+            pending_msgs_limit: As for `subscribe`.
+            pending_bytes_limit: As for `subscribe`.
 
         Raises:
-            NotFoundError: there is no such consumer.
-            TypeError: it is a pull consumer, or its name is missing.
+            NotFoundError: There is no such consumer.
+            TypeError: It is a pull consumer, or its name is missing.
         """
         if isinstance(config, str):
             config, consumer = None, consumer or config
@@ -233,17 +241,19 @@ class Subscribe(Management):
     ) -> PullSubscription:
         """Subscribes with a pull consumer, which is created where it is not there.
 
-        Parameters:
-            subject: what to receive; becomes the consumer's filter.
-            durable: name of a consumer that stays; None makes one that goes when it is not used.
-            stream: the stream; None finds it by the subject.
-            config: configuration of a new consumer; every field is a keyword as well, and keywords win.
-            pending_msgs_limit, pending_bytes_limit, inbox_prefix: taken for nats-py's sake, and not needed: nothing
-                comes that was not asked for.
+        Args:
+            subject: What to receive; becomes the consumer's filter.
+            durable: Name of a consumer that stays; None makes one that goes when it is not used.
+            stream: The stream; None finds it by the subject.
+            config: Configuration of a new consumer.
+            pending_msgs_limit: Taken for nats-py's sake, and not needed: nothing comes that was not asked for.
+            pending_bytes_limit: Taken for nats-py's sake, and not needed.
+            inbox_prefix: Taken for nats-py's sake, and not needed.
+            **params: Fields of `ConsumerConfig`, by name; they win over `config`.
 
         Raises:
-            NotFoundError: no stream takes the subject.
-            BadRequestError: the server refuses the configuration.
+            NotFoundError: No stream takes the subject.
+            BadRequestError: The server refuses the configuration.
         """
         stream = stream or await self.find_stream_name_by_subject(subject)
         if durable is not None:
@@ -276,13 +286,17 @@ class Subscribe(Management):
         Both by position, they may stand in either order: one request finds out which is the stream. With keywords no
         request is made.
 
-        Parameters:
-            consumer (or name, or durable): the consumer.
-            stream: its stream.
-            inbox_prefix, pending_msgs_limit, pending_bytes_limit: taken for nats-py's sake, and not needed.
+        Args:
+            consumer: The consumer.
+            name: Another name for `consumer`.
+            durable: Another name for `consumer`.
+            stream: Its stream.
+            inbox_prefix: Taken for nats-py's sake, and not needed.
+            pending_msgs_limit: Taken for nats-py's sake, and not needed.
+            pending_bytes_limit: Taken for nats-py's sake, and not needed.
 
         Raises:
-            ValueError: a name is missing or not valid.
+            ValueError: A name is missing or not valid.
         """
         if not stream:
             raise ValueError("nats: stream name is required")
@@ -290,7 +304,11 @@ class Subscribe(Management):
 
     @classmethod
     def is_status_msg(cls, msg: Msg | None) -> str | None:
-        """The status of a message that is not one of the stream, such as "100"; None for others."""
+        """The status of a message that is not one of the stream, such as "100"; None for others.
+
+        Args:
+            msg: The message.
+        """
         return None if msg is None or msg.headers is None else msg.headers.get(models.Header.STATUS.value)
 
 

@@ -33,11 +33,13 @@ class Client(Status):
     def subscribe(self, subject: str, queue: str = "", **options: Any) -> Subscription:
         """As `jetarrow.aio.client.Client.subscribe`, without callbacks: iterate the subscription with `for`.
 
-        Parameters:
-            subject, queue, max_msgs, pending_msgs_limit, pending_bytes_limit: as there.
+        Args:
+            subject: As there.
+            queue: As there.
+            **options: `max_msgs`, `pending_msgs_limit` and `pending_bytes_limit`, as there.
 
         Raises:
-            TypeError: a callback or a future is given.
+            TypeError: A callback or a future is given.
         """
         return Subscription(finish(self._inner.subscribe(subject, queue, **without_callbacks(options))))
 
@@ -76,6 +78,10 @@ def connect(servers: str | list[str] = "nats://localhost:4222", **options: Any) 
 
     Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors; but callbacks raise
     TypeError, for nothing could run them. The other functions run in a thread of their own.
+
+    Args:
+        servers: As `Client.connect`.
+        **options: As `Client.connect`.
     """
     client = Client()
     client.connect(servers, **options)

@@ -24,15 +24,15 @@ def request(
     """One request to JetStream's API; the decoded answer, which has no error in it.
 
     Args:
-        js: whose connection, prefix and timeout.
-        verb: the API's subject after the prefix, for example `STREAM.INFO.ORDERS`.
-        body: sent as JSON; None sends nothing.
-        timeout: seconds; None is that of `js`.
+        js: Whose connection, prefix and timeout.
+        verb: The API's subject after the prefix, for example `STREAM.INFO.ORDERS`.
+        body: Sent as JSON; None sends nothing.
+        timeout: Seconds; None is that of `js`.
 
     Raises:
-        APIError: the server refuses.
-        ServiceUnavailableError: no server has JetStream for this account.
-        TimeoutError: no answer in time.
+        APIError: The server refuses.
+        ServiceUnavailableError: No server has JetStream for this account.
+        TimeoutError: No answer in time.
     """
     return finish(api_of(js).request(verb, body, timeout=timeout))
 

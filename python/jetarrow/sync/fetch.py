@@ -68,18 +68,18 @@ class PullSubscription:
     def consume(self, max_messages: int = MESSAGES_AT_ONCE, *, max_bytes: int | None = None) -> Iterator[Msg]:
         """As `messages`, with the sizes of its requests.
 
-        Parameters:
-            max_messages: most messages of one request.
-            max_bytes: most bytes of one request, as the server counts them; None is no limit.
+        Args:
+            max_messages: Most messages of one request.
+            max_bytes: Most bytes of one request, as the server counts them; None is no limit.
         """
         return drained(aiter(self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0)))
 
     def pull(self, batch: int = 1, expires: float = 5.0) -> None:
         """Asks for messages that `for msg in sub` then yields, until all that was asked for has come or expired.
 
-        Parameters:
-            batch: most messages.
-            expires: seconds until the request is over.
+        Args:
+            batch: Most messages.
+            expires: Seconds until the request is over.
         """
         self._inner.pull(batch, expires)
 

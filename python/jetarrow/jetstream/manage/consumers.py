@@ -30,15 +30,17 @@ class ConsumerVerbs:
     ) -> models.ConsumerInfo:
         """Creates a consumer, or changes the one of that name.
 
-        Parameters:
-            stream: the stream it reads.
-            config: the configuration; every field of `ConsumerConfig` is a keyword as well, and keywords win.
-            timeout: seconds, default that of the context.
+        Args:
+            stream: The stream it reads.
+            config: The configuration.
+            timeout: Seconds, default that of the context.
+            **params: Fields of `ConsumerConfig`, by name; they win over `config`.
 
         Raises:
-            NotFoundError: there is no such stream.
-            BadRequestError, ServerError: the server refuses the configuration.
-            ValueError: a name is not valid.
+            NotFoundError: There is no such stream.
+            BadRequestError: The server refuses the configuration.
+            ServerError: The server refuses the configuration.
+            ValueError: A name is not valid.
         """
         return await put_consumer(
             self._api, stream, (config or models.ConsumerConfig()).evolve(**params), timeout=timeout
@@ -49,17 +51,18 @@ class ConsumerVerbs:
     ) -> models.ConsumerInfo:
         """Changes a consumer that is there.
 
-        Parameters:
-            stream: the stream it reads.
-            config: the new configuration, which takes the place of the old one as a whole. None keeps the old one but
+        Args:
+            stream: The stream it reads.
+            config: The new configuration, which takes the place of the old one as a whole. None keeps the old one but
                 for the fields given: `update_consumer("S", name="worker", ack_wait=60)`.
-            fields: fields of `ConsumerConfig`; they win over `config`. `name` (or `durable_name`) says which consumer.
+            **fields: Fields of `ConsumerConfig`; they win over `config`. `name` (or `durable_name`) says which
+                consumer.
 
         Raises:
-            NotFoundError: there is no such stream or consumer (without `config`).
-            BadRequestError, ServerError: no such consumer (with `config`), or the server refuses the configuration;
-                some fields, such as `deliver_policy`, can never change.
-            ValueError: no name, or one that is not valid.
+            NotFoundError: There is no such stream or consumer (without `config`).
+            BadRequestError: There is no such consumer (with `config`), or the server refuses the configuration.
+            ServerError: The server refuses the configuration; some fields, such as `deliver_policy`, can never change.
+            ValueError: No name, or one that is not valid.
         """
         if config is None:
             name = fields.get("name") or fields.get("durable_name")
@@ -75,13 +78,14 @@ class ConsumerVerbs:
     async def consumer_info(self, stream: str, consumer: str, timeout: float | None = None) -> models.ConsumerInfo:
         """Configuration and state of a consumer.
 
-        Parameters:
-            stream, consumer: their names.
-            timeout: seconds, default that of the context.
+        Args:
+            stream: The stream's name.
+            consumer: The consumer's name.
+            timeout: Seconds, default that of the context.
 
         Raises:
-            NotFoundError: there is no such stream or consumer.
-            ValueError: a name is not valid.
+            NotFoundError: There is no such stream or consumer.
+            ValueError: A name is not valid.
         """
         answer = await self._api.request(_verb("INFO", stream, consumer), timeout=timeout)
         return models.ConsumerInfo.from_response(answer)
@@ -91,13 +95,13 @@ class ConsumerVerbs:
 
         `js.stream(name).consumers()` goes through all pages.
 
-        Parameters:
-            stream: the stream.
-            offset: how many to leave out before it.
+        Args:
+            stream: The stream.
+            offset: How many to leave out before it.
 
         Raises:
-            NotFoundError: there is no such stream.
-            ValueError: the name is not valid.
+            NotFoundError: There is no such stream.
+            ValueError: The name is not valid.
         """
         body = None if offset is None else {"offset": offset}
         answer = await self._api.request(f"CONSUMER.LIST.{checked('stream', stream)}", body)
@@ -106,9 +110,13 @@ class ConsumerVerbs:
     async def delete_consumer(self, stream: str, consumer: str) -> bool:
         """Deletes a consumer. The messages stay in the stream.
 
+        Args:
+            stream: The stream's name.
+            consumer: The consumer's name.
+
         Raises:
-            NotFoundError: there is no such stream or consumer.
-            ValueError: a name is not valid.
+            NotFoundError: There is no such stream or consumer.
+            ValueError: A name is not valid.
         """
         answer = await self._api.request(_verb("DELETE", stream, consumer))
         return bool(answer["success"])
@@ -118,18 +126,19 @@ class ConsumerVerbs:
     ) -> models.ConsumerPause:
         """Stops a consumer's deliveries until a time. Server 2.11 or later.
 
-        Parameters:
-            stream, consumer: their names.
-            pause_until: a datetime or RFC 3339 text (without a zone local time); a time that is past resumes.
-            timeout: seconds, default that of the context.
+        Args:
+            stream: The stream's name.
+            consumer: The consumer's name.
+            pause_until: A datetime or RFC 3339 text (without a zone local time); a time that is past resumes.
+            timeout: Seconds, default that of the context.
 
         Returns:
             Whether it is paused now, and for how many nanoseconds more.
 
         Raises:
-            NotFoundError: there is no such stream or consumer.
-            BadRequestError: the text is no time.
-            ValueError: a name is not valid.
+            NotFoundError: There is no such stream or consumer.
+            BadRequestError: The text is no time.
+            ValueError: A name is not valid.
         """
         # As with nats-py, it is the server that refuses a text which is no time.
         with suppress(ValueError):
@@ -139,7 +148,13 @@ class ConsumerVerbs:
         return models.ConsumerPause.from_response(answer)
 
     async def resume_consumer(self, stream: str, consumer: str, timeout: float | None = None) -> models.ConsumerPause:
-        """Ends a pause at once; as `pause_consumer` with a time that is past."""
+        """Ends a pause at once; as `pause_consumer` with a time that is past.
+
+        Args:
+            stream: The stream's name.
+            consumer: The consumer's name.
+            timeout: Seconds, default that of the context.
+        """
         return await self.pause_consumer(stream, consumer, _PAST, timeout)
 
     async def reset_consumer(
@@ -147,16 +162,17 @@ class ConsumerVerbs:
     ) -> models.ConsumerReset:
         """Lets a consumer deliver again what it had delivered (ADR-60). Server 2.14 or later.
 
-        Parameters:
-            stream, consumer: their names.
-            seq: the stream sequence to go on with; None (or 0) is the first one that is not acknowledged. A sequence
+        Args:
+            stream: The stream's name.
+            consumer: The consumer's name.
+            seq: The stream sequence to go on with; None (or 0) is the first one that is not acknowledged. A sequence
                 needs `deliver_policy` all, by_start_sequence or by_start_time, and none before its start.
-            timeout: seconds, default that of the context.
+            timeout: Seconds, default that of the context.
 
         Raises:
-            ConsumerInvalidResetError: its `deliver_policy` does not allow this sequence.
-            NotFoundError: there is no such stream or consumer.
-            ValueError: a name is not valid.
+            ConsumerInvalidResetError: Its `deliver_policy` does not allow this sequence.
+            NotFoundError: There is no such stream or consumer.
+            ValueError: A name is not valid.
         """
         answer = await self._api.request(
             _verb("RESET", stream, consumer), {"seq": seq} if seq else None, timeout=timeout

@@ -27,20 +27,20 @@ class MessageVerbs:
     ) -> models.RawStreamMsg:
         """Reads one message of a stream.
 
-        Parameters:
-            stream_name: the stream.
-            seq: its sequence.
-            subject: instead of a sequence: the last message of this subject (wildcards allowed).
-            direct: ask any replica or mirror instead of the stream's leader: cheaper, and it may not know the newest
+        Args:
+            stream_name: The stream.
+            seq: Its sequence.
+            subject: Instead of a sequence: the last message of this subject (wildcards allowed).
+            direct: Ask any replica or mirror instead of the stream's leader: cheaper, and it may not know the newest
                 messages yet. The stream must have `allow_direct`. `headers` then holds what the server says about the
                 message too (`Nats-Sequence` and so on).
-            next: with `subject`: the first message of it at `seq` or after.
+            next: With `subject`: the first message of it at `seq` or after.
 
         Raises:
-            NotFoundError: there is no such message, or stream.
-            BadRequestError: neither sequence nor subject.
+            NotFoundError: There is no such message, or stream.
+            BadRequestError: Neither sequence nor subject.
             NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
-            ValueError: the name is not valid.
+            ValueError: The name is not valid.
         """
         checked("stream", stream_name)
         query: dict[str, Any] = {}
@@ -61,30 +61,30 @@ class MessageVerbs:
     async def get_last_msg(self, stream_name: str, subject: str, direct: bool | None = False) -> models.RawStreamMsg:
         """Reads the last message of a subject (wildcards allowed).
 
-        Parameters:
-            stream_name: the stream.
-            subject: the subject.
-            direct: as for `get_msg`.
+        Args:
+            stream_name: The stream.
+            subject: The subject.
+            direct: As for `get_msg`.
 
         Raises:
-            NotFoundError: there is no such message, or stream.
+            NotFoundError: There is no such message, or stream.
             NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
-            ValueError: the name is not valid.
+            ValueError: The name is not valid.
         """
         return await self.get_msg(stream_name, subject=subject, direct=direct)
 
     async def delete_msg(self, stream_name: str, seq: int, erase: bool = True) -> bool:
         """Deletes one message.
 
-        Parameters:
-            stream_name: the stream.
-            seq: the message's sequence.
-            erase: also overwrite its bytes in storage; False only marks it as deleted, which is quicker.
+        Args:
+            stream_name: The stream.
+            seq: The message's sequence.
+            erase: Also overwrite its bytes in storage; False only marks it as deleted, which is quicker.
 
         Raises:
-            NotFoundError: there is no such stream.
-            ServerError: there is no such message, or the stream does not allow it (`deny_delete`, `sealed`).
-            ValueError: the name is not valid.
+            NotFoundError: There is no such stream.
+            ServerError: There is no such message, or the stream does not allow it (`deny_delete`, `sealed`).
+            ValueError: The name is not valid.
         """
         body: dict[str, Any] = {"seq": seq}
         if not erase:

@@ -19,12 +19,13 @@ class StreamVerbs:
     async def add_stream(self, /, config: models.StreamConfig | None = None, **params: Any) -> models.StreamInfo:
         """Creates a stream; does nothing where it is there with the same configuration.
 
-        Parameters:
-            config: the configuration; every field of `StreamConfig` is a keyword as well, and keywords win.
+        Args:
+            config: The configuration.
+            **params: Fields of `StreamConfig`, by name; they win over `config`.
 
         Raises:
-            BadRequestError: the server refuses the configuration, or a stream of that name has another one.
-            ValueError: no name, or one that is not valid.
+            BadRequestError: The server refuses the configuration, or a stream of that name has another one.
+            ValueError: No name, or one that is not valid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
         answer = await self._api.request(f"STREAM.CREATE.{checked('stream', config.name)}", config.as_dict())
@@ -36,13 +37,15 @@ class StreamVerbs:
         It takes the place of the old one as a whole: what is not given goes back to its default. To change one field,
         begin with what is there: `update_stream((await js.stream_info("S")).config, max_age=3600)`.
 
-        Parameters:
-            config: the configuration; every field of `StreamConfig` is a keyword as well, and keywords win.
+        Args:
+            config: The configuration.
+            **params: Fields of `StreamConfig`, by name; they win over `config`.
 
         Raises:
-            NotFoundError: there is no such stream.
-            BadRequestError, ServerError: the server refuses the configuration; some fields can never change.
-            ValueError: no name, or one that is not valid.
+            NotFoundError: There is no such stream.
+            BadRequestError: The server refuses the configuration; some fields can never change.
+            ServerError: The server refuses the configuration; some fields can never change.
+            ValueError: No name, or one that is not valid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
         answer = await self._api.request(f"STREAM.UPDATE.{checked('stream', config.name)}", config.as_dict())
@@ -53,14 +56,14 @@ class StreamVerbs:
     ) -> models.StreamInfo:
         """Configuration and state of a stream.
 
-        Parameters:
-            name: the stream.
-            subjects_filter: also count the messages of each subject that matches, in `state.subjects`; `">"` is all.
-            deleted_details: also list the sequences of deleted messages, in `state.deleted`.
+        Args:
+            name: The stream.
+            subjects_filter: Also count the messages of each subject that matches, in `state.subjects`; `">"` is all.
+            deleted_details: Also list the sequences of deleted messages, in `state.deleted`.
 
         Raises:
-            NotFoundError: there is no such stream.
-            ValueError: the name is not valid.
+            NotFoundError: There is no such stream.
+            ValueError: The name is not valid.
         """
         verb = f"STREAM.INFO.{checked('stream', name)}"
         body: dict[str, Any] = {}
@@ -81,9 +84,12 @@ class StreamVerbs:
     async def delete_stream(self, name: str) -> bool:
         """Deletes a stream with all its messages and consumers.
 
+        Args:
+            name: The stream's name.
+
         Raises:
-            NotFoundError: there is no such stream.
-            ValueError: the name is not valid.
+            NotFoundError: There is no such stream.
+            ValueError: The name is not valid.
         """
         answer = await self._api.request(f"STREAM.DELETE.{checked('stream', name)}")
         return bool(answer["success"])
@@ -93,20 +99,20 @@ class StreamVerbs:
     ) -> bool:
         """Removes messages of a stream. `js.stream(name).purge()` tells how many.
 
-        Parameters:
-            name: the stream.
-            seq: only those before this sequence; not together with `keep`.
-            subject: only those of the subjects that match.
-            keep: all but so many of the newest.
+        Args:
+            name: The stream.
+            seq: Only those before this sequence; not together with `keep`.
+            subject: Only those of the subjects that match.
+            keep: All but so many of the newest.
 
         Returns:
             True.
 
         Raises:
-            NotFoundError: there is no such stream.
-            BadRequestError: both `seq` and `keep`.
-            ServerError: the stream does not allow it (`deny_purge`, `sealed`).
-            ValueError: the name is not valid.
+            NotFoundError: There is no such stream.
+            BadRequestError: Both `seq` and `keep`.
+            ServerError: The stream does not allow it (`deny_purge`, `sealed`).
+            ValueError: The name is not valid.
         """
         answer = await purge(self._api, name, seq=seq, subject=subject, keep=keep)
         return bool(answer["success"])
@@ -114,8 +120,8 @@ class StreamVerbs:
     async def streams_info(self, offset: int = 0) -> list[models.StreamInfo]:
         """One page of the streams, at most 256, in the order of their names. `streams()` goes through all pages.
 
-        Parameters:
-            offset: how many to leave out before it.
+        Args:
+            offset: How many to leave out before it.
         """
         answer = await self._api.request("STREAM.LIST", {"offset": offset})
         return [models.StreamInfo.from_response(stream) for stream in answer["streams"] or ()]
@@ -123,8 +129,8 @@ class StreamVerbs:
     async def streams_info_iterator(self, offset: int = 0) -> Iterable[models.StreamInfo]:
         """The same page as an iterator, which also has `offset` and `total`, the number of streams there are.
 
-        Parameters:
-            offset: how many to leave out before it.
+        Args:
+            offset: How many to leave out before it.
         """
         answer = await self._api.request("STREAM.LIST", {"offset": offset})
         return models.StreamsListIterator(answer["offset"], answer["total"], answer["streams"] or [])
@@ -135,22 +141,29 @@ class StreamVerbs:
         Pages are fetched as they are needed; a stream that is created or deleted meanwhile may make another one come
         twice or not at all.
 
-        Parameters:
-            subject: only streams with a subject that matches this one; None is all.
+        Args:
+            subject: Only streams with a subject that matches this one; None is all.
         """
         async for stream in self._api.pages("STREAM.LIST", "streams", {"subject": subject} if subject else None):
             yield models.StreamInfo.from_response(stream)
 
     async def stream_names(self, subject: str | None = None) -> AsyncIterator[str]:
-        """The names of all streams, sorted; as `streams`, and much cheaper."""
+        """The names of all streams, sorted; as `streams`, and much cheaper.
+
+        Args:
+            subject: Only streams with a subject that matches this one; None is all.
+        """
         async for name in self._api.pages("STREAM.NAMES", "streams", {"subject": subject} if subject else None):
             yield name
 
     async def find_stream_name_by_subject(self, subject: str) -> str:
         """Name of the stream that takes a subject.
 
+        Args:
+            subject: The subject.
+
         Raises:
-            NotFoundError: no stream does.
+            NotFoundError: No stream does.
         """
         answer = await self._api.request("STREAM.NAMES", {"subject": subject})
         if not answer.get("streams"):
