@@ -12,19 +12,20 @@ The same names without `await` are in `jetarrow.sync`.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 if TYPE_CHECKING:
     from jetarrow import aio, errors, js, nuid
     from jetarrow._jetarrow import __version__
     from jetarrow.client import Client
     from jetarrow.client import Client as NATS
+    from jetarrow.core.option_types import ConnectOptions
     from jetarrow.core.tls import TLS
 
 __all__ = ["NATS", "TLS", "Client", "__version__", "aio", "connect", "errors", "js", "nuid"]
 
 
-async def connect(servers: str | list[str] = "nats://localhost:4222", **options: Any) -> Client:
+async def connect(servers: str | list[str] = "nats://localhost:4222", **options: Unpack[ConnectOptions]) -> Client:
     """Connects to NATS and returns the client.
 
     Raises the same errors as `Client.connect`.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from jetarrow.core.client import CoreClient
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.context import JetStreamContext
     from jetarrow.jetstream.manager import JetStreamManager
+    from jetarrow.jetstream.option_types import JetStreamOptions, ManagerOptions
 
 
 class Client(CoreClient):
@@ -18,7 +19,7 @@ class Client(CoreClient):
     call `close()` at the end.
     """
 
-    def jetstream(self, **options: Any) -> JetStreamContext:
+    def jetstream(self, **options: Unpack[JetStreamOptions]) -> JetStreamContext:
         """A JetStream context on this connection. No request is made.
 
         Args:
@@ -39,7 +40,7 @@ class Client(CoreClient):
 
         return JetStreamContext(self, **options)
 
-    def jsm(self, **options: Any) -> JetStreamManager:
+    def jsm(self, **options: Unpack[ManagerOptions]) -> JetStreamManager:
         """Management of JetStream on this connection. No request is made.
 
         Args:
@@ -51,7 +52,9 @@ class Client(CoreClient):
 
         return JetStreamManager(self, **options)
 
-    async def jetstream_manager(self, /, check_api: bool = True, **options: Any) -> JetStreamContext:
+    async def jetstream_manager(
+        self, /, check_api: bool = True, **options: Unpack[JetStreamOptions]
+    ) -> JetStreamContext:
         """As `jetstream`, once it is sure that JetStream answers.
 
         Args:

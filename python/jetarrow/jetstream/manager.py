@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.advisories import Advisories
@@ -12,6 +12,9 @@ from jetarrow.jetstream.errors import BadRequestError, NotFoundError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models import AdvisoryKind
 from jetarrow.jetstream.stream import Stream
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.option_types import StreamOptions
 
 
 class JetStreamManager(Management):
@@ -74,7 +77,9 @@ class JetStreamManager(Management):
         await stream.info()
         return stream
 
-    async def get_or_create_stream(self, /, config: models.StreamConfig | None = None, **params: Any) -> Stream:
+    async def get_or_create_stream(
+        self, /, config: models.StreamConfig | None = None, **params: Unpack[StreamOptions]
+    ) -> Stream:
         """A handle of the stream of that name, which is created where it is not there.
 
         One that is there stays as it is, whatever the configuration says.
@@ -101,7 +106,9 @@ class JetStreamManager(Management):
                 await stream.info()
         return stream
 
-    async def create_or_update_stream(self, /, config: models.StreamConfig | None = None, **params: Any) -> Stream:
+    async def create_or_update_stream(
+        self, /, config: models.StreamConfig | None = None, **params: Unpack[StreamOptions]
+    ) -> Stream:
         """A handle of the stream of that name, which has this configuration now: created, or updated as a whole.
 
         Args:

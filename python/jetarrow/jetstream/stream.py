@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import CONSUMER_EXISTS, CONSUMER_NOT_FOUND, JetStreamApi
@@ -13,6 +13,9 @@ from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.manage.streams import purge
 from jetarrow.jetstream.names import checked
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.option_types import ConsumerOptions, NamedConsumerOptions
 
 
 class Stream:
@@ -163,7 +166,9 @@ class Stream:
         await consumer.info()
         return consumer
 
-    async def create_consumer(self, /, config: models.ConsumerConfig | None = None, **params: Any) -> Consumer:
+    async def create_consumer(
+        self, /, config: models.ConsumerConfig | None = None, **params: Unpack[ConsumerOptions]
+    ) -> Consumer:
         """Creates a consumer, or changes the one of that name.
 
         Args:
@@ -179,7 +184,7 @@ class Stream:
         return self._handle(await self._manage.add_consumer(self.name, config, **params))
 
     async def get_or_create_consumer(
-        self, /, name: str, config: models.ConsumerConfig | None = None, **params: Any
+        self, /, name: str, config: models.ConsumerConfig | None = None, **params: Unpack[NamedConsumerOptions]
     ) -> Consumer:
         """A handle of the consumer of that name, which is created where it is not there.
 
@@ -216,7 +221,9 @@ class Stream:
                 await consumer.info()
         return consumer
 
-    async def update_consumer(self, /, config: models.ConsumerConfig | None = None, **fields: Any) -> Consumer:
+    async def update_consumer(
+        self, /, config: models.ConsumerConfig | None = None, **fields: Unpack[ConsumerOptions]
+    ) -> Consumer:
         """Changes a consumer that is there.
 
         Args:

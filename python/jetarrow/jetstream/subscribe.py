@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import MsgAlreadyAckdError
@@ -18,6 +18,9 @@ from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
 from jetarrow.jetstream.push import PushSubscription
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.option_types import ConsumerOptions, PushConsumerOptions
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -81,7 +84,7 @@ class Subscribe(Management):
         deliver_policy: models.DeliverPolicy | str | None = None,
         headers_only: bool | None = None,
         inactive_threshold: float | None = None,
-        **params: Any,
+        **params: Unpack[PushConsumerOptions],
     ) -> PushSubscription:
         """Subscribes with a push consumer, which is created where it is not there.
 
@@ -121,7 +124,7 @@ class Subscribe(Management):
         if info is not None and info.config is not None:
             _check_group(info, queue)
         else:
-            given = {
+            given: dict[str, Any] = {
                 "durable_name": durable,
                 "deliver_group": queue,
                 "headers_only": headers_only,
@@ -130,8 +133,8 @@ class Subscribe(Management):
                 "idle_heartbeat": idle_heartbeat,
                 "flow_control": flow_control,
             }
-            params.update((name, value) for name, value in given.items() if value)
-            config = (config or models.ConsumerConfig()).evolve(**params)
+            wanted = {**params, **{name: value for name, value in given.items() if value}}
+            config = (config or models.ConsumerConfig()).evolve(**wanted)
             if config.deliver_subject is None:
                 config = replace(config, deliver_subject=self._api.session.native.new_inbox())
             if not config.filter_subjects:
@@ -237,7 +240,7 @@ class Subscribe(Management):
         pending_msgs_limit: int = DEFAULT_JS_SUB_PENDING_MSGS_LIMIT,
         pending_bytes_limit: int = DEFAULT_JS_SUB_PENDING_BYTES_LIMIT,
         inbox_prefix: bytes | None = None,
-        **params: Any,
+        **params: Unpack[ConsumerOptions],
     ) -> PullSubscription:
         """Subscribes with a pull consumer, which is created where it is not there.
 

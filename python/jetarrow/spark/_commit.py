@@ -46,7 +46,7 @@ class Committer:
         at:
             Where the query stands.
 
-        Raises
+        Raises:
         ------
         ValueError
             `commitMode` does not fit a stream.

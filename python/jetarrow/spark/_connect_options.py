@@ -29,7 +29,7 @@ _WAYS = ("user", "authToken", "credsFile", "credsSecret", "nkeyFile", "nkeySecre
 class ConnectOptions:
     """Checked options of a connection. Secrets are references, which every worker resolves for itself.
 
-    Attributes
+    Attributes:
     ----------
     servers:
         Addresses, each ``nats://host:port`` or ``tls://host:port``.
@@ -56,7 +56,7 @@ class ConnectOptions:
     def arguments(self) -> dict[str, Any]:
         """Resolve the secrets, and return the arguments of `jetarrow.sync.connect`.
 
-        Raises
+        Raises:
         ------
         ValueError
             A reference leads nowhere in this process.
@@ -118,12 +118,12 @@ def connect_options(given: Given) -> ConnectOptions:
     given:
         What the user has set.
 
-    Returns
+    Returns:
     -------
     ConnectOptions
         Nothing is resolved, and nothing read.
 
-    Raises
+    Raises:
     ------
     ValueError
         An option is missing, not valid, or does not go with another one.

@@ -43,7 +43,7 @@ class Lookup:
     def infos(self) -> dict[str, StreamInfo]:
         """Return the streams of the options as they are now: in the order given, or by name where a pattern finds them.
 
-        Raises
+        Raises:
         ------
         jetarrow.js.errors.NotFoundError
             A stream that is named is not there, or none matches the pattern.

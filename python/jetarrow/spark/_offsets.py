@@ -18,7 +18,7 @@ _NAMES = {EARLIEST: "earliest", LATEST: "latest"}
 class Bound:
     """One end of what is to be read.
 
-    Attributes
+    Attributes:
     ----------
     default:
         EARLIEST or LATEST, for streams that are not named; None where the user has said nothing.
@@ -51,7 +51,7 @@ def bounds(options: Given, streams: tuple[str, ...], *, streaming: bool | None) 
     streaming:
         Whether it is a streaming query; None where that is not known yet.
 
-    Raises
+    Raises:
     ------
     ValueError
         A value is not valid.

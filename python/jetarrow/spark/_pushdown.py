@@ -31,7 +31,7 @@ _MOST_SUBJECTS = 50
 class Narrow:
     """What filters leave, at most. None is no limit.
 
-    Attributes
+    Attributes:
     ----------
     first, end:
         Sequences, `end` exclusive.
@@ -59,7 +59,7 @@ def check_sound(version: str = pyspark.__version__) -> None:
     version:
         Spark's. Default: the one that is installed.
 
-    Raises
+    Raises:
     ------
     ValueError
         This Spark keeps pushed filters on the DataFrame.

@@ -33,7 +33,7 @@ class Shaper:
     filters:
         Subject filters to evaluate here. Default: none.
 
-    Attributes
+    Attributes:
     ----------
     columns, timestamp_unit, value_schema, mode:
         Arguments for `js.read`; `value_schema` is its `schema`.
@@ -68,7 +68,7 @@ class Shaper:
         stream:
             The stream's name, for errors.
 
-        Raises
+        Raises:
         ------
         jetarrow.js.errors.DecodeError
             A payload cannot be decoded, and the mode says that this is an error.

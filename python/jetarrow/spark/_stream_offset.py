@@ -13,7 +13,7 @@ _VERSION = 1
 class Entry:
     """Where a query stands in one stream.
 
-    Attributes
+    Attributes:
     ----------
     created:
         Creation time of the stream: the sequences of another stream of that name mean nothing here.
@@ -33,7 +33,7 @@ class Entry:
 class Offset:
     """The end of a micro-batch, and all that it takes to plan the batch again.
 
-    Attributes
+    Attributes:
     ----------
     streams:
         Where it ends, by stream.
@@ -58,7 +58,7 @@ class Offset:
     def of(cls, logged: Mapping[str, Any]) -> Offset:
         """Read what `json` wrote.
 
-        Raises
+        Raises:
         ------
         ValueError
             It is not an offset of this source, or of a later version of it.

@@ -18,7 +18,7 @@ _VALID = "a comma list of subjects such as orders.eu.*, orders.us.> that do not 
 def subject_filters(text: str | None) -> tuple[str, ...]:
     """Return the filters of option `subjects`; none is all.
 
-    Raises
+    Raises:
     ------
     ValueError
         One is not valid, or two match the same subjects: the server refuses those, and rows would come twice.

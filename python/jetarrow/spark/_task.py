@@ -36,7 +36,7 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
     partition:
         What to read.
 
-    Raises
+    Raises:
     ------
     jetarrow.errors.NoServersError
         No server answers for a minute.

@@ -28,7 +28,7 @@ def moment(option: str, text: str, zone: str | None) -> str:
         What a time without a zone means (option `timeZone`); None refuses it. Spark does not tell a Python source
         the session's time zone, and a guess could be hours away.
 
-    Raises
+    Raises:
     ------
     ValueError
         The text is no time, or has no zone and none is known.
@@ -57,7 +57,7 @@ def moment(option: str, text: str, zone: str | None) -> str:
 def check_zone(zone: str | None) -> str | None:
     """Return the name of a time zone if there is one of that name.
 
-    Raises
+    Raises:
     ------
     ValueError
         There is none.

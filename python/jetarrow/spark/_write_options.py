@@ -23,7 +23,7 @@ WRITE_OPTIONS = (
 class WriteOptions:
     """Checked options of a write.
 
-    Attributes
+    Attributes:
     ----------
     connection:
         Where to connect, and as whom.
@@ -58,12 +58,12 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     given:
         What the user and Spark have set, name to text. Names in any case; unknown ones are left alone.
 
-    Returns
+    Returns:
     -------
     WriteOptions
         With defaults filled in.
 
-    Raises
+    Raises:
     ------
     ValueError
         An option is missing, or its value is not valid: one line that names the valid values.

@@ -44,7 +44,7 @@ def check_columns(schema: StructType, *, subject: str | None) -> None:
     subject:
         The option of this name.
 
-    Raises
+    Raises:
     ------
     ValueError
         A column has no meaning here, has another type, is there twice, or is missing.
@@ -155,7 +155,7 @@ def check_headers(batch: pa.RecordBatch, *, first_row: int) -> None:
     first_row:
         Number of the batch's first row, for the message.
 
-    Raises
+    Raises:
     ------
     ValueError
         A row has such a header.

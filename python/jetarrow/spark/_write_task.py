@@ -57,7 +57,7 @@ class Task:
         batches:
             Rows with the columns that `check_columns` lets pass.
 
-        Raises
+        Raises:
         ------
         jetarrow.js.errors.BatchError
             A row was not stored: the first such row, with the server's codes.

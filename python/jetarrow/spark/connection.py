@@ -31,12 +31,12 @@ def connect(options: ConnectOptions) -> jetarrow.sync.Client:
     options:
         Where to, and as whom. Its secrets are looked up here.
 
-    Returns
+    Returns:
     -------
     jetarrow.sync.Client
         Connected.
 
-    Raises
+    Raises:
     ------
     jetarrow.errors.NoServersError
         No server answers within `options.timeout`.
@@ -58,12 +58,12 @@ def shared(options: ConnectOptions) -> jetarrow.sync.Client:
     options:
         Where to, and as whom.
 
-    Returns
+    Returns:
     -------
     jetarrow.sync.Client
         Connected; not to be closed.
 
-    Raises
+    Raises:
     ------
     Exception
         As `connect`.
@@ -87,7 +87,7 @@ def patiently(work: Callable[[], _T], *, patience: float = PATIENCE) -> _T:
     patience:
         Seconds until its error is raised. Default: 60.
 
-    Raises
+    Raises:
     ------
     Exception
         Whatever else `work` raises, at once.

@@ -53,7 +53,7 @@ MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 class RowOptions:
     """What becomes of a message.
 
-    Attributes
+    Attributes:
     ----------
     headers, time_ns, reply:
         Whether the optional columns are there. Default: headers.
@@ -83,7 +83,7 @@ class RowOptions:
 class ReadOptions:
     """Checked options of a read. Units as in the options; None is no limit, or not said.
 
-    Attributes
+    Attributes:
     ----------
     connection:
         Where to connect, and as whom.
@@ -140,12 +140,12 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
     streaming:
         Whether it is a streaming query; None where that is not known yet. Default: False.
 
-    Returns
+    Returns:
     -------
     ReadOptions
         With defaults filled in.
 
-    Raises
+    Raises:
     ------
     ValueError
         An option is missing, or its value is not valid: one line that names the valid values.

@@ -26,7 +26,7 @@ _FEW = 0.1
 class StreamRange(InputPartition):
     """One partition: the messages of `stream` with start <= sequence < end.
 
-    Attributes
+    Attributes:
     ----------
     stream:
         Name of the stream.
@@ -48,7 +48,7 @@ class StreamRange(InputPartition):
 class How:
     """How the partitions of a stream are read.
 
-    Attributes
+    Attributes:
     ----------
     created:
         Creation time of the stream that was planned: one made later under its name has other messages.
@@ -97,7 +97,7 @@ def how(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, start:
     earliest:
         The read begins at the head, which retention may move before the task runs; that is no loss.
 
-    Raises
+    Raises:
     ------
     ValueError
         A work-queue stream would have to be read by a consumer, or direct gets are off.
@@ -173,12 +173,12 @@ def plan(
     narrow:
         What pushed filters leave. Default: all.
 
-    Returns
+    Returns:
     -------
     list[StreamRange]
         In the order of streams and sequences; empty if there is nothing to read.
 
-    Raises
+    Raises:
     ------
     jetarrow.js.errors.DataLossError
         A start named by `startingOffsets` is not in its stream any more.

@@ -39,12 +39,12 @@ class JetStreamReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Ask the server for the present bounds of the streams, and split them.
 
-        Returns
+        Returns:
         -------
         list[StreamRange]
             Never an empty range; an empty list where there is nothing to read.
 
-        Raises
+        Raises:
         ------
         jetarrow.errors.NoServersError
             No server answers within the connect timeout.
@@ -72,7 +72,7 @@ class JetStreamReader(DataSourceReader):
         partition:
             One of `partitions`; what Spark makes up in place of an empty list yields nothing.
 
-        Raises
+        Raises:
         ------
         Exception
             As `_task.read_range`.

@@ -70,7 +70,7 @@ def full_schema(options: RowOptions) -> StructType | str:
     options:
         What the user has set.
 
-    Raises
+    Raises:
     ------
     ValueError
         `payload` is json, and nothing says what is in it; or `valueSchema` is not JSON that Spark wrote.
@@ -104,7 +104,7 @@ def check_schema(schema: StructType, options: RowOptions | None = None) -> None:
     options:
         What the user has set. Default: nothing.
 
-    Raises
+    Raises:
     ------
     ValueError
         Another column, another type, a column twice, none at all, or a nullable column as not nullable.
@@ -212,7 +212,7 @@ class Retyper:
         batch:
             Any Arrow batch of the same columns and types.
 
-        Raises
+        Raises:
         ------
         TypeError
             It has other columns or types: handing it on would misread memory.

@@ -20,7 +20,7 @@ _warned: set[str] = set()
 class Secret:
     """The value of an option that is a secret, or a reference to one. Never shown, also not by `repr`.
 
-    Attributes
+    Attributes:
     ----------
     option:
         Name of the option.
@@ -40,12 +40,12 @@ class Secret:
     def resolve(self) -> str:
         """Look the secret up, here and now; a literal is itself.
 
-        Returns
+        Returns:
         -------
         str
             Without one trailing newline, which editors and `echo` leave in files.
 
-        Raises
+        Raises:
         ------
         ValueError
             There is nothing under this reference, in this process.

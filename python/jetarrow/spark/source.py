@@ -37,7 +37,7 @@ class JetStreamSource(DataSource):
     def schema(self) -> StructType | str:
         """Return all columns.
 
-        Raises
+        Raises:
         ------
         ValueError
             An option is missing or not valid, so `load()` says so before anything is read.
@@ -53,7 +53,7 @@ class JetStreamSource(DataSource):
         schema:
             The columns to read.
 
-        Raises
+        Raises:
         ------
         ValueError
             An option or the schema is not valid.
@@ -102,7 +102,7 @@ class JetStreamSource(DataSource):
         overwrite:
             Whether the save mode is overwrite, which is refused.
 
-        Raises
+        Raises:
         ------
         Exception
             As `writer.prepare`, which looks at the stream.

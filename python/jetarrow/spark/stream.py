@@ -79,7 +79,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query starts, as the options say it. Spark asks twice; the end of a batch has it pinned.
 
-        Raises
+        Raises:
         ------
         Exception
             As `reader.JetStreamReader.partitions`.
@@ -104,7 +104,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         limit:
             Whether limits count: all is taken where it is `ReadAllAvailable`. Default: None, as that.
 
-        Raises
+        Raises:
         ------
         jetarrow.js.errors.StreamRecreatedError
             A stream was deleted and made again.
@@ -178,7 +178,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         start, end:
             Offsets. `end` says itself where the batch begins.
 
-        Raises
+        Raises:
         ------
         jetarrow.js.errors.DataLossError
             Messages have gone, and that is an error here.
@@ -206,7 +206,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         partition:
             One of `partitions`.
 
-        Raises
+        Raises:
         ------
         Exception
             As `_task.read_range`.
@@ -224,7 +224,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         end:
             Where the last batch that is complete ends.
 
-        Raises
+        Raises:
         ------
         jetarrow.js.errors.StreamRecreatedError
             A stream was deleted and made again: nothing of the new one is touched.

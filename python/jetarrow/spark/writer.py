@@ -30,7 +30,7 @@ _known: dict[WriteOptions, float] = {}
 class Written(WriterCommitMessage):
     """What a task reports.
 
-    Attributes
+    Attributes:
     ----------
     rows:
         Rows that the stream has.
@@ -69,7 +69,7 @@ class JetStreamWriter(DataSourceArrowWriter):
         iterator:
             Arrow batches, read as they are published.
 
-        Raises
+        Raises:
         ------
         jetarrow.js.errors.BatchError
             A row was not stored: the first one, with the server's codes.
@@ -133,12 +133,12 @@ def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, strea
     streaming:
         One look is enough for all micro-batches.
 
-    Returns
+    Returns:
     -------
     float
         The stream's duplicate window, seconds.
 
-    Raises
+    Raises:
     ------
     ValueError
         A column does not fit, or rows that are there would have to go.

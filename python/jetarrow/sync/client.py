@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from jetarrow.client import Client as AsyncClient
 from jetarrow.core.session import BlockingSession, finish
@@ -12,6 +12,10 @@ from jetarrow.sync.blocking import blocking, wrapped
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.subscription import Subscription, without_callbacks
+
+if TYPE_CHECKING:
+    from jetarrow.core.option_types import SubscribeOptions, SyncConnectOptions
+    from jetarrow.jetstream.option_types import JetStreamOptions, ManagerOptions
 
 
 class Client(Status):
@@ -30,7 +34,7 @@ class Client(Status):
     drain = blocking(AsyncClient.drain)
     force_reconnect = blocking(AsyncClient.force_reconnect)
 
-    def subscribe(self, subject: str, queue: str = "", **options: Any) -> Subscription:
+    def subscribe(self, subject: str, queue: str = "", **options: Unpack[SubscribeOptions]) -> Subscription:
         """As `jetarrow.aio.client.Client.subscribe`, without callbacks: iterate the subscription with `for`.
 
         Args:
@@ -47,11 +51,11 @@ class Client(Status):
         """A subject that nobody else uses, for answers."""
         return self._inner.new_inbox()
 
-    def jetstream(self, **options: Any) -> JetStream:
+    def jetstream(self, **options: Unpack[JetStreamOptions]) -> JetStream:
         """As `jetarrow.aio.client.Client.jetstream`, with the same options; the context blocks."""
         return JetStream(self._inner.jetstream(**options))
 
-    def jsm(self, **options: Any) -> JetStreamManager:
+    def jsm(self, **options: Unpack[ManagerOptions]) -> JetStreamManager:
         """As `jetarrow.aio.client.Client.jsm`, with the same options; the manager blocks."""
         return JetStreamManager(self._inner.jsm(**options))
 
@@ -73,7 +77,7 @@ class Client(Status):
         finish(self._inner.__aexit__(kind, error, trace))
 
 
-def connect(servers: str | list[str] = "nats://localhost:4222", **options: Any) -> Client:
+def connect(servers: str | list[str] = "nats://localhost:4222", **options: Unpack[SyncConnectOptions]) -> Client:
     """Connects to NATS and returns the client.
 
     Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors; but callbacks raise

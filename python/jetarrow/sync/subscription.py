@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core import subscription as aio
@@ -11,8 +11,10 @@ from jetarrow.core.session import finish
 from jetarrow.jetstream import push
 from jetarrow.sync.blocking import blocking
 
+_O = TypeVar("_O", bound=Mapping[str, object])
 
-def without_callbacks(options: dict[str, Any]) -> dict[str, Any]:
+
+def without_callbacks(options: _O) -> _O:
     """The options, if none of them needs an event loop."""
     if options.get("cb") is not None or options.get("future") is not None:
         raise TypeError("there are no callbacks here: iterate the subscription, or call next_msg()")

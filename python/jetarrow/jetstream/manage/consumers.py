@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.models.base import to_rfc3339
 from jetarrow.jetstream.names import checked
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.option_types import ConsumerOptions
 
 # A pause until then is over.
 _PAST = "1970-01-01T00:00:00Z"
@@ -26,7 +29,7 @@ class ConsumerVerbs:
         stream: str,
         config: models.ConsumerConfig | None = None,
         timeout: float | None = None,
-        **params: Any,
+        **params: Unpack[ConsumerOptions],
     ) -> models.ConsumerInfo:
         """Creates a consumer, or changes the one of that name.
 
@@ -47,7 +50,7 @@ class ConsumerVerbs:
         )
 
     async def update_consumer(
-        self, /, stream: str, config: models.ConsumerConfig | None = None, **fields: Any
+        self, /, stream: str, config: models.ConsumerConfig | None = None, **fields: Unpack[ConsumerOptions]
     ) -> models.ConsumerInfo:
         """Changes a consumer that is there.
 
@@ -64,14 +67,15 @@ class ConsumerVerbs:
             ServerError: The server refuses the configuration; some fields, such as `deliver_policy`, can never change.
             ValueError: No name, or one that is not valid.
         """
+        given: dict[str, Any] = {**fields}
         if config is None:
-            name = fields.get("name") or fields.get("durable_name")
+            name = given.get("name") or given.get("durable_name")
             config = (await self.consumer_info(stream, name or "")).config
             # They exclude each other: who gives one means it instead of the other.
             for one, other in (("filter_subject", "filter_subjects"), ("filter_subjects", "filter_subject")):
-                if one in fields:
-                    fields.setdefault(other, None)
-        config = config.evolve(**fields)
+                if one in given:
+                    given.setdefault(other, None)
+        config = config.evolve(**given)
         checked("consumer", config.name or config.durable_name)
         return await put_consumer(self._api, stream, config, action="update")
 

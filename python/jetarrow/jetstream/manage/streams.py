@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError
 from jetarrow.jetstream.names import checked
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.option_types import StreamOptions
 
 
 class StreamVerbs:
@@ -16,7 +19,9 @@ class StreamVerbs:
 
     _api: JetStreamApi
 
-    async def add_stream(self, /, config: models.StreamConfig | None = None, **params: Any) -> models.StreamInfo:
+    async def add_stream(
+        self, /, config: models.StreamConfig | None = None, **params: Unpack[StreamOptions]
+    ) -> models.StreamInfo:
         """Creates a stream; does nothing where it is there with the same configuration.
 
         Args:
@@ -31,7 +36,9 @@ class StreamVerbs:
         answer = await self._api.request(f"STREAM.CREATE.{checked('stream', config.name)}", config.as_dict())
         return models.StreamInfo.from_response(answer)
 
-    async def update_stream(self, /, config: models.StreamConfig | None = None, **params: Any) -> models.StreamInfo:
+    async def update_stream(
+        self, /, config: models.StreamConfig | None = None, **params: Unpack[StreamOptions]
+    ) -> models.StreamInfo:
         """Gives a stream a new configuration.
 
         It takes the place of the old one as a whole: what is not given goes back to its default. To change one field,
