@@ -14,9 +14,7 @@ from jetarrow.js.consumer import Consumer
 from jetarrow.js.errors import APIError, BadRequestError, FetchTimeoutError, NotFoundError, ServerError
 from jetarrow.js.stream import Stream
 
-
-async def fill(js: JetStreamContext, stream: str, count: int) -> None:
-    assert (await js.publish_batch(f"{stream}.a", [str(n).encode() for n in range(1, count + 1)])).ok
+from .tools import fill
 
 
 async def test_a_handle_makes_no_request(js: JetStreamContext) -> None:

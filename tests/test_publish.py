@@ -208,7 +208,7 @@ async def test_expectations(js: JetStreamContext, stream: str) -> None:
 
 async def test_time_to_live(js: JetStreamContext, stream: str) -> None:
     config = (await js.stream_info(stream)).config.evolve(allow_msg_ttl=True)
-    await js._api(f"STREAM.UPDATE.{stream}", config.as_dict())
+    await js.update_stream(config)
     await js.publish(f"{stream}.a", b"x", msg_ttl=100)
     await (await js.publish_async(f"{stream}.a", b"x", msg_ttl=timedelta(minutes=2)))
     (await js.publish_batch(f"{stream}.a", [b"x"], msg_ttl=300, expected_stream=stream)).raise_for_errors()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import Any
 
 import pytest
 from jetarrow.server import NatsServer
 
-from .face import Collector, Face, settle, subject, until
+from ..tools import until
+from .face import Collector, Face, settle, subject
 
 PASSWORD = 'authorization { user: "anna", password: "s3cret", timeout: 5 }\n'
 TOKEN = 'authorization { token: "t0ken", timeout: 5 }\n'
@@ -18,13 +18,6 @@ authorization { users: [ { user: "anna", password: "s3cret", permissions: {
     publish: { deny: ["no.>"] }, subscribe: { deny: ["no.>"] } } } ] }
 max_payload: 1024
 """
-
-
-def closed_port() -> int:
-    """A port on which nobody listens."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 async def test_connected(face: Face, nc: Any) -> None:
@@ -65,17 +58,17 @@ async def test_a_mixture_of_tcp_and_websocket(face: Face) -> None:
     assert isinstance(await face.raised(face.connect(mixed)), face.errors.Error)
 
 
-async def test_no_server_there(face: Face) -> None:
+async def test_no_server_there(face: Face, closed_port: int) -> None:
     errors = Collector()
     options = {"max_reconnect_attempts": 1, "reconnect_time_wait": 0.01, "error_cb": errors.callback}
-    failure = await face.failure(face.connect(f"nats://127.0.0.1:{closed_port()}", **options))
+    failure = await face.failure(face.connect(f"nats://127.0.0.1:{closed_port}", **options))
     assert failure == "errors.NoServersError"
     assert errors.all
     assert all(isinstance(error, OSError) for error in errors.all), errors.all
 
 
-async def test_the_second_server_of_a_list(face: Face) -> None:
-    servers = [f"nats://127.0.0.1:{closed_port()}", face.url]
+async def test_the_second_server_of_a_list(face: Face, closed_port: int) -> None:
+    servers = [f"nats://127.0.0.1:{closed_port}", face.url]
     nc = await face.connect(servers, dont_randomize=True, error_cb=Collector().callback)
     assert nc.connected_url.netloc == face.url.removeprefix("nats://")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import socket
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +15,7 @@ import jetarrow.sync
 import pytest
 from jetarrow.server import NatsServer
 
+from ..tools import free_port
 from .malformed import CALLS, URLS, Tools
 
 # What is typed: our own errors, and Python's two for wrong arguments.
@@ -26,9 +26,7 @@ class Monitored:
     """A server of which can be asked what a connection has sent."""
 
     def __init__(self) -> None:
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            port = sock.getsockname()[1]
+        port = free_port()
         self._address = f"http://127.0.0.1:{port}/connz?subs=1"
         self.server = NatsServer(config=f'http: "127.0.0.1:{port}"\nmax_payload: 65536\n')
 

@@ -20,18 +20,13 @@ from jetarrow import TLS, errors
 from jetarrow.aio.client import Client, Server
 from jetarrow.server import NatsServer
 
+from ..tools import free_port
+
 
 @pytest.fixture
 def two() -> Iterator[tuple[NatsServer, NatsServer]]:
     with NatsServer(jetstream=False) as first, NatsServer(jetstream=False) as second:
         yield first, second
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 def port_of(nc: Client) -> int | None:
