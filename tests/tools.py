@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jetarrow.sync
+from jetarrow.aio.client import Client
 from jetarrow.js.client import JetStreamContext
 
 # Seconds within which everything happens that is sure to happen.
@@ -70,6 +71,12 @@ def free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
+
+
+def port_of(nc: Client) -> int | None:
+    """The port of the server that it is connected to."""
+    url = nc.connected_url
+    return None if url is None else url.port
 
 
 def alive(pid: int) -> bool:
