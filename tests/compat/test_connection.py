@@ -48,14 +48,30 @@ async def test_a_client_made_first_and_connected_later(face: Face) -> None:
     await nc.close()
 
 
-@pytest.mark.parametrize("url", ["nats://", "nats://[::1", "nats://host:port", "nats://none:4222"])
-async def test_bad_addresses(face: Face, url: str) -> None:
-    assert isinstance(await face.raised(face.connect(url)), face.errors.Error)
+def kind_of(face: Face, ours: str) -> str:
+    """What jetarrow says by a class of its own, for which nats-py has only Error."""
+    return ours if face.name == "jetarrow" else "errors.Error"
+
+
+@pytest.mark.parametrize(
+    ("url", "ours"),
+    [
+        ("nats://", "errors.BadAddressError"),
+        ("nats://[::1", "errors.BadAddressError"),
+        ("nats://host:port", "errors.BadAddressError"),
+        # nats-py takes the name for Python's None, jetarrow looks it up.
+        ("nats://none:4222", "errors.NoServersError"),
+    ],
+)
+async def test_bad_addresses(face: Face, url: str, ours: str) -> None:
+    assert await face.failure(face.connect(url)) == kind_of(face, ours)
 
 
 async def test_a_mixture_of_tcp_and_websocket(face: Face) -> None:
     mixed = [face.url, "ws://127.0.0.1:8080"]
-    assert isinstance(await face.raised(face.connect(mixed)), face.errors.Error)
+    error = await face.raised(face.connect(mixed))
+    assert face.kind(error) == kind_of(face, "errors.BadAddressError")
+    assert "mixing of websocket" in str(error)
 
 
 async def test_no_server_there(face: Face, closed_port: int) -> None:
@@ -166,8 +182,8 @@ async def test_user_and_password(face: Face) -> None:
         quick = {"allow_reconnect": False, "error_cb": Collector().callback}
         for options in ({"user": "anna", "password": "wrong"}, {}):
             error = await face.raised(face.connect(server.url, **quick, **options))
-            assert isinstance(error, face.errors.Error)
-            assert "authorization" in str(error).lower()
+            assert face.kind(error) == kind_of(face, "errors.AuthorizationError")
+            assert "Authorization Violation" in str(error)
 
 
 async def test_token(face: Face) -> None:
@@ -181,7 +197,8 @@ async def test_token(face: Face) -> None:
             assert (await face.connect(url, **options)).is_connected
         quick = {"allow_reconnect": False, "error_cb": Collector().callback}
         error = await face.raised(face.connect(server.url, token="wrong", **quick))
-        assert isinstance(error, face.errors.Error)
+        assert face.kind(error) == kind_of(face, "errors.AuthorizationError")
+        assert "Authorization Violation" in str(error)
 
 
 async def test_permissions_and_max_payload(face: Face) -> None:
@@ -194,7 +211,8 @@ async def test_permissions_and_max_payload(face: Face) -> None:
         texts = [str(error).lower() for error in await errors.wait(2)]
         assert ["publish to" in texts[0], "subscription to" in texts[1]] == [True, True], texts
         assert all("permissions violation" in text for text in texts)
-        assert all(isinstance(error, face.errors.Error) for error in errors.all)
+        kinds = [face.kind(error) for error in errors.all]
+        assert kinds == [kind_of(face, "errors.PermissionsViolationError")] * 2
         assert await face.failure(nc.publish("yes", b"x" * 1025)) == "errors.MaxPayloadError"
         sub = await nc.subscribe("yes")
         await nc.publish("yes", b"x" * 1024)
