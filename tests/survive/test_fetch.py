@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import time
 from collections import Counter
@@ -41,6 +40,7 @@ async def test_kills_while_fetching_and_acknowledging(
         seen: Counter[int | None] = Counter()
         again: list[int] = []
         rate = 0.0
+        confirmed = unconfirmed = 0
         begin = time.monotonic()
         while True:
             if len(again) < len(kills) and len(seen) >= kills[len(again)]:
@@ -61,11 +61,17 @@ async def test_kills_while_fetching_and_acknowledging(
                 await batch.ack()
                 continue
             # What the server has forgotten, it does not confirm.
-            with contextlib.suppress(errors.TimeoutError):
+            try:
                 await batch.ack_sync(timeout=1)
+                confirmed += len(batch)
+            except errors.TimeoutError:
+                unconfirmed += 1
         assert restarts.count == len(kills)
         assert seen.keys() == set(range(1, COUNT + 1))
         assert max(again) <= 2 * most + 0.3 * rate
+        # At a kill the batch under way, and one whose acks the server had not persisted.
+        assert unconfirmed <= 2 * len(kills)
+        assert confirmed >= COUNT - unconfirmed * most if confirm else not confirmed
 
 
 async def test_blocked_loop_during_large_fetches(own_server: NatsServer) -> None:
