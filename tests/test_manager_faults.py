@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
 from datetime import datetime
 
 import jetarrow
@@ -18,14 +17,6 @@ from jetarrow.js.errors import APIError, ServiceUnavailableError
 from jetarrow.js.manager import JetStreamManager
 from jetarrow.server import NatsServer
 from nats.aio.msg import Msg
-
-
-@pytest.fixture
-async def own(own_server: NatsServer) -> AsyncIterator[JetStreamContext]:
-    """A context on a server that no other test uses."""
-    async with await jetarrow.connect(own_server.url) as nc:
-        yield nc.jetstream()
-
 
 BAD_NAMES = ["", "a.b", "a b", "a*", ">", "a/b", "a\\b", "a\r\nPUB x 0", "a\0"]
 

@@ -14,6 +14,8 @@ from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
+from .tools import in_threads
+
 
 async def test_many_tasks_publish(js: JetStreamContext, stream: str) -> None:
     async def worker(number: int) -> list[int]:
@@ -192,23 +194,14 @@ def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
 def test_threads_share_a_client(nats_url: str, stream: str) -> None:
     with jetarrow.sync.connect(nats_url) as nc:
         js = nc.jetstream(publish_async_max_pending=100)
-        errors_seen: list[BaseException] = []
 
         def work(number: int) -> None:
-            try:
-                futures = [js.publish_async(f"{stream}.{number}", b"x") for _ in range(300)]
-                js.publish(f"{stream}.{number}", b"x")
-                js.publish_batch(f"{stream}.{number}", [b"x"] * 300).raise_for_errors()
-                assert len({future.result(10).seq for future in futures}) == 300
-            except BaseException as error:
-                errors_seen.append(error)
+            futures = [js.publish_async(f"{stream}.{number}", b"x") for _ in range(300)]
+            js.publish(f"{stream}.{number}", b"x")
+            js.publish_batch(f"{stream}.{number}", [b"x"] * 300).raise_for_errors()
+            assert len({future.result(10).seq for future in futures}) == 300
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert errors_seen == []
+        in_threads(work, 6)
         assert js.stream_info(stream).state.messages == 6 * 601
 
 

@@ -16,13 +16,7 @@ from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
-
-async def fill(js: JetStreamContext, stream: str, count: int) -> None:
-    (await js.publish_batch(f"{stream}.a", [str(i) for i in range(1, count + 1)])).raise_for_errors()
-
-
-async def delete(js: JetStreamContext, stream: str, seq: int) -> None:
-    await js.delete_msg(stream, seq)
+from .tools import fill
 
 
 async def seqs(js: JetStreamContext, stream: str, start: int | None = None, end: int | None = None) -> list[int]:
@@ -50,7 +44,7 @@ async def test_ranges_are_exact_with_deleted_messages(js: JetStreamContext, stre
     rng = random.Random(7)
     gone = set(rng.sample(range(2, 401), 150)) | {400, 399}
     for seq in gone:
-        await delete(js, stream, seq)
+        await js.delete_msg(stream, seq)
     for _ in range(40):
         start = rng.randrange(1, 401)
         end = rng.randrange(start, 420)
@@ -107,7 +101,7 @@ async def test_retention_is_loss(js: JetStreamContext, stream: str) -> None:
 async def test_interior_deletes_are_not_loss(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 100)
     for seq in range(40, 61):
-        await delete(js, stream, seq)
+        await js.delete_msg(stream, seq)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert await seqs(js, stream, 1, 101) == [*range(1, 40), *range(61, 101)]

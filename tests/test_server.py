@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import json
-import os
 import select
 import shutil
 import signal
@@ -20,6 +19,8 @@ import jetarrow._spawn
 import pytest
 from jetarrow.errors import Error, TimeoutError, UnsupportedError
 from jetarrow.server import NatsServer
+
+from .tools import alive
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -48,14 +49,6 @@ def make_stream(server, name="S"):
     config = json.dumps({"name": name, "subjects": [name.lower()]})
     answer = request(server, f"$JS.API.STREAM.CREATE.{name}", config.encode())
     assert "error" not in answer, answer
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_starts_answers_and_cleans_up():
