@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 from jetarrow.js.api import StreamConfig, StreamInfo, StreamState
 from jetarrow.js.errors import DataLossError
-from jetarrow.spark.options import read_options
-from jetarrow.spark.plan import StreamRange, plan
+from jetarrow.spark.options.read import read_options
+from jetarrow.spark.source.partitioning import StreamRange, plan
 
 
 def info(first: int, last: int) -> StreamInfo:

@@ -13,8 +13,9 @@ import jetarrow.sync
 import pytest
 from jetarrow.errors import NoServersError
 from jetarrow.server import NatsServer
-from jetarrow.spark import _task, connection
-from jetarrow.spark.rows import SCHEMA
+from jetarrow.spark import connection
+from jetarrow.spark.schema import SCHEMA
+from jetarrow.spark.source import partition_reader as _task
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from jetarrow.js.errors import DataLossError, NotFoundError, StreamRecreatedError
-from jetarrow.spark import _task
-from jetarrow.spark import plan as planning
-from jetarrow.spark._pushdown import Narrow, check_sound, narrow
-from jetarrow.spark.reader import PushdownReader
-from jetarrow.spark.rows import SCHEMA
+from jetarrow.spark.schema import SCHEMA
+from jetarrow.spark.source import partition_reader as _task
+from jetarrow.spark.source import partitioning as planning
+from jetarrow.spark.source.batch_reader import PushdownReader
+from jetarrow.spark.source.pushdown import Narrow, check_sound, narrow
 from pyspark.sql.datasource import (
     EqualTo,
     Filter,

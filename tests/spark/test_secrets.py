@@ -12,11 +12,11 @@ import pytest
 from jetarrow.aio.client import RawCredentials
 from jetarrow.errors import AuthorizationError
 from jetarrow.server import NatsServer
-from jetarrow.spark import secrets
-from jetarrow.spark._connect_options import CONNECT_OPTIONS, ConnectOptions, connect_options
-from jetarrow.spark._parse import Given
 from jetarrow.spark.connection import connect
-from jetarrow.spark.secrets import Secret, warn_of_literals
+from jetarrow.spark.options import secrets
+from jetarrow.spark.options.connection import CONNECT_OPTIONS, ConnectOptions, connect_options
+from jetarrow.spark.options.secrets import Secret, warn_of_literals
+from jetarrow.spark.options.texts import Given
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 

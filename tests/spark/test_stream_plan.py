@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from jetarrow.js.errors import DataLossError, NotFoundError, StreamRecreatedError
-from jetarrow.spark import _where as where
-from jetarrow.spark import stream as streaming
-from jetarrow.spark._admission import admit, share
-from jetarrow.spark._stream_offset import Entry, Offset
-from jetarrow.spark.stream import JetStreamStreamReader
+from jetarrow.spark.source import positions as where
+from jetarrow.spark.source import stream_reader as streaming
+from jetarrow.spark.source.admission import admit, share
+from jetarrow.spark.source.offsets import Entry, Offset
+from jetarrow.spark.source.stream_reader import JetStreamStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 if TYPE_CHECKING:
@@ -287,8 +287,8 @@ def test_spark_before_4_2_gives_no_start(here: Here, streams: Streams) -> None:
 def test_it_can_be_imported_where_spark_has_no_admission_control() -> None:
     code = (
         "import sys, pyspark.sql.datasource; sys.modules['pyspark.sql.streaming.datasource'] = None\n"
-        "from jetarrow.spark.stream import JetStreamStreamReader\n"
-        "from jetarrow.spark.source import JetStreamSource\n"
+        "from jetarrow.spark.source.stream_reader import JetStreamStreamReader\n"
+        "from jetarrow.spark.datasource import JetStreamSource\n"
         "source = JetStreamSource({'servers': 'a:1', 'stream': 'S'})\n"
         "print(type(source.streamReader(source.schema())).__name__)"
     )

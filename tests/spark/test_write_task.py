@@ -14,10 +14,11 @@ import pyarrow as pa
 import pytest
 from jetarrow.js.errors import BatchError
 from jetarrow.server import NatsServer
-from jetarrow.spark import _write_rows, _write_task
-from jetarrow.spark._write_options import write_options
-from jetarrow.spark._write_rows import Calls
-from jetarrow.spark._write_task import Task
+from jetarrow.spark.options.write import write_options
+from jetarrow.spark.sink import partition_writer as _write_task
+from jetarrow.spark.sink import rows as _write_rows
+from jetarrow.spark.sink.partition_writer import Task
+from jetarrow.spark.sink.rows import Calls
 
 if TYPE_CHECKING:
     from .conftest import Stored, Streams

@@ -11,7 +11,7 @@ import jetarrow.sync
 from jetarrow.errors import NoRespondersError, NoServersError, TimeoutError
 from jetarrow.js.errors import ServiceUnavailableError
 
-from ._connect_options import ConnectOptions
+from .options.connection import ConnectOptions
 
 # How long work that has begun waits for a server that is away, in seconds; as long as js.read does.
 PATIENCE = 60.0

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ._parse import invalid, items
+from .texts import invalid, items
 
 _VALID = "a comma list of subjects such as orders.eu.*, orders.us.> that do not overlap"
 

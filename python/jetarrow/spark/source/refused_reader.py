@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from .errors import plain
+from jetarrow.spark.errors import plain
 
 
 class RefusedStreamReader(DataSourceStreamReader):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ._parse import Given, invalid, server_list
 from .secrets import VALID, Secret, warn_of_literals
+from .texts import Given, invalid, server_list
 
 # Spark itself hides the values of these names in plans, as they match its spark.redaction.regex.
 _SECRETS = ("password", "authToken", "credsSecret", "nkeySecret")

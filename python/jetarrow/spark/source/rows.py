@@ -13,10 +13,9 @@ from pyspark.sql.types import StructType
 
 from jetarrow._jetarrow import Batch
 from jetarrow.js.errors import DecodeError
-
-from ._subjects import matcher
-from .options import RowOptions
-from .rows import Retyper, arrow_schema
+from jetarrow.spark.options.read import RowOptions
+from jetarrow.spark.options.subjects import matcher
+from jetarrow.spark.schema import Retyper, arrow_schema
 
 _UTC_MICROSECONDS = pa.timestamp("us", "UTC")
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ._connect_options import CONNECT_OPTIONS, ConnectOptions, connect_options
-from ._offsets import EARLIEST, LATEST, Bound, bounds
-from ._parse import Given, invalid, stream_names
-from ._subjects import subject_filters
+from .bounds import EARLIEST, LATEST, Bound, bounds
+from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
+from .subjects import subject_filters
+from .texts import Given, invalid, stream_names
 
 __all__ = ["EARLIEST", "LATEST", "READ_OPTIONS", "ReadOptions", "RowOptions", "read_options"]
 

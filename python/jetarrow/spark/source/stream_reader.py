@@ -12,17 +12,17 @@ from pyspark.sql.types import StructType
 
 from jetarrow.js.api import StreamInfo
 from jetarrow.js.errors import DataLossError
+from jetarrow.spark.connection import patiently, shared
+from jetarrow.spark.errors import plain
+from jetarrow.spark.options.read import ReadOptions
 
-from ._admission import admit
-from ._commit import Committer
-from ._lookup import Lookup
-from ._stream_offset import Entry, Offset
-from ._task import read_range
-from ._where import Where, weight
-from .connection import patiently, shared
-from .errors import plain
-from .options import ReadOptions
-from .plan import (
+from .admission import admit
+from .batch_reader import check_types
+from .commit import Committer
+from .metadata import Lookup
+from .offsets import Entry, Offset
+from .partition_reader import read_range
+from .partitioning import (
     StreamRange,
     check_created,
     check_named,
@@ -34,7 +34,7 @@ from .plan import (
     split,
     split_counts,
 )
-from .reader import check_types
+from .positions import Where, weight
 
 try:
     from pyspark.sql.streaming.datasource import (

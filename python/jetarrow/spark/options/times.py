@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
-from ._parse import invalid
+from .texts import invalid
 
 VALID = "ISO 8601 such as 2026-01-31T12:00:00Z (a date alone is its midnight), or milliseconds since 1970"
 _ISO = re.compile(

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ._parse import Given, invalid
-from ._times import check_zone, moment
+from .texts import Given, invalid
+from .times import check_zone, moment
 
 EARLIEST = -2
 LATEST = -1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ._connect_options import CONNECT_OPTIONS, ConnectOptions, connect_options
-from ._parse import Given, invalid, stream_names
+from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
+from .texts import Given, invalid, stream_names
 
 WRITE_OPTIONS = (
     *CONNECT_OPTIONS,

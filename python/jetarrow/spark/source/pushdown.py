@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from ._parse import invalid
+from jetarrow.spark.options.texts import invalid
 
 # Seen in 4.1.4, 4.2.1 and 4.3.0: the plan with the filters stays on the DataFrame, and other queries of it use it too.
 _SOUND_SINCE = (5, 0)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from ._parse import Given, invalid
-from ._pushdown import check_sound
-from ._refused import RefusedStreamReader
-from ._write_options import WRITE_OPTIONS, WriteOptions, write_options
 from .errors import plain
-from .options import READ_OPTIONS, ReadOptions, read_options
-from .reader import JetStreamReader, PushdownReader
-from .rows import check_schema, full_schema
-from .stream import JetStreamStreamReader
-from .writer import JetStreamStreamWriter, JetStreamWriter, prepare
+from .options.read import READ_OPTIONS, ReadOptions, read_options
+from .options.texts import Given, invalid
+from .options.write import WRITE_OPTIONS, WriteOptions, write_options
+from .schema import check_schema, full_schema
+from .sink.writer import JetStreamStreamWriter, JetStreamWriter, prepare
+from .source.batch_reader import JetStreamReader, PushdownReader
+from .source.pushdown import check_sound
+from .source.refused_reader import RefusedStreamReader
+from .source.stream_reader import JetStreamStreamReader
 
 
 class JetStreamSource(DataSource):

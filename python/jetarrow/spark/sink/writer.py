@@ -14,12 +14,12 @@ from pyspark.sql.types import StructType
 
 from jetarrow.errors import UnsupportedError
 from jetarrow.js.errors import NotFoundError
+from jetarrow.spark.connection import connect
+from jetarrow.spark.errors import plain
+from jetarrow.spark.options.write import WriteOptions
 
-from ._write_options import WriteOptions
-from ._write_rows import check_columns
-from ._write_task import Task
-from .connection import connect
-from .errors import plain
+from .partition_writer import Task
+from .rows import check_columns
 
 _MODES = {"fast": "allow_batched", "atomic": "allow_atomic"}
 # Streams that this process has looked at; Spark makes a new writer for every micro-batch, and one more to commit it.

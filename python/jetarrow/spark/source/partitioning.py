@@ -11,11 +11,11 @@ from pyspark.sql.datasource import InputPartition
 
 from jetarrow.js.api import StreamInfo
 from jetarrow.js.errors import DataLossError, StreamRecreatedError
+from jetarrow.spark.options.read import EARLIEST, LATEST, ReadOptions
+from jetarrow.spark.options.subjects import covers
 
-from ._lookup import Lookup
-from ._pushdown import Narrow
-from ._subjects import covers
-from .options import EARLIEST, LATEST, ReadOptions
+from .metadata import Lookup
+from .pushdown import Narrow
 
 # Up to so many sequences it does not matter who filters; beyond, the server is quicker only if it finds few.
 _SMALL = 20_000

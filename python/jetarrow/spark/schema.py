@@ -26,8 +26,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ._parse import invalid
-from .options import RowOptions
+from .options.read import RowOptions
+from .options.texts import invalid
 
 SCHEMA = StructType(
     [

@@ -12,11 +12,11 @@ from pyspark.sql.types import StructType
 from jetarrow import _jetarrow
 from jetarrow._run import blocked, finish
 from jetarrow.js.errors import DataLossError, NotFoundError
+from jetarrow.spark.connection import patiently, shared
+from jetarrow.spark.options.read import ReadOptions
 
-from ._shape import Shaper
-from .connection import patiently, shared
-from .options import ReadOptions
-from .plan import StreamRange, check_created
+from .partitioning import StreamRange, check_created
+from .rows import Shaper
 
 # A leader that has just been elected may not know the newest messages, which the plan knows.
 _SETTLE = 10.0

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import jetarrow.sync
 from jetarrow.js.api import AckPolicy, DeliverPolicy, StreamInfo
 from jetarrow.js.errors import NotFoundError
+from jetarrow.spark.options.read import ReadOptions
 from jetarrow.sync._messages import MessageBatch
 
-from ._stream_offset import Entry
-from .options import ReadOptions
-from .plan import check_created, created, retention
+from .offsets import Entry
+from .partitioning import check_created, created, retention
 
 _AT_ONCE = 1000
 # A message that the consumer has delivered: sequence, and the row of a batch.

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 from jetarrow.js.api import StreamInfo
 from jetarrow.js.errors import DataLossError, NotFoundError
+from jetarrow.spark.options.read import EARLIEST, LATEST, ReadOptions
 
-from ._lookup import Lookup
-from ._stream_offset import Entry, Offset
-from .options import EARLIEST, LATEST, ReadOptions
-from .plan import created, filters_for, retention
+from .metadata import Lookup
+from .offsets import Entry, Offset
+from .partitioning import created, filters_for, retention
 
 # A new leader may not know the newest messages yet.
 _SETTLE = 2.0

@@ -11,8 +11,7 @@ import jetarrow.sync
 from jetarrow._run import finish
 from jetarrow.js.api import StreamInfo
 from jetarrow.js.errors import APIError, NotFoundError
-
-from .options import ReadOptions
+from jetarrow.spark.options.read import ReadOptions
 
 _T = TypeVar("_T")
 

@@ -8,14 +8,15 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from ._lookup import Lookup
-from ._pushdown import Narrow, narrow
-from ._shape import Shaper
-from ._task import read_range
-from .connection import connect
-from .errors import plain
-from .options import ReadOptions
-from .plan import StreamRange, plan
+from jetarrow.spark.connection import connect
+from jetarrow.spark.errors import plain
+from jetarrow.spark.options.read import ReadOptions
+
+from .metadata import Lookup
+from .partition_reader import read_range
+from .partitioning import StreamRange, plan
+from .pushdown import Narrow, narrow
+from .rows import Shaper
 
 
 class JetStreamReader(DataSourceReader):

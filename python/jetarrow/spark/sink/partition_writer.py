@@ -12,10 +12,10 @@ import jetarrow.sync
 from jetarrow import _jetarrow
 from jetarrow.js.errors import BatchError, PublishUnconfirmedError
 from jetarrow.publish import PublishResult
+from jetarrow.spark.connection import patiently, shared
+from jetarrow.spark.options.write import WriteOptions
 
-from ._write_options import WriteOptions
-from ._write_rows import Calls, check_headers
-from .connection import patiently, shared
+from .rows import Calls, check_headers
 
 _MODES = {"async": "window", "fast": "fast", "atomic": "atomic", "auto": "auto"}
 # A server that says nothing for so long, seconds, is given up: the task fails, and Spark tries it again.
