@@ -26,24 +26,16 @@ _clients: dict[tuple[int, ConnectOptions], jetarrow.sync.Client] = {}
 def connect(options: ConnectOptions) -> jetarrow.sync.Client:
     """Open a connection of its own, which the caller closes.
 
-    Parameters
-    ----------
-    options:
-        Where to, and as whom. Its secrets are looked up here.
+    Args:
+        options: Where to, and as whom. Its secrets are looked up here.
 
-    Returns
-    -------
-    jetarrow.sync.Client
+    Returns:
         Connected.
 
-    Raises
-    ------
-    jetarrow.errors.NoServersError
-        No server answers within `options.timeout`.
-    jetarrow.errors.AuthorizationError
-        A server refuses the credentials.
-    ValueError
-        A reference to a secret leads nowhere in this process.
+    Raises:
+        NoServersError: No server answers within `options.timeout`.
+        AuthorizationError: A server refuses the credentials.
+        ValueError: A reference to a secret leads nowhere in this process.
     """
     return jetarrow.sync.connect(**options.arguments(), name="jetarrow-spark")
 
@@ -53,20 +45,14 @@ def shared(options: ConnectOptions) -> jetarrow.sync.Client:
 
     It ends with the process: Spark replaces a worker whose task has failed, and drops idle ones.
 
-    Parameters
-    ----------
-    options:
-        Where to, and as whom.
+    Args:
+        options: Where to, and as whom.
 
-    Returns
-    -------
-    jetarrow.sync.Client
+    Returns:
         Connected; not to be closed.
 
-    Raises
-    ------
-    Exception
-        As `connect`.
+    Raises:
+        Exception: As `connect`.
     """
     key = (os.getpid(), options)
     client = _clients.get(key)
@@ -80,17 +66,12 @@ def patiently(work: Callable[[], _T], *, patience: float = PATIENCE) -> _T:
 
     For work that a running query depends on: a server that restarts, or a stream without a leader, passes.
 
-    Parameters
-    ----------
-    work:
-        May be done twice.
-    patience:
-        Seconds until its error is raised. Default: 60.
+    Args:
+        work: May be done twice.
+        patience: Seconds until its error is raised. Default: 60.
 
-    Raises
-    ------
-    Exception
-        Whatever else `work` raises, at once.
+    Raises:
+        Exception: Whatever else `work` raises, at once.
     """
     until = time.monotonic() + patience
     while True:

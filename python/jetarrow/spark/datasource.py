@@ -37,10 +37,8 @@ class JetStreamSource(DataSource):
     def schema(self) -> StructType | str:
         """Return all columns.
 
-        Raises
-        ------
-        ValueError
-            An option is missing or not valid, so `load()` says so before anything is read.
+        Raises:
+            ValueError: An option is missing or not valid, so `load()` says so before anything is read.
         """
         with plain():
             return full_schema(read_options(self.options, streaming=None).rows)
@@ -48,15 +46,11 @@ class JetStreamSource(DataSource):
     def reader(self, schema: StructType) -> JetStreamReader:
         """Return a batch reader.
 
-        Parameters
-        ----------
-        schema:
-            The columns to read.
+        Args:
+            schema: The columns to read.
 
-        Raises
-        ------
-        ValueError
-            An option or the schema is not valid.
+        Raises:
+            ValueError: An option or the schema is not valid.
         """
         options = self._read_options(schema, streaming=False)
         if not options.pushdown:
@@ -71,10 +65,8 @@ class JetStreamSource(DataSource):
         It raises nothing: Spark 4.3 reports an error of its own in place of what is raised here. What `reader` would
         raise comes from the reader's methods.
 
-        Parameters
-        ----------
-        schema:
-            The columns to read.
+        Args:
+            schema: The columns to read.
         """
         try:
             return JetStreamStreamReader(schema, self._read_options(schema, streaming=True))
@@ -95,17 +87,12 @@ class JetStreamSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> JetStreamWriter:
         """Return a batch writer.
 
-        Parameters
-        ----------
-        schema:
-            The DataFrame's: `data`, and optionally `subject`, `headers`, `msg_id`.
-        overwrite:
-            Whether the save mode is overwrite, which is refused.
+        Args:
+            schema: The DataFrame's: `data`, and optionally `subject`, `headers`, `msg_id`.
+            overwrite: Whether the save mode is overwrite, which is refused.
 
-        Raises
-        ------
-        Exception
-            As `writer.prepare`, which looks at the stream.
+        Raises:
+            Exception: As `writer.prepare`, which looks at the stream.
         """
         with plain():
             return JetStreamWriter(*self._prepared(schema, overwrite=overwrite, streaming=False))

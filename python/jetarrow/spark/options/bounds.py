@@ -18,14 +18,10 @@ _NAMES = {EARLIEST: "earliest", LATEST: "latest"}
 class Bound:
     """One end of what is to be read.
 
-    Attributes
-    ----------
-    default:
-        EARLIEST or LATEST, for streams that are not named; None where the user has said nothing.
-    named:
-        Per stream a sequence, EARLIEST or LATEST. Default: none.
-    time:
-        Instead of all that: the first message at or after this time (RFC 3339). Default: None.
+    Attributes:
+        default: EARLIEST or LATEST, for streams that are not named; None where the user has said nothing.
+        named: Per stream a sequence, EARLIEST or LATEST. Default: none.
+        time: Instead of all that: the first message at or after this time (RFC 3339). Default: None.
     """
 
     default: int | None
@@ -42,19 +38,13 @@ class Bound:
 def bounds(options: Given, streams: tuple[str, ...], *, streaming: bool | None) -> tuple[Bound, Bound]:
     """Return where to start and where to end.
 
-    Parameters
-    ----------
-    options:
-        What the user has set.
-    streams:
-        The streams named in the options; empty where a pattern finds them.
-    streaming:
-        Whether it is a streaming query; None where that is not known yet.
+    Args:
+        options: What the user has set.
+        streams: The streams named in the options; empty where a pattern finds them.
+        streaming: Whether it is a streaming query; None where that is not known yet.
 
-    Raises
-    ------
-    ValueError
-        A value is not valid.
+    Raises:
+        ValueError: A value is not valid.
     """
     zone = check_zone(options.text("timeZone"))
     found = []

@@ -29,20 +29,13 @@ _WAYS = ("user", "authToken", "credsFile", "credsSecret", "nkeyFile", "nkeySecre
 class ConnectOptions:
     """Checked options of a connection. Secrets are references, which every worker resolves for itself.
 
-    Attributes
-    ----------
-    servers:
-        Addresses, each ``nats://host:port`` or ``tls://host:port``.
-    user:
-        Name of the user. Default: none.
-    secrets:
-        What proves who we are, and files of TLS. Default: none.
-    js_domain, api_prefix:
-        Where JetStream's API is, at most one of them. Default: the server's own.
-    inbox_prefix:
-        First tokens of the subjects that answers come to. Default: `_INBOX`.
-    timeout:
-        Seconds for one attempt at one server. Default: 2.
+    Attributes:
+        servers: Addresses, each ``nats://host:port`` or ``tls://host:port``.
+        user: Name of the user. Default: none.
+        secrets: What proves who we are, and files of TLS. Default: none.
+        js_domain, api_prefix: Where JetStream's API is, at most one of them. Default: the server's own.
+        inbox_prefix: First tokens of the subjects that answers come to. Default: `_INBOX`.
+        timeout: Seconds for one attempt at one server. Default: 2.
     """
 
     servers: tuple[str, ...]
@@ -56,10 +49,8 @@ class ConnectOptions:
     def arguments(self) -> dict[str, Any]:
         """Resolve the secrets, and return the arguments of `jetarrow.sync.connect`.
 
-        Raises
-        ------
-        ValueError
-            A reference leads nowhere in this process.
+        Raises:
+            ValueError: A reference leads nowhere in this process.
         """
         found: dict[str, Any] = {
             "servers": list(self.servers),
@@ -113,20 +104,14 @@ class ConnectOptions:
 def connect_options(given: Given) -> ConnectOptions:
     """Read and check the options of a connection.
 
-    Parameters
-    ----------
-    given:
-        What the user has set.
+    Args:
+        given: What the user has set.
 
-    Returns
-    -------
-    ConnectOptions
+    Returns:
         Nothing is resolved, and nothing read.
 
-    Raises
-    ------
-    ValueError
-        An option is missing, not valid, or does not go with another one.
+    Raises:
+        ValueError: An option is missing, not valid, or does not go with another one.
     """
     servers = server_list(given.required("servers", "a comma list such as nats://host:4222"))
     secrets = {name: text for name in _SECRETS if (text := given.raw(name)) is not None}

@@ -53,20 +53,13 @@ MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 class RowOptions:
     """What becomes of a message.
 
-    Attributes
-    ----------
-    headers, time_ns, reply:
-        Whether the optional columns are there. Default: headers.
-    payload:
-        binary, string or json. Default: binary.
-    value_schema:
-        For json: the fields of `value`, as DDL or Spark's JSON. Default: None, a schema says it.
-    mode:
-        What becomes of payloads that cannot be decoded, one of MODES. Default: None, not said.
-    corrupt_column:
-        Name of the column for such payloads. Default: _corrupt_record.
-    compression:
-        none, zlib or zstd. Default: none.
+    Attributes:
+        headers, time_ns, reply: Whether the optional columns are there. Default: headers.
+        payload: binary, string or json. Default: binary.
+        value_schema: For json: the fields of `value`, as DDL or Spark's JSON. Default: None, a schema says it.
+        mode: What becomes of payloads that cannot be decoded, one of MODES. Default: None, not said.
+        corrupt_column: Name of the column for such payloads. Default: _corrupt_record.
+        compression: none, zlib or zstd. Default: none.
     """
 
     headers: bool = True
@@ -83,28 +76,17 @@ class RowOptions:
 class ReadOptions:
     """Checked options of a read. Units as in the options; None is no limit, or not said.
 
-    Attributes
-    ----------
-    connection:
-        Where to connect, and as whom.
-    streams:
-        Names of streams, in the order given; empty where `pattern` finds them.
-    pattern:
-        A regular expression for the whole name of a stream.
-    subjects:
-        Filters; none is all.
-    start, end:
-        What to read.
-    rows:
-        What becomes of a message.
-    fail_on_data_loss:
-        true, false or strict; None where the stream's kind decides.
-    reader:
-        auto, pull or direct.
-    commit_mode:
-        none, purge or consumer; `commit_consumer` is that consumer's name.
-    max_trigger_delay:
-        In seconds.
+    Attributes:
+        connection: Where to connect, and as whom.
+        streams: Names of streams, in the order given; empty where `pattern` finds them.
+        pattern: A regular expression for the whole name of a stream.
+        subjects: Filters; none is all.
+        start, end: What to read.
+        rows: What becomes of a message.
+        fail_on_data_loss: true, false or strict; None where the stream's kind decides.
+        reader: auto, pull or direct.
+        commit_mode: none, purge or consumer; `commit_consumer` is that consumer's name.
+        max_trigger_delay: In seconds.
     """
 
     connection: ConnectOptions
@@ -133,22 +115,15 @@ class ReadOptions:
 def read_options(given: Mapping[str, str], *, streaming: bool | None = False) -> ReadOptions:
     """Read and check the options of a read.
 
-    Parameters
-    ----------
-    given:
-        What the user and Spark have set, name to text. Names in any case; unknown ones are left alone.
-    streaming:
-        Whether it is a streaming query; None where that is not known yet. Default: False.
+    Args:
+        given: What the user and Spark have set, name to text. Names in any case; unknown ones are left alone.
+        streaming: Whether it is a streaming query; None where that is not known yet. Default: False.
 
-    Returns
-    -------
-    ReadOptions
+    Returns:
         With defaults filled in.
 
-    Raises
-    ------
-    ValueError
-        An option is missing, or its value is not valid: one line that names the valid values.
+    Raises:
+        ValueError: An option is missing, or its value is not valid: one line that names the valid values.
     """
     options = Given(given, READ_OPTIONS)
     streams, pattern = _streams(options)

@@ -20,12 +20,9 @@ _warned: set[str] = set()
 class Secret:
     """The value of an option that is a secret, or a reference to one. Never shown, also not by `repr`.
 
-    Attributes
-    ----------
-    option:
-        Name of the option.
-    given:
-        Its value.
+    Attributes:
+        option: Name of the option.
+        given: Its value.
     """
 
     option: str
@@ -40,15 +37,11 @@ class Secret:
     def resolve(self) -> str:
         """Look the secret up, here and now; a literal is itself.
 
-        Returns
-        -------
-        str
+        Returns:
             Without one trailing newline, which editors and `echo` leave in files.
 
-        Raises
-        ------
-        ValueError
-            There is nothing under this reference, in this process.
+        Raises:
+            ValueError: There is nothing under this reference, in this process.
         """
         if not self.is_reference:
             return self.given
@@ -63,10 +56,8 @@ class Secret:
 def warn_of_literals(secrets: tuple[Secret, ...]) -> None:
     """Warn, once per process and option, where a secret itself was given.
 
-    Parameters
-    ----------
-    secrets:
-        Those of options that take a literal.
+    Args:
+        secrets: Those of options that take a literal.
     """
     names = sorted({secret.option for secret in secrets if not secret.is_reference} - _warned)
     if names:

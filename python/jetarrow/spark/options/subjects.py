@@ -18,10 +18,9 @@ _VALID = "a comma list of subjects such as orders.eu.*, orders.us.> that do not 
 def subject_filters(text: str | None) -> tuple[str, ...]:
     """Return the filters of option `subjects`; none is all.
 
-    Raises
-    ------
-    ValueError
-        One is not valid, or two match the same subjects: the server refuses those, and rows would come twice.
+    Raises:
+        ValueError: One is not valid, or two match the same subjects: the server refuses those, and rows would come
+            twice.
     """
     filters = tuple(items(text or ""))
     for subject in filters:
@@ -58,10 +57,8 @@ def _overlap(one: str, other: str) -> bool:
 def matcher(filters: Sequence[str]) -> Any:
     """Make a function from an Arrow array of subjects to one of booleans: which of them match a filter.
 
-    Parameters
-    ----------
-    filters:
-        At least one.
+    Args:
+        filters: At least one.
     """
     if not any(token in ("*", ">") for subject in filters for token in subject.split(".")):
         exact = pa.array(filters, pa.string())

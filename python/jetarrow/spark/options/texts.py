@@ -19,12 +19,9 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400
 class Given:
     """What the user and Spark have set, name to text; names in any case.
 
-    Parameters
-    ----------
-    given:
-        Names and values.
-    known:
-        The names that are valid here.
+    Args:
+        given: Names and values.
+        known: The names that are valid here.
     """
 
     def __init__(self, given: Mapping[str, str], known: Sequence[str]) -> None:

@@ -23,22 +23,14 @@ WRITE_OPTIONS = (
 class WriteOptions:
     """Checked options of a write.
 
-    Attributes
-    ----------
-    connection:
-        Where to connect, and as whom.
-    stream:
-        The stream that has to take every row.
-    subject:
-        Subject of all rows. Default: the column `subject` says it row by row.
-    publish_mode:
-        async, fast, atomic or auto. Default: async.
-    dedup:
-        What a row without a `msg_id` gets: content (an id made of the row) or none. Default: content.
-    recovery_window:
-        Seconds that Spark may take to write a failed task or batch again. Default: 120.
-    max_in_flight:
-        Most rows that are unanswered at once, per task. Default: 5000.
+    Attributes:
+        connection: Where to connect, and as whom.
+        stream: The stream that has to take every row.
+        subject: Subject of all rows. Default: the column `subject` says it row by row.
+        publish_mode: async, fast, atomic or auto. Default: async.
+        dedup: What a row without a `msg_id` gets: content (an id made of the row) or none. Default: content.
+        recovery_window: Seconds that Spark may take to write a failed task or batch again. Default: 120.
+        max_in_flight: Most rows that are unanswered at once, per task. Default: 5000.
     """
 
     connection: ConnectOptions
@@ -53,20 +45,14 @@ class WriteOptions:
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """Read and check the options of a write.
 
-    Parameters
-    ----------
-    given:
-        What the user and Spark have set, name to text. Names in any case; unknown ones are left alone.
+    Args:
+        given: What the user and Spark have set, name to text. Names in any case; unknown ones are left alone.
 
-    Returns
-    -------
-    WriteOptions
+    Returns:
         With defaults filled in.
 
-    Raises
-    ------
-    ValueError
-        An option is missing, or its value is not valid: one line that names the valid values.
+    Raises:
+        ValueError: An option is missing, or its value is not valid: one line that names the valid values.
     """
     options = Given(given, WRITE_OPTIONS)
     names = stream_names(options.required("stream", "the name of the stream to write to"))

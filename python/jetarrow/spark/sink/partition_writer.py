@@ -28,16 +28,11 @@ _MARGIN = 30.0
 class Task:
     """Publishes the rows of one task.
 
-    Parameters
-    ----------
-    options:
-        Checked options of the write.
-    window:
-        The stream's duplicate window, seconds.
-    scope:
-        Names query, batch and partition: the same for every attempt, and for no other rows.
-    partition:
-        Number of the partition, for messages.
+    Args:
+        options: Checked options of the write.
+        window: The stream's duplicate window, seconds.
+        scope: Names query, batch and partition: the same for every attempt, and for no other rows.
+        partition: Number of the partition, for messages.
     """
 
     def __init__(self, options: WriteOptions, *, window: float, scope: str, partition: int) -> None:
@@ -52,19 +47,13 @@ class Task:
     def run(self, batches: Iterator[pa.RecordBatch]) -> int:
         """Publish all rows, and return how many there were.
 
-        Parameters
-        ----------
-        batches:
-            Rows with the columns that `check_columns` lets pass.
+        Args:
+            batches: Rows with the columns that `check_columns` lets pass.
 
-        Raises
-        ------
-        jetarrow.js.errors.BatchError
-            A row was not stored: the first such row, with the server's codes.
-        ValueError
-            A row cannot be published.
-        jetarrow.errors.Error
-            No server, or the server was silent for 30 seconds.
+        Raises:
+            BatchError: A row was not stored: the first such row, with the server's codes.
+            ValueError: A row cannot be published.
+            Error: No server, or the server was silent for 30 seconds.
         """
         options = self._options
         # The driver has reached a server a moment ago: one that restarts just now is waited for.

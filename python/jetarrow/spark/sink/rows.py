@@ -37,17 +37,12 @@ _ATOMIC_ROWS = 1_000  # the server's limit
 def check_columns(schema: StructType, *, subject: str | None) -> None:
     """Check the columns of a DataFrame that is to be written.
 
-    Parameters
-    ----------
-    schema:
-        The DataFrame's.
-    subject:
-        The option of this name.
+    Args:
+        schema: The DataFrame's.
+        subject: The option of this name.
 
-    Raises
-    ------
-    ValueError
-        A column has no meaning here, has another type, is there twice, or is missing.
+    Raises:
+        ValueError: A column has no meaning here, has another type, is there twice, or is missing.
     """
     for field in schema:
         if field.name not in _COLUMNS:
@@ -86,14 +81,10 @@ def _fits(name: str, kind: DataType) -> bool:
 class Calls:
     """Cuts the batches of a task into calls: what one call leaves behind in memory is bounded, whatever a task writes.
 
-    Parameters
-    ----------
-    batches:
-        What Spark gives a task.
-    prepare:
-        Makes of a piece of a batch what is published; it is called just before.
-    atomic:
-        The calls are units of at most 1000 rows.
+    Args:
+        batches: What Spark gives a task.
+        prepare: Makes of a piece of a batch what is published; it is called just before.
+        atomic: The calls are units of at most 1000 rows.
     """
 
     def __init__(
@@ -148,17 +139,12 @@ class Calls:
 def check_headers(batch: pa.RecordBatch, *, first_row: int) -> None:
     """Refuse headers that would change who stores a row, or whether.
 
-    Parameters
-    ----------
-    batch:
-        Rows, with a column `headers`.
-    first_row:
-        Number of the batch's first row, for the message.
+    Args:
+        batch: Rows, with a column `headers`.
+        first_row: Number of the batch's first row, for the message.
 
-    Raises
-    ------
-    ValueError
-        A row has such a header.
+    Raises:
+        ValueError: A row has such a header.
     """
     maps = batch.column("headers")
     if maps.null_count == len(maps):

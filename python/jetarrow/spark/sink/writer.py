@@ -30,12 +30,9 @@ _known: dict[WriteOptions, float] = {}
 class Written(WriterCommitMessage):
     """What a task reports.
 
-    Attributes
-    ----------
-    rows:
-        Rows that the stream has.
-    duplicates:
-        How many of them it had before. In mode fast the server does not tell: 0.
+    Attributes:
+        rows: Rows that the stream has.
+        duplicates: How many of them it had before. In mode fast the server does not tell: 0.
     """
 
     rows: int
@@ -47,12 +44,9 @@ class JetStreamWriter(DataSourceArrowWriter):
 
     A failed task is written again by Spark, and its rows have the same ids: what was stored is not stored twice.
 
-    Parameters
-    ----------
-    options:
-        Checked options.
-    window:
-        The stream's duplicate window, seconds.
+    Args:
+        options: Checked options.
+        window: The stream's duplicate window, seconds.
     """
 
     def __init__(self, options: WriteOptions, window: float) -> None:
@@ -64,17 +58,12 @@ class JetStreamWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Publish the rows of one task.
 
-        Parameters
-        ----------
-        iterator:
-            Arrow batches, read as they are published.
+        Args:
+            iterator: Arrow batches, read as they are published.
 
-        Raises
-        ------
-        jetarrow.js.errors.BatchError
-            A row was not stored: the first one, with the server's codes.
-        jetarrow.errors.NoServersError
-            No server has answered for 30 seconds.
+        Raises:
+            BatchError: A row was not stored: the first one, with the server's codes.
+            NoServersError: No server has answered for 30 seconds.
         """
         partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
         return _write(self._options, self._window, iterator, f"{self._job}:{partition}")
@@ -86,12 +75,9 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
     Query and batch have the same names after a restart from the checkpoint: rows that were published before the
     batch was committed are recognised.
 
-    Parameters
-    ----------
-    options:
-        Checked options.
-    window:
-        The stream's duplicate window, seconds.
+    Args:
+        options: Checked options.
+        window: The stream's duplicate window, seconds.
     """
 
     def __init__(self, options: WriteOptions, window: float) -> None:
@@ -122,32 +108,20 @@ def _write(options: WriteOptions, window: float, rows: Iterator[pa.RecordBatch],
 def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, streaming: bool) -> float:
     """Look at everything that can be known on the driver, before a task runs.
 
-    Parameters
-    ----------
-    schema:
-        The DataFrame's.
-    options:
-        Checked options.
-    overwrite:
-        What Spark makes of the save mode, or of the output mode.
-    streaming:
-        One look is enough for all micro-batches.
+    Args:
+        schema: The DataFrame's.
+        options: Checked options.
+        overwrite: What Spark makes of the save mode, or of the output mode.
+        streaming: One look is enough for all micro-batches.
 
-    Returns
-    -------
-    float
+    Returns:
         The stream's duplicate window, seconds.
 
-    Raises
-    ------
-    ValueError
-        A column does not fit, or rows that are there would have to go.
-    jetarrow.errors.UnsupportedError
-        The stream does not allow this `publishMode`.
-    jetarrow.js.errors.NotFoundError
-        There is no such stream.
-    jetarrow.errors.NoServersError
-        No server answers within the connect timeout.
+    Raises:
+        ValueError: A column does not fit, or rows that are there would have to go.
+        UnsupportedError: The stream does not allow this `publishMode`.
+        NotFoundError: There is no such stream.
+        NoServersError: No server answers within the connect timeout.
     """
     if overwrite:
         asked, instead = ("outputMode complete", "append or update") if streaming else ("mode overwrite", "append")

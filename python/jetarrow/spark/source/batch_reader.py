@@ -24,12 +24,9 @@ class JetStreamReader(DataSourceReader):
 
     Spark plans a DataFrame once: counting it again gives the same rows, whatever was published since.
 
-    Parameters
-    ----------
-    schema:
-        Columns to read, a projection of the source's (see `rows.check_schema`).
-    options:
-        Checked options.
+    Args:
+        schema: Columns to read, a projection of the source's (see `rows.check_schema`).
+        options: Checked options.
     """
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
@@ -40,23 +37,15 @@ class JetStreamReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Ask the server for the present bounds of the streams, and split them.
 
-        Returns
-        -------
-        list[StreamRange]
+        Returns:
             Never an empty range; an empty list where there is nothing to read.
 
-        Raises
-        ------
-        jetarrow.errors.NoServersError
-            No server answers within the connect timeout.
-        jetarrow.errors.AuthorizationError
-            A server refuses the credentials.
-        jetarrow.js.errors.NotFoundError
-            There is no such stream.
-        jetarrow.js.errors.DataLossError
-            What `startingOffsets` names is not in the stream any more.
-        ValueError
-            An option does not fit the stream, or `value` has a type that JSON has no form for.
+        Raises:
+            NoServersError: No server answers within the connect timeout.
+            AuthorizationError: A server refuses the credentials.
+            NotFoundError: There is no such stream.
+            DataLossError: What `startingOffsets` names is not in the stream any more.
+            ValueError: An option does not fit the stream, or `value` has a type that JSON has no form for.
         """
         options = self._options
         # A connection of its own: a server that has gone is noticed now, and within the connect timeout.
@@ -68,15 +57,11 @@ class JetStreamReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of one partition, as Arrow batches of exactly the schema that Spark demands.
 
-        Parameters
-        ----------
-        partition:
-            One of `partitions`; what Spark makes up in place of an empty list yields nothing.
+        Args:
+            partition: One of `partitions`; what Spark makes up in place of an empty list yields nothing.
 
-        Raises
-        ------
-        Exception
-            As `_task.read_range`.
+        Raises:
+            Exception: As `_task.read_range`.
         """
         if isinstance(partition, StreamRange):
             with plain():
@@ -89,10 +74,8 @@ class PushdownReader(JetStreamReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Read no more than the filters leave, and let Spark evaluate all of them.
 
-        Parameters
-        ----------
-        filters:
-            All of them hold for the rows that are wanted.
+        Args:
+            filters: All of them hold for the rows that are wanted.
         """
         self._narrow = narrow(filters)
         return filters

@@ -22,10 +22,8 @@ _Delivered = tuple[int, int, MessageBatch]
 class Committer:
     """Commits for one streaming query, in the process that plans it.
 
-    Parameters
-    ----------
-    options:
-        Checked options: `commit_mode`, `commit_consumer`, `subjects`.
+    Args:
+        options: Checked options: `commit_mode`, `commit_consumer`, `subjects`.
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -39,17 +37,12 @@ class Committer:
     def prepare(self, js: jetarrow.sync.JetStream, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
         """Check that the streams fit, and make the consumers that hold messages back for us.
 
-        Parameters
-        ----------
-        js, infos:
-            The server, and what it says of the streams.
-        at:
-            Where the query stands.
+        Args:
+            js, infos: The server, and what it says of the streams.
+            at: Where the query stands.
 
-        Raises
-        ------
-        ValueError
-            `commitMode` does not fit a stream.
+        Raises:
+            ValueError: `commitMode` does not fit a stream.
         """
         if self._mode == "none":
             return

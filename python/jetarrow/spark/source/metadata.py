@@ -19,14 +19,10 @@ _T = TypeVar("_T")
 class Lookup:
     """Questions about streams. None changes anything.
 
-    Parameters
-    ----------
-    js:
-        Where to ask.
-    options:
-        Checked options of the read.
-    again:
-        Does the work it is given; `connection.patiently` waits for servers that are away. Default: once.
+    Args:
+        js: Where to ask.
+        options: Checked options of the read.
+        again: Does the work it is given; `connection.patiently` waits for servers that are away. Default: once.
     """
 
     def __init__(
@@ -42,10 +38,8 @@ class Lookup:
     def infos(self) -> dict[str, StreamInfo]:
         """Return the streams of the options as they are now: in the order given, or by name where a pattern finds them.
 
-        Raises
-        ------
-        jetarrow.js.errors.NotFoundError
-            A stream that is named is not there, or none matches the pattern.
+        Raises:
+            NotFoundError: A stream that is named is not there, or none matches the pattern.
         """
         pattern = self._options.pattern
         if pattern is None:

@@ -27,27 +27,17 @@ _WHAT_TO_DO = "; start there"  # what js.read advises is said in other words her
 def read_range(schema: StructType, options: ReadOptions, partition: StreamRange) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one partition.
 
-    Parameters
-    ----------
-    schema:
-        Columns to read.
-    options:
-        Checked options.
-    partition:
-        What to read.
+    Args:
+        schema: Columns to read.
+        options: Checked options.
+        partition: What to read.
 
-    Raises
-    ------
-    jetarrow.errors.NoServersError
-        No server answers for a minute.
-    jetarrow.js.errors.NotFoundError
-        The stream was deleted after planning.
-    jetarrow.js.errors.StreamRecreatedError
-        It was deleted and made again.
-    jetarrow.js.errors.DataLossError
-        Messages have gone, and that is an error here; elsewhere it only warns.
-    jetarrow.js.errors.DecodeError
-        A payload cannot be decoded, and the mode says that this is an error.
+    Raises:
+        NoServersError: No server answers for a minute.
+        NotFoundError: The stream was deleted after planning.
+        StreamRecreatedError: It was deleted and made again.
+        DataLossError: Messages have gone, and that is an error here; elsewhere it only warns.
+        DecodeError: A payload cannot be decoded, and the mode says that this is an error.
     """
     stream, connection = partition.stream, options.connection
     shape = Shaper(schema, options.rows, partition.how.local)

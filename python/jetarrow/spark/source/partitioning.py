@@ -26,16 +26,11 @@ _FEW = 0.1
 class StreamRange(InputPartition):
     """One partition: the messages of `stream` with start <= sequence < end.
 
-    Attributes
-    ----------
-    stream:
-        Name of the stream.
-    start:
-        First sequence.
-    end:
-        The sequence to stop before, above `start`.
-    how:
-        The same for all partitions of a stream.
+    Attributes:
+        stream: Name of the stream.
+        start: First sequence.
+        end: The sequence to stop before, above `start`.
+        how: The same for all partitions of a stream.
     """
 
     stream: str
@@ -48,16 +43,11 @@ class StreamRange(InputPartition):
 class How:
     """How the partitions of a stream are read.
 
-    Attributes
-    ----------
-    created:
-        Creation time of the stream that was planned: one made later under its name has other messages.
-    loss_fails:
-        Whether messages that are gone fail the task; else it warns.
-    direct:
-        By direct gets instead of a consumer, which would take messages away.
-    pushed, local:
-        Subject filters that the server evaluates, or else the worker; none is all.
+    Attributes:
+        created: Creation time of the stream that was planned: one made later under its name has other messages.
+        loss_fails: Whether messages that are gone fail the task; else it warns.
+        direct: By direct gets instead of a consumer, which would take messages away.
+        pushed, local: Subject filters that the server evaluates, or else the worker; none is all.
     """
 
     created: str
@@ -84,23 +74,15 @@ def check_created(stream: str, planned: str, now: str) -> None:
 def how(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, start: int, size: int, earliest: bool) -> How:
     """Decide how a stream is read.
 
-    Parameters
-    ----------
-    options:
-        Checked options of the read.
-    info:
-        The stream.
-    lookup:
-        To count what filters match; None does not ask.
-    start, size:
-        First sequence, and how many.
-    earliest:
-        The read begins at the head, which retention may move before the task runs; that is no loss.
+    Args:
+        options: Checked options of the read.
+        info: The stream.
+        lookup: To count what filters match; None does not ask.
+        start, size: First sequence, and how many.
+        earliest: The read begins at the head, which retention may move before the task runs; that is no loss.
 
-    Raises
-    ------
-    ValueError
-        A work-queue stream would have to be read by a consumer, or direct gets are off.
+    Raises:
+        ValueError: A work-queue stream would have to be read by a consumer, or direct gets are off.
     """
     filters = filters_for(options, info)
     direct = _is_direct(options, info)
@@ -162,28 +144,18 @@ def plan(
 ) -> list[StreamRange]:
     """Plan a batch: split what there is to read evenly, with no empty partition.
 
-    Parameters
-    ----------
-    options:
-        Checked options of the read.
-    infos:
-        What the server says now of each of its streams.
-    lookup:
-        To find times, and to count what filters match. Default: none, where there are neither.
-    narrow:
-        What pushed filters leave. Default: all.
+    Args:
+        options: Checked options of the read.
+        infos: What the server says now of each of its streams.
+        lookup: To find times, and to count what filters match. Default: none, where there are neither.
+        narrow: What pushed filters leave. Default: all.
 
-    Returns
-    -------
-    list[StreamRange]
+    Returns:
         In the order of streams and sequences; empty if there is nothing to read.
 
-    Raises
-    ------
-    jetarrow.js.errors.DataLossError
-        A start named by `startingOffsets` is not in its stream any more.
-    ValueError
-        `startingOffsets` or `endingOffsets` names another stream; or as `how`.
+    Raises:
+        DataLossError: A start named by `startingOffsets` is not in its stream any more.
+        ValueError: `startingOffsets` or `endingOffsets` names another stream; or as `how`.
     """
     check_named(options, infos)
     check_readable(options, infos)
@@ -205,12 +177,9 @@ def plan(
 def split_counts(options: ReadOptions, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return how many partitions each stream gets, those with nothing to read left out.
 
-    Parameters
-    ----------
-    options:
-        Checked options of the read.
-    sizes:
-        Sequences to read, by stream.
+    Args:
+        options: Checked options of the read.
+        sizes: Sequences to read, by stream.
     """
     total = sum(sizes.values())
     counts = {}

@@ -21,10 +21,8 @@ _SETTLE = 2.0
 class Where:
     """Positions in the streams of one query.
 
-    Parameters
-    ----------
-    options:
-        Checked options.
+    Args:
+        options: Checked options.
     """
 
     def __init__(self, options: ReadOptions) -> None:

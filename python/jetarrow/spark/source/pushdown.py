@@ -31,16 +31,11 @@ _MOST_SUBJECTS = 50
 class Narrow:
     """What filters leave, at most. None is no limit.
 
-    Attributes
-    ----------
-    first, end:
-        Sequences, `end` exclusive.
-    since, until:
-        Times (RFC 3339): the first message at or after them, `until` exclusive.
-    streams:
-        Names.
-    subjects:
-        Filters.
+    Attributes:
+        first, end: Sequences, `end` exclusive.
+        since, until: Times (RFC 3339): the first message at or after them, `until` exclusive.
+        streams: Names.
+        subjects: Filters.
     """
 
     first: int | None = None
@@ -54,15 +49,11 @@ class Narrow:
 def check_sound(version: str = pyspark.__version__) -> None:
     """Refuse `pushdown=true` where it gives wrong results.
 
-    Parameters
-    ----------
-    version:
-        Spark's. Default: the one that is installed.
+    Args:
+        version: Spark's. Default: the one that is installed.
 
-    Raises
-    ------
-    ValueError
-        This Spark keeps pushed filters on the DataFrame.
+    Raises:
+        ValueError: This Spark keeps pushed filters on the DataFrame.
     """
     major, minor = (int(part) for part in version.split(".")[:2])
     if (major, minor) < _SOUND_SINCE:

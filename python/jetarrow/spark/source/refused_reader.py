@@ -14,10 +14,8 @@ from jetarrow.spark.errors import plain
 class RefusedStreamReader(DataSourceStreamReader):
     """Stands for a reader whose options are not valid: says so as soon as it is used.
 
-    Parameters
-    ----------
-    problem:
-        What is not valid.
+    Args:
+        problem: What is not valid.
     """
 
     def __init__(self, problem: str) -> None:

@@ -23,19 +23,13 @@ _UTC_MICROSECONDS = pa.timestamp("us", "UTC")
 class Shaper:
     """Knows which columns to ask `js.read` for, and makes the wanted ones of them.
 
-    Parameters
-    ----------
-    schema:
-        The rows to make, checked by `rows.check_schema`.
-    options:
-        What becomes of a message.
-    filters:
-        Subject filters to evaluate here. Default: none.
+    Args:
+        schema: The rows to make, checked by `rows.check_schema`.
+        options: What becomes of a message.
+        filters: Subject filters to evaluate here. Default: none.
 
-    Attributes
-    ----------
-    columns, timestamp_unit, value_schema, mode:
-        Arguments for `js.read`; `value_schema` is its `schema`.
+    Attributes:
+        columns, timestamp_unit, value_schema, mode: Arguments for `js.read`; `value_schema` is its `schema`.
     """
 
     def __init__(self, schema: StructType, options: RowOptions, filters: Sequence[str] = ()) -> None:
@@ -60,17 +54,12 @@ class Shaper:
     def __call__(self, batch: Batch, stream: str) -> pa.RecordBatch | None:
         """Return the rows of one batch, None where none is left.
 
-        Parameters
-        ----------
-        batch:
-            As `js.read` made it with this object's arguments.
-        stream:
-            The stream's name, for errors.
+        Args:
+            batch: As `js.read` made it with this object's arguments.
+            stream: The stream's name, for errors.
 
-        Raises
-        ------
-        jetarrow.js.errors.DecodeError
-            A payload cannot be decoded, and the mode says that this is an error.
+        Raises:
+            DecodeError: A payload cannot be decoded, and the mode says that this is an error.
         """
         if self._matches is not None:
             batch = batch.filter(self._matches(pa.record_batch(batch).column("subject")))

@@ -54,12 +54,9 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     Spark makes one for a query and keeps it on the driver; copies of it, with none of its state, read in the tasks.
 
-    Parameters
-    ----------
-    schema:
-        Columns to read, a projection of the source's (see `rows.check_schema`).
-    options:
-        Checked options.
+    Args:
+        schema: Columns to read, a projection of the source's (see `rows.check_schema`).
+        options: Checked options.
     """
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
@@ -79,10 +76,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query starts, as the options say it. Spark asks twice; the end of a batch has it pinned.
 
-        Raises
-        ------
-        Exception
-            As `reader.JetStreamReader.partitions`.
+        Raises:
+            Exception: As `reader.JetStreamReader.partitions`.
         """
         lookup = self._lookup()
         infos = lookup.infos()
@@ -97,21 +92,14 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         """Return where the next micro-batch ends; `start` itself where there is nothing to read.
 
-        Parameters
-        ----------
-        start:
-            Where it begins. Default: None, Spark before 4.2.
-        limit:
-            Whether limits count: all is taken where it is `ReadAllAvailable`. Default: None, as that.
+        Args:
+            start: Where it begins. Default: None, Spark before 4.2.
+            limit: Whether limits count: all is taken where it is `ReadAllAvailable`. Default: None, as that.
 
-        Raises
-        ------
-        jetarrow.js.errors.StreamRecreatedError
-            A stream was deleted and made again.
-        jetarrow.js.errors.NotFoundError
-            A stream is gone.
-        jetarrow.js.errors.DataLossError
-            A stream ends before what was read of it.
+        Raises:
+            StreamRecreatedError: A stream was deleted and made again.
+            NotFoundError: A stream is gone.
+            DataLossError: A stream ends before what was read of it.
         """
         lookup = self._lookup()
         infos = lookup.infos()
@@ -173,17 +161,12 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Plan a micro-batch; the same offsets give the same partitions, whatever the options say meanwhile.
 
-        Parameters
-        ----------
-        start, end:
-            Offsets. `end` says itself where the batch begins.
+        Args:
+            start, end: Offsets. `end` says itself where the batch begins.
 
-        Raises
-        ------
-        jetarrow.js.errors.DataLossError
-            Messages have gone, and that is an error here.
-        Exception
-            As `latestOffset`.
+        Raises:
+            DataLossError: Messages have gone, and that is an error here.
+            Exception: As `latestOffset`.
         """
         if start == end:
             return []
@@ -201,15 +184,11 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of one partition, as Arrow batches of exactly the schema that Spark demands.
 
-        Parameters
-        ----------
-        partition:
-            One of `partitions`.
+        Args:
+            partition: One of `partitions`.
 
-        Raises
-        ------
-        Exception
-            As `_task.read_range`.
+        Raises:
+            Exception: As `_task.read_range`.
         """
         if isinstance(partition, StreamRange):
             with plain():
@@ -219,15 +198,11 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def commit(self, end: dict[str, Any]) -> None:
         """Tell the server what was processed, as `commitMode` says. Spark calls it while it plans the next batch.
 
-        Parameters
-        ----------
-        end:
-            Where the last batch that is complete ends.
+        Args:
+            end: Where the last batch that is complete ends.
 
-        Raises
-        ------
-        jetarrow.js.errors.StreamRecreatedError
-            A stream was deleted and made again: nothing of the new one is touched.
+        Raises:
+            StreamRecreatedError: A stream was deleted and made again: nothing of the new one is touched.
         """
         if self._options.commit_mode != "none":
             lookup, at = self._lookup(), Offset.of(end).streams
