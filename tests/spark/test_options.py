@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from jetarrow.spark.datasource import JetStreamSource
-from jetarrow.spark.options.bounds import Bound
-from jetarrow.spark.options.read import EARLIEST, LATEST, RowOptions, read_options
-from jetarrow.spark.options.subjects import covers, matcher
+from jetarrow.spark.options.bounds import EARLIEST, LATEST, Bound
+from jetarrow.spark.options.read import RowOptions, read_options
 from jetarrow.spark.schema import SCHEMA
+from jetarrow.spark.source.filters import covers, matcher
 
 GOOD = {"servers": "127.0.0.1:4222", "stream": "ORDERS"}
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from jetarrow.js.errors import DataLossError, NotFoundError, StreamRecreatedError
-from jetarrow.spark.source import positions as where
-from jetarrow.spark.source import stream_reader as streaming
+from jetarrow.spark.source import positions, stream_reader
 from jetarrow.spark.source.admission import admit, share
 from jetarrow.spark.source.offsets import Entry, Offset
 from jetarrow.spark.source.stream_reader import JetStreamStreamReader
@@ -194,7 +193,7 @@ def test_limits_by_bytes_and_least_offsets(here: Here, streams: Streams, monkeyp
     assert next_of(by_bytes.latestOffset(start, ALL)) == {name: 41}
 
     now = [1000.0]
-    monkeypatch.setattr(streaming.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stream_reader.time, "monotonic", lambda: now[0])
     least = here.stream(name, startingOffsets="earliest", minOffsetsPerTrigger=50, maxTriggerDelay="1m")
     assert least.getDefaultReadLimit() == ReadMinRows(50)
     first = least.latestOffset(least.initialOffset(), ReadMinRows(50))
@@ -258,7 +257,7 @@ def test_streams_that_come_and_go(here: Here, streams: Streams) -> None:
 
 
 def test_a_stream_that_ends_before_what_was_read(here: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(where, "_SETTLE", 0.3)
+    monkeypatch.setattr(positions, "_NEW_LEADER_TIMEOUT", 0.3)
     name = streams.new()
     streams.publish(name, [b"x"] * 3)
     reader = here.stream(name, startingOffsets="earliest")

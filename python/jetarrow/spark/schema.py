@@ -26,6 +26,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from .options.choices import ParseMode, Payload
 from .options.read import RowOptions
 from .options.texts import invalid
 
@@ -74,7 +75,7 @@ def full_schema(options: RowOptions) -> StructType | str:
     extra = [_TIME_NS] if options.time_ns else []
     extra += [_REPLY] if options.reply else []
     fields = [field for field in SCHEMA if options.headers or field.name != "headers"]
-    if options.payload != "json":
+    if options.payload != Payload.JSON:
         return StructType([*fields[:-1], _data(options), *extra])
     text = options.value_schema
     if text is None:
@@ -105,7 +106,7 @@ def check_schema(schema: StructType, options: RowOptions | None = None) -> None:
     if not options.headers:
         del columns["headers"]
     columns["data"] = _data(options)
-    if options.payload == "json":
+    if options.payload == Payload.JSON:
         del columns["data"]
         columns["value"] = StructField("value", StructType())
         columns |= {field.name: field for field in _corrupt(options)}
@@ -165,11 +166,11 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def _data(options: RowOptions) -> StructField:
-    return StructField("data", StringType() if options.payload == "string" else BinaryType(), nullable=False)
+    return StructField("data", StringType() if options.payload == Payload.STRING else BinaryType(), nullable=False)
 
 
 def _corrupt(options: RowOptions) -> list[StructField]:
-    if options.mode in ("DROPMALFORMED", "FAILFAST"):
+    if options.mode in (ParseMode.DROPMALFORMED, ParseMode.FAILFAST):
         return []
     return [StructField(options.corrupt_column, StringType())]
 

@@ -1,7 +1,7 @@
 """Secrets by reference: an option says where a secret is, and each worker looks it up when it connects.
 
-What an option holds is shown in places that nobody expects: Spark Connect's user interface and event log show
-every value. A reference can be shown.
+Options are shown in unexpected places: Spark Connect's user interface and event log show every value. A reference
+may be shown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import warnings
 from dataclasses import dataclass, field
 
 _KINDS = ("env", "file", "sparkfile")
-VALID = "env:NAME, file:/path or sparkfile:NAME (of addFile)"
+REFERENCES = "env:NAME, file:/path or sparkfile:NAME (of addFile)"
 
 _warned: set[str] = set()
 
@@ -65,7 +65,7 @@ def warn_of_literals(secrets: tuple[Secret, ...]) -> None:
         text = ", ".join(f"'{name}'" for name in names)
         warnings.warn(
             f"jetstream: the secret itself was given as option {text}; Spark Connect shows options in its user"
-            f" interface and event log. Better say where it is: {VALID}",
+            f" interface and event log. Better say where it is: {REFERENCES}",
             stacklevel=3,
         )
 

@@ -15,13 +15,13 @@ _ISO = re.compile(
 _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d\d)?", re.IGNORECASE)
 
 
-def moment(option: str, text: str, zone: str | None) -> str:
+def parse_time(option: str, text: str, zone: str | None) -> str:
     """Return a time as RFC 3339 in UTC, to the nanosecond.
 
     Args:
         option: Whose value it is, for errors.
         text: ISO 8601, or milliseconds since 1970.
-        zone: What a time without a zone means (option `timeZone`); None refuses it. Spark does not tell a Python source
+        zone: What a time without a zone is in (option `timeZone`); None refuses it. Spark does not tell a Python source
             the session's time zone, and a guess could be hours away.
 
     Raises:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .choices import Dedup, PublishMode
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
-from .texts import Given, invalid, stream_names
+from .texts import OptionTexts, invalid, stream_names
 
 WRITE_OPTIONS = (
     *CONNECT_OPTIONS,
@@ -27,8 +28,8 @@ class WriteOptions:
         connection: Where to connect, and as whom.
         stream: The stream that has to take every row.
         subject: Subject of all rows. Default: the column `subject` says it row by row.
-        publish_mode: async, fast, atomic or auto. Default: async.
-        dedup: What a row without a `msg_id` gets: content (an id made of the row) or none. Default: content.
+        publish_mode: How rows are published. Default: async.
+        dedup: Whether a row without a `msg_id` gets an id made of the row. Default: content, it does.
         recovery_window: Seconds that Spark may take to write a failed task or batch again. Default: 120.
         max_in_flight: Most rows that are unanswered at once, per task. Default: 5000.
     """
@@ -36,8 +37,8 @@ class WriteOptions:
     connection: ConnectOptions
     stream: str
     subject: str | None = None
-    publish_mode: str = "async"
-    dedup: str = "content"
+    publish_mode: PublishMode = PublishMode.ASYNC
+    dedup: Dedup = Dedup.CONTENT
     recovery_window: float = 120.0
     max_in_flight: int = 5000
 
@@ -54,7 +55,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     Raises:
         ValueError: An option is missing, or its value is not valid: one line that names the valid values.
     """
-    options = Given(given, WRITE_OPTIONS)
+    options = OptionTexts(given, WRITE_OPTIONS)
     names = stream_names(options.required("stream", "the name of the stream to write to"))
     if len(names) > 1:
         raise invalid("stream", f"{len(names)} streams are named", "one name: each row goes to one stream")
@@ -62,8 +63,8 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         connection=connect_options(options),
         stream=names[0],
         subject=options.text("subject"),
-        publish_mode=options.choice("publishMode", ("async", "fast", "atomic", "auto")),
-        dedup=options.choice("dedup", ("content", "none")),
+        publish_mode=options.choice("publishMode", PublishMode),
+        dedup=options.choice("dedup", Dedup),
         recovery_window=options.seconds("recoveryWindow", "2m"),
         max_in_flight=options.positive("maxInFlight", 5000),
     )

@@ -1,4 +1,4 @@
-"""The rows of a write: which columns there may be, and how one task's Arrow batches become calls of publish_batch."""
+"""The rows of a write: their columns, and how the Arrow batches of a task become calls of `publish_batch`."""
 
 from __future__ import annotations
 
@@ -78,13 +78,16 @@ def _fits(name: str, kind: DataType) -> bool:
     return isinstance(value.elementType if isinstance(value, ArrayType) else value, _STRINGS)
 
 
-class Calls:
+class PublishCalls:
     """Cuts the batches of a task into calls: what one call leaves behind in memory is bounded, whatever a task writes.
 
     Args:
         batches: What Spark gives a task.
         prepare: Makes of a piece of a batch what is published; it is called just before.
-        atomic: The calls are units of at most 1000 rows.
+        atomic: Whether the calls are units of at most 1000 rows.
+
+    Attributes:
+        error: What reading the batches has raised; the reader makes another error of it. Else None.
     """
 
     def __init__(
@@ -99,7 +102,7 @@ class Calls:
         self._call_rows = _ATOMIC_ROWS if atomic else _CALL_ROWS
         self._rest: pa.RecordBatch | None = None
         self._row_bytes = 1
-        self.error: Exception | None = None  # what reading has raised: the reader makes another error of it
+        self.error: Exception | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatchReader]:
         """Yield a reader for each call, to be read to its end before the next one is asked for."""
@@ -107,7 +110,11 @@ class Calls:
             yield pa.RecordBatchReader.from_batches(first.schema, self._call(first))
 
     def in_flight(self, most: int) -> int:
-        """Return how many rows of the present call may be unanswered, at most `most`: together they stay small."""
+        """Return how many rows of the present call may be unanswered, so that they stay small together.
+
+        Args:
+            most: The limit for small rows.
+        """
         return max(1, min(most, 4 * _PIECE_BYTES // self._row_bytes))
 
     def _call(self, piece: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:

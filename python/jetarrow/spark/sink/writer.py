@@ -13,17 +13,21 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from jetarrow.errors import UnsupportedError
+from jetarrow.js.api import StreamInfo
 from jetarrow.js.errors import NotFoundError
-from jetarrow.spark.connection import connect
-from jetarrow.spark.errors import plain
+from jetarrow.spark.connection import connect, jetstream, no_such_stream
+from jetarrow.spark.errors import hide_traceback
+from jetarrow.spark.options.choices import Dedup, PublishMode
 from jetarrow.spark.options.write import WriteOptions
 
-from .partition_writer import Task
+from .partition_writer import PartitionWriter
 from .rows import check_columns
 
-_MODES = {"fast": "allow_batched", "atomic": "allow_atomic"}
-# Streams that this process has looked at; Spark makes a new writer for every micro-batch, and one more to commit it.
-_known: dict[WriteOptions, float] = {}
+# The flag of a stream that allows a mode.
+_NEEDED_FLAGS = {PublishMode.FAST: "allow_batched", PublishMode.ATOMIC: "allow_atomic"}
+# Duplicate windows of the streams that this process has looked at, in seconds: Spark makes a new writer for every
+# micro-batch, and one more to commit it.
+_known_windows: dict[WriteOptions, float] = {}
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Written(WriterCommitMessage):
 
     Attributes:
         rows: Rows that the stream has.
-        duplicates: How many of them it had before. In mode fast the server does not tell: 0.
+        duplicates: How many of them it had before; 0 in mode fast, where the server does not say.
     """
 
     rows: int
@@ -46,7 +50,7 @@ class JetStreamWriter(DataSourceArrowWriter):
 
     Args:
         options: Checked options.
-        window: The stream's duplicate window, seconds.
+        window: The stream's duplicate window, in seconds.
     """
 
     def __init__(self, options: WriteOptions, window: float) -> None:
@@ -61,23 +65,25 @@ class JetStreamWriter(DataSourceArrowWriter):
         Args:
             iterator: Arrow batches, read as they are published.
 
+        Returns:
+            What was written, for Spark.
+
         Raises:
             BatchError: A row was not stored: the first one, with the server's codes.
             NoServersError: No server has answered for 30 seconds.
         """
-        partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
-        return _write(self._options, self._window, iterator, f"{self._job}:{partition}")
+        return _write(self._options, self._window, iterator, scope=self._job)
 
 
 class JetStreamStreamWriter(DataSourceStreamArrowWriter):
     """Publishes the rows of every micro-batch.
 
-    Query and batch have the same names after a restart from the checkpoint: rows that were published before the
-    batch was committed are recognised.
+    Query and batch keep their names after a restart from the checkpoint: rows that were published before the batch
+    was committed are recognised.
 
     Args:
         options: Checked options.
-        window: The stream's duplicate window, seconds.
+        window: The stream's duplicate window, in seconds.
     """
 
     def __init__(self, options: WriteOptions, window: float) -> None:
@@ -85,37 +91,50 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
         self._window = window
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Publish the rows of one task of one micro-batch. Parameters and errors as `JetStreamWriter.write`."""
+        """Publish the rows of one task of one micro-batch.
+
+        Args:
+            iterator: Arrow batches, read as they are published.
+
+        Returns:
+            What was written, for Spark.
+
+        Raises:
+            BatchError: A row was not stored: the first one, with the server's codes.
+            NoServersError: No server has answered for 30 seconds.
+            ValueError: Spark does not name query and batch, which `dedup=content` needs.
+        """
         context = TaskContext.get()
         assert context is not None
         names = [context.getLocalProperty(name) for name in ("sql.streaming.queryId", "streaming.sql.batchId")]
-        if None in names and self._options.dedup == "content":
+        if None in names and self._options.dedup == Dedup.CONTENT:
             raise ValueError(
                 "jetstream: Spark does not say which query and batch this is, so ids cannot be made of the rows; set"
                 " the option dedup=none, and give the rows ids of their own in a column msg_id"
             )
-        scope = ":".join([*(str(name) for name in names), str(context.partitionId())])
-        return _write(self._options, self._window, iterator, scope)
+        return _write(self._options, self._window, iterator, scope=":".join(map(str, names)))
 
 
-def _write(options: WriteOptions, window: float, rows: Iterator[pa.RecordBatch], scope: str) -> Written:
-    with plain():
-        partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
-        task = Task(options, window=window, scope=scope, partition=partition)
-        return Written(task.run(rows), task.duplicates)
+def _write(options: WriteOptions, window: float, rows: Iterator[pa.RecordBatch], *, scope: str) -> Written:
+    context = TaskContext.get()
+    assert context is not None
+    partition = context.partitionId()
+    with hide_traceback():
+        writer = PartitionWriter(options, window=window, scope=f"{scope}:{partition}", partition=partition)
+        return Written(writer.write(rows), writer.duplicates)
 
 
 def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, streaming: bool) -> float:
-    """Look at everything that can be known on the driver, before a task runs.
+    """Check everything that can be known on the driver, before a task runs.
 
     Args:
         schema: The DataFrame's.
         options: Checked options.
         overwrite: What Spark makes of the save mode, or of the output mode.
-        streaming: One look is enough for all micro-batches.
+        streaming: Whether the writer is for a micro-batch; the stream is looked at for the first one only.
 
     Returns:
-        The stream's duplicate window, seconds.
+        The stream's duplicate window, in seconds.
 
     Raises:
         ValueError: A column does not fit, or rows that are there would have to go.
@@ -130,30 +149,31 @@ def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, strea
             f" and is never done; use {instead}, and purge the stream yourself where that is meant"
         )
     check_columns(schema, subject=options.subject)
-    ids = options.dedup == "content" or "msg_id" in schema.names
-    if streaming and options in _known:
-        return _known[options]
-    connection = options.connection
-    client = connect(connection)
-    try:
-        info = client.jetstream(**connection.context()).stream_info(options.stream)
-    except NotFoundError as error:
-        message = f"jetstream: there is no stream {options.stream!r} at {', '.join(connection.servers)}"
-        raise NotFoundError(error.code, error.description, error.err_code, message=message) from None
-    finally:
-        client.close()
-    flag = _MODES.get(options.publish_mode)
+    if streaming and options in _known_windows:
+        return _known_windows[options]
+    info = _stream_info(options)
+    flag = _NEEDED_FLAGS.get(options.publish_mode)
     if flag is not None and not getattr(info.config, flag):
         raise UnsupportedError(
             f"publishMode={options.publish_mode}", f"a stream with {flag}", f"stream {options.stream!r} has it off"
         )
     window = float(info.config.duplicate_window or 0)
-    if ids and window < options.recovery_window:
+    has_ids = options.dedup == Dedup.CONTENT or "msg_id" in schema.names
+    if has_ids and window < options.recovery_window:
         warnings.warn(
             f"jetstream: stream {options.stream!r} recognises duplicates for {window:g} s, which is less than"
             f" recoveryWindow={options.recovery_window:g} s: what Spark writes again after more than that is stored"
             " twice; raise the stream's duplicate_window, or lower recoveryWindow",
             stacklevel=3,
         )
-    _known[options] = window
+    _known_windows[options] = window
     return window
+
+
+def _stream_info(options: WriteOptions) -> StreamInfo:
+    # A connection of its own: a server that has gone is noticed now, and within the connect timeout.
+    with connect(options.connection) as client:
+        try:
+            return jetstream(client, options.connection).stream_info(options.stream)
+        except NotFoundError as error:
+            raise no_such_stream(error, options.stream, options.connection) from None

@@ -36,7 +36,8 @@ def admit(
     Args:
         sizes: Offsets that wait, by stream; at least one.
         weights: Bytes of one offset, by stream; estimated.
-        most_offsets, most_bytes: Limits, the first that is reached rules; None is no limit.
+        most_offsets: Most offsets in all; None for no limit. The limit that is reached first rules.
+        most_bytes: Most bytes in all, estimated; None for no limit.
     """
     taken = dict(sizes) if most_offsets is None else share(sizes, most_offsets)
     if most_bytes is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 _VERSION = 1
 
@@ -22,19 +22,19 @@ class Entry:
 
     created: str
     next: int
-    initial: str | None = None
+    initial: Literal["earliest", "ahead"] | None = None
 
 
 @dataclass(frozen=True)
 class Offset:
-    """The end of a micro-batch, and all that it takes to plan the batch again.
+    """The end of a micro-batch, with all that is needed to plan the batch again.
 
     Attributes:
         streams: Where it ends, by stream.
         start: Where it begins; Spark asks for the initial offset more than once, and `latest` moves. Empty for the
             offset at which a query starts; None where Spark did not say where the batch begins (before 4.2, after a
-            restart).
-        parts: How many partitions each stream has in it.
+            restart). Default: empty.
+        parts: How many partitions each stream has in it. Default: empty.
     """
 
     streams: Mapping[str, Entry]
@@ -50,6 +50,9 @@ class Offset:
     @classmethod
     def of(cls, logged: Mapping[str, Any]) -> Offset:
         """Read what `json` wrote.
+
+        Args:
+            logged: As Spark has it from its log.
 
         Raises:
             ValueError: It is not an offset of this source, or of a later version of it.

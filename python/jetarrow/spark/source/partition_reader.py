@@ -9,19 +9,20 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from jetarrow import _jetarrow
-from jetarrow._run import blocked, finish
 from jetarrow.js.errors import DataLossError, NotFoundError
-from jetarrow.spark.connection import patiently, shared
+from jetarrow.spark._core import Loss, RangeReader
+from jetarrow.spark.connection import no_such_stream, retry_transient, shared_jetstream
+from jetarrow.spark.options.choices import FailOnDataLoss
 from jetarrow.spark.options.read import ReadOptions
 
-from .partitioning import StreamRange, check_created
-from .rows import Shaper
+from .metadata import check_created
+from .partitioning import StreamRange
+from .rows import RowShaper
 
-# A leader that has just been elected may not know the newest messages, which the plan knows.
-_SETTLE = 10.0
-_PAUSE = 0.25
-_WHAT_TO_DO = "; start there"  # what js.read advises is said in other words here
+# How long a leader that has just been elected may not know the newest messages, which the plan knows, in seconds.
+_NEW_LEADER_TIMEOUT = 10.0
+_RETRY_PAUSE = 0.25
+_HOW_TO_GO_ON = "; set failOnDataLoss=false to go on with what is left"
 
 
 def read_range(schema: StructType, options: ReadOptions, partition: StreamRange) -> Iterator[pa.RecordBatch]:
@@ -32,6 +33,9 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
         options: Checked options.
         partition: What to read.
 
+    Yields:
+        Arrow batches of exactly the schema that Spark demands, none of them empty.
+
     Raises:
         NoServersError: No server answers for a minute.
         NotFoundError: The stream was deleted after planning.
@@ -39,58 +43,51 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
         DataLossError: Messages have gone, and that is an error here; elsewhere it only warns.
         DecodeError: A payload cannot be decoded, and the mode says that this is an error.
     """
-    stream, connection = partition.stream, options.connection
-    shape = Shaper(schema, options.rows, partition.how.local)
+    stream = partition.stream
+    shape = RowShaper(schema, options.rows, partition.plan.local)
     try:
         # The planner has just reached the servers: one that is away now comes back.
-        native = _opened(options, partition, shape)
+        reader = _opened(options, partition, shape)
         # Spark drops a generator half-way on limit(): that too must delete the consumer.
         try:
-            while (item := native.next().block()) is not None:
-                if isinstance(item, str):
+            while (item := reader.next()) is not None:
+                if isinstance(item, Loss):
                     _lost(item, partition)
                 elif (rows := shape(item, stream)) is not None:
                     yield rows
         finally:
-            native.close().block()
-    except DataLossError as error:
-        text = str(error).removeprefix("nats: ")
-        raise DataLossError(error.asked, error.available, message=_advised(text)) from None
+            reader.close()
     except NotFoundError as error:
-        at = ", ".join(connection.servers)
-        message = f"jetstream: there is no stream {stream!r} at {at} any more"
-        raise NotFoundError(error.code, error.description, error.err_code, message=message) from None
+        raise no_such_stream(error, stream, options.connection, gone=True) from None
 
 
-def _opened(options: ReadOptions, partition: StreamRange, shape: Shaper) -> _jetarrow.Reader:
+def _opened(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> RangeReader:
     """A reader of the whole range; js.read by itself ends where the stream ends."""
-    until = time.monotonic() + _SETTLE
+    until = time.monotonic() + _NEW_LEADER_TIMEOUT
     while True:
-        native = patiently(lambda: _open(options, partition, shape))
+        reader = retry_transient(lambda: _open(options, partition, shape))
         try:
-            check_created(partition.stream, partition.how.created, native.created)
-            end = native.range[1]
-            if end >= partition.end:
-                return native
+            check_created(partition.stream, partition.plan.created, reader.created)
+            if reader.end >= partition.end:
+                return reader
             if time.monotonic() >= until:
-                _ended(options, partition, end)
-                return native
+                _ended(options, partition, reader.end)
+                return reader
         except BaseException:
-            native.close().block()
+            reader.close()
             raise
-        native.close().block()
-        time.sleep(_PAUSE)
+        reader.close()
+        time.sleep(_RETRY_PAUSE)
 
 
-def _open(options: ReadOptions, partition: StreamRange, shape: Shaper) -> _jetarrow.Reader:
-    """The native reader, without the wrappers of js.read: what it reports as a warning may be an error here."""
-    how, connection = partition.how, options.connection
-    js = shared(connection).jetstream(**connection.context())
-    reader = js.read(
+def _open(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> RangeReader:
+    plan = partition.plan
+    return RangeReader(
+        shared_jetstream(options.connection),
         partition.stream,
         start_seq=partition.start,
         end_seq=partition.end,
-        subjects=how.pushed or None,
+        subjects=plan.pushed or None,
         columns=shape.columns,
         schema=shape.value_schema,
         mode=shape.mode,
@@ -98,27 +95,26 @@ def _open(options: ReadOptions, partition: StreamRange, shape: Shaper) -> _jetar
         batch_rows=options.batch_rows,
         batch_bytes=options.batch_bytes,
         fetch_bytes=options.fetch_bytes,
-        direct=how.direct,
-        on_data_loss="error" if how.loss_fails else "warn",
+        direct=plan.direct,
     )
-    return finish(reader._inner._open(blocked))
 
 
 def _ended(options: ReadOptions, partition: StreamRange, end: int) -> None:
     """The stream ends before what was planned. No limit or purge does that: it was restored, or has lost its end."""
     stream, planned = partition.stream, partition.end
-    text = f"messages {end} to {planned - 1} of stream {stream!r} are gone: it ends before them"
-    if options.fail_on_data_loss != "false":
-        raise DataLossError((end, planned), end, message=text)
-    warnings.warn(f"jetstream: {text}", stacklevel=4)
+    text = f"jetstream: messages {end} to {planned - 1} of stream {stream!r} are gone: it ends before them"
+    if options.fail_on_data_loss != FailOnDataLoss.FALSE:
+        raise DataLossError((end, planned), end, message=text + _HOW_TO_GO_ON)
+    warnings.warn(text, stacklevel=4)
 
 
-def _lost(text: str, partition: StreamRange) -> None:
-    """Messages are gone; with a filter `js.read` only tells, for nobody knows whether it matched them."""
-    if partition.how.loss_fails:
-        raise DataLossError((partition.start, partition.end), message=text)
-    warnings.warn(f"jetstream: {text.partition(_WHAT_TO_DO)[0]}", stacklevel=3)
-
-
-def _advised(text: str) -> str:
-    return f"jetstream: {text.partition(_WHAT_TO_DO)[0]}; set failOnDataLoss=false to go on with what is left"
+def _lost(loss: Loss, partition: StreamRange) -> None:
+    """The stream has let go of messages of the range. With a filter it is unknown whether they matched."""
+    last = min(loss.available, loss.end) - 1
+    text = (
+        f'jetstream: messages {loss.start} to {last} of stream "{partition.stream}" are gone (retention, purge or'
+        f" delete): asked for [{loss.start}, {loss.end}), available from {loss.available}"
+    )
+    if partition.plan.loss_fails:
+        raise DataLossError((loss.start, loss.end), loss.available, message=text + _HOW_TO_GO_ON)
+    warnings.warn(text, stacklevel=3)

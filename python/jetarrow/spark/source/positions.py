@@ -1,4 +1,4 @@
-"""Where a streaming query starts, stands, and what it has before it."""
+"""Positions of a streaming query: where it starts, where it stands, and what lies ahead of it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import re
 import time
 from collections.abc import Mapping
 
-from jetarrow.js.api import StreamInfo
+from jetarrow.js.api import RetentionPolicy, StreamInfo
 from jetarrow.js.errors import DataLossError, NotFoundError
-from jetarrow.spark.options.read import EARLIEST, LATEST, ReadOptions
+from jetarrow.spark.options.bounds import EARLIEST, LATEST
+from jetarrow.spark.options.choices import CommitMode, FailOnDataLoss
+from jetarrow.spark.options.read import ReadOptions
 
-from .metadata import Lookup
+from .metadata import Lookup, created, end_sequence, first_sequence, retention
 from .offsets import Entry, Offset
-from .partitioning import created, filters_for, retention
+from .read_plan import filters_for
 
-# A new leader may not know the newest messages yet.
-_SETTLE = 2.0
+# How long a new leader may not know the newest messages yet, in seconds.
+_NEW_LEADER_TIMEOUT = 2.0
+_RETRY_PAUSE = 0.1
 
 
-class Where:
+class Positions:
     """Positions in the streams of one query.
 
     Args:
@@ -31,20 +34,33 @@ class Where:
         self._matched: dict[str, tuple[int, int]] = {}
 
     def initial(self, name: str, info: StreamInfo, lookup: Lookup) -> Entry:
-        options, after_last = self._options, info.state.last_seq + 1
+        """Return where a new query starts in one stream.
+
+        Args:
+            name: Name of the stream.
+            info: The stream as it is now.
+            lookup: To find times.
+        """
+        options, latest = self._options, end_sequence(info)
         if options.start.time is not None:
             found = lookup.first_at(name, options.start.time)
-            return Entry(created(info), after_last if found is None else found)
-        whole = options.commit_mode == "purge" or retention(info) == "workqueue"
+            return Entry(created(info), latest if found is None else found)
+        whole = options.commit_mode == CommitMode.PURGE or retention(info) == RetentionPolicy.WORK_QUEUE
         position = options.start.of(name, EARLIEST if whole else LATEST)
         if position == EARLIEST:
             return _first(info)
         if position == LATEST:
-            return Entry(created(info), after_last)
-        return Entry(created(info), position, "ahead" if position > after_last else None)
+            return Entry(created(info), latest)
+        return Entry(created(info), position, "ahead" if position > latest else None)
 
-    def target(self, name: str, info: StreamInfo, lookup: Lookup) -> int:
-        """One past the last message that matters: foreign traffic would make empty batches."""
+    def end(self, name: str, info: StreamInfo, lookup: Lookup) -> int:
+        """Return the sequence after the last message that matters: foreign traffic would make empty batches.
+
+        Args:
+            name: Name of the stream.
+            info: The stream as it is now.
+            lookup: To find the last message that a filter matches.
+        """
         last, filters = info.state.last_seq, filters_for(self._options, info)
         if not filters:
             return last + 1
@@ -54,11 +70,20 @@ class Where:
             self._matched[name] = (last, end)
         return end
 
-    def known(self, begin: Offset, infos: Mapping[str, StreamInfo]) -> dict[str, Entry]:
-        """Where the query stands, with the streams that are new; those start at their first message."""
+    def current(self, begin: Offset, infos: Mapping[str, StreamInfo]) -> dict[str, Entry]:
+        """Return where the query stands, by stream; those that are new to it start at their first message.
+
+        Args:
+            begin: Where the next batch begins.
+            infos: The streams as they are now.
+
+        Raises:
+            NotFoundError: A stream that `streamPattern` had found was deleted, and that is an error here.
+        """
         pattern, options = self._options.pattern, self._options
         for name in begin.streams.keys() - infos.keys():
-            if pattern is not None and re.fullmatch(pattern, name) and options.fail_on_data_loss != "false":
+            found_by_pattern = pattern is not None and re.fullmatch(pattern, name)
+            if found_by_pattern and options.fail_on_data_loss != FailOnDataLoss.FALSE:
                 raise NotFoundError(
                     message=f"jetstream: stream {name!r} was deleted; what was not read of it is lost; set"
                     " failOnDataLoss=false to go on without it"
@@ -66,9 +91,18 @@ class Where:
         new = {name: _first(info) for name, info in infos.items() if name not in begin.streams}
         return {**begin.streams, **new}
 
-    def check_ahead(self, name: str, entry: Entry, lookup: Lookup) -> None:
-        """A stream that ends before what was read of it has lost messages, unless the user asked for later ones."""
-        until = time.monotonic() + _SETTLE
+    def check_not_beyond_end(self, name: str, entry: Entry, lookup: Lookup) -> None:
+        """Check that a stream does not end before what was read of it, unless the user asked for later messages.
+
+        Args:
+            name: Name of the stream.
+            entry: Where the query stands in it.
+            lookup: To look at the stream.
+
+        Raises:
+            DataLossError: It does, also after a new leader had time to catch up.
+        """
+        until = time.monotonic() + _NEW_LEADER_TIMEOUT
         while entry.initial != "ahead":
             last = lookup.info(name).state.last_seq
             if last + 1 >= entry.next:
@@ -79,14 +113,13 @@ class Where:
                     message=f"jetstream: stream {name!r} ends with {last}, but this query has read up to"
                     f" {entry.next - 1}: the stream was restored or has lost its end; begin with a new checkpoint",
                 )
-            time.sleep(0.1)
+            time.sleep(_RETRY_PAUSE)
+
+
+def bytes_per_sequence(info: StreamInfo) -> float:
+    """Return the size of one sequence on average, in bytes; deleted messages count with none."""
+    return info.state.bytes / max(1, end_sequence(info) - first_sequence(info))
 
 
 def _first(info: StreamInfo) -> Entry:
-    return Entry(created(info), max(1, info.state.first_seq), "earliest")
-
-
-def weight(info: StreamInfo) -> float:
-    """Bytes of one sequence, on average; deleted ones have none."""
-    state = info.state
-    return state.bytes / max(1, state.last_seq + 1 - max(1, state.first_seq))
+    return Entry(created(info), first_sequence(info), "earliest")
