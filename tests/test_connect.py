@@ -16,7 +16,7 @@ import jetarrow
 import jetarrow.sync
 import pytest
 from jetarrow import _jetarrow, errors
-from jetarrow._run import awaited
+from jetarrow.core.session import awaited
 from jetarrow.server import NatsServer
 
 

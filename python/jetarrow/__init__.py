@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jetarrow import aio, errors, js, nuid
     from jetarrow._jetarrow import __version__
-    from jetarrow.aio.client import Client
-    from jetarrow.aio.client import Client as NATS
-    from jetarrow.tls import TLS
+    from jetarrow.core.client import Client
+    from jetarrow.core.client import Client as NATS
+    from jetarrow.core.tls import TLS
 
 __all__ = ["NATS", "TLS", "Client", "__version__", "aio", "connect", "errors", "js", "nuid"]
 
@@ -29,7 +29,7 @@ async def connect(servers: str | list[str] = "nats://localhost:4222", **options:
 
     Takes the same options as `Client.connect`, and raises the same errors.
     """
-    from jetarrow.aio.client import Client
+    from jetarrow.core.client import Client
 
     nc = Client()
     await nc.connect(servers, **options)
@@ -41,11 +41,11 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         # The native module is loaded at the first use: `jetarrow.server` and the pytest plugin do without it.
         if name in ("NATS", "Client"):
-            from jetarrow.aio.client import Client
+            from jetarrow.core.client import Client
 
             return Client
         if name == "TLS":
-            from jetarrow.tls import TLS
+            from jetarrow.core.tls import TLS
 
             return TLS
         if name == "__version__":

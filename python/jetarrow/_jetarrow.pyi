@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar, final
 
-from jetarrow.aio import _metadata
-from jetarrow.aio.client import Client
-from jetarrow.js.api import AckKind, PubAck
+from jetarrow.core import metadata as _metadata
+from jetarrow.core.client import Client
+from jetarrow.jetstream.models import AckKind, PubAck
 
 _T = TypeVar("_T")
 

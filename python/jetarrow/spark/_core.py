@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import jetarrow.sync
 from jetarrow import _jetarrow
-from jetarrow._run import blocked, finish
-from jetarrow.aio.client import RawCredentials
-from jetarrow.errors import NoRespondersError, NoServersError, TimeoutError
-from jetarrow.js._request import checked
-from jetarrow.js.errors import ServiceUnavailableError
+from jetarrow.core.errors import NoRespondersError, NoServersError, TimeoutError
+from jetarrow.core.servers import RawCredentials
+from jetarrow.core.session import blocked, finish
+from jetarrow.jetstream.api import checked
+from jetarrow.jetstream.errors import ServiceUnavailableError
 
 __all__ = [
     "Batch",

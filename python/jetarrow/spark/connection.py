@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import jetarrow.sync
-from jetarrow.js.errors import NotFoundError
+from jetarrow.jetstream.errors import NotFoundError
 
 from ._core import is_transient
 from .options.connection import ConnectOptions

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jetarrow.errors import Error
+from jetarrow.core.errors import Error
 
 
 @contextmanager

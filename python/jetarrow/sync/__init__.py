@@ -13,13 +13,13 @@ the connection, and here that blocks, so they run to their end at once.
 
 from __future__ import annotations
 
-from jetarrow.sync._client import Client, connect
-from jetarrow.sync._handles import Advisories, Consumer, Stream
-from jetarrow.sync._jetstream import JetStream
-from jetarrow.sync._manager import JetStreamManager
-from jetarrow.sync._messages import MessageBatch, PullSubscription, Reader
-from jetarrow.sync._publisher import Publisher
-from jetarrow.sync._subscription import PushSubscription, Subscription
+from jetarrow.sync.client import Client, connect
+from jetarrow.sync.context import JetStream
+from jetarrow.sync.fetch import MessageBatch, PullSubscription, Reader
+from jetarrow.sync.handles import Advisories, Consumer, Stream
+from jetarrow.sync.manager import JetStreamManager
+from jetarrow.sync.publisher import Publisher
+from jetarrow.sync.subscription import PushSubscription, Subscription
 
 __all__ = [
     "Advisories",

@@ -180,7 +180,7 @@ impl Msg {
             return Err(Self::refuse(py, "jetarrow.errors", "NotJSMessageError", "not a message of a stream"));
         };
         let Meta { stream, consumer, delivered, seq, consumer_seq, nanos, pending } = meta;
-        let build = py.import("jetarrow.aio._metadata")?.getattr("build")?;
+        let build = py.import("jetarrow.core.metadata")?.getattr("build")?;
         build.call1((stream, consumer, delivered, seq, consumer_seq, nanos, pending))
     }
 
@@ -244,13 +244,13 @@ impl Msg {
     #[classattr]
     #[pyo3(name = "Ack")]
     fn ack_words(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-        py.import("jetarrow.aio._metadata")?.getattr("Ack")
+        py.import("jetarrow.core.metadata")?.getattr("Ack")
     }
 
     #[classattr]
     #[pyo3(name = "Metadata")]
     fn metadata_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-        py.import("jetarrow.aio._metadata")?.getattr("Metadata")
+        py.import("jetarrow.core.metadata")?.getattr("Metadata")
     }
 
     /// nats.js's name of `metadata`.

@@ -86,7 +86,7 @@ class ConnectOptions:
                 case _:  # tlsCaFile and so on: a path, or PEM text
                     tls[secret.option.removeprefix("tls").removesuffix("File").lower()] = text
         if tls:
-            from jetarrow.tls import TLS
+            from jetarrow.core.tls import TLS
 
             found["tls"] = TLS(**tls)
         return found

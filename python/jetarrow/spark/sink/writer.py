@@ -12,9 +12,9 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from jetarrow.errors import UnsupportedError
-from jetarrow.js.api import StreamInfo
-from jetarrow.js.errors import NotFoundError
+from jetarrow.core.errors import UnsupportedError
+from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.models import StreamInfo
 from jetarrow.spark.connection import connect, jetstream, no_such_stream
 from jetarrow.spark.errors import hide_traceback
 from jetarrow.spark.options.choices import Dedup, PublishMode

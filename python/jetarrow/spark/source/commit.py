@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Mapping
 
 import jetarrow.sync
-from jetarrow.js.api import AckPolicy, DeliverPolicy, RetentionPolicy, StreamInfo
-from jetarrow.js.errors import NotFoundError
+from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.models import AckPolicy, DeliverPolicy, RetentionPolicy, StreamInfo
 from jetarrow.spark.options.choices import CommitMode
 from jetarrow.spark.options.read import ReadOptions
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jetarrow.sync
-from jetarrow.js.api import RetentionPolicy, StreamInfo
-from jetarrow.js.errors import APIError, NotFoundError, StreamRecreatedError
+from jetarrow.jetstream.errors import APIError, NotFoundError, StreamRecreatedError
+from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
 from jetarrow.spark._core import api_request
 from jetarrow.spark.connection import no_such_stream
 from jetarrow.spark.options.read import ReadOptions

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from jetarrow.js.errors import DataLossError, NotFoundError
+from jetarrow.jetstream.errors import DataLossError, NotFoundError
 from jetarrow.spark._core import Loss, RangeReader
 from jetarrow.spark.connection import no_such_stream, retry_transient, shared_jetstream
 from jetarrow.spark.options.choices import FailOnDataLoss

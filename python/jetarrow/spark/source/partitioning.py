@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from pyspark.sql.datasource import InputPartition
 
-from jetarrow.js.api import StreamInfo
-from jetarrow.js.errors import DataLossError
+from jetarrow.jetstream.errors import DataLossError
+from jetarrow.jetstream.models import StreamInfo
 from jetarrow.spark.options.bounds import EARLIEST, LATEST
 from jetarrow.spark.options.read import ReadOptions
 

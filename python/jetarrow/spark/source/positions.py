@@ -6,8 +6,8 @@ import re
 import time
 from collections.abc import Mapping
 
-from jetarrow.js.api import RetentionPolicy, StreamInfo
-from jetarrow.js.errors import DataLossError, NotFoundError
+from jetarrow.jetstream.errors import DataLossError, NotFoundError
+from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
 from jetarrow.spark.options.bounds import EARLIEST, LATEST
 from jetarrow.spark.options.choices import CommitMode, FailOnDataLoss
 from jetarrow.spark.options.read import ReadOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jetarrow.js.api import RetentionPolicy, StreamInfo
+from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
 from jetarrow.spark.options.choices import FailOnDataLoss, ReaderKind
 from jetarrow.spark.options.read import ReadOptions
 

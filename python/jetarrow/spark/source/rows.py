@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 import jetarrow.sync
-from jetarrow.js.errors import DecodeError
+from jetarrow.jetstream.errors import DecodeError
 from jetarrow.spark._core import Batch
 from jetarrow.spark.options.choices import Compression, ParseMode, Payload
 from jetarrow.spark.options.read import RowOptions

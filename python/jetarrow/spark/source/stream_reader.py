@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from jetarrow.js.api import StreamInfo
-from jetarrow.js.errors import DataLossError
+from jetarrow.jetstream.errors import DataLossError
+from jetarrow.jetstream.models import StreamInfo
 from jetarrow.spark.connection import retry_transient, shared_jetstream
 from jetarrow.spark.errors import hide_traceback
 from jetarrow.spark.options.choices import CommitMode

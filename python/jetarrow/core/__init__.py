@@ -1,0 +1,1 @@
+"""Core NATS: the connection, messages, subscriptions, requests."""

@@ -1,0 +1,74 @@
+"""The connection's callbacks: in order, one after the other, none lost."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from jetarrow.core.errors import InvalidCallbackTypeError
+
+Callback: TypeAlias = Callable[[], Awaitable[None]]
+ErrorCallback: TypeAlias = Callable[[Exception], Awaitable[None]]
+
+_log = logging.getLogger("jetarrow")
+
+
+def check_callbacks(callbacks: Mapping[str, Any]) -> None:
+    """Raises InvalidCallbackTypeError for one that is not a coroutine function."""
+    for name, callback in callbacks.items():
+        if callback and not inspect.iscoroutinefunction(callback):
+            raise InvalidCallbackTypeError(f"nats: {name} must be a coroutine function: define it with async def")
+
+
+class Events:
+    """What one connection tells, on its way to the callbacks. Belongs to the event loop that connected.
+
+    There is a task only while there is something to tell: a loop that closes finds none that waits.
+    """
+
+    def __init__(self, callbacks: Mapping[str, Any]) -> None:
+        # By the kind of notice: error, disconnected, reconnected, closed, discovered_server, lame_duck_mode.
+        self._callbacks = {name.removesuffix("_cb"): callback for name, callback in callbacks.items() if callback}
+        self._waiting: deque[tuple[str, Exception | None]] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self.last_error: Exception | None = None
+
+    def tell(self, kind: str, error: Exception | None = None) -> None:
+        """Takes one notice. Called in the event loop; returns at once."""
+        if error is not None:
+            self.last_error = error
+        self._waiting.append((kind, error))
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def settle(self) -> None:
+        """Waits until everything so far was told; a callback that calls this does not wait for itself."""
+        while self._task is not None and self._task is not asyncio.current_task():
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                await self._call(*self._waiting.popleft())
+        finally:
+            # A task keeps its loop alive, and the native core keeps us.
+            self._task = None
+
+    async def _call(self, kind: str, error: Exception | None) -> None:
+        callback = self._callbacks.get(kind)
+        try:
+            if callback is not None:
+                await (callback() if error is None else callback(error))
+            elif error is not None:
+                log_error(error)
+        except Exception:
+            _log.exception("the callback %s_cb has failed", kind)
+
+
+def log_error(error: Exception) -> None:
+    """What happens to an error without a callback."""
+    _log.error("nats: encountered error: %s: %s", type(error).__name__, error)

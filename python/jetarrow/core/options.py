@@ -1,0 +1,186 @@
+"""The options of `connect`: defaults, checks, and the form in which the native core takes them."""
+
+from __future__ import annotations
+
+import os
+from collections import UserString
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+from urllib.parse import urlparse
+
+from jetarrow.core.errors import BadAddressError, NoServersError, ServerNotInPoolError, UnsupportedError
+from jetarrow.core.events import Events
+from jetarrow.core.servers import RawCredentials, ReconnectToServerHandler, Server
+from jetarrow.core.tls import native_tls
+
+DEFAULT_INBOX_PREFIX = b"_INBOX"
+DEFAULT_PENDING_SIZE = 2 * 1024 * 1024
+DEFAULT_RECONNECT_TIME_WAIT = 2
+DEFAULT_MAX_RECONNECT_ATTEMPTS = 60
+DEFAULT_PING_INTERVAL = 10
+DEFAULT_MAX_OUTSTANDING_PINGS = 2
+DEFAULT_MAX_FLUSHER_QUEUE_SIZE = 1024
+DEFAULT_CONNECT_TIMEOUT = 2
+DEFAULT_DRAIN_TIMEOUT = 30
+
+JWTCallback: TypeAlias = Callable[[], bytes | bytearray]
+SignatureCallback: TypeAlias = Callable[[str], bytes]
+TokenCallback: TypeAlias = Callable[[], str]
+CredentialCallback: TypeAlias = Callable[[], str]
+Credentials: TypeAlias = "str | tuple[str, str] | RawCredentials | os.PathLike[str]"
+
+CALLBACKS = ("error_cb", "disconnected_cb", "closed_cb", "discovered_server_cb", "reconnected_cb", "lame_duck_mode_cb")
+# Never kept where somebody could print them.
+_SECRET = {"user", "password", "token", "user_credentials", "nkeys_seed_str", "signature_cb", "user_jwt_cb"}
+
+
+class Caller:
+    """Wraps the caller's own functions: their exceptions are kept for `connect` and told to the error callback."""
+
+    def __init__(self, events: Events | None) -> None:
+        self._events = events
+        self.failure: Exception | None = None
+
+    def failed(self, error: Exception) -> None:
+        self.failure = error
+        if self._events is not None:
+            self._events.tell("error", error)
+
+    def text(self, name: str, function: Callable[..., Any]) -> Callable[..., str]:
+        """A function that returns a string, or bytes that are one."""
+
+        def call(*args: Any) -> str:
+            try:
+                value = function(*args)
+                if isinstance(value, bytes | bytearray):
+                    return value.decode()
+                if not isinstance(value, str):
+                    raise TypeError(f"{name} must return str or bytes, not {type(value).__name__}")
+                return value
+            except Exception as error:
+                self.failed(error)
+                raise
+
+        return call
+
+    def choice(self, handler: ReconnectToServerHandler) -> Callable[..., tuple[int | None, float]]:
+        """`reconnect_to_server_handler`, which answers with the index of a server."""
+
+        def call(servers: list[tuple[str, int]], info: dict[str, Any]) -> tuple[int | None, float]:
+            try:
+                pool = [Server(urlparse(url), failures) for url, failures in servers]
+                selected, delay = handler(pool, info)
+                if selected is None:
+                    return None, max(0.0, delay)
+                places = [server.uri.netloc for server in pool]
+                place = selected.uri.netloc.rpartition("@")[2]
+                if place not in places:
+                    self.failed(ServerNotInPoolError())
+                    return None, max(0.0, delay)
+                return places.index(place), max(0.0, delay)
+            except Exception as error:
+                self.failed(error)
+                raise
+
+        return call
+
+
+def server_list(servers: object) -> list[str]:
+    """Addresses out of a string, a comma list or a list of strings."""
+    if isinstance(servers, str):
+        return [address.strip() for address in servers.split(",")]
+    if not isinstance(servers, Sequence) or not all(isinstance(address, str) for address in servers):
+        raise BadAddressError("nats: invalid connect url option: servers must be a string or a list of strings")
+    if not servers:
+        raise NoServersError("nats: no server address given")
+    return [address.strip() for address in servers]
+
+
+def _integer(given: dict[str, Any], name: str) -> int:
+    if not isinstance(given[name], int):
+        raise TypeError(f"{name} must be an int, not {type(given[name]).__name__}")
+    number: int = given[name]
+    return number
+
+
+def _path(name: str, given: object) -> str:
+    if not isinstance(given, str | os.PathLike):
+        raise TypeError(f"{name} must be a path, not {type(given).__name__}")
+    return os.fspath(given)
+
+
+def _inbox_prefix(given: object) -> str:
+    prefix = bytes(given).decode() if isinstance(given, bytes | bytearray) else given
+    if not isinstance(prefix, str):
+        raise TypeError(f"inbox_prefix must be a string, not {type(given).__name__}")
+    prefix = prefix.rstrip(".")
+    if any(not token or token in "*>" or not token.isprintable() or " " in token for token in prefix.split(".")):
+        raise ValueError(
+            f"inbox_prefix {prefix!r} must be made of non-empty tokens, with no wildcard and no white space"
+        )
+    return prefix
+
+
+def _source(given: dict[str, Any]) -> tuple[str, str, str | None] | None:
+    creds, seed_file, seed = (given[name] for name in ("user_credentials", "nkeys_seed", "nkeys_seed_str"))
+    if creds is None:
+        if seed is not None and not isinstance(seed, str):
+            raise TypeError(f"nkeys_seed_str must be a string, not {type(seed).__name__}")
+        if seed:
+            return "seed", seed, None
+        return None if seed_file is None else ("seed_file", _path("nkeys_seed", seed_file), None)
+    if isinstance(creds, tuple):
+        if len(creds) != 2:
+            raise ValueError("user_credentials: a tuple is (JWT file, seed file)")
+        return "pair", _path("user_credentials", creds[0]), _path("user_credentials", creds[1])
+    if isinstance(creds, UserString):
+        return "raw", creds.data, None
+    return "file", _path("user_credentials", creds), None
+
+
+def public(given: dict[str, Any]) -> dict[str, Any]:
+    """The options as the client shows them: without secrets."""
+    return {name: value for name, value in given.items() if name not in _SECRET and name != "servers"}
+
+
+def native(given: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """What the native core takes.
+
+    Raises:
+        ValueError, TypeError: an option cannot be used.
+        UnsupportedError: an option that the core does not have.
+    """
+    if given["ws_connection_headers"]:
+        raise UnsupportedError(
+            "ws_connection_headers", "a WebSocket client that sends headers of its own", "ours cannot"
+        )
+    pings, attempts = (_integer(given, name) for name in ("max_outstanding_pings", "max_reconnect_attempts"))
+    if pings < 1:
+        raise ValueError(f"max_outstanding_pings must be 1 or more, not {pings}")
+
+    def text(name: str) -> Any:
+        value = given[name]
+        return caller.text(name, value) if callable(value) else value
+
+    return {
+        "servers": server_list(given["servers"]),
+        "name": given["name"],
+        "connect_timeout": given["connect_timeout"],
+        "ping_interval": given["ping_interval"],
+        "max_outstanding_pings": pings,
+        "inbox_prefix": _inbox_prefix(given["inbox_prefix"]),
+        "no_echo": bool(given["no_echo"]),
+        "allow_reconnect": bool(given["allow_reconnect"]),
+        "max_reconnects": attempts if attempts > 0 else None,
+        "reconnect_wait": given["reconnect_time_wait"],
+        "randomize": not given["dont_randomize"],
+        "retry_first": attempts < 0 and bool(given["allow_reconnect"]),
+        "user": text("user"),
+        "password": text("password"),
+        "token": text("token"),
+        "source": _source(given),
+        "jwt": text("user_jwt_cb"),
+        "sign": text("signature_cb"),
+        "tls": native_tls(given["tls"], given["tls_hostname"], bool(given["tls_handshake_first"])),
+        "choose": caller.choice(handler) if (handler := given["reconnect_to_server_handler"]) else None,
+    }

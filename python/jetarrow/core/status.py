@@ -1,0 +1,169 @@
+"""What a client knows about its connection."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+from urllib.parse import ParseResult, urlparse
+
+from jetarrow import _jetarrow
+from jetarrow.core.errors import Error
+from jetarrow.core.servers import Server, ServerVersion
+
+# Until a server tells.
+DEFAULT_MAX_PAYLOAD_SIZE = 1024 * 1024
+_NO_STATS = ("in_msgs", "out_msgs", "in_bytes", "out_bytes", "reconnects", "errors_received")
+
+
+class Status:
+    """The properties of a client, the same on both faces."""
+
+    DISCONNECTED = 0
+    CONNECTED = 1
+    CLOSED = 2
+    RECONNECTING = 3
+    CONNECTING = 4
+    DRAINING_SUBS = 5
+    DRAINING_PUBS = 6
+
+    def _seen(self) -> _jetarrow.Connection | None:
+        """The connection; a closed one too."""
+        raise NotImplementedError
+
+    @property
+    def _phase(self) -> str:
+        """ "connecting", "subs" or "pubs" while draining, "closed", or an empty string."""
+        raise NotImplementedError
+
+    @property
+    def _error(self) -> Exception | None:
+        raise NotImplementedError
+
+    @property
+    def _status(self) -> int:
+        connection, phase = self._seen(), self._phase
+        if phase == "closed" or (connection is not None and connection.is_closed):
+            return self.CLOSED
+        if phase == "connecting":
+            return self.CONNECTING
+        if connection is None:
+            return self.DISCONNECTED
+        if phase:
+            return self.DRAINING_SUBS if phase == "subs" else self.DRAINING_PUBS
+        return self.CONNECTED if connection.is_connected else self.RECONNECTING
+
+    @property
+    def is_connected(self) -> bool:
+        """True while the link to a server is up."""
+        return self._status == self.CONNECTED or self.is_draining
+
+    @property
+    def is_closed(self) -> bool:
+        """True once `close()` was called, or no reconnect is tried any more."""
+        return self._status == self.CLOSED
+
+    @property
+    def is_connecting(self) -> bool:
+        """True while `connect()` is at work."""
+        return self._status == self.CONNECTING
+
+    @property
+    def is_reconnecting(self) -> bool:
+        """True while the link is down and a new one is tried."""
+        return self._status == self.RECONNECTING
+
+    @property
+    def is_draining(self) -> bool:
+        """True while `drain()` is at work."""
+        return self._status in (self.DRAINING_SUBS, self.DRAINING_PUBS)
+
+    @property
+    def is_draining_pubs(self) -> bool:
+        """True while `drain()` has ended the subscriptions and sends what is queued."""
+        return self._status == self.DRAINING_PUBS
+
+    @property
+    def last_error(self) -> Exception | None:
+        """The last error that nobody waited for, or that ended `connect()`."""
+        connection = self._seen()
+        return self._error or (None if connection is None else connection.last_error)
+
+    @property
+    def connected_url(self) -> ParseResult | None:
+        """The address of the server, without user and password; None while there is no connection."""
+        connection = self._seen()
+        url = None if connection is None else connection.connected_url
+        return None if url is None else urlparse(url)
+
+    @property
+    def servers(self) -> list[ParseResult]:
+        """The addresses of all servers that are known, without user and password."""
+        return [urlparse(url) for url, _, _ in self._servers()]
+
+    @property
+    def discovered_servers(self) -> list[ParseResult]:
+        """The addresses that servers told us about."""
+        return [urlparse(url) for url, _, discovered in self._servers() if discovered]
+
+    @property
+    def server_pool(self) -> list[Server]:
+        """All servers, with the failed attempts since the last success."""
+        return [Server(urlparse(url), failures) for url, failures, _ in self._servers()]
+
+    def _servers(self) -> list[tuple[str, int, bool]]:
+        connection = self._seen()
+        return [] if connection is None else connection.servers
+
+    @property
+    def max_payload(self) -> int:
+        """The server's limit for one message, in bytes, headers counted."""
+        connection = self._seen()
+        return DEFAULT_MAX_PAYLOAD_SIZE if connection is None else connection.max_payload
+
+    @property
+    def client_id(self) -> int | None:
+        """The number that the server gave this connection; None without one."""
+        connection = self._seen()
+        return None if connection is None or connection.is_closed else connection.client_id
+
+    @property
+    def client_ip(self) -> str | None:
+        """Our address as the server sees it; None without a connection."""
+        connection = self._seen()
+        return None if connection is None or connection.is_closed else connection.client_ip
+
+    @property
+    def connected_server_version(self) -> ServerVersion:
+        """The version of the server that we are, or were last, connected to."""
+        connection = self._seen()
+        version = "" if connection is None else connection.server_version
+        return ServerVersion(version or "0.0.0-unknown")
+
+    @property
+    def pending_data_size(self) -> int:
+        """Payload bytes that were published and not sent yet."""
+        connection = self._seen()
+        return 0 if connection is None else connection.pending_bytes
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """Counts so far: in_msgs, out_msgs, in_bytes and out_bytes (payloads only), reconnects, errors_received."""
+        connection = self._seen()
+        return dict.fromkeys(_NO_STATS, 0) if connection is None else connection.stats
+
+    @property
+    def ssl_context(self) -> ssl.SSLContext:
+        """The context given as `tls`, or a default one.
+
+        Raises:
+            Error: `tls` is a `jetarrow.TLS`.
+        """
+        tls = self._tls()
+        if tls is None:
+            return ssl.create_default_context()
+        if not isinstance(tls, ssl.SSLContext):
+            raise Error("nats: no ssl context provided: tls is a jetarrow.TLS")
+        return tls
+
+    def _tls(self) -> Any:
+        raise NotImplementedError

@@ -1,0 +1,315 @@
+"""Subscriptions: messages by callback, by iteration or one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from jetarrow._jetarrow import Msg
+from jetarrow.core import errors as errors
+from jetarrow.core.errors import (
+    BadSubscriptionError,
+    ConnectionClosedError,
+    ConnectionDrainingError,
+    Error,
+    SlowConsumerError,
+    TimeoutError,
+)
+
+if TYPE_CHECKING:
+    from jetarrow import _jetarrow
+    from jetarrow.core.messaging import Messaging
+
+DEFAULT_SUB_PENDING_MSGS_LIMIT = 512 * 1024
+DEFAULT_SUB_PENDING_BYTES_LIMIT = 128 * 1024 * 1024
+
+# So many messages are handed out before the event loop gets a turn.
+BURST = 512
+
+Callback = Callable[[Msg], Awaitable[None]]
+
+
+def check_callback(cb: object) -> None:
+    """A callback must be a coroutine function, or a partial of one."""
+    if not inspect.iscoroutinefunction(cb) and not inspect.iscoroutinefunction(getattr(cb, "func", None)):
+        raise Error("nats: must use coroutine for subscriptions")
+
+
+class Subscription:
+    """Interest in a subject. Made by `nc.subscribe`.
+
+    With a callback, messages go to it one after the other. Without one, take them with `async for msg in sub.messages`
+    or `await sub.next_msg()`.
+    """
+
+    def __init__(
+        self,
+        conn: Messaging,
+        id: int = 0,
+        subject: str = "",
+        queue: str = "",
+        cb: Callback | None = None,
+        future: asyncio.Future[Msg] | None = None,
+        max_msgs: int = 0,
+        pending_msgs_limit: int = DEFAULT_SUB_PENDING_MSGS_LIMIT,
+        pending_bytes_limit: int = DEFAULT_SUB_PENDING_BYTES_LIMIT,
+    ) -> None:
+        self._conn = conn
+        self._id = id
+        self._subject = subject
+        self._queue = queue
+        self._cb = cb
+        self._future = future
+        self._max_msgs = max_msgs
+        self._limits = (pending_msgs_limit, pending_bytes_limit)
+        self._closed = False
+        self._native_sub: _jetarrow.Subscription | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def _native(self) -> _jetarrow.Subscription:
+        if self._native_sub is None:
+            raise BadSubscriptionError
+        return self._native_sub
+
+    async def _open(self, kind: str = "core", native_subject: str | None = None) -> None:
+        """Subscribes at the server, and starts what delivers the messages."""
+        if self._cb is not None:
+            check_callback(self._cb)
+        self._native_sub = await self._conn._open_subscription(
+            native_subject or self._subject, self._queue, self._limits, kind, self._on_notice
+        )
+        if self._max_msgs > 0:
+            self._native_sub.unsubscribe(self._max_msgs)
+        self._conn._subs[self._id] = self
+        if self._cb is not None or self._future is not None:
+            deliver = self._deliver() if self._cb is not None else self._deliver_one()
+            self._task = asyncio.get_running_loop().create_task(deliver)
+
+    def _on_notice(self, dropped: int, missed: tuple[int, int, int] | None) -> None:
+        """Called in the event loop: the limits made it drop messages, or a heartbeat tells more."""
+        if dropped:
+            self._conn._report(SlowConsumerError(self._subject, "", self._id, self))
+
+    @property
+    def subject(self) -> str:
+        """The subject."""
+        return self._subject
+
+    @property
+    def queue(self) -> str:
+        """The queue group, or an empty string."""
+        return self._queue
+
+    @property
+    def pending_msgs(self) -> int:
+        """Messages that came and that nobody has taken yet."""
+        return self._native.counts[0]
+
+    @property
+    def pending_bytes(self) -> int:
+        """Payload bytes of them."""
+        return self._native.counts[1]
+
+    @property
+    def delivered(self) -> int:
+        """Messages that have come so far, those that were dropped counted too."""
+        return self._native.counts[2]
+
+    @property
+    def dropped(self) -> int:
+        """Messages that were dropped because the pending limits were reached."""
+        return self._native.counts[3]
+
+    @property
+    def messages(self) -> Messages:
+        """The messages as they come: `async for msg in sub.messages` (or `sub.messages()`).
+
+        Raises:
+            Error: the subscription has a callback or a future.
+        """
+        if self._cb is not None or self._future is not None:
+            raise Error("cannot iterate over messages with a non iteration subscription type")
+        return Messages(self)
+
+    def __aiter__(self) -> AsyncIterator[Msg]:
+        return self.messages.__aiter__()
+
+    async def next_msg(self, timeout: float | None = 1.0) -> Msg:
+        """Takes the next message.
+
+        Parameters:
+            timeout: seconds to wait; None waits as long as it takes.
+
+        Raises:
+            TimeoutError: no message came in time.
+            ConnectionClosedError: the connection is closed.
+            Error: the subscription has a callback.
+        """
+        if self._conn.is_closed:
+            raise ConnectionClosedError
+        if self._cb is not None:
+            raise Error("nats: next_msg cannot be used in async subscriptions")
+        msg = self._native.take(self._conn, self._id)
+        if msg is None:
+            msg = await self._wait(timeout)
+        return msg
+
+    async def _wait(self, timeout: float | None) -> Msg:
+        """The next message, once there is one. Several may wait: each message goes to one of them."""
+        deadline = None if timeout is None else self._conn._now() + timeout
+        while True:
+            left = None if deadline is None else deadline - self._conn._now()
+            if left is not None and left <= 0:
+                raise TimeoutError
+            ready = await self._ready(left)
+            msg = self._native.take(self._conn, self._id)
+            if msg is not None:
+                return msg
+            if ready == "ended":
+                if self._conn.is_closed:
+                    raise ConnectionClosedError
+                if left is None:
+                    raise BadSubscriptionError
+                await self._conn._pause(left)
+
+    async def _ready(self, wait: float | None) -> str:
+        """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "silent"."""
+        return await self._conn._run(self._native.ready(wait))
+
+    async def _more(self) -> bool:
+        """Waits for messages; False when no more will come."""
+        return not self._closed and await self._ready(None) == "messages"
+
+    async def _deliver(self) -> None:
+        """Calls the callback for each message, one after the other."""
+        cb, nc = self._cb, self._conn
+        assert cb is not None
+        since = 0
+        while await self._more():
+            native = self._native
+            while not self._closed and (msg := native.take(nc, self._id)) is not None:
+                try:
+                    await cb(msg)
+                except asyncio.CancelledError:
+                    task = asyncio.current_task()
+                    if task is not None and task.cancelling():
+                        raise
+                    break
+                except Exception as error:
+                    nc._report(error)
+                since += 1
+                if since >= BURST:
+                    # A callback that never waits must not keep the loop for itself.
+                    since = 0
+                    await asyncio.sleep(0)
+        self._forget()
+
+    async def _deliver_one(self) -> None:
+        if await self._more():
+            msg = self._native.take(self._conn, self._id)
+            if self._future is not None and not self._future.done() and msg is not None:
+                self._future.set_result(msg)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._closed = True
+        self._conn._subs.pop(self._id, None)
+
+    def _check_open(self) -> None:
+        if self._conn.is_closed:
+            raise ConnectionClosedError
+        if self._conn.is_draining:
+            raise ConnectionDrainingError
+        if self._closed:
+            raise BadSubscriptionError
+
+    async def unsubscribe(self, limit: int = 0) -> None:
+        """Ends the interest.
+
+        Parameters:
+            limit: end it only once so many messages have come, counted from the beginning; with 0 it ends now, and
+                messages that nobody has taken yet are discarded.
+
+        Raises:
+            ConnectionClosedError, ConnectionDrainingError: the connection is closed, or about to be.
+            BadSubscriptionError: it has ended already.
+        """
+        self._check_open()
+        native = self._native
+        pending, _, delivered, _ = native.counts
+        if limit > 0 and (pending or delivered < limit):
+            native.unsubscribe(limit)
+            return
+        native.unsubscribe()
+        self._forget()
+
+    async def drain(self) -> None:
+        """Ends the interest, and waits until all messages that had come were processed.
+
+        Raises:
+            ConnectionClosedError, ConnectionDrainingError: the connection is closed, or about to be.
+            BadSubscriptionError: it has ended already.
+        """
+        self._check_open()
+        await self._drain()
+
+    async def _drain(self) -> None:
+        native = self._native
+        try:
+            await self._conn._run(native.drain(self._conn._drain_timeout))
+            await self._conn._run(native.emptied())
+            if self._task is not None and self._task is not asyncio.current_task():
+                # The last callback may still run.
+                await asyncio.wait([self._task])
+        finally:
+            self._forget()
+
+    def _stop(self) -> None:
+        """The connection is closing."""
+        self._closed = True
+        if self._native_sub is not None:
+            self._native_sub.unsubscribe()
+        if self._task is not None and not self._task.done() and self._task is not _current_task():
+            self._task.cancel()
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+class Messages:
+    """The messages of a subscription, one after the other; several iterations share them."""
+
+    def __init__(self, sub: Subscription) -> None:
+        self._sub = sub
+        self._iterator: AsyncIterator[Msg] | None = None
+
+    def __call__(self) -> Messages:
+        return self
+
+    async def __aiter__(self) -> AsyncIterator[Msg]:
+        sub = self._sub
+        nc = sub._conn
+        since = 0
+        while await sub._more():
+            # Looked up anew: an ordered subscription is replaced under the same name.
+            take = sub._native.take
+            while not sub._closed and (msg := take(nc, sub._id)) is not None:
+                since += 1
+                if since >= BURST:
+                    # The loop has other work too.
+                    since = 0
+                    await nc._pause(0)
+                yield msg
+        sub._forget()
+
+    async def __anext__(self) -> Msg:
+        if self._iterator is None:
+            self._iterator = self.__aiter__()
+        return await self._iterator.__anext__()

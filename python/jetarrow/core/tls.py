@@ -1,0 +1,89 @@
+"""TLS settings that an ``ssl.SSLContext`` cannot carry to the native core, first of all a client certificate."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+__all__ = ["TLS"]
+
+PathOrPem: TypeAlias = "str | bytes | os.PathLike[str]"
+
+
+@dataclass(frozen=True)
+class TLS:
+    """How to speak TLS with the servers: `connect(..., tls=jetarrow.TLS(ca="ca.pem"))`.
+
+    Parameters:
+        ca: certificates of the CAs to trust: path of a PEM file, or PEM text. Default: the system's.
+        cert, key: the client certificate (with its chain) and its private key, likewise. Default: none.
+        hostname: the name that the server's certificate must carry. Default: the host of its address.
+        verify: False accepts any certificate: for experiments only.
+        handshake_first: TLS begins before the server's first word; the server must be set so as well.
+
+    The files are read when connecting.
+    """
+
+    ca: PathOrPem | None = None
+    cert: PathOrPem | None = field(default=None, repr=False)
+    key: PathOrPem | None = field(default=None, repr=False)
+    hostname: str | None = None
+    verify: bool = True
+    handshake_first: bool = False
+
+
+def read_pem(given: PathOrPem) -> bytes:
+    """PEM text itself, or what is in the file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    text = given.encode() if isinstance(given, str) else given
+    if isinstance(text, bytes) and b"-----BEGIN " in text:
+        return text
+    with open(given, "rb") as file:
+        return file.read()
+
+
+def native_tls(
+    given: ssl.SSLContext | TLS | None, hostname: str | None, handshake_first: bool
+) -> dict[str, Any] | None:
+    """The native core's settings.
+
+    Raises:
+        TypeError: `given` is neither a context nor TLS.
+        ValueError: a certificate without its key, or the other way round.
+    """
+    settings: dict[str, Any] = {
+        "required": True,
+        "roots": None,
+        "identity": None,
+        "hostname": hostname,
+        "verify": True,
+        "check_name": True,
+        "handshake_first": handshake_first,
+    }
+    if given is None:
+        if hostname is None and not handshake_first:
+            return None
+        return {**settings, "required": handshake_first}
+    if isinstance(given, TLS):
+        if (given.cert is None) != (given.key is None):
+            raise ValueError("jetarrow.TLS: cert and key go together; one of them is missing")
+        if given.ca is not None:
+            settings["roots"] = [read_pem(given.ca)]
+        if given.cert is not None and given.key is not None:
+            settings["identity"] = (read_pem(given.cert), read_pem(given.key))
+        settings["hostname"] = hostname or given.hostname
+        settings["verify"] = given.verify
+        settings["handshake_first"] = handshake_first or given.handshake_first
+        return settings
+    if isinstance(given, ssl.SSLContext):
+        # None where the context has only the system's, which OpenSSL loads one by one when it needs them.
+        settings["roots"] = given.get_ca_certs(binary_form=True) or None
+        settings["verify"] = given.verify_mode != ssl.CERT_NONE
+        settings["check_name"] = given.check_hostname
+        return settings
+    raise TypeError(f"tls must be an ssl.SSLContext or a jetarrow.TLS, not {type(given).__name__}")

@@ -1,0 +1,1 @@
+"""JetStream: publishing, fetching and reading, and management."""

@@ -1,0 +1,109 @@
+"""Events that JetStream reports about itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from jetarrow.core.errors import BadSubscriptionError, ConnectionClosedError, ConnectionDrainingError
+from jetarrow.core.subscription import BURST
+from jetarrow.jetstream.models import Advisory, AdvisoryKind
+
+if TYPE_CHECKING:
+    from jetarrow.core.client import Client
+    from jetarrow.core.subscription import Subscription
+
+_EVENTS, _ADVISORIES, _METRICS = "$JS.EVENT.>", "$JS.EVENT.ADVISORY.>", "$JS.EVENT.METRIC.>"
+
+
+class Advisories:
+    """JetStream's events as they happen: `async for event in js.advisories()`. Made by `js.advisories`.
+
+    It listens from the first step on. `async with js.advisories() as events:` listens at once, and until the block is
+    left. The iteration ends when the connection is closed.
+    """
+
+    def __init__(
+        self, nc: Client, stream: str | None, kinds: AdvisoryKind | str | Iterable[AdvisoryKind | str] | None
+    ) -> None:
+        self._nc = nc
+        self._stream = stream
+        if isinstance(kinds, str):
+            kinds = (kinds,)
+        self._kinds = None if kinds is None else frozenset(AdvisoryKind(kind) for kind in kinds)
+        self._sub: Subscription | None = None
+        self._iterator: AsyncIterator[Advisory] | None = None
+
+    def _subject(self) -> str:
+        """No wider than needed: permissions may allow no more."""
+        if self._kinds is None:
+            return _EVENTS
+        if self._kinds == {AdvisoryKind.ACK}:
+            return _METRICS
+        return _EVENTS if AdvisoryKind.ACK in self._kinds else _ADVISORIES
+
+    async def _open(self) -> Subscription:
+        if self._sub is None:
+            self._sub = await self._nc.subscribe(self._subject())
+            try:
+                # What anybody does from now on is seen.
+                await self._nc.flush()
+            except BaseException:
+                await self.close()
+                raise
+        return self._sub
+
+    def _event(self, data: bytes) -> Advisory | None:
+        """What is wanted of what came. Anybody may publish on these subjects; what is no event is passed over."""
+        try:
+            event = Advisory.from_response(json.loads(data))
+        except (ValueError, AttributeError, TypeError):
+            return None
+        wanted = (self._kinds is None or event.kind in self._kinds) and self._stream in (None, event.stream)
+        return event if wanted else None
+
+    async def __aiter__(self) -> AsyncIterator[Advisory]:
+        opened = self._sub is None
+        sub = await self._open()
+        since = 0
+        try:
+            while True:
+                try:
+                    msg = await sub.next_msg(None)
+                except (BadSubscriptionError, ConnectionClosedError):
+                    return
+                event = self._event(msg.data)
+                if event is not None:
+                    yield event
+                since += 1
+                if since >= BURST:
+                    # The loop has other work too.
+                    since = 0
+                    await self._nc._pause(0)
+        finally:
+            if opened:
+                await self.close()
+
+    async def __anext__(self) -> Advisory:
+        if self._iterator is None:
+            self._iterator = self.__aiter__()
+        return await anext(self._iterator)
+
+    async def close(self) -> None:
+        """Stops listening. A second call does nothing."""
+        sub, self._sub = self._sub, None
+        if sub is not None:
+            with suppress(BadSubscriptionError, ConnectionClosedError, ConnectionDrainingError):
+                await sub.unsubscribe()
+
+    async def __aenter__(self) -> Advisories:
+        await self._open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

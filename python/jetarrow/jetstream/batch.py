@@ -1,0 +1,149 @@
+"""Messages in Arrow columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from jetarrow import _jetarrow
+from jetarrow._jetarrow import Msg
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+    from jetarrow.core.client import Client
+
+
+class Columns:
+    """What a batch is without its acknowledgements; the same in both faces."""
+
+    def __init__(self, nc: Client, native: _jetarrow.Batch) -> None:
+        self._nc = nc
+        self._native = native
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    def __getitem__(self, index: int) -> Msg:
+        """One message.
+
+        Raises:
+            IndexError: there is no such row.
+        """
+        return self._native.message(self._nc, index)
+
+    def __iter__(self) -> Iterator[Msg]:
+        return (self[row] for row in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self)} rows, {', '.join(self._native.column_names)}>"
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the columns in memory, in bytes."""
+        return self._native.nbytes
+
+    @property
+    def seqs(self) -> _jetarrow.Array:
+        """The stream sequences: an Arrow int64 array without nulls."""
+        return self._native.seqs
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """The Arrow schema (needs pyarrow)."""
+        import pyarrow
+
+        return pyarrow.schema(self)
+
+    def __arrow_c_schema__(self) -> object:
+        return self._native.__arrow_c_schema__()
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        return self._native.__arrow_c_array__(requested_schema)
+
+    def to_pyarrow(self) -> pyarrow.RecordBatch:
+        """As a `pyarrow.RecordBatch`, without a copy."""
+        import pyarrow
+
+        return pyarrow.record_batch(self)
+
+    def to_polars(self) -> polars.DataFrame:
+        """As a `polars.DataFrame`; `headers` becomes a list of structs."""
+        import polars
+
+        return polars.DataFrame(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """As a `pandas.DataFrame` (needs pyarrow)."""
+        frame: pandas.DataFrame = self.to_pyarrow().to_pandas()
+        return frame
+
+
+class MessageBatch(Columns):
+    """Messages in columns; any Arrow library takes them without a copy (PyCapsule interface).
+
+    Columns: `stream: string, seq: int64, subject: string, timestamp: timestamp[ns, UTC],
+    headers: map<string, list<string>>, data: binary`, or those that were asked for. Only `headers` is nullable.
+    """
+
+    def decode(self, schema: object, mode: str = "PERMISSIVE") -> MessageBatch:
+        """The same rows with their JSON payloads decoded: `data` gives way to `value`.
+
+        Parameters:
+            schema, mode: as `js.read`.
+
+        Raises:
+            DecodeError: mode FAILFAST, and a row does not fit.
+            ValueError: a type that cannot be decoded, or an unknown mode.
+        """
+        return MessageBatch(self._nc, self._native.decode(schema, mode))
+
+    async def ack(self, rows: Iterable[int] | Iterable[bool] | None = None) -> None:
+        """Acknowledges the messages: they were processed and do not come again.
+
+        Parameters:
+            rows: row numbers, or one bool per row; None is the whole batch.
+
+        Raises:
+            IndexError, ValueError: a row that is not there, a mask of another length.
+            ConnectionClosedError: the connection is closed.
+        """
+        await self._ack("ack", rows)
+
+    async def ack_sync(self, rows: Iterable[int] | Iterable[bool] | None = None, *, timeout: float = 5.0) -> None:
+        """As `ack`, and waits for the server's word on every message.
+
+        Parameters:
+            rows: as `ack`.
+            timeout: seconds for all of them together.
+
+        Raises:
+            TimeoutError: the server did not confirm all in time; those may be delivered again.
+        """
+        await self._ack("ack", rows, confirm=timeout)
+
+    async def nak(self, rows: Iterable[int] | Iterable[bool] | None = None, *, delay: float | None = None) -> None:
+        """Gives the messages back: they are delivered again, after `delay` seconds (default at once).
+
+        Parameters and errors as `ack`.
+        """
+        await self._ack("nak", rows, delay=delay)
+
+    async def term(self, rows: Iterable[int] | Iterable[bool] | None = None, *, reason: str | None = None) -> None:
+        """Gives the messages up: they are not delivered again. `reason` goes into the server's advisory.
+
+        Parameters and errors as `ack`.
+        """
+        await self._ack("term", rows, reason=reason)
+
+    async def in_progress(self, rows: Iterable[int] | Iterable[bool] | None = None) -> None:
+        """Tells the server that work goes on: the time to acknowledge starts anew.
+
+        Parameters and errors as `ack`.
+        """
+        await self._ack("in_progress", rows)
+
+    async def _ack(self, kind: str, rows: Iterable[int] | Iterable[bool] | None, **options: Any) -> None:
+        await self._nc._run(self._nc._native.ack_rows(self._native, kind, rows, **options))

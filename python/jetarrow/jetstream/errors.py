@@ -1,0 +1,276 @@
+"""Errors of JetStream, the key-value store and the object store.
+
+The tree, the names and the constructors are those of nats-py's ``nats.js.errors``; see ``jetarrow.errors``
+for what is added. Errors that only jetarrow has are at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jetarrow.core.errors as core
+from jetarrow.jetstream.api_errors import (
+    _ADVICE,
+    APIError,
+    BadRequestError,
+    ConsumerInvalidResetError,
+    Error,
+    NotFoundError,
+    ServerError,
+    ServiceUnavailableError,
+)
+from jetarrow.jetstream.store_errors import (
+    BadBucketError,
+    BadObjectMetaError,
+    BucketNotFoundError,
+    DigestMismatchError,
+    InvalidBucketNameError,
+    InvalidKeyError,
+    InvalidObjectNameError,
+    KeyDeletedError,
+    KeyHistoryTooLargeError,
+    KeyNotFoundError,
+    KeyValueError,
+    KeyValueLimitMarkerTTLNotSupportedError,
+    KeyWrongLastSequenceError,
+    LinkIsABucketError,
+    NoKeysError,
+    ObjectAlreadyExists,
+    ObjectDeletedError,
+    ObjectNotFoundError,
+)
+
+__all__ = [
+    "APIError",
+    "BadBucketError",
+    "BadObjectMetaError",
+    "BadRequestError",
+    "BatchError",
+    "BucketNotFoundError",
+    "ConsumerInvalidResetError",
+    "ConsumerSequenceMismatchError",
+    "DataLossError",
+    "DecodeError",
+    "DigestMismatchError",
+    "Error",
+    "FetchTimeoutError",
+    "InvalidBucketNameError",
+    "InvalidKeyError",
+    "InvalidObjectNameError",
+    "KeyDeletedError",
+    "KeyHistoryTooLargeError",
+    "KeyNotFoundError",
+    "KeyValueError",
+    "KeyValueLimitMarkerTTLNotSupportedError",
+    "KeyWrongLastSequenceError",
+    "LinkIsABucketError",
+    "MaxAckPendingError",
+    "NoKeysError",
+    "NoStreamResponseError",
+    "NotFoundError",
+    "ObjectAlreadyExists",
+    "ObjectDeletedError",
+    "ObjectNotFoundError",
+    "PublishUnconfirmedError",
+    "ServerError",
+    "ServiceUnavailableError",
+    "StreamRecreatedError",
+    "TooManyStalledMsgsError",
+]
+
+
+class NoStreamResponseError(Error):
+    """A publish was answered by nobody: no stream takes the subject, or JetStream is off."""
+
+    _default = "no response from stream: no stream takes this subject, or the server has JetStream switched off"
+
+
+class TooManyStalledMsgsError(Error):
+    """The window of unacknowledged publishes stayed full for ``wait_stall`` seconds."""
+
+    _default = (
+        "stalled with too many outstanding async published messages; wait for their acks, or raise"
+        " publish_async_max_pending"
+    )
+
+
+class FetchTimeoutError(core.TimeoutError):
+    """No message came in the time that a fetch was given."""
+
+    _default = "fetch timeout: no message arrived in the time allowed"
+
+
+class ConsumerSequenceMismatchError(Error):
+    """An idle heartbeat shows that messages of this consumer have been missed.
+
+    Parameters
+    ----------
+    stream_resume_sequence:
+        Where in the stream to start the consumer again. Default: None.
+    consumer_sequence, last_consumer_sequence:
+        The consumer sequence received, and the one that the server has sent. Default: None.
+    message:
+        What happened. Default: a text made of the above.
+    """
+
+    def __init__(
+        self,
+        stream_resume_sequence: int | None = None,
+        consumer_sequence: int | None = None,
+        last_consumer_sequence: int | None = None,
+        *,
+        message: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.stream_resume_sequence = stream_resume_sequence
+        self.consumer_sequence = consumer_sequence
+        self.last_consumer_sequence = last_consumer_sequence
+
+    def _describe(self) -> str:
+        behind = ""
+        if self.consumer_sequence is not None and self.last_consumer_sequence is not None:
+            behind = f" ({self.last_consumer_sequence - self.consumer_sequence} behind)"
+        return (
+            f"sequence mismatch: messages were missed after consumer sequence {self.consumer_sequence}"
+            f"{behind}; restart the consumer from stream sequence {self.stream_resume_sequence}"
+        )
+
+
+class PublishUnconfirmedError(Error):
+    """The connection went away before the ack came: the message may be stored or not."""
+
+    _default = (
+        "the connection was lost before the ack came, so the message may or may not be stored; messages with"
+        " an id (msg_id, msg_ids) are sent again without making duplicates"
+    )
+
+
+class MaxAckPendingError(TooManyStalledMsgsError):
+    """The window of unacknowledged publishes is full and waiting is switched off. Nothing was sent."""
+
+    _default = (
+        "too many unacknowledged publishes, so nothing was sent; wait for acks, raise max_ack_inflight (or"
+        " max_inflight), or switch backpressure on"
+    )
+
+
+class DataLossError(Error):
+    """The stream no longer holds messages that were asked for.
+
+    Parameters
+    ----------
+    asked:
+        The first sequence asked for, or the range (first, end). Default: None.
+    available:
+        The first sequence that the stream still has. Default: None.
+    message:
+        What happened. Default: a text made of the two.
+    """
+
+    def __init__(
+        self,
+        asked: int | tuple[int, int] | None = None,
+        available: int | None = None,
+        *,
+        message: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.asked = asked
+        self.available = available
+
+    def _describe(self) -> str:
+        return (
+            f"data loss: sequence {self.asked} was asked for, but the stream starts at {self.available} now:"
+            " a limit, a purge or a delete has removed what was before; read from there, or allow it with"
+            ' on_data_loss="warn"'
+        )
+
+
+class StreamRecreatedError(Error):
+    """The stream was deleted and made again under the same name, so old sequences mean nothing in it."""
+
+    _default = (
+        "the stream was deleted and created again since the position was taken, so its sequences mean other"
+        " messages now; start over from its beginning"
+    )
+
+
+class DecodeError(Error):
+    """A message's data does not fit the schema.
+
+    Parameters
+    ----------
+    message:
+        What does not fit. Default: a general text.
+    seq:
+        The message's sequence in the stream. Default: None, not known.
+    column:
+        The column. Default: None, not known.
+    """
+
+    _default = "the data does not fit the schema"
+
+    def __init__(self, message: str | None = None, seq: int | None = None, column: str | None = None) -> None:
+        super().__init__(message)
+        self.seq = seq
+        self.column = column
+
+    def __str__(self) -> str:
+        where = [f"sequence {self.seq}"] if self.seq is not None else []
+        where += [f"column {self.column!r}"] if self.column is not None else []
+        text = super().__str__()
+        return f"{text} ({', '.join(where)})" if where else text
+
+
+class BatchError(Error):
+    """A batch was refused as a whole, or rows of it failed.
+
+    Parameters
+    ----------
+    message:
+        What happened. Default: a text made of the rest.
+    errors:
+        The rows' errors. Default: none.
+    code, err_code, description:
+        The server's answer, where the batch was refused. Default: None.
+    row:
+        The row that the answer is about, from 0. Default: None.
+    """
+
+    def __init__(
+        self,
+        message: str | None = None,
+        errors: Sequence[Any] = (),
+        code: int | None = None,
+        *,
+        err_code: int | None = None,
+        description: str | None = None,
+        row: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.errors = list(errors)
+        self.code = code
+        self.err_code = err_code
+        self.description = description
+        self.row = row
+
+    def _describe(self) -> str:
+        if not self.errors:
+            return "the batch was refused"
+        rows = "1 row" if len(self.errors) == 1 else f"{len(self.errors)} rows"
+        return f"{rows} of the batch could not be published; the first: {self.errors[0]}"
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if self.row is not None and f"row {self.row}" not in text:
+            text += f" at row {self.row}"
+        if self.code is not None or self.err_code is not None or self.description is not None:
+            text += f" (code={self.code} err_code={self.err_code} description={self.description!r})"
+        advice = _ADVICE.get(self.err_code or 0)
+        return f"{text}; {advice}" if advice else text
+
+
+# One address for every error, wherever it is written: in tracebacks, and in pickles that outlive a release.
+for _name in __all__:
+    globals()[_name].__module__ = "jetarrow.js.errors"

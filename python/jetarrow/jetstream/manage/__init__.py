@@ -1,0 +1,1 @@
+"""Management of streams, consumers and single messages."""

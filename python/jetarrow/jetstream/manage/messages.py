@@ -1,0 +1,149 @@
+"""Single messages of a stream: read and delete them without a consumer."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from jetarrow._jetarrow import Msg
+from jetarrow.core.errors import NoRespondersError
+from jetarrow.jetstream import models
+from jetarrow.jetstream.api import Requests, checked
+from jetarrow.jetstream.errors import APIError
+
+
+class MessageAdmin(Requests):
+    """Get and delete single messages."""
+
+    async def get_msg(
+        self,
+        stream_name: str,
+        seq: int | None = None,
+        subject: str | None = None,
+        direct: bool | None = False,
+        next: bool | None = False,
+    ) -> models.RawStreamMsg:
+        """Reads one message of a stream.
+
+        Parameters:
+            stream_name: the stream.
+            seq: its sequence.
+            subject: instead of a sequence: the last message of this subject (wildcards allowed).
+            direct: ask any replica or mirror instead of the stream's leader: cheaper, and it may not know the newest
+                messages yet. The stream must have `allow_direct`. `headers` then holds what the server says about the
+                message too (`Nats-Sequence` and so on).
+            next: with `subject`: the first message of it at `seq` or after.
+
+        Raises:
+            NotFoundError: there is no such message, or stream.
+            BadRequestError: neither sequence nor subject.
+            NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
+            ValueError: the name is not valid.
+        """
+        checked("stream", stream_name)
+        query: dict[str, Any] = {}
+        if next:
+            query["next_by_subj"] = subject
+        elif subject:
+            query["last_by_subj"] = subject
+        if seq and (next or not subject):
+            query["seq"] = seq
+        if not direct:
+            answer = await self._api(f"STREAM.MSG.GET.{stream_name}", query)
+            return _stored(answer["message"], stream_name)
+        if subject and seq is None and not next and not {"*", ">"} & set(subject.split(".")):
+            # The subject stands in the request's subject, so that permissions can be given for it.
+            return await self._direct(f"DIRECT.GET.{stream_name}.{subject}", None)
+        return await self._direct(f"DIRECT.GET.{stream_name}", query)
+
+    async def get_last_msg(self, stream_name: str, subject: str, direct: bool | None = False) -> models.RawStreamMsg:
+        """Reads the last message of a subject (wildcards allowed).
+
+        Parameters:
+            stream_name: the stream.
+            subject: the subject.
+            direct: as for `get_msg`.
+
+        Raises:
+            NotFoundError: there is no such message, or stream.
+            NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
+            ValueError: the name is not valid.
+        """
+        return await self.get_msg(stream_name, subject=subject, direct=direct)
+
+    async def delete_msg(self, stream_name: str, seq: int, erase: bool = True) -> bool:
+        """Deletes one message.
+
+        Parameters:
+            stream_name: the stream.
+            seq: the message's sequence.
+            erase: also overwrite its bytes in storage; False only marks it as deleted, which is quicker.
+
+        Raises:
+            NotFoundError: there is no such stream.
+            ServerError: there is no such message, or the stream does not allow it (`deny_delete`, `sealed`).
+            ValueError: the name is not valid.
+        """
+        body: dict[str, Any] = {"seq": seq}
+        if not erase:
+            body["no_erase"] = True
+        answer = await self._api(f"STREAM.MSG.DELETE.{checked('stream', stream_name)}", body)
+        return bool(answer["success"])
+
+    async def _direct(self, verb: str, query: dict[str, Any] | None) -> models.RawStreamMsg:
+        payload = b"" if query is None else json.dumps(query).encode()
+        native = self._nc._native
+        call = native.request_msg(self._nc, f"{self._prefix}.{verb}", payload, timeout=self._timeout)
+        try:
+            answer = await self._nc._run(call)
+        except NoRespondersError:
+            raise NoRespondersError(
+                f"{verb}: nobody answers; there is no such stream, or it has not allow_direct"
+            ) from None
+        headers = answer.headers or {}
+        # Only a stored message has a sequence; it may well have headers that look like a status.
+        if models.Header.SEQUENCE not in headers:
+            status = headers.get(models.Header.STATUS, "")
+            failure = {"code": int(status) if status.isdecimal() else None}
+            raise APIError.build(
+                {**failure, "description": headers.get(models.Header.DESCRIPTION)}, message=f"{verb} failed"
+            )
+        return _from_direct(answer, headers)
+
+
+def _from_direct(answer: Msg, headers: dict[str, str]) -> models.RawStreamMsg:
+    """The message of a direct get: what the server says about it is in the last of each header."""
+    msg = models.RawStreamMsg.from_response(
+        {
+            "subject": headers.get(models.Header.SUBJECT),
+            "seq": int(headers[models.Header.SEQUENCE]),
+            "stream": headers.get(models.Header.STREAM),
+            "time": headers.get(models.Header.TIME_STAMP),
+        }
+    )
+    msg.data = answer.data or None
+    msg.headers = headers
+    msg.headers_all = answer.headers_all
+    return msg
+
+
+def _stored(answer: dict[str, Any], stream: str) -> models.RawStreamMsg:
+    """The message of an answer in JSON."""
+    msg = models.RawStreamMsg.from_response({**answer, "stream": stream})
+    # As nats-py, no payload is None.
+    msg.data = base64.b64decode(answer["data"]) if answer.get("data") else None
+    if msg.hdrs:
+        msg.headers_all = _headers(base64.b64decode(msg.hdrs)) or None
+        msg.headers = msg.headers_all and {name: values[-1] for name, values in msg.headers_all.items()}
+    return msg
+
+
+def _headers(block: bytes) -> dict[str, list[str]]:
+    """A block of headers as it is stored: a line with the version, then `Name: value` lines."""
+    headers: dict[str, list[str]] = {}
+    for line in block.decode("utf-8", "replace").split("\r\n")[1:]:
+        name, colon, value = line.partition(":")
+        if colon:
+            headers.setdefault(name, []).append(value.strip(" \t"))
+    return headers

@@ -1,0 +1,163 @@
+"""Buckets of the key-value and object stores. Public as ``jetarrow.js.api``."""
+
+# ruff: noqa: RUF009  # Choice, Duration and the like are descriptors, not shared mutable defaults
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Nested
+from jetarrow.jetstream.models.streams import Placement, RePublish, StorageType
+
+
+@dataclass
+class KeyValueConfig(Base):
+    """How a key-value bucket works.
+
+    Parameters
+    ----------
+    bucket, description:
+        Its name (letters, digits, ``-`` and ``_``), and a text for people.
+    max_value_size, max_bytes:
+        Most bytes of one value, and of the whole. Default: no limit.
+    history:
+        Revisions kept per key, 1 to 64. Default: 1.
+    ttl:
+        Seconds (or a timedelta) that a value lives. Default: for ever.
+    storage, replicas, placement:
+        Where it is kept. Default: file, 1 replica, anywhere.
+    republish:
+        What to publish again. Default: nothing.
+    direct:
+        Whether any replica may answer reads. Default: the server's choice.
+    limit_marker_ttl:
+        Seconds that a marker stays where a key expired; needs server 2.11. Default: no markers.
+    """
+
+    _codecs: ClassVar[dict[str, Codec]] = {"placement": Nested(Placement), "republish": Nested(RePublish)}
+
+    bucket: str
+    description: str | None = None
+    max_value_size: int | None = None
+    history: int = 1
+    ttl: Duration = Duration()
+    max_bytes: int | None = None
+    storage: Choice[StorageType] = Choice(StorageType)
+    replicas: int = 1
+    placement: Placement | None = None
+    republish: RePublish | None = None
+    direct: bool | None = None
+    limit_marker_ttl: Duration = Duration()
+
+    def as_dict(self) -> dict[str, object]:
+        """Convert to a dict; ``limit_marker_ttl`` is left out, since it is a setting of the stream."""
+        result = super().as_dict()
+        result.setdefault("ttl", 0)
+        result.pop("limit_marker_ttl", None)
+        return result
+
+
+@dataclass
+class ObjectStoreConfig(Base):
+    """How an object store's bucket works.
+
+    Parameters
+    ----------
+    bucket, description:
+        Its name (letters, digits, ``-`` and ``_``), and a text for people.
+    ttl:
+        Seconds (or a timedelta) that an object lives. Default: for ever.
+    max_bytes:
+        Most bytes of the whole. Default: no limit.
+    storage, replicas, placement:
+        Where it is kept. Default: file, 1 replica, anywhere.
+    """
+
+    _codecs: ClassVar[dict[str, Codec]] = {"placement": Nested(Placement)}
+
+    bucket: str | None = None
+    description: str | None = None
+    ttl: Duration = Duration()
+    max_bytes: int | None = None
+    storage: Choice[StorageType] = Choice(StorageType)
+    replicas: int = 1
+    placement: Placement | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        """Convert to a dict; see ``Base.as_dict``."""
+        result = super().as_dict()
+        result.setdefault("ttl", 0)
+        return result
+
+
+@dataclass
+class ObjectLink(Base):
+    """A link to an object of another bucket, or (``name`` None) to the whole bucket."""
+
+    bucket: str
+    name: str | None = None
+
+
+@dataclass
+class ObjectMetaOptions(Base):
+    """What an object links to, and the most bytes per chunk (default 128 KiB)."""
+
+    _codecs: ClassVar[dict[str, Codec]] = {"link": Nested(ObjectLink)}
+
+    link: ObjectLink | None = None
+    max_chunk_size: int | None = None
+
+
+@dataclass
+class ObjectMeta(Base):
+    """What is said about an object when it is put: name, description, headers and options."""
+
+    _codecs: ClassVar[dict[str, Codec]] = {"options": Nested(ObjectMetaOptions)}
+
+    name: str | None = None
+    description: str | None = None
+    headers: dict[str, Any] | None = None
+    options: ObjectMetaOptions | None = None
+
+
+@dataclass
+class ObjectInfo(Base):
+    """An object as the store has it.
+
+    Parameters
+    ----------
+    name, bucket, nuid:
+        Its name, its bucket, and the id of this version.
+    size, chunks, digest:
+        Bytes, number of chunks, and ``SHA-256=`` with the checksum.
+    mtime:
+        When it was put, as RFC 3339 text.
+    deleted:
+        Whether it has been deleted. Default: False.
+    description, headers, options:
+        As in ``ObjectMeta``.
+    """
+
+    _codecs: ClassVar[dict[str, Codec]] = {"options": Nested(ObjectMetaOptions)}
+
+    name: str
+    bucket: str
+    nuid: str
+    size: int | None = None
+    mtime: str | None = None
+    chunks: int | None = None
+    digest: str | None = None
+    deleted: bool | None = False
+    description: str | None = None
+    headers: dict[str, Any] | None = None
+    options: ObjectMetaOptions | None = None
+
+    @property
+    def meta(self) -> ObjectMeta:
+        """The part of it that the user gave."""
+        return ObjectMeta(name=self.name, description=self.description, headers=self.headers, options=self.options)
+
+    def is_link(self) -> bool:
+        """Whether it is a link to another object or bucket."""
+        return self.options is not None and self.options.link is not None

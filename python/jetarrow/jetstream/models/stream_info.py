@@ -1,0 +1,212 @@
+"""Streams: state and information. Public as ``jetarrow.js.api``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+from jetarrow.jetstream.models.base import Base, Codec, Moment, Nested, epoch_ns
+from jetarrow.jetstream.models.streams import ExternalStream, StreamConfig, SubjectTransform
+
+
+@dataclass
+class StreamSourceInfo(Base):
+    """How far the copying from another stream has come.
+
+    Parameters
+    ----------
+    name:
+        The other stream's name.
+    lag:
+        Messages still to copy.
+    active:
+        Nanoseconds since it was last heard of; -1: never yet.
+    error:
+        The server's error object, if copying fails.
+    external, filter_subject, subject_transforms:
+        As configured.
+    """
+
+    _codecs: ClassVar[dict[str, Codec]] = {
+        "external": Nested(ExternalStream),
+        "subject_transforms": Nested(SubjectTransform),
+    }
+
+    name: str
+    lag: int | None = None
+    active: int | None = None
+    error: dict[str, Any] | None = None
+    external: ExternalStream | None = None
+    filter_subject: str | None = None
+    subject_transforms: list[SubjectTransform] | None = None
+
+
+@dataclass
+class LostStreamData(Base):
+    """Messages that the server found damaged: their sequences, and how many bytes."""
+
+    msgs: list[int] | None = None
+    bytes: int | None = None
+
+
+@dataclass
+class StreamState(Base):
+    """What is in a stream.
+
+    Parameters
+    ----------
+    messages, bytes:
+        How many messages, and their size in bytes.
+    first_seq, last_seq:
+        Sequences of the first and the last message; an empty stream has ``first_seq`` = ``last_seq`` + 1.
+    consumer_count:
+        How many consumers it has.
+    deleted, num_deleted:
+        Sequences of deleted messages between first and last (asked for with ``deleted_details``); how many.
+    lost:
+        What was found damaged.
+    subjects, num_subjects:
+        Messages by subject (asked for with ``subjects_filter``); how many subjects.
+    first_ts, last_ts:
+        When the first and last message were stored; year 1 in an empty stream.
+    """
+
+    _codecs: ClassVar[dict[str, Codec]] = {
+        "lost": Nested(LostStreamData),
+        "first_ts": Moment(),
+        "last_ts": Moment(),
+    }
+
+    messages: int
+    bytes: int
+    first_seq: int
+    last_seq: int
+    consumer_count: int
+    deleted: list[int] | None = None
+    num_deleted: int | None = None
+    lost: LostStreamData | None = None
+    subjects: dict[str, int] | None = None
+    num_subjects: int | None = None
+    first_ts: datetime | None = None
+    last_ts: datetime | None = None
+
+
+@dataclass
+class PeerInfo(Base):
+    """A replica: its name, whether it is up to date and online, nanoseconds since seen, and its lag."""
+
+    name: str | None = None
+    current: bool | None = None
+    offline: bool | None = None
+    active: int | None = None
+    lag: int | None = None
+    peer: str | None = None
+    observer: bool | None = None
+
+
+@dataclass
+class ClusterInfo(Base):
+    """Who leads a stream or consumer, since when, and its other replicas."""
+
+    _codecs: ClassVar[dict[str, Codec]] = {"replicas": Nested(PeerInfo), "leader_since": Moment()}
+    _wire: ClassVar[dict[str, str]] = {"traffic_acc": "traffic_account"}
+
+    leader: str | None = None
+    name: str | None = None
+    replicas: list[PeerInfo] | None = None
+    raft_group: str | None = None
+    leader_since: datetime | None = None
+    traffic_acc: str | None = None
+    system_account: bool | None = None
+
+
+@dataclass
+class StreamAlternate(Base):
+    """A mirror that can be read instead, nearest first: its name, domain and cluster."""
+
+    name: str
+    domain: str | None = None
+    cluster: str | None = None
+
+
+@dataclass
+class StreamInfo(Base):
+    """A stream as the server has it now.
+
+    Parameters
+    ----------
+    config, state:
+        How it is configured, and what is in it.
+    mirror, sources:
+        How far copying has come, where it copies.
+    cluster:
+        Leader and replicas.
+    did_create:
+        Whether the request that this answers made it.
+    created:
+        When it was made, UTC, in microseconds; ``created_raw`` and ``created_ns`` have all digits.
+    ts:
+        The server's time of this answer.
+    alternates:
+        Mirrors that can be read instead.
+    """
+
+    _codecs: ClassVar[dict[str, Codec]] = {
+        "config": Nested(StreamConfig),
+        "state": Nested(StreamState),
+        "mirror": Nested(StreamSourceInfo),
+        "sources": Nested(StreamSourceInfo),
+        "cluster": Nested(ClusterInfo),
+        "created": Moment(),
+        "ts": Moment(),
+        "alternates": Nested(StreamAlternate),
+    }
+
+    config: StreamConfig
+    state: StreamState
+    mirror: StreamSourceInfo | None = None
+    sources: list[StreamSourceInfo] | None = None
+    cluster: ClusterInfo | None = None
+    did_create: bool | None = None
+    created: datetime | None = None
+    ts: datetime | None = None
+    alternates: list[StreamAlternate] | None = None
+
+    @property
+    def created_raw(self) -> str | None:
+        """When the stream was made, as RFC 3339 text with all its digits; a successor has another."""
+        return self._raw_time("created")
+
+    @property
+    def created_ns(self) -> int | None:
+        """When the stream was made, in nanoseconds since 1970."""
+        raw = self.created_raw
+        return None if raw is None else epoch_ns(raw)
+
+
+class StreamsListIterator:
+    """Iterates over one page of a stream list.
+
+    Parameters
+    ----------
+    offset:
+        How many streams come before this page.
+    total:
+        How many streams there are.
+    streams:
+        The page: the server's objects.
+    """
+
+    def __init__(self, offset: int, total: int, streams: list[Mapping[str, Any]]) -> None:
+        self.offset = offset
+        self.total = total
+        self.streams = streams
+        self._left = iter(streams)
+
+    def __iter__(self) -> Iterator[StreamInfo]:
+        return self
+
+    def __next__(self) -> StreamInfo:
+        return StreamInfo.from_response(next(self._left))

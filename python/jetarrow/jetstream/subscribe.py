@@ -1,0 +1,311 @@
+"""Subscribing to what a stream has: consumers that push, and consumers that are pulled."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from jetarrow._jetarrow import Msg
+from jetarrow.core.errors import MsgAlreadyAckdError
+from jetarrow.jetstream import models
+from jetarrow.jetstream.errors import APIError, Error, NotFoundError
+from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.manager import JetStreamManager
+from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
+from jetarrow.jetstream.push import PushSubscription
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+Callback = Callable[[Msg], Awaitable[None] | None]
+
+# Seconds between heartbeats of an ordered consumer that nobody chose.
+HEARTBEAT = 5.0
+
+
+def _coroutine(cb: Callback, ack: bool) -> Callable[[Msg], Awaitable[None]]:
+    """The callback as a coroutine function, which acknowledges what the callback has processed."""
+
+    async def call(msg: Msg) -> None:
+        result = cb(msg)
+        if inspect.isawaitable(result):
+            await result
+        if ack:
+            with suppress(MsgAlreadyAckdError):
+                await msg.ack()
+
+    return call
+
+
+def _either_order(
+    method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
+    """Takes (stream, consumer) by position as well as (consumer, stream): the server knows which is which."""
+
+    @functools.wraps(method)
+    async def bind(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if len(args) >= 2:
+            stream, consumer = args[:2]
+            with suppress(NotFoundError, ValueError):
+                await self.consumer_info(stream, consumer)
+                swapped: Any = (consumer, stream, *args[2:])
+                return await method(self, *swapped, **kwargs)
+        return await method(self, *args, **kwargs)
+
+    return bind
+
+
+class Subscribing(JetStreamManager):
+    """The subscribe family of a JetStream context."""
+
+    async def subscribe(
+        self,
+        /,
+        subject: str,
+        queue: str | None = None,
+        cb: Callback | None = None,
+        durable: str | None = None,
+        stream: str | None = None,
+        config: models.ConsumerConfig | None = None,
+        manual_ack: bool = False,
+        ordered_consumer: bool = False,
+        idle_heartbeat: float | None = None,
+        flow_control: bool = False,
+        pending_msgs_limit: int = DEFAULT_JS_SUB_PENDING_MSGS_LIMIT,
+        pending_bytes_limit: int = DEFAULT_JS_SUB_PENDING_BYTES_LIMIT,
+        deliver_policy: models.DeliverPolicy | str | None = None,
+        headers_only: bool | None = None,
+        inactive_threshold: float | None = None,
+        **params: Any,
+    ) -> PushSubscription:
+        """Subscribes with a push consumer, which is created where it is not there.
+
+        Parameters:
+            subject: what to receive; becomes the consumer's filter.
+            queue: deliver group; it is the consumer's durable name as well.
+            cb: called with each message, one after the other: a coroutine function or a plain one. Without it take the
+                messages from the subscription that is returned, and acknowledge them yourself.
+            durable: name of a consumer that stays; None makes one that goes with the subscription.
+            stream: the stream; None finds it by the subject.
+            config: configuration of a new consumer; every field is a keyword as well, and keywords win.
+            manual_ack: messages are not acknowledged when the callback has returned.
+            ordered_consumer: all messages in order, without acks: the consumer is made anew at the next message
+                whenever one is missing.
+            idle_heartbeat: seconds between signs of life while there is nothing, default 5 for an ordered consumer.
+            flow_control: the server waits until what it has sent was taken.
+            pending_msgs_limit, pending_bytes_limit: most messages, and payload bytes, that may wait to be taken.
+            deliver_policy, headers_only, inactive_threshold: as in `ConsumerConfig`.
+
+        Raises:
+            NotFoundError: no stream takes the subject.
+            BadRequestError: the server refuses the configuration.
+            Error: the consumer exists and is not for this: it has another deliver group, or is bound already.
+        """
+        stream = stream or await self.find_stream_name_by_subject(subject)
+        if queue and durable and durable != queue:
+            raise Error(f"cannot create queue subscription '{queue}' to consumer '{durable}'")
+        durable = queue or durable
+        info = None
+        if durable:
+            with suppress(NotFoundError):
+                info = await self.consumer_info(stream, durable)
+        if info is not None and info.config is not None:
+            _check_group(info, queue)
+        else:
+            given = {
+                "durable_name": durable,
+                "deliver_group": queue,
+                "headers_only": headers_only,
+                "deliver_policy": deliver_policy,
+                "inactive_threshold": inactive_threshold,
+                "idle_heartbeat": idle_heartbeat,
+                "flow_control": flow_control,
+            }
+            params.update((name, value) for name, value in given.items() if value)
+            config = (config or models.ConsumerConfig()).evolve(**params)
+            if config.deliver_subject is None:
+                config = replace(config, deliver_subject=self._nc.new_inbox())
+            if not config.filter_subjects:
+                config = replace(config, filter_subject=subject)
+            if ordered_consumer:
+                config = replace(
+                    config,
+                    flow_control=True,
+                    ack_policy=models.AckPolicy.NONE,
+                    max_deliver=1,
+                    ack_wait=22 * 3600,
+                    idle_heartbeat=config.idle_heartbeat or HEARTBEAT,
+                    num_replicas=1,
+                    mem_storage=True,
+                )
+            info = await self._create_or_join(stream, config, durable, queue)
+        return await self.subscribe_bind(
+            stream,
+            info.config,
+            info.name,
+            cb=cb,
+            manual_ack=manual_ack,
+            ordered_consumer=ordered_consumer,
+            pending_msgs_limit=pending_msgs_limit,
+            pending_bytes_limit=pending_bytes_limit,
+        )
+
+    async def _create_or_join(
+        self, stream: str, config: models.ConsumerConfig, durable: str | None, queue: str | None
+    ) -> models.ConsumerInfo:
+        """Creates the consumer; where another member was faster, it is that one's."""
+        if not durable:
+            return await self.add_consumer(stream, config)
+        try:
+            return await self._put_consumer(stream, config, "create", None)
+        except APIError:
+            try:
+                info = await self.consumer_info(stream, durable)
+            except NotFoundError:
+                info = None
+            if info is None:
+                raise
+            _check_group(info, queue)
+            return info
+
+    async def subscribe_bind(
+        self,
+        /,
+        stream: str,
+        config: models.ConsumerConfig | str | None = None,
+        consumer: str | None = None,
+        cb: Callback | None = None,
+        manual_ack: bool = False,
+        ordered_consumer: bool = False,
+        pending_msgs_limit: int = DEFAULT_JS_SUB_PENDING_MSGS_LIMIT,
+        pending_bytes_limit: int = DEFAULT_JS_SUB_PENDING_BYTES_LIMIT,
+    ) -> PushSubscription:
+        """Subscribes to what an existing push consumer delivers.
+
+        Parameters:
+            stream: the stream.
+            config: the consumer's configuration; None asks the server. A name here is the consumer's:
+                `subscribe_bind(stream, consumer)`.
+            consumer: the consumer's name.
+            cb, manual_ack, ordered_consumer, pending_msgs_limit, pending_bytes_limit: as for `subscribe`.
+
+        Raises:
+            NotFoundError: there is no such consumer.
+            TypeError: it is a pull consumer, or its name is missing.
+        """
+        if isinstance(config, str):
+            config, consumer = None, consumer or config
+        if consumer is None:
+            raise TypeError("the consumer's name is missing")
+        if config is None:
+            config = (await self.consumer_info(stream, consumer)).config
+        if config is None or config.deliver_subject is None:
+            raise TypeError("config.deliver_subject is required: this is a pull consumer, use pull_subscribe_bind")
+        acks = config.ack_policy not in (models.AckPolicy.NONE, models.AckPolicy.FLOW_CONTROL)
+        sub = PushSubscription(
+            self,
+            stream,
+            consumer,
+            config,
+            cb=None if cb is None else _coroutine(cb, acks and not manual_ack),
+            ordered=ordered_consumer,
+            limits=(pending_msgs_limit, pending_bytes_limit),
+        )
+        await sub._start()
+        return sub
+
+    async def pull_subscribe(
+        self,
+        /,
+        subject: str,
+        durable: str | None = None,
+        stream: str | None = None,
+        config: models.ConsumerConfig | None = None,
+        pending_msgs_limit: int = DEFAULT_JS_SUB_PENDING_MSGS_LIMIT,
+        pending_bytes_limit: int = DEFAULT_JS_SUB_PENDING_BYTES_LIMIT,
+        inbox_prefix: bytes | None = None,
+        **params: Any,
+    ) -> PullSubscription:
+        """Subscribes with a pull consumer, which is created where it is not there.
+
+        Parameters:
+            subject: what to receive; becomes the consumer's filter.
+            durable: name of a consumer that stays; None makes one that goes when it is not used.
+            stream: the stream; None finds it by the subject.
+            config: configuration of a new consumer; every field is a keyword as well, and keywords win.
+            pending_msgs_limit, pending_bytes_limit, inbox_prefix: taken for nats-py's sake, and not needed: nothing
+                comes that was not asked for.
+
+        Raises:
+            NotFoundError: no stream takes the subject.
+            BadRequestError: the server refuses the configuration.
+        """
+        stream = stream or await self.find_stream_name_by_subject(subject)
+        if durable is not None:
+            try:
+                await self.consumer_info(stream, durable)
+                return self._pull(stream, durable)
+            except NotFoundError:
+                pass
+        config = (config or models.ConsumerConfig()).evolve(**params)
+        if durable is not None:
+            config = replace(config, name=durable, durable_name=durable)
+        if subject and not config.filter_subjects:
+            config = replace(config, filter_subject=subject)
+        info = await self.add_consumer(stream, config)
+        return self._pull(stream, info.name)
+
+    @_either_order
+    async def pull_subscribe_bind(
+        self,
+        consumer: str | None = None,
+        stream: str | None = None,
+        inbox_prefix: bytes | None = None,
+        pending_msgs_limit: int = DEFAULT_JS_SUB_PENDING_MSGS_LIMIT,
+        pending_bytes_limit: int = DEFAULT_JS_SUB_PENDING_BYTES_LIMIT,
+        name: str | None = None,
+        durable: str | None = None,
+    ) -> PullSubscription:
+        """Subscribes to an existing pull consumer.
+
+        Both by position, they may stand in either order: one request finds out which is the stream. With keywords no
+        request is made.
+
+        Parameters:
+            consumer (or name, or durable): the consumer.
+            stream: its stream.
+            inbox_prefix, pending_msgs_limit, pending_bytes_limit: taken for nats-py's sake, and not needed.
+
+        Raises:
+            ValueError: a name is missing or not valid.
+        """
+        if not stream:
+            raise ValueError("nats: stream name is required")
+        return self._pull(stream, durable or name or consumer or "")
+
+    def _pull(self, stream: str, consumer: str) -> PullSubscription:
+        native = self._nc._native.pull_subscribe(self._prefix, stream, consumer)
+        return PullSubscription(self, native, stream=stream, consumer=consumer)
+
+    @classmethod
+    def is_status_msg(cls, msg: Msg | None) -> str | None:
+        """The status of a message that is not one of the stream, such as "100"; None for others."""
+        return None if msg is None or msg.headers is None else msg.headers.get(models.Header.STATUS.value)
+
+
+def _check_group(info: models.ConsumerInfo, queue: str | None) -> None:
+    """An existing consumer's deliver group must be the subscription's queue."""
+    group = info.config.deliver_group if info.config is not None else None
+    if not group:
+        if queue:
+            raise Error("cannot create a queue subscription for a consumer without a deliver group")
+        if info.push_bound:
+            raise Error("consumer is already bound to a subscription")
+    elif not queue:
+        raise Error(f"cannot create a subscription for a consumer with a deliver group {group}")
+    elif queue != group:
+        raise Error(f"cannot create a queue subscription {queue} for a consumer with a deliver group {group}")

@@ -1,0 +1,115 @@
+"""Batches, pull subscriptions and readers that block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from jetarrow._jetarrow import Msg
+from jetarrow.jetstream import batch, read
+from jetarrow.jetstream import fetch as subscription
+from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
+from jetarrow.sync.blocking import blocking, drained, wrapped
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class MessageBatch(batch.Columns):
+    """As `jetarrow.batch.MessageBatch`, blocking."""
+
+    def __init__(self, inner: batch.MessageBatch) -> None:
+        super().__init__(inner._nc, inner._native)
+        self._inner = inner
+
+    def decode(self, schema: object, mode: str = "PERMISSIVE") -> MessageBatch:
+        """As `jetarrow.batch.MessageBatch.decode`."""
+        return MessageBatch(self._inner.decode(schema, mode))
+
+    ack = blocking(batch.MessageBatch.ack)
+    ack_sync = blocking(batch.MessageBatch.ack_sync)
+    nak = blocking(batch.MessageBatch.nak)
+    term = blocking(batch.MessageBatch.term)
+    in_progress = blocking(batch.MessageBatch.in_progress)
+
+
+class PullSubscription:
+    """As the async one, blocking."""
+
+    def __init__(self, inner: AsyncPullSubscription) -> None:
+        self._inner = inner
+
+    consumer_info = blocking(AsyncPullSubscription.consumer_info)
+    fetch = blocking(AsyncPullSubscription.fetch)
+    fetch_batch = wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
+
+    def messages(self) -> Iterator[Msg]:
+        """All messages as they come, without end."""
+        return self.consume()
+
+    def consume(self, max_messages: int = subscription.AT_ONCE, *, max_bytes: int | None = None) -> Iterator[Msg]:
+        """As `messages`, with the sizes of its requests.
+
+        Parameters:
+            max_messages: most messages of one request.
+            max_bytes: most bytes of one request, as the server counts them; None is no limit.
+        """
+        return drained(aiter(self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0)))
+
+    def pull(self, batch: int = 1, expires: float = 5.0) -> None:
+        """Asks for messages that `for msg in sub` then yields, until all that was asked for has come or expired.
+
+        Parameters:
+            batch: most messages.
+            expires: seconds until the request is over.
+        """
+        self._inner.pull(batch, expires)
+
+    def __iter__(self) -> Iterator[Msg]:
+        return drained(self._inner._pulled(wait=False))
+
+
+class Reader:
+    """As `jetarrow.read.Reader`, blocking: iterate it with `for`."""
+
+    def __init__(self, inner: read.Reader) -> None:
+        self._inner = inner
+
+    read_all = blocking(read.Reader.read_all)
+    close = blocking(read.Reader.close)
+
+    @property
+    def position(self) -> int | None:
+        """The next sequence to be read; None before the first use of a reader without `start_seq`."""
+        return self._inner.position
+
+    @property
+    def created(self) -> str:
+        """When the stream was created, as the server writes it: a later stream of the same name has another time."""
+        return self._inner.created
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """The Arrow schema of the batches (needs pyarrow)."""
+        return self._inner.schema
+
+    def __arrow_c_schema__(self) -> object:
+        return self._inner.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._inner.__arrow_c_stream__(requested_schema)
+
+    def __iter__(self) -> Iterator[MessageBatch]:
+        return self
+
+    def __next__(self) -> MessageBatch:
+        return MessageBatch(next(self._inner))
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

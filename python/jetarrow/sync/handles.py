@@ -1,0 +1,129 @@
+"""Handles of streams and consumers, and advisories, that block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+
+from jetarrow.core.session import finish
+from jetarrow.jetstream import models
+from jetarrow.jetstream.advisories import Advisories as AsyncAdvisories
+from jetarrow.jetstream.consumer import Consumer as AsyncConsumer
+from jetarrow.jetstream.fetch import PATIENCE
+from jetarrow.jetstream.models import Advisory
+from jetarrow.jetstream.stream import Stream as AsyncStream
+from jetarrow.sync.blocking import blocking, drained, iterated, wrapped
+from jetarrow.sync.fetch import MessageBatch, PullSubscription
+
+
+class Consumer(PullSubscription):
+    """As `jetarrow.js.consumer.Consumer`, blocking."""
+
+    _inner: AsyncConsumer
+
+    def __init__(self, inner: AsyncConsumer) -> None:
+        super().__init__(inner)
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._inner.name
+
+    @property
+    def stream_name(self) -> str:
+        """Its stream's name."""
+        return self._inner.stream_name
+
+    @property
+    def cached_info(self) -> models.ConsumerInfo | None:
+        """What the server told last through this handle; None before the first time."""
+        return self._inner.cached_info
+
+    info = blocking(AsyncConsumer.info)
+    pause = blocking(AsyncConsumer.pause)
+    resume = blocking(AsyncConsumer.resume)
+
+    def batches(
+        self,
+        max_messages: int = 1000,
+        *,
+        max_bytes: int | None = None,
+        timeout: float = PATIENCE,
+        min_messages: int = 1,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[MessageBatch]:
+        """As `jetarrow.js.consumer.Consumer.batches`: iterate it with `for`."""
+        batches = self._inner.batches(
+            max_messages, max_bytes=max_bytes, timeout=timeout, min_messages=min_messages, columns=columns
+        )
+        return map(MessageBatch, drained(batches))
+
+
+class Stream:
+    """As `jetarrow.js.stream.Stream`, blocking."""
+
+    def __init__(self, inner: AsyncStream) -> None:
+        self._inner = inner
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._inner.name
+
+    @property
+    def cached_info(self) -> models.StreamInfo | None:
+        """What the server told last through this handle; None before the first time."""
+        return self._inner.cached_info
+
+    info = blocking(AsyncStream.info)
+    purge = blocking(AsyncStream.purge)
+    get_msg = blocking(AsyncStream.get_msg)
+    get_last_msg = blocking(AsyncStream.get_last_msg)
+    direct_get = blocking(AsyncStream.direct_get)
+    direct_get_last_for_subject = blocking(AsyncStream.direct_get_last_for_subject)
+    delete_msg = blocking(AsyncStream.delete_msg)
+
+    def consumer(self, name: str) -> Consumer:
+        """As `jetarrow.js.stream.Stream.consumer`; the handle blocks."""
+        return Consumer(self._inner.consumer(name))
+
+    get_consumer = wrapped(AsyncStream.get_consumer, Consumer)
+    create_consumer = wrapped(AsyncStream.create_consumer, Consumer)
+    get_or_create_consumer = wrapped(AsyncStream.get_or_create_consumer, Consumer)
+    update_consumer = wrapped(AsyncStream.update_consumer, Consumer)
+    delete_consumer = blocking(AsyncStream.delete_consumer)
+    consumers = iterated(AsyncStream.consumers)
+    consumer_names = iterated(AsyncStream.consumer_names)
+
+
+class Advisories:
+    """As `jetarrow.js.advisories.Advisories`, blocking: iterate it with `for`."""
+
+    def __init__(self, inner: AsyncAdvisories) -> None:
+        self._inner = inner
+        self._events: Iterator[Advisory] | None = None
+
+    close = blocking(AsyncAdvisories.close)
+
+    def __iter__(self) -> Iterator[Advisory]:
+        return drained(aiter(self._inner))
+
+    def __next__(self) -> Advisory:
+        if self._events is None:
+            self._events = iter(self)
+        return next(self._events)
+
+    def __enter__(self) -> Advisories:
+        finish(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

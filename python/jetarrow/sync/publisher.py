@@ -1,0 +1,55 @@
+"""A publisher that blocks."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, cast
+
+from jetarrow.core.session import finish
+from jetarrow.jetstream import publisher
+from jetarrow.sync.blocking import blocking
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from jetarrow.jetstream.models import PubAck
+
+
+class Publisher:
+    """As `jetarrow.publisher.Publisher`, blocking; use it with `with`. Its futures are `concurrent.futures.Future`."""
+
+    def __init__(self, inner: publisher.Publisher) -> None:
+        self._inner = inner
+
+    flush = blocking(publisher.Publisher.flush)
+
+    def publish(
+        self,
+        payload: bytes | str,
+        *,
+        subject: str | None = None,
+        headers: publisher.Headers | None = None,
+        msg_id: str | None = None,
+    ) -> Future[PubAck]:
+        """As `jetarrow.publisher.Publisher.publish`."""
+        call = self._inner.publish(payload, subject=subject, headers=headers, msg_id=msg_id)
+        return cast("Future[PubAck]", finish(call))
+
+    @property
+    def pending(self) -> int:
+        """Messages that have no answer yet."""
+        return self._inner.pending
+
+    @property
+    def stats(self) -> publisher.Stats:
+        """Counts so far: stored, duplicates, errors, pending, pending_bytes."""
+        return self._inner.stats
+
+    def __enter__(self) -> Publisher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            finish(self._inner._finish())

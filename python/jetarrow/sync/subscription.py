@@ -1,0 +1,90 @@
+"""Subscriptions that block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jetarrow._jetarrow import Msg
+from jetarrow.core import subscription as aio
+from jetarrow.core.session import finish
+from jetarrow.jetstream import push
+from jetarrow.sync.blocking import blocking
+
+
+def without_callbacks(options: dict[str, Any]) -> dict[str, Any]:
+    """The options, if none of them needs an event loop."""
+    if options.get("cb") is not None or options.get("future") is not None:
+        raise TypeError("there are no callbacks here: iterate the subscription, or call next_msg()")
+    return options
+
+
+class Subscription:
+    """As `jetarrow.aio.subscription.Subscription`, blocking: iterate it with `for`, or call `next_msg`."""
+
+    def __init__(self, inner: aio.Subscription) -> None:
+        self._inner = inner
+
+    next_msg = blocking(aio.Subscription.next_msg)
+    unsubscribe = blocking(aio.Subscription.unsubscribe)
+
+    def drain(self) -> None:
+        """Ends the interest; the messages that had come can still be taken.
+
+        Raises:
+            ConnectionClosedError, BadSubscriptionError: it has ended already.
+        """
+        inner = self._inner
+        inner._check_open()
+        finish(inner._conn._run(inner._native.drain(inner._conn._drain_timeout)))
+
+    def __iter__(self) -> Iterator[Msg]:
+        inner = self._inner
+        while finish(inner._more()):
+            while not inner._closed and (msg := inner._native.take(inner._conn, inner._id)) is not None:
+                yield msg
+
+    def messages(self) -> Iterator[Msg]:
+        """The messages as they come."""
+        return iter(self)
+
+    @property
+    def subject(self) -> str:
+        """The subject."""
+        return self._inner.subject
+
+    @property
+    def queue(self) -> str:
+        """The queue group, or an empty string."""
+        return self._inner.queue
+
+    @property
+    def pending_msgs(self) -> int:
+        """Messages that came and that nobody has taken yet."""
+        return self._inner.pending_msgs
+
+    @property
+    def pending_bytes(self) -> int:
+        """Payload bytes of them."""
+        return self._inner.pending_bytes
+
+    @property
+    def delivered(self) -> int:
+        """Messages that have come so far, those that were dropped counted too."""
+        return self._inner.delivered
+
+    @property
+    def dropped(self) -> int:
+        """Messages that were dropped because the pending limits were reached."""
+        return self._inner.dropped
+
+
+class PushSubscription(Subscription):
+    """As `jetarrow.js.push.PushSubscription`, blocking."""
+
+    _inner: push.PushSubscription
+
+    def __init__(self, inner: push.PushSubscription) -> None:
+        super().__init__(inner)
+
+    consumer_info = blocking(push.PushSubscription.consumer_info)
