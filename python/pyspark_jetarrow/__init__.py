@@ -19,7 +19,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     source: Any
     try:
-        from jetarrow.spark.source import JetStreamSource
+        from jetarrow.spark.datasource import JetStreamSource
 
         source = JetStreamSource
     except (KeyboardInterrupt, SystemExit):

@@ -18,9 +18,9 @@ import nats
 import pyarrow as pa
 import pytest
 from jetarrow.spark import connection
-from jetarrow.spark.plan import StreamRange
-from jetarrow.spark.source import JetStreamSource
-from jetarrow.spark.stream import JetStreamStreamReader
+from jetarrow.spark.datasource import JetStreamSource
+from jetarrow.spark.source.partitioning import StreamRange
+from jetarrow.spark.source.stream_reader import JetStreamStreamReader
 from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError
 from pyspark.sql import DataFrame, SparkSession

@@ -27,22 +27,22 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 
 
 def test_one_per_server_set(opened: list[tuple[str, ...]]) -> None:
-    first = connection.shared(("nats://a",))
-    assert connection.shared(("nats://a",)) is first
-    assert connection.shared(("nats://b",)) is not first
+    first = connection.shared_client(("nats://a",))
+    assert connection.shared_client(("nats://a",)) is first
+    assert connection.shared_client(("nats://b",)) is not first
     assert opened == [("nats://a",), ("nats://b",)]
 
 
 def test_a_forked_process_has_its_own(opened: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
-    first = connection.shared(("nats://a",))
+    first = connection.shared_client(("nats://a",))
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    assert connection.shared(("nats://a",)) is not first
+    assert connection.shared_client(("nats://a",)) is not first
     assert len(opened) == 2
 
 
 def test_a_closed_one_is_replaced(opened: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
-    first = connection.shared(("nats://a",))
+    first = connection.shared_client(("nats://a",))
     monkeypatch.setattr(first, "is_closed", True)
-    second = connection.shared(("nats://a",))
+    second = connection.shared_client(("nats://a",))
     assert second is not first
-    assert connection.shared(("nats://a",)) is second
+    assert connection.shared_client(("nats://a",)) is second

@@ -9,8 +9,8 @@ from pathlib import Path
 import jetarrow.sync
 import pytest
 from jetarrow.server import NatsServer
-from jetarrow.spark._write_options import WRITE_OPTIONS
-from jetarrow.spark.options import READ_OPTIONS
+from jetarrow.spark.options.read import READ_OPTIONS
+from jetarrow.spark.options.write import WRITE_OPTIONS
 from pyspark.sql import SparkSession
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from jetarrow.spark._offsets import Bound
-from jetarrow.spark._subjects import covers, matcher
-from jetarrow.spark.options import EARLIEST, LATEST, RowOptions, read_options
-from jetarrow.spark.rows import SCHEMA
-from jetarrow.spark.source import JetStreamSource
+from jetarrow.spark.datasource import JetStreamSource
+from jetarrow.spark.options.bounds import EARLIEST, LATEST, Bound
+from jetarrow.spark.options.read import RowOptions, read_options
+from jetarrow.spark.schema import SCHEMA
+from jetarrow.spark.source.filters import covers, matcher
 
 GOOD = {"servers": "127.0.0.1:4222", "stream": "ORDERS"}
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 from jetarrow.js.api import StreamConfig, StreamInfo, StreamState
 from jetarrow.js.errors import DataLossError
-from jetarrow.spark.options import read_options
-from jetarrow.spark.plan import StreamRange, plan
+from jetarrow.spark.options.read import read_options
+from jetarrow.spark.source.partitioning import StreamRange, plan_partitions
 
 
 def info(first: int, last: int) -> StreamInfo:
@@ -20,7 +20,7 @@ def info(first: int, last: int) -> StreamInfo:
 
 def planned(infos: dict[str, StreamInfo], **options: object) -> list[StreamRange]:
     given = {"servers": "a:1", "stream": ",".join(infos), **{k: str(v) for k, v in options.items()}}
-    return plan(read_options(given), infos)
+    return plan_partitions(read_options(given), infos)
 
 
 def bounds(partitions: list[StreamRange]) -> list[tuple[str, int, int]]:
@@ -83,4 +83,4 @@ def test_a_start_that_is_gone_is_loss() -> None:
 
 def test_only_a_read_from_earliest_may_find_its_head_gone() -> None:
     found = planned({"A": info(10, 20), "B": info(10, 20)}, startingOffsets='{"B": 10}')
-    assert {p.stream: p.how.loss_fails for p in found} == {"A": False, "B": True}
+    assert {p.stream: p.plan.loss_fails for p in found} == {"A": False, "B": True}

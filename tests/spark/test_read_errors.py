@@ -13,8 +13,9 @@ import jetarrow.sync
 import pytest
 from jetarrow.errors import NoServersError
 from jetarrow.server import NatsServer
-from jetarrow.spark import _task, connection
-from jetarrow.spark.rows import SCHEMA
+from jetarrow.spark import connection
+from jetarrow.spark.schema import SCHEMA
+from jetarrow.spark.source import partition_reader
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -134,9 +135,9 @@ def test_a_server_that_is_away_longer_than_a_request(
                 failed.set()
                 raise
 
-        return connection.patiently(once)
+        return connection.retry_transient(once)
 
-    monkeypatch.setattr(_task, "patiently", observed)
+    monkeypatch.setattr(partition_reader, "retry_transient", observed)
     own_server.kill()
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(here.table, SCHEMA, reader, planned)

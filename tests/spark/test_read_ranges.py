@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from jetarrow.js.errors import DataLossError, NotFoundError, StreamRecreatedError
-from jetarrow.spark import _task
-from jetarrow.spark import plan as planning
-from jetarrow.spark._pushdown import Narrow, check_sound, narrow
-from jetarrow.spark.reader import PushdownReader
-from jetarrow.spark.rows import SCHEMA
+from jetarrow.spark.schema import SCHEMA
+from jetarrow.spark.source import partition_reader, read_plan
+from jetarrow.spark.source.batch_reader import PushdownReader
+from jetarrow.spark.source.pushdown import Restriction, check_sound, restriction_of
 from pyspark.sql.datasource import (
     EqualTo,
     Filter,
@@ -54,7 +53,7 @@ def no_warning() -> Iterator[None]:
 def test_filters_give_the_same_rows_wherever_they_are_evaluated(
     here: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
-    monkeypatch.setattr(planning, "_SMALL", small)
+    monkeypatch.setattr(read_plan, "_SMALL_RANGE", small)
     name = streams.new(allow_direct=True)
     streams.publish(name, [b"x"] * 90)
     streams.delete_messages(name, [1, 5, 44, 90])
@@ -78,15 +77,15 @@ def test_the_server_filters_where_it_finds_few(here: Here, streams: Streams, mon
     third, all_of_it = f"{name}.1", f"{name}.>"
 
     def where(filters: str, **options: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        how = here.plan(name, subjects=filters, **options)[0].how
-        return how.pushed, how.local
+        plan = here.plan(name, subjects=filters, **options)[0].plan
+        return plan.pushed, plan.local
 
     assert where(third) == ((third,), ())  # a short range
     assert where(all_of_it) == ((), ())  # is no filter at all
     assert where(f"{name}.0,{name}.1", reader="direct") == ((), (f"{name}.0", f"{name}.1"))
-    monkeypatch.setattr(planning, "_SMALL", 10)
+    monkeypatch.setattr(read_plan, "_SMALL_RANGE", 10)
     assert where(third) == ((), (third,))  # a third of it
-    monkeypatch.setattr(planning, "_FEW", 0.5)
+    monkeypatch.setattr(read_plan, "_FEW_MATCHES", 0.5)
     assert where(third) == ((third,), ())
     assert where(f"{third},{name}.2") == ((), (third, f"{name}.2"))
 
@@ -198,13 +197,13 @@ def test_a_leader_that_does_not_know_the_newest_messages_yet(
     reader = here.source(name).reader(SCHEMA)
     ahead = [dataclasses.replace(one, end=16) for one in here.plan(name)]
     waits = threading.Event()
-    monkeypatch.setattr(_task.time, "sleep", lambda _: waits.set())
+    monkeypatch.setattr(partition_reader.time, "sleep", lambda _: waits.set())
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(here.table, SCHEMA, reader, ahead)
         assert waits.wait(10)
         streams.publish(name, [b"x"] * 10)
         assert seqs(done.result(10)) == list(range(1, 16))
-    monkeypatch.setattr(_task, "_SETTLE", 0.0)
+    monkeypatch.setattr(partition_reader, "_NEW_LEADER_TIMEOUT", 0.0)
     gone = [dataclasses.replace(one, end=31) for one in ahead]
     with pytest.raises(DataLossError, match=f"messages 21 to 30 of stream '{name}' are gone: it ends before them; set"):
         here.table(SCHEMA, reader, gone)
@@ -302,6 +301,6 @@ class TestPushdown:
             GreaterThan(("timestamp",), datetime(2025, 1, 1)),
             Not(EqualTo(("seq",), 5)),
         ]
-        assert narrow(untouched) == Narrow()
-        assert narrow([StringStartsWith(("subject",), "a.b.")]).subjects == ("a.b.>",)
-        assert narrow([StringStartsWith(("subject",), "a.b.c")]).subjects == ("a.b.>",)
+        assert restriction_of(untouched) == Restriction()
+        assert restriction_of([StringStartsWith(("subject",), "a.b.")]).subjects == ("a.b.>",)
+        assert restriction_of([StringStartsWith(("subject",), "a.b.c")]).subjects == ("a.b.>",)

@@ -13,7 +13,7 @@ import jetarrow.sync
 import pyarrow as pa
 import pytest
 from jetarrow.js.errors import DecodeError
-from jetarrow.spark.rows import SCHEMA
+from jetarrow.spark.schema import SCHEMA
 from pyspark.sql.types import (
     ArrayType,
     DoubleType,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
-from jetarrow.spark.rows import SCHEMA, Retyper, check_schema
+from jetarrow.spark.schema import SCHEMA, Retyper, check_schema
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 

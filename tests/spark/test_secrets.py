@@ -12,11 +12,11 @@ import pytest
 from jetarrow.aio.client import RawCredentials
 from jetarrow.errors import AuthorizationError
 from jetarrow.server import NatsServer
-from jetarrow.spark import secrets
-from jetarrow.spark._connect_options import CONNECT_OPTIONS, ConnectOptions, connect_options
-from jetarrow.spark._parse import Given
 from jetarrow.spark.connection import connect
-from jetarrow.spark.secrets import Secret, warn_of_literals
+from jetarrow.spark.options import secrets
+from jetarrow.spark.options.connection import CONNECT_OPTIONS, ConnectOptions, connect_options
+from jetarrow.spark.options.secrets import Secret, warn_of_literals
+from jetarrow.spark.options.texts import OptionTexts
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -30,7 +30,7 @@ PUBLIC = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
 
 
 def options(**given: str) -> ConnectOptions:
-    return connect_options(Given({**SERVERS, **given}, CONNECT_OPTIONS))
+    return connect_options(OptionTexts({**SERVERS, **given}, CONNECT_OPTIONS))
 
 
 def test_references(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -86,8 +86,8 @@ def test_everything_given() -> None:
     assert arguments["servers"] == ["nats://a:1", "tls://b:2"]
     assert (arguments["password"], arguments["inbox_prefix"]) == (" with space ", "_MY")
     assert arguments["connect_timeout"] == 0.5
-    assert found.context() == {"domain": "hub"}
-    assert options(apiPrefix="$JS.hub.API").context() == {"prefix": "$JS.hub.API"}
+    assert found.jetstream_arguments() == {"domain": "hub"}
+    assert options(apiPrefix="$JS.hub.API").jetstream_arguments() == {"prefix": "$JS.hub.API"}
     assert options(authToken="x").arguments()["token"] == "x"
     assert options(credsFile="/etc/a.creds").arguments()["user_credentials"] == "/etc/a.creds"
     assert options(nkeyFile="/etc/a.nk").arguments()["nkeys_seed"] == "/etc/a.nk"
@@ -97,7 +97,7 @@ def test_everything_given() -> None:
     assert "BEGIN" not in repr(raw)
     tls = options(tlsCaFile="/ca.pem", tlsCertFile="/c.pem", tlsKeyFile="/k.pem").arguments()["tls"]
     assert (tls.ca, tls.cert, tls.key) == ("/ca.pem", "/c.pem", "/k.pem")
-    assert options().context() == {}
+    assert options().jetstream_arguments() == {}
 
 
 def test_keys_of_every_kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pyspark_jetarrow
-from jetarrow.spark.source import JetStreamSource
+from jetarrow.spark.datasource import JetStreamSource
 
 # Spark's own look-up of sources, in the process where it happens; what it finds is used in another one.
 LOOK_UP = """

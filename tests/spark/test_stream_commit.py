@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jetarrow.sync
 import pytest
 from jetarrow.js.errors import StreamRecreatedError
-from jetarrow.spark.stream import JetStreamStreamReader
+from jetarrow.spark.source.stream_reader import JetStreamStreamReader
 
 if TYPE_CHECKING:
     from .conftest import Here, Streams

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from jetarrow.js.errors import DataLossError, NotFoundError, StreamRecreatedError
-from jetarrow.spark import _where as where
-from jetarrow.spark import stream as streaming
-from jetarrow.spark._admission import admit, share
-from jetarrow.spark._stream_offset import Entry, Offset
-from jetarrow.spark.stream import JetStreamStreamReader
+from jetarrow.spark.source import positions, stream_reader
+from jetarrow.spark.source.admission import admit, share
+from jetarrow.spark.source.offsets import Entry, Offset
+from jetarrow.spark.source.stream_reader import JetStreamStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 if TYPE_CHECKING:
@@ -194,7 +193,7 @@ def test_limits_by_bytes_and_least_offsets(here: Here, streams: Streams, monkeyp
     assert next_of(by_bytes.latestOffset(start, ALL)) == {name: 41}
 
     now = [1000.0]
-    monkeypatch.setattr(streaming.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stream_reader.time, "monotonic", lambda: now[0])
     least = here.stream(name, startingOffsets="earliest", minOffsetsPerTrigger=50, maxTriggerDelay="1m")
     assert least.getDefaultReadLimit() == ReadMinRows(50)
     first = least.latestOffset(least.initialOffset(), ReadMinRows(50))
@@ -258,7 +257,7 @@ def test_streams_that_come_and_go(here: Here, streams: Streams) -> None:
 
 
 def test_a_stream_that_ends_before_what_was_read(here: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(where, "_SETTLE", 0.3)
+    monkeypatch.setattr(positions, "_NEW_LEADER_TIMEOUT", 0.3)
     name = streams.new()
     streams.publish(name, [b"x"] * 3)
     reader = here.stream(name, startingOffsets="earliest")
@@ -287,8 +286,8 @@ def test_spark_before_4_2_gives_no_start(here: Here, streams: Streams) -> None:
 def test_it_can_be_imported_where_spark_has_no_admission_control() -> None:
     code = (
         "import sys, pyspark.sql.datasource; sys.modules['pyspark.sql.streaming.datasource'] = None\n"
-        "from jetarrow.spark.stream import JetStreamStreamReader\n"
-        "from jetarrow.spark.source import JetStreamSource\n"
+        "from jetarrow.spark.source.stream_reader import JetStreamStreamReader\n"
+        "from jetarrow.spark.datasource import JetStreamSource\n"
         "source = JetStreamSource({'servers': 'a:1', 'stream': 'S'})\n"
         "print(type(source.streamReader(source.schema())).__name__)"
     )

@@ -159,8 +159,8 @@ def test_a_task_says_which_row_and_why(
 
 
 def test_a_short_duplicate_window_warns(streams: Streams) -> None:
-    from jetarrow.spark._write_options import write_options
-    from jetarrow.spark.writer import prepare
+    from jetarrow.spark.options.write import write_options
+    from jetarrow.spark.sink.writer import prepare
     from pyspark.sql.types import StringType, StructField, StructType
 
     name = streams.new(duplicate_window=5_000_000_000)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from jetarrow.spark._write_options import WriteOptions, write_options
-from jetarrow.spark._write_rows import check_columns
-from jetarrow.spark.source import JetStreamSource
-from jetarrow.spark.writer import prepare
+from jetarrow.spark.datasource import JetStreamSource
+from jetarrow.spark.options.write import WriteOptions, write_options
+from jetarrow.spark.sink.rows import check_columns
+from jetarrow.spark.sink.writer import prepare
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,

@@ -14,15 +14,17 @@ import pyarrow as pa
 import pytest
 from jetarrow.js.errors import BatchError
 from jetarrow.server import NatsServer
-from jetarrow.spark import _write_rows, _write_task
-from jetarrow.spark._write_options import write_options
-from jetarrow.spark._write_rows import Calls
-from jetarrow.spark._write_task import Task
+from jetarrow.spark.options.write import write_options
+from jetarrow.spark.sink import partition_writer
+from jetarrow.spark.sink import rows as write_rows
+from jetarrow.spark.sink.partition_writer import PartitionWriter
+from jetarrow.spark.sink.rows import PublishCalls
 
 if TYPE_CHECKING:
     from .conftest import Stored, Streams
 
     Read = Callable[..., list[Stored]]
+    Run = Callable[..., PartitionWriter]
 
 
 def batch(payloads: list[bytes | None], **columns: Any) -> pa.RecordBatch:
@@ -34,19 +36,19 @@ def numbers(count: int) -> list[bytes | None]:
 
 
 @pytest.fixture
-def run(nats_url: str) -> Callable[..., Task]:
+def run(nats_url: str) -> Run:
     """`run(stream, *batches, scope=, **options)` runs a task to its end."""
 
-    def run(stream: str, *batches: pa.RecordBatch, scope: str = "q:0:0", **options: str) -> Task:
+    def run(stream: str, *batches: pa.RecordBatch, scope: str = "q:0:0", **options: str) -> PartitionWriter:
         given = {"servers": nats_url, "stream": stream, "subject": f"{stream}.a", **options}
-        task = Task(write_options(given), window=120, scope=scope, partition=0)
-        assert task.run(iter(batches)) == sum(len(rows) for rows in batches)
+        task = PartitionWriter(write_options(given), window=120, scope=scope, partition=0)
+        assert task.write(iter(batches)) == sum(len(rows) for rows in batches)
         return task
 
     return run
 
 
-def test_another_attempt_stores_nothing(run: Callable[..., Task], streams: Streams, stored: Read) -> None:
+def test_another_attempt_stores_nothing(run: Run, streams: Streams, stored: Read) -> None:
     """Rows that say the same are there as often as they were written, and no more after attempts in any order."""
     name = streams.new()
     rows = [b"%d" % (i % 500) for i in range(3_000)]
@@ -61,7 +63,7 @@ def test_another_attempt_stores_nothing(run: Callable[..., Task], streams: Strea
     assert sum(1 for message in found if (message.id or "")[22:] == ".5") == 500
 
 
-def test_half_an_attempt_in_another_order(run: Callable[..., Task], streams: Streams, stored: Read) -> None:
+def test_half_an_attempt_in_another_order(run: Run, streams: Streams, stored: Read) -> None:
     """Positional ids lost 2,000 of 10,000 payloads here."""
     name = streams.new()
     rows = numbers(2_000)
@@ -72,7 +74,7 @@ def test_half_an_attempt_in_another_order(run: Callable[..., Task], streams: Str
 
 @pytest.mark.parametrize("other", ["q:0:1", "q:1:0", "p:0:0"])
 def test_other_partitions_batches_and_queries_are_other_rows(
-    other: str, run: Callable[..., Task], streams: Streams, stored: Read
+    other: str, run: Run, streams: Streams, stored: Read
 ) -> None:
     name = streams.new()
     run(name, batch(numbers(10)))
@@ -80,7 +82,7 @@ def test_other_partitions_batches_and_queries_are_other_rows(
     assert len(stored(name)) == 20
 
 
-def test_an_id_of_its_own_wins(run: Callable[..., Task], streams: Streams, stored: Read) -> None:
+def test_an_id_of_its_own_wins(run: Run, streams: Streams, stored: Read) -> None:
     name = streams.new()
     rows = batch(numbers(4), msg_id=pa.array(["a", None, "b", None]))
     run(name, rows)
@@ -89,14 +91,14 @@ def test_an_id_of_its_own_wins(run: Callable[..., Task], streams: Streams, store
     assert (ids[0], ids[2], [len(i) for i in ids]) == ("a", "b", [1, 22, 1, 22, 22, 22])
 
 
-def test_without_ids(run: Callable[..., Task], streams: Streams, stored: Read) -> None:
+def test_without_ids(run: Run, streams: Streams, stored: Read) -> None:
     name = streams.new()
     run(name, batch(numbers(3)), dedup="none")
     run(name, batch(numbers(3), msg_id=pa.array([None, "x", None], pa.string())), dedup="none")
     assert [message.id for message in stored(name)] == [None, None, None, None, "x", None]
 
 
-def test_everything_of_a_row_counts(run: Callable[..., Task], streams: Streams, stored: Read) -> None:
+def test_everything_of_a_row_counts(run: Run, streams: Streams, stored: Read) -> None:
     name = streams.new()
     kinds = pa.map_(pa.string(), pa.list_(pa.string()))
     headers = [None, [], [("X", ["1"])], [("X", ["1", "2"])], [("X", ["2", "1"])], [("X", []), ("Y", ["1"])]]
@@ -120,7 +122,7 @@ def test_everything_of_a_row_counts(run: Callable[..., Task], streams: Streams, 
 
 
 @pytest.mark.parametrize("mode", ["fast", "atomic", "auto"])
-def test_modes(mode: str, run: Callable[..., Task], streams: Streams, stored: Read) -> None:
+def test_modes(mode: str, run: Run, streams: Streams, stored: Read) -> None:
     name = streams.new(allow_batched=True, allow_atomic=True)
     rows = numbers(2_500)
     for _ in range(2):
@@ -128,7 +130,7 @@ def test_modes(mode: str, run: Callable[..., Task], streams: Streams, stored: Re
     assert [message.data for message in stored(name)] == rows
 
 
-def test_atomic_after_half_an_attempt(run: Callable[..., Task], streams: Streams, stored: Read) -> None:
+def test_atomic_after_half_an_attempt(run: Run, streams: Streams, stored: Read) -> None:
     """Units that are partly there already: what is missing comes to them."""
     name = streams.new(allow_atomic=True)
     rows = numbers(2_500)
@@ -169,14 +171,14 @@ def test_a_server_that_is_killed_with_rows_unanswered(
 
     given = {"servers": own_server.url, "stream": name, "subject": f"{name}.a", "publishMode": mode}
     try:
-        assert Task(write_options(given), window=120, scope="q", partition=0).run(batches()) == 5_000
+        assert PartitionWriter(write_options(given), window=120, scope="q", partition=0).write(batches()) == 5_000
     finally:
         killer.join()
     found = Counter(message.data for message in stored(name, url=own_server.url))
     assert found == Counter(numbers(5_000))
 
 
-def test_atomic_is_all_or_nothing(run: Callable[..., Task], streams: Streams, stored: Read) -> None:
+def test_atomic_is_all_or_nothing(run: Run, streams: Streams, stored: Read) -> None:
     name = streams.new(allow_atomic=True, max_msgs=1_500, discard="new")
     with pytest.raises(BatchError, match=r"the first is row 1[0-9]{3} of partition 0: .*10077") as caught:
         run(name, batch(numbers(2_500)), publishMode="atomic")
@@ -195,10 +197,14 @@ def test_atomic_is_all_or_nothing(run: Callable[..., Task], streams: Streams, st
     ],
 )
 def test_the_first_row_that_fails_is_named(
-    bad: dict[str, Any], said: str, run: Callable[..., Task], streams: Streams, monkeypatch: pytest.MonkeyPatch
+    bad: dict[str, Any],
+    said: str,
+    run: Run,
+    streams: Streams,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also in a later call and a later batch."""
-    monkeypatch.setattr(_write_rows, "_CALL_ROWS", 500)
+    monkeypatch.setattr(write_rows, "_CALL_ROWS", 500)
     name = streams.new()
     rows = [{"data": b"%d" % i, "subject": f"{name}.a"} for i in range(2_000)]
     rows[1_203].update(bad)
@@ -212,7 +218,7 @@ def test_the_first_row_that_fails_is_named(
     assert caught.value.row == 1_203
 
 
-def test_headers_that_would_change_who_stores_a_row(run: Callable[..., Task], streams: Streams, stored: Read) -> None:
+def test_headers_that_would_change_who_stores_a_row(run: Run, streams: Streams, stored: Read) -> None:
     name = streams.new()
     kind = pa.map_(pa.string(), pa.string())
     for bad in ("Nats-Msg-Id", "nats-expected-last-sequence", "NATS-BATCH-ID"):
@@ -225,7 +231,7 @@ def test_headers_that_would_change_who_stores_a_row(run: Callable[..., Task], st
     assert [message.data for message in stored(name)][-1:] == [b"x"]
 
 
-def test_sparks_own_error_is_raised(run: Callable[..., Task], streams: Streams) -> None:
+def test_sparks_own_error_is_raised(run: Run, streams: Streams) -> None:
     class Gone(RuntimeError):
         pass
 
@@ -235,21 +241,21 @@ def test_sparks_own_error_is_raised(run: Callable[..., Task], streams: Streams) 
         raise Gone("the JVM has gone")
 
     options = write_options({"servers": streams.url, "stream": streams.new(), "subject": "x"})
-    task = Task(options, window=120, scope="q", partition=0)
+    task = PartitionWriter(options, window=120, scope="q", partition=0)
     with pytest.raises(Gone, match="the JVM has gone"):
-        task.run(batches())
+        task.write(batches())
 
 
-def test_nothing_to_write(run: Callable[..., Task], streams: Streams) -> None:
+def test_nothing_to_write(run: Run, streams: Streams) -> None:
     run(streams.new())
     run(streams.new(), batch([]), batch([]))
 
 
 def test_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """In rows, and pieces and calls in bytes; a row larger than both goes alone."""
-    monkeypatch.setattr(_write_rows, "_CALL_ROWS", 100)
-    monkeypatch.setattr(_write_rows, "_CALL_BYTES", 10_000)
-    monkeypatch.setattr(_write_rows, "_PIECE_BYTES", 2_000)
+    monkeypatch.setattr(write_rows, "_CALL_ROWS", 100)
+    monkeypatch.setattr(write_rows, "_CALL_BYTES", 10_000)
+    monkeypatch.setattr(write_rows, "_PIECE_BYTES", 2_000)
     pieces: list[pa.RecordBatch] = []
 
     def seen(piece: pa.RecordBatch) -> pa.RecordBatch:
@@ -259,7 +265,7 @@ def test_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = [1] * 333 + [300] * 50 + [15_000] * 3
     rows = [b"x" * size for size in sizes]
     given = [batch([]), batch(rows[:333]), batch([]), batch(rows[333:383]), batch(rows[383:])]
-    calls = Calls(iter(given), seen, atomic=False)
+    calls = PublishCalls(iter(given), seen, atomic=False)
     found, in_flight = [], []
     for reader in calls:
         found.append(reader.read_all())
@@ -287,9 +293,9 @@ def test_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ids_are_forgotten_only_after_the_window(
     times: list[tuple[float, bytes]], duplicates: int, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_write_rows, "_CALL_ROWS", 1)
+    monkeypatch.setattr(write_rows, "_CALL_ROWS", 1)
     now = 0.0
-    monkeypatch.setattr(_write_task, "monotonic", lambda: now)
+    monkeypatch.setattr(partition_writer, "monotonic", lambda: now)
 
     def batches() -> Iterator[pa.RecordBatch]:
         nonlocal now
@@ -298,11 +304,11 @@ def test_ids_are_forgotten_only_after_the_window(
             yield batch([row])
 
     name = streams.new()
-    task = Task(
+    task = PartitionWriter(
         write_options({"servers": streams.url, "stream": name, "subject": f"{name}.a"}),
         window=120,
         scope="q",
         partition=0,
     )
-    task.run(batches())
+    task.write(batches())
     assert task.duplicates == duplicates

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import jetarrow.sync
-from jetarrow.errors import NoRespondersError, NoServersError, TimeoutError
-from jetarrow.js.errors import ServiceUnavailableError
+from jetarrow.jetstream.errors import NotFoundError
 
-from ._connect_options import ConnectOptions
+from ._core import is_transient
+from .options.connection import ConnectOptions
 
-# How long work that has begun waits for a server that is away, in seconds; as long as js.read does.
-PATIENCE = 60.0
-_PAUSE = 0.25
+# How long work that has begun waits for servers that are away, in seconds; as long as js.read does.
+SERVERS_AWAY_TIMEOUT = 60.0
+_RETRY_PAUSE = 0.25
 
 _T = TypeVar("_T")
 
@@ -24,49 +24,35 @@ _clients: dict[tuple[int, ConnectOptions], jetarrow.sync.Client] = {}
 
 
 def connect(options: ConnectOptions) -> jetarrow.sync.Client:
-    """Open a connection of its own, which the caller closes.
+    """Open a connection, which the caller closes.
 
-    Parameters
-    ----------
-    options:
-        Where to, and as whom. Its secrets are looked up here.
+    Args:
+        options: Where to, and as whom. Its secrets are looked up here.
 
     Returns:
-    -------
-    jetarrow.sync.Client
-        Connected.
+        A connected client.
 
     Raises:
-    ------
-    jetarrow.errors.NoServersError
-        No server answers within `options.timeout`.
-    jetarrow.errors.AuthorizationError
-        A server refuses the credentials.
-    ValueError
-        A reference to a secret leads nowhere in this process.
+        NoServersError: No server answers within `options.timeout`.
+        AuthorizationError: A server refuses the credentials.
+        ValueError: A reference to a secret leads nowhere in this process.
     """
     return jetarrow.sync.connect(**options.arguments(), name="jetarrow-spark")
 
 
-def shared(options: ConnectOptions) -> jetarrow.sync.Client:
-    """Return this process's connection with these options, opened when it is first asked for.
+def shared_client(options: ConnectOptions) -> jetarrow.sync.Client:
+    """Return this process's connection with these options, opened at its first use.
 
     It ends with the process: Spark replaces a worker whose task has failed, and drops idle ones.
 
-    Parameters
-    ----------
-    options:
-        Where to, and as whom.
+    Args:
+        options: Where to, and as whom.
 
     Returns:
-    -------
-    jetarrow.sync.Client
-        Connected; not to be closed.
+        A connected client, which the caller leaves open.
 
     Raises:
-    ------
-    Exception
-        As `connect`.
+        Exception: As `connect`.
     """
     key = (os.getpid(), options)
     client = _clients.get(key)
@@ -75,28 +61,61 @@ def shared(options: ConnectOptions) -> jetarrow.sync.Client:
     return client
 
 
-def patiently(work: Callable[[], _T], *, patience: float = PATIENCE) -> _T:
+def jetstream(client: jetarrow.sync.Client, options: ConnectOptions) -> jetarrow.sync.JetStream:
+    """Return the JetStream that the options name.
+
+    Args:
+        client: A connected client.
+        options: Its options, with domain or prefix.
+    """
+    return client.jetstream(**options.jetstream_arguments())
+
+
+def shared_jetstream(options: ConnectOptions) -> jetarrow.sync.JetStream:
+    """Return the JetStream of `shared_client`.
+
+    Args:
+        options: Where to, and as whom.
+
+    Raises:
+        Exception: As `connect`.
+    """
+    return jetstream(shared_client(options), options)
+
+
+def no_such_stream(error: NotFoundError, stream: str, options: ConnectOptions, *, gone: bool = False) -> NotFoundError:
+    """Return the same error with the stream and the servers in its text.
+
+    Args:
+        error: The server's answer.
+        stream: Name of the stream.
+        options: Where it was looked for.
+        gone: Whether it was there before. Default: False.
+    """
+    message = f"jetstream: there is no stream {stream!r} at {', '.join(options.servers)}{' any more' if gone else ''}"
+    return NotFoundError(error.code, error.description, error.err_code, message=message)
+
+
+def retry_transient(work: Callable[[], _T], *, timeout: float = SERVERS_AWAY_TIMEOUT) -> _T:
     """Do the work, again and again while the servers do not answer.
 
     For work that a running query depends on: a server that restarts, or a stream without a leader, passes.
 
-    Parameters
-    ----------
-    work:
-        May be done twice.
-    patience:
-        Seconds until its error is raised. Default: 60.
+    Args:
+        work: May be done twice.
+        timeout: Seconds until its error is raised. Default: 60.
+
+    Returns:
+        What `work` returns.
 
     Raises:
-    ------
-    Exception
-        Whatever else `work` raises, at once.
+        Exception: Any other error of `work`, at once.
     """
-    until = time.monotonic() + patience
+    until = time.monotonic() + timeout
     while True:
         try:
             return work()
-        except (NoServersError, TimeoutError, NoRespondersError, ServiceUnavailableError):
-            if time.monotonic() >= until:
+        except Exception as error:
+            if not is_transient(error) or time.monotonic() >= until:
                 raise
-            time.sleep(_PAUSE)
+            time.sleep(_RETRY_PAUSE)

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jetarrow.errors import Error
+from jetarrow.core.errors import Error
 
 
 @contextmanager
-def plain() -> Iterator[None]:
+def hide_traceback() -> Iterator[None]:
     """Let our own errors reach Spark as one line, the message first; bugs keep their traceback.
 
     Spark puts a worker's traceback before the message, unless a variable in that process says otherwise. The

@@ -10,12 +10,9 @@ def share(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
 
     No stream with a backlog is left out while the limit has one offset for each.
 
-    Parameters
-    ----------
-    sizes:
-        Offsets that wait, by stream.
-    limit:
-        Most offsets in all, at least 1.
+    Args:
+        sizes: Offsets that wait, by stream.
+        limit: Most offsets in all, at least 1.
     """
     total = sum(sizes.values())
     if total <= limit:
@@ -36,14 +33,11 @@ def admit(
 ) -> dict[str, int]:
     """Return how many offsets of each stream go into the next micro-batch: at least one in all.
 
-    Parameters
-    ----------
-    sizes:
-        Offsets that wait, by stream; at least one.
-    weights:
-        Bytes of one offset, by stream; estimated.
-    most_offsets, most_bytes:
-        Limits, the first that is reached rules; None is no limit.
+    Args:
+        sizes: Offsets that wait, by stream; at least one.
+        weights: Bytes of one offset, by stream; estimated.
+        most_offsets: Most offsets in all; None for no limit. The limit that is reached first rules.
+        most_bytes: Most bytes in all, estimated; None for no limit.
     """
     taken = dict(sizes) if most_offsets is None else share(sizes, most_offsets)
     if most_bytes is not None:

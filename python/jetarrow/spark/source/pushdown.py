@@ -1,4 +1,4 @@
-"""Filters that Spark pushes down: what they leave of a read. Spark evaluates all of them again."""
+"""Filters that Spark pushes down, and what they leave of a read. Spark evaluates all of them again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from ._parse import invalid
+from jetarrow.spark.options.subjects import is_filter
+from jetarrow.spark.options.texts import invalid
 
 # Seen in 4.1.4, 4.2.1 and 4.3.0: the plan with the filters stays on the DataFrame, and other queries of it use it too.
 _SOUND_SINCE = (5, 0)
@@ -28,19 +29,16 @@ _MOST_SUBJECTS = 50
 
 
 @dataclass(frozen=True)
-class Narrow:
+class Restriction:
     """What filters leave, at most. None is no limit.
 
     Attributes:
-    ----------
-    first, end:
-        Sequences, `end` exclusive.
-    since, until:
-        Times (RFC 3339): the first message at or after them, `until` exclusive.
-    streams:
-        Names.
-    subjects:
-        Filters.
+        first: First sequence.
+        end: The sequence to stop before.
+        since: The read begins with the first message at or after this time (RFC 3339).
+        until: The read ends before the first message at or after this time (RFC 3339).
+        streams: Names of streams.
+        subjects: Subject filters.
     """
 
     first: int | None = None
@@ -54,15 +52,11 @@ class Narrow:
 def check_sound(version: str = pyspark.__version__) -> None:
     """Refuse `pushdown=true` where it gives wrong results.
 
-    Parameters
-    ----------
-    version:
-        Spark's. Default: the one that is installed.
+    Args:
+        version: Spark's. Default: the one that is installed.
 
     Raises:
-    ------
-    ValueError
-        This Spark keeps pushed filters on the DataFrame.
+        ValueError: This Spark keeps pushed filters on the DataFrame.
     """
     major, minor = (int(part) for part in version.split(".")[:2])
     if (major, minor) < _SOUND_SINCE:
@@ -74,9 +68,13 @@ def check_sound(version: str = pyspark.__version__) -> None:
         )
 
 
-def narrow(filters: Iterable[Filter]) -> Narrow:
-    """Return what is left of a read under all these filters; those that say nothing here are left to Spark."""
-    low, high, since, until = 1, 2**63 - 1, _EVER, _NEVER
+def restriction_of(filters: Iterable[Filter]) -> Restriction:
+    """Return what is left of a read under all these filters.
+
+    Args:
+        filters: Those that cannot be used here are left to Spark.
+    """
+    low, high, since, until = 1, 2**63 - 1, _EARLIEST_TIME, _LATEST_TIME
     streams: frozenset[str] | None = None
     subjects: tuple[str, ...] | None = None
     for one in filters:
@@ -101,17 +99,17 @@ def narrow(filters: Iterable[Filter]) -> Narrow:
             streams = named if streams is None else streams & named
         elif column == "subject" and subjects is None:
             subjects = _subjects(one, values)
-    return Narrow(
+    return Restriction(
         first=low if low > 1 else None,
         end=high if high < 2**63 - 1 else None,
-        since=_text(since) if since > _EVER else None,
-        until=_text(until) if until < _NEVER else None,
+        since=_text(since) if since > _EARLIEST_TIME else None,
+        until=_text(until) if until < _LATEST_TIME else None,
         streams=streams,
         subjects=subjects,
     )
 
 
-_EVER, _NEVER = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+_EARLIEST_TIME, _LATEST_TIME = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def _column(one: Filter) -> str | None:
@@ -120,19 +118,15 @@ def _column(one: Filter) -> str | None:
 
 
 def _subjects(one: Filter, values: list[Any]) -> tuple[str, ...] | None:
-    if not all(isinstance(item, str) and item and not set(item) & set("*> \t\r\n") for item in values):
+    if not all(isinstance(item, str) and not set(item) & set("*>") for item in values):
         return None
     if isinstance(one, EqualTo | In):
         found = tuple(sorted(set(values)))
-        return found if len(found) <= _MOST_SUBJECTS and all(map(_is_subject, found)) else None
+        return found if len(found) <= _MOST_SUBJECTS and all(map(is_filter, found)) else None
     if isinstance(one, StringStartsWith) and "." in values[0]:
         whole = values[0].rpartition(".")[0]  # the tokens that are complete
-        return (f"{whole}.>",) if _is_subject(whole) else None
+        return (f"{whole}.>",) if is_filter(whole) else None
     return None
-
-
-def _is_subject(text: str) -> bool:
-    return all(text.split("."))
 
 
 def _text(when: datetime) -> str:

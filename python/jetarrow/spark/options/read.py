@@ -1,4 +1,4 @@
-"""The options of ``format("jetstream")`` for reading: read, checked, defaulted."""
+"""The options of a read."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ._connect_options import CONNECT_OPTIONS, ConnectOptions, connect_options
-from ._offsets import EARLIEST, LATEST, Bound, bounds
-from ._parse import Given, invalid, stream_names
-from ._subjects import subject_filters
+from jetarrow.spark._core import is_name
 
-__all__ = ["EARLIEST", "LATEST", "READ_OPTIONS", "ReadOptions", "RowOptions", "read_options"]
+from .bounds import EARLIEST, Bound, bounds
+from .choices import CommitMode, Compression, FailOnDataLoss, ParseMode, Payload, ReaderKind
+from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
+from .subjects import subject_filters
+from .texts import OptionTexts, invalid, stream_names
 
 READ_OPTIONS = (
     *CONNECT_OPTIONS,
@@ -46,7 +47,6 @@ READ_OPTIONS = (
     "commitConsumer",
     "pushdown",
 )
-MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 
 
 @dataclass(frozen=True)
@@ -54,57 +54,53 @@ class RowOptions:
     """What becomes of a message.
 
     Attributes:
-    ----------
-    headers, time_ns, reply:
-        Whether the optional columns are there. Default: headers.
-    payload:
-        binary, string or json. Default: binary.
-    value_schema:
-        For json: the fields of `value`, as DDL or Spark's JSON. Default: None, a schema says it.
-    mode:
-        What becomes of payloads that cannot be decoded, one of MODES. Default: None, not said.
-    corrupt_column:
-        Name of the column for such payloads. Default: _corrupt_record.
-    compression:
-        none, zlib or zstd. Default: none.
+        headers: Whether there is a column `headers`. Default: True.
+        time_ns: Whether there is a column `time_ns`. Default: False.
+        reply: Whether there is a column `reply`. Default: False.
+        payload: What becomes of the payload. Default: binary.
+        value_schema: For JSON: the fields of `value`, as DDL or Spark's JSON. Default: None, the read's schema
+            says it.
+        mode: What becomes of payloads that cannot be decoded. Default: None, not set.
+        corrupt_column: Name of the column for such payloads. Default: _corrupt_record.
+        compression: How payloads are compressed. Default: none.
     """
 
     headers: bool = True
     time_ns: bool = False
     reply: bool = False
-    payload: str = "binary"
+    payload: Payload = Payload.BINARY
     value_schema: str | None = None
-    mode: str | None = None
+    mode: ParseMode | None = None
     corrupt_column: str = "_corrupt_record"
-    compression: str = "none"
+    compression: Compression = Compression.NONE
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Checked options of a read. Units as in the options; None is no limit, or not said.
+    """Checked options of a read.
 
     Attributes:
-    ----------
-    connection:
-        Where to connect, and as whom.
-    streams:
-        Names of streams, in the order given; empty where `pattern` finds them.
-    pattern:
-        A regular expression for the whole name of a stream.
-    subjects:
-        Filters; none is all.
-    start, end:
-        What to read.
-    rows:
-        What becomes of a message.
-    fail_on_data_loss:
-        true, false or strict; None where the stream's kind decides.
-    reader:
-        auto, pull or direct.
-    commit_mode:
-        none, purge or consumer; `commit_consumer` is that consumer's name.
-    max_trigger_delay:
-        In seconds.
+        connection: Where to connect, and as whom.
+        streams: Names of streams, in the order given; empty where `pattern` finds them.
+        pattern: A regular expression for the whole name of a stream.
+        subjects: Filters; empty for all subjects.
+        start: Where to begin.
+        end: Where to end.
+        rows: What becomes of a message.
+        max_offsets_per_trigger: Most sequences of a micro-batch; None for no limit.
+        max_bytes_per_trigger: Most bytes of a micro-batch, estimated; None for no limit.
+        min_offsets_per_trigger: Sequences that a micro-batch waits for; None for none.
+        max_trigger_delay: How long it waits for them at most, in seconds.
+        min_partitions: Fewest partitions of a batch, where it has as many sequences.
+        max_offsets_per_partition: Most sequences of a partition.
+        fail_on_data_loss: Whether messages that are gone are an error; None where the stream's kind decides.
+        reader: How messages are fetched.
+        fetch_bytes: Most bytes that a task has asked the server for and not received yet.
+        batch_rows: Most rows of an Arrow batch.
+        batch_bytes: Most bytes of an Arrow batch.
+        commit_mode: How the server may forget what was processed.
+        commit_consumer: Name of the consumer where `commit_mode` is consumer, else None.
+        pushdown: Whether Spark's filters narrow the read.
     """
 
     connection: ConnectOptions
@@ -120,12 +116,12 @@ class ReadOptions:
     max_trigger_delay: float
     min_partitions: int
     max_offsets_per_partition: int
-    fail_on_data_loss: str | None
-    reader: str
+    fail_on_data_loss: FailOnDataLoss | None
+    reader: ReaderKind
     fetch_bytes: int
     batch_rows: int
     batch_bytes: int
-    commit_mode: str
+    commit_mode: CommitMode
     commit_consumer: str | None
     pushdown: bool
 
@@ -133,27 +129,19 @@ class ReadOptions:
 def read_options(given: Mapping[str, str], *, streaming: bool | None = False) -> ReadOptions:
     """Read and check the options of a read.
 
-    Parameters
-    ----------
-    given:
-        What the user and Spark have set, name to text. Names in any case; unknown ones are left alone.
-    streaming:
-        Whether it is a streaming query; None where that is not known yet. Default: False.
+    Args:
+        given: What the user and Spark have set, name to text. Names in any case; unknown ones are left alone.
+        streaming: Whether it is a streaming query; None where that is not known yet. Default: False.
 
     Returns:
-    -------
-    ReadOptions
         With defaults filled in.
 
     Raises:
-    ------
-    ValueError
-        An option is missing, or its value is not valid: one line that names the valid values.
+        ValueError: An option is missing, or its value is not valid: one line that names the valid values.
     """
-    options = Given(given, READ_OPTIONS)
+    options = OptionTexts(given, READ_OPTIONS)
     streams, pattern = _streams(options)
     start, end = bounds(options, streams, streaming=streaming)
-    fail = options.choice("failOnDataLoss", ("true", "false", "strict"))
     commit_mode, commit_consumer = _commit(options, start, streaming=streaming)
     return ReadOptions(
         connection=connect_options(options),
@@ -169,8 +157,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
         max_trigger_delay=options.seconds("maxTriggerDelay", "15m"),
         min_partitions=options.positive("minPartitions", 1),
         max_offsets_per_partition=options.positive("maxOffsetsPerPartition", 1_000_000),
-        fail_on_data_loss=fail if options.text("failOnDataLoss") else None,
-        reader=options.choice("reader", ("auto", "pull", "direct")),
+        fail_on_data_loss=options.choice_or_none("failOnDataLoss", FailOnDataLoss),
+        reader=options.choice("reader", ReaderKind),
         fetch_bytes=options.size("fetchBytes", "8m"),
         batch_rows=options.positive("batchRows", 65_536),
         batch_bytes=options.size("batchBytes", "8m"),
@@ -180,7 +168,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
     )
 
 
-def _streams(options: Given) -> tuple[tuple[str, ...], str | None]:
+def _streams(options: OptionTexts) -> tuple[tuple[str, ...], str | None]:
     pattern = options.text("streamPattern")
     if pattern is None:
         return stream_names(options.required("stream", "the name of a stream, or a comma list of names")), None
@@ -194,10 +182,9 @@ def _streams(options: Given) -> tuple[tuple[str, ...], str | None]:
     return (), pattern
 
 
-def _rows(options: Given) -> RowOptions:
-    payload, mode = options.choice("payload", ("binary", "string", "json")), options.text("mode")
-    value_schema = options.text("valueSchema")
-    if value_schema is not None and payload != "json":
+def _rows(options: OptionTexts) -> RowOptions:
+    payload, value_schema = options.choice("payload", Payload), options.text("valueSchema")
+    if value_schema is not None and payload != Payload.JSON:
         raise invalid("valueSchema", "needs payload=json", "payload=json with it")
     return RowOptions(
         headers=options.flag("includeHeaders", default=True),
@@ -205,22 +192,22 @@ def _rows(options: Given) -> RowOptions:
         reply=options.flag("includeReply", default=False),
         payload=payload,
         value_schema=value_schema,
-        mode=None if mode is None else options.choice("mode", MODES),
+        mode=options.choice_or_none("mode", ParseMode),
         corrupt_column=options.text("columnNameOfCorruptRecord") or "_corrupt_record",
-        compression=options.choice("compression", ("none", "zlib", "zstd")),
+        compression=options.choice("compression", Compression),
     )
 
 
-def _commit(options: Given, start: Bound, *, streaming: bool | None) -> tuple[str, str | None]:
-    mode, consumer = options.choice("commitMode", ("none", "purge", "consumer")), options.text("commitConsumer")
-    if mode != "none" and streaming is False:
+def _commit(options: OptionTexts, start: Bound, *, streaming: bool | None) -> tuple[CommitMode, str | None]:
+    mode, consumer = options.choice("commitMode", CommitMode), options.text("commitConsumer")
+    if mode != CommitMode.NONE and streaming is False:
         raise invalid("commitMode", "a batch read commits nothing", "none, or a streaming query")
-    if mode == "purge" and (start.time is not None or start.named or start.default not in (None, EARLIEST)):
+    if mode == CommitMode.PURGE and (start.time is not None or start.named or start.default not in (None, EARLIEST)):
         # A purge has no lower bound: it would take what was never read.
         name = "startingTimestamp" if start.time is not None else "startingOffsets"
         raise invalid(name, "does not go with commitMode=purge, which removes from the head on", "earliest")
-    if (mode == "consumer") != (consumer is not None):
+    if (mode == CommitMode.CONSUMER) != (consumer is not None):
         raise invalid("commitConsumer", f"and commitMode={mode} do not go together", "a name, with commitMode=consumer")
-    if consumer is not None and re.search(r"[\s.*>/\\]", consumer):
+    if consumer is not None and not is_name(consumer):
         raise invalid("commitConsumer", f"{consumer!r} cannot be a consumer", "a name without spaces, dots, * and >")
     return mode, consumer

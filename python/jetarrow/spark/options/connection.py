@@ -1,12 +1,14 @@
-"""The options that say where the servers are and who we are: the same for reading and writing."""
+"""The options of a connection, which reading and writing share: where the servers are, and who we are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from ._parse import Given, invalid, server_list
-from .secrets import VALID, Secret, warn_of_literals
+from jetarrow.spark._core import RawCredentials
+
+from .secrets import REFERENCES, Secret, warn_of_literals
+from .texts import OptionTexts, invalid, server_list
 
 # Spark itself hides the values of these names in plans, as they match its spark.redaction.regex.
 _SECRETS = ("password", "authToken", "credsSecret", "nkeySecret")
@@ -22,7 +24,7 @@ CONNECT_OPTIONS = (
     "connectTimeoutMs",
 )
 # One kind of credentials at a time, else the server picks what was not meant.
-_WAYS = ("user", "authToken", "credsFile", "credsSecret", "nkeyFile", "nkeySecret")
+_CREDENTIALS = ("user", "authToken", "credsFile", "credsSecret", "nkeyFile", "nkeySecret")
 
 
 @dataclass(frozen=True)
@@ -30,19 +32,13 @@ class ConnectOptions:
     """Checked options of a connection. Secrets are references, which every worker resolves for itself.
 
     Attributes:
-    ----------
-    servers:
-        Addresses, each ``nats://host:port`` or ``tls://host:port``.
-    user:
-        Name of the user. Default: none.
-    secrets:
-        What proves who we are, and files of TLS. Default: none.
-    js_domain, api_prefix:
-        Where JetStream's API is, at most one of them. Default: the server's own.
-    inbox_prefix:
-        First tokens of the subjects that answers come to. Default: `_INBOX`.
-    timeout:
-        Seconds for one attempt at one server. Default: 2.
+        servers: Addresses, each ``nats://host:port`` or ``tls://host:port``.
+        user: Name of the user. Default: none.
+        secrets: What proves who we are, and files of TLS. Default: none.
+        js_domain: The domain whose JetStream is meant. Default: the server's own.
+        api_prefix: First tokens of the subjects of JetStream's API, instead of a domain. Default: the server's own.
+        inbox_prefix: First tokens of the subjects that answers come to. Default: `_INBOX`.
+        timeout: Seconds for one attempt at one server. Default: 2.
     """
 
     servers: tuple[str, ...]
@@ -57,9 +53,7 @@ class ConnectOptions:
         """Resolve the secrets, and return the arguments of `jetarrow.sync.connect`.
 
         Raises:
-        ------
-        ValueError
-            A reference leads nowhere in this process.
+            ValueError: A reference leads nowhere in this process.
         """
         found: dict[str, Any] = {
             "servers": list(self.servers),
@@ -84,8 +78,6 @@ class ConnectOptions:
                 case "credsFile" if not secret.is_reference:
                     found["user_credentials"] = text
                 case "credsFile" | "credsSecret":
-                    from jetarrow.aio.client import RawCredentials
-
                     found["user_credentials"] = RawCredentials(text)
                 case "nkeyFile" if not secret.is_reference:
                     found["nkeys_seed"] = text
@@ -94,53 +86,47 @@ class ConnectOptions:
                 case _:  # tlsCaFile and so on: a path, or PEM text
                     tls[secret.option.removeprefix("tls").removesuffix("File").lower()] = text
         if tls:
-            from jetarrow.tls import TLS
+            from jetarrow.core.tls import TLS
 
             found["tls"] = TLS(**tls)
         return found
 
-    def context(self) -> dict[str, Any]:
+    def jetstream_arguments(self) -> dict[str, Any]:
         """Return the arguments of the client's `jetstream`."""
         if self.js_domain is not None:
             return {"domain": self.js_domain}
         return {} if self.api_prefix is None else {"prefix": self.api_prefix}
 
     def warn(self) -> None:
-        """Warn, once per process and option, of secrets that were given themselves."""
+        """Warn, once per process and option, of secrets that were given in place of a reference."""
         warn_of_literals(tuple(secret for secret in self.secrets if secret.option in _SECRETS))
 
 
-def connect_options(given: Given) -> ConnectOptions:
+def connect_options(given: OptionTexts) -> ConnectOptions:
     """Read and check the options of a connection.
 
-    Parameters
-    ----------
-    given:
-        What the user has set.
+    Args:
+        given: What the user has set.
 
     Returns:
-    -------
-    ConnectOptions
-        Nothing is resolved, and nothing read.
+        The options, with secrets still unresolved.
 
     Raises:
-    ------
-    ValueError
-        An option is missing, not valid, or does not go with another one.
+        ValueError: An option is missing, not valid, or does not go with another one.
     """
     servers = server_list(given.required("servers", "a comma list such as nats://host:4222"))
     secrets = {name: text for name in _SECRETS if (text := given.raw(name)) is not None}
     secrets |= {name: text for name in _FILES if (text := given.text(name)) is not None}
     user, domain, prefix = given.text("user"), given.text("jsDomain"), given.text("apiPrefix")
-    ways = [name for name in _WAYS if name in secrets or (name == "user" and user is not None)]
+    ways = [name for name in _CREDENTIALS if name in secrets or (name == "user" and user is not None)]
     if len(ways) > 1:
-        valid = "one of " + ", ".join(_WAYS)
+        valid = "one of " + ", ".join(_CREDENTIALS)
         raise invalid(ways[-1], f"does not go with '{ways[0]}'", valid)
     if "password" in secrets and user is None:
         raise invalid("password", "there is no user", "user with password")
     if ("tlsCertFile" in secrets) != ("tlsKeyFile" in secrets):
         missing = "tlsKeyFile" if "tlsCertFile" in secrets else "tlsCertFile"
-        raise invalid(missing, "is missing", f"tlsCertFile and tlsKeyFile together; each a path, or {VALID}")
+        raise invalid(missing, "is missing", f"tlsCertFile and tlsKeyFile together; each a path, or {REFERENCES}")
     if domain is not None and prefix is not None:
         raise invalid("apiPrefix", "does not go with 'jsDomain'", "one of the two")
     return ConnectOptions(

@@ -1,7 +1,7 @@
 """Secrets by reference: an option says where a secret is, and each worker looks it up when it connects.
 
-What an option holds is shown in places that nobody expects: Spark Connect's user interface and event log show
-every value. A reference can be shown.
+Options are shown in unexpected places: Spark Connect's user interface and event log show every value. A reference
+may be shown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import warnings
 from dataclasses import dataclass, field
 
 _KINDS = ("env", "file", "sparkfile")
-VALID = "env:NAME, file:/path or sparkfile:NAME (of addFile)"
+REFERENCES = "env:NAME, file:/path or sparkfile:NAME (of addFile)"
 
 _warned: set[str] = set()
 
@@ -21,11 +21,8 @@ class Secret:
     """The value of an option that is a secret, or a reference to one. Never shown, also not by `repr`.
 
     Attributes:
-    ----------
-    option:
-        Name of the option.
-    given:
-        Its value.
+        option: Name of the option.
+        given: Its value.
     """
 
     option: str
@@ -41,14 +38,10 @@ class Secret:
         """Look the secret up, here and now; a literal is itself.
 
         Returns:
-        -------
-        str
             Without one trailing newline, which editors and `echo` leave in files.
 
         Raises:
-        ------
-        ValueError
-            There is nothing under this reference, in this process.
+            ValueError: There is nothing under this reference, in this process.
         """
         if not self.is_reference:
             return self.given
@@ -63,10 +56,8 @@ class Secret:
 def warn_of_literals(secrets: tuple[Secret, ...]) -> None:
     """Warn, once per process and option, where a secret itself was given.
 
-    Parameters
-    ----------
-    secrets:
-        Those of options that take a literal.
+    Args:
+        secrets: Those of options that take a literal.
     """
     names = sorted({secret.option for secret in secrets if not secret.is_reference} - _warned)
     if names:
@@ -74,7 +65,7 @@ def warn_of_literals(secrets: tuple[Secret, ...]) -> None:
         text = ", ".join(f"'{name}'" for name in names)
         warnings.warn(
             f"jetstream: the secret itself was given as option {text}; Spark Connect shows options in its user"
-            f" interface and event log. Better say where it is: {VALID}",
+            f" interface and event log. Better say where it is: {REFERENCES}",
             stacklevel=3,
         )
 

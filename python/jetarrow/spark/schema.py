@@ -26,8 +26,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ._parse import invalid
-from .options import RowOptions
+from .options.choices import ParseMode, Payload
+from .options.read import RowOptions
+from .options.texts import invalid
 
 SCHEMA = StructType(
     [
@@ -65,20 +66,16 @@ class ArrowBatch(Protocol):
 def full_schema(options: RowOptions) -> StructType | str:
     """Return all columns that the options ask for; with a `valueSchema` in DDL as DDL, which only Spark can parse.
 
-    Parameters
-    ----------
-    options:
-        What the user has set.
+    Args:
+        options: What the user has set.
 
     Raises:
-    ------
-    ValueError
-        `payload` is json, and nothing says what is in it; or `valueSchema` is not JSON that Spark wrote.
+        ValueError: `payload` is json, and nothing says what is in it; or `valueSchema` is not JSON that Spark wrote.
     """
     extra = [_TIME_NS] if options.time_ns else []
     extra += [_REPLY] if options.reply else []
     fields = [field for field in SCHEMA if options.headers or field.name != "headers"]
-    if options.payload != "json":
+    if options.payload != Payload.JSON:
         return StructType([*fields[:-1], _data(options), *extra])
     text = options.value_schema
     if text is None:
@@ -97,24 +94,19 @@ def full_schema(options: RowOptions) -> StructType | str:
 def check_schema(schema: StructType, options: RowOptions | None = None) -> None:
     """Check the schema of a read: a projection by name of the source's columns, in any order, types equal.
 
-    Parameters
-    ----------
-    schema:
-        What Spark asks for; nullability may be wider than the source's.
-    options:
-        What the user has set. Default: nothing.
+    Args:
+        schema: What Spark asks for; nullability may be wider than the source's.
+        options: What the user has set. Default: nothing.
 
     Raises:
-    ------
-    ValueError
-        Another column, another type, a column twice, none at all, or a nullable column as not nullable.
+        ValueError: Another column, another type, a column twice, none at all, or a nullable column as not nullable.
     """
     options = options or RowOptions()
     columns = {field.name: field for field in (*SCHEMA, _TIME_NS, _REPLY)}
     if not options.headers:
         del columns["headers"]
     columns["data"] = _data(options)
-    if options.payload == "json":
+    if options.payload == Payload.JSON:
         del columns["data"]
         columns["value"] = StructField("value", StructType())
         columns |= {field.name: field for field in _corrupt(options)}
@@ -174,11 +166,11 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def _data(options: RowOptions) -> StructField:
-    return StructField("data", StringType() if options.payload == "string" else BinaryType(), nullable=False)
+    return StructField("data", StringType() if options.payload == Payload.STRING else BinaryType(), nullable=False)
 
 
 def _corrupt(options: RowOptions) -> list[StructField]:
-    if options.mode in ("DROPMALFORMED", "FAILFAST"):
+    if options.mode in (ParseMode.DROPMALFORMED, ParseMode.FAILFAST):
         return []
     return [StructField(options.corrupt_column, StringType())]
 
@@ -194,10 +186,8 @@ class Retyper:
     Spark compares the first batch's schema with its own, down to the nullability of list elements. Names and
     nullability live in the Arrow schema alone, so the same arrays are handed on under another one.
 
-    Parameters
-    ----------
-    schema:
-        The Spark schema, of the columns that the batches have.
+    Args:
+        schema: The Spark schema, of the columns that the batches have.
     """
 
     def __init__(self, schema: StructType) -> None:
@@ -207,15 +197,11 @@ class Retyper:
     def __call__(self, batch: ArrowBatch) -> pa.RecordBatch:
         """Return `batch` under the target schema.
 
-        Parameters
-        ----------
-        batch:
-            Any Arrow batch of the same columns and types.
+        Args:
+            batch: Any Arrow batch of the same columns and types.
 
         Raises:
-        ------
-        TypeError
-            It has other columns or types: handing it on would misread memory.
+            TypeError: It has other columns or types: handing it on would misread memory.
         """
         exported = pa.record_batch(batch)
         if self._checked is None or not exported.schema.equals(self._checked):

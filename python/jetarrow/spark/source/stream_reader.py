@@ -10,31 +10,22 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from jetarrow.js.api import StreamInfo
-from jetarrow.js.errors import DataLossError
+from jetarrow.jetstream.errors import DataLossError
+from jetarrow.jetstream.models import StreamInfo
+from jetarrow.spark.connection import retry_transient, shared_jetstream
+from jetarrow.spark.errors import hide_traceback
+from jetarrow.spark.options.choices import CommitMode
+from jetarrow.spark.options.read import ReadOptions
 
-from ._admission import admit
-from ._commit import Committer
-from ._lookup import Lookup
-from ._stream_offset import Entry, Offset
-from ._task import read_range
-from ._where import Where, weight
-from .connection import patiently, shared
-from .errors import plain
-from .options import ReadOptions
-from .plan import (
-    StreamRange,
-    check_created,
-    check_named,
-    check_readable,
-    created,
-    filters_for,
-    how,
-    loss_fails,
-    split,
-    split_counts,
-)
-from .reader import check_types
+from .admission import admit
+from .commit import Committer
+from .metadata import Lookup, check_created, created, first_sequence
+from .offsets import Entry, Offset
+from .partition_reader import read_range
+from .partitioning import StreamRange, check_named, split, split_counts
+from .positions import Positions, bytes_per_sequence
+from .read_plan import check_readable, filters_for, loss_fails, read_plan
+from .rows import check_types
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -54,75 +45,63 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     Spark makes one for a query and keeps it on the driver; copies of it, with none of its state, read in the tasks.
 
-    Parameters
-    ----------
-    schema:
-        Columns to read, a projection of the source's (see `rows.check_schema`).
-    options:
-        Checked options.
+    Args:
+        schema: Columns to read, a projection of the source's (see `schema.check_schema`).
+        options: Checked options.
     """
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._schema = schema
         self._options = options
-        self._where = Where(options)
+        self._positions = Positions(options)
         self._committer = Committer(options)
         self._ready = False
-        # The end of the batch before, for Spark before 4.2, which does not say it.
+        # The end of the previous batch; Spark before 4.2 does not say it.
         self._end: Offset | None = None
         # Per stream: where the present messages end. Under AvailableNow: where the query ends.
         self._latest: dict[str, Entry] = {}
         self._until: dict[str, int] | None = None
         self._last_batch: float | None = None
 
-    @plain()
+    @hide_traceback()
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query starts, as the options say it. Spark asks twice; the end of a batch has it pinned.
 
         Raises:
-        ------
-        Exception
-            As `reader.JetStreamReader.partitions`.
+            Exception: As `batch_reader.JetStreamReader.partitions`.
         """
         lookup = self._lookup()
         infos = lookup.infos()
         check_named(self._options, infos)
-        check_types(self._schema, self._options, lookup)
-        entries = {name: self._where.initial(name, info, lookup) for name, info in infos.items()}
+        check_types(self._schema, self._options.rows, lookup.js)
+        entries = {name: self._positions.initial(name, info, lookup) for name, info in infos.items()}
         self._prepare(lookup, infos, entries)
         self._end = Offset(entries)
         return self._end.json()
 
-    @plain()
+    @hide_traceback()
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         """Return where the next micro-batch ends; `start` itself where there is nothing to read.
 
-        Parameters
-        ----------
-        start:
-            Where it begins. Default: None, Spark before 4.2.
-        limit:
-            Whether limits count: all is taken where it is `ReadAllAvailable`. Default: None, as that.
+        Args:
+            start: Where it begins. Default: None, Spark before 4.2.
+            limit: Whether limits count: all is taken where it is `ReadAllAvailable`. Default: None, as that.
 
         Raises:
-        ------
-        jetarrow.js.errors.StreamRecreatedError
-            A stream was deleted and made again.
-        jetarrow.js.errors.NotFoundError
-            A stream is gone.
-        jetarrow.js.errors.DataLossError
-            A stream ends before what was read of it.
+            StreamRecreatedError: A stream was deleted and made again.
+            NotFoundError: A stream is gone.
+            DataLossError: A stream ends before what was read of it.
         """
         lookup = self._lookup()
         infos = lookup.infos()
         begin = Offset.of(start) if start is not None else self._end
-        ends = {name: self._where.target(name, info, lookup) for name, info in infos.items()}
+        ends = {name: self._positions.end(name, info, lookup) for name, info in infos.items()}
         self._latest = {name: Entry(created(infos[name]), end) for name, end in ends.items()}
         if begin is None:
             self._prepare(lookup, infos, self._latest)
             self._end = Offset(self._latest, start=None)
             return self._end.json()
-        entries = self._where.known(begin, infos)
+        entries = self._positions.current(begin, infos)
         self._prepare(lookup, infos, entries)
         sizes = {}
         for name, info in infos.items():
@@ -130,7 +109,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             end = ends[name] if self._until is None else min(ends[name], self._until.get(name, 0))
             sizes[name] = max(0, end - entries[name].next)
             if entries[name].next > info.state.last_seq + 1:
-                self._where.check_ahead(name, entries[name], lookup)
+                self._positions.check_not_beyond_end(name, entries[name], lookup)
         if self._waits(sum(sizes.values()), limit):
             return start if start is not None else begin.json()
         taken = self._admitted(sizes, infos, limit)
@@ -163,27 +142,26 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Return where the streams ended at the last look, for the query's progress; None before the first."""
         return Offset(self._latest).json() if self._latest else None
 
-    @plain()
+    @hide_traceback()
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix where the query ends: at what the streams hold now."""
         lookup = self._lookup()
-        self._until = {name: self._where.target(name, info, lookup) for name, info in lookup.infos().items()}
+        self._until = {name: self._positions.end(name, info, lookup) for name, info in lookup.infos().items()}
 
-    @plain()
+    @hide_traceback()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Plan a micro-batch; the same offsets give the same partitions, whatever the options say meanwhile.
 
-        Parameters
-        ----------
-        start, end:
-            Offsets. `end` says itself where the batch begins.
+        Args:
+            start: Where the batch begins; used only where `end` does not say it.
+            end: Where it ends, with where it begins.
+
+        Returns:
+            Ranges that are not empty.
 
         Raises:
-        ------
-        jetarrow.js.errors.DataLossError
-            Messages have gone, and that is an error here.
-        Exception
-            As `latestOffset`.
+            DataLossError: Messages have gone, and that is an error here.
+            Exception: As `latestOffset`.
         """
         if start == end:
             return []
@@ -199,51 +177,44 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of one partition, as Arrow batches of exactly the schema that Spark demands.
+        """Yield the messages of one partition.
 
-        Parameters
-        ----------
-        partition:
-            One of `partitions`.
+        Args:
+            partition: One of `partitions`.
+
+        Yields:
+            Arrow batches of exactly the schema that Spark demands.
 
         Raises:
-        ------
-        Exception
-            As `_task.read_range`.
+            Exception: As `partition_reader.read_range`.
         """
         if isinstance(partition, StreamRange):
-            with plain():
+            with hide_traceback():
                 yield from read_range(self._schema, self._options, partition)
 
-    @plain()
+    @hide_traceback()
     def commit(self, end: dict[str, Any]) -> None:
-        """Tell the server what was processed, as `commitMode` says. Spark calls it while it plans the next batch.
+        """Let the server forget what was processed, as `commitMode` says. Spark calls it while it plans the next batch.
 
-        Parameters
-        ----------
-        end:
-            Where the last batch that is complete ends.
+        Args:
+            end: Where the last complete batch ends.
 
         Raises:
-        ------
-        jetarrow.js.errors.StreamRecreatedError
-            A stream was deleted and made again: nothing of the new one is touched.
+            StreamRecreatedError: A stream was deleted and made again: nothing of the new one is touched.
         """
-        if self._options.commit_mode != "none":
+        if self._options.commit_mode != CommitMode.NONE:
             lookup, at = self._lookup(), Offset.of(end).streams
             infos = lookup.infos()
-            patiently(lambda: self._committer.commit(lookup.js, infos, at))
+            retry_transient(lambda: self._committer.commit(lookup.js, infos, at))
 
     def _lookup(self) -> Lookup:
-        connection = self._options.connection
-        # Only what has been reached once is waited for: a wrong address is said at once.
-        js = shared(connection).jetstream(**connection.context())
-        return Lookup(js, self._options, patiently)
+        # Only a server that was reached once is waited for: a wrong address is an error at once.
+        return Lookup(shared_jetstream(self._options.connection), self._options, retry_transient)
 
     def _prepare(self, lookup: Lookup, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
         if not self._ready:
             check_readable(self._options, infos)
-            patiently(lambda: self._committer.prepare(lookup.js, infos, at))
+            retry_transient(lambda: self._committer.prepare(lookup.js, infos, at))
             self._ready = True
 
     def _waits(self, waiting: int, limit: ReadLimit | None) -> bool:
@@ -260,14 +231,15 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     ) -> dict[str, int]:
         if not _limited(limit):
             return dict(sizes)
-        weights = {name: weight(info) for name, info in infos.items()}
-        most, most_bytes = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
+        weights = {name: bytes_per_sequence(info) for name, info in infos.items()}
+        options = self._options
+        most, most_bytes = options.max_offsets_per_trigger, options.max_bytes_per_trigger
         return admit(sizes, weights, most_offsets=most, most_bytes=most_bytes)
 
     def _split(self, name: str, begin: Entry, size: int, *, lookup: Lookup, count: int) -> list[StreamRange]:
         options, info = self._options, lookup.info(name)
         check_created(name, begin.created, created(info))
-        first, earliest = max(1, info.state.first_seq), begin.initial == "earliest"
+        first, earliest = first_sequence(info), begin.initial == "earliest"
         if begin.next < first and not earliest and loss_fails(options, info):
             end = begin.next + size
             raise DataLossError(
@@ -277,8 +249,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 f" (retention, purge or delete): this batch is [{begin.next}, {end}), the stream begins with {first};"
                 " set failOnDataLoss=false to go on with what is left",
             )
-        shared_how = how(options, info, lookup, start=begin.next, size=size, earliest=earliest)
-        return split(name, begin.next, begin.next + size, count=count, shared=shared_how)
+        plan = read_plan(options, info, lookup, start=begin.next, size=size, earliest=earliest)
+        return split(name, begin.next, begin.next + size, count=count, plan=plan)
 
 
 def _limited(limit: ReadLimit | None) -> bool:

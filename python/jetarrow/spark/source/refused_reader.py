@@ -8,38 +8,36 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from .errors import plain
+from jetarrow.spark.errors import hide_traceback
 
 
 class RefusedStreamReader(DataSourceStreamReader):
-    """Stands for a reader whose options are not valid: says so as soon as it is used.
+    """Stands for a reader whose options are not valid: every method says so.
 
-    Parameters
-    ----------
-    problem:
-        What is not valid.
+    Args:
+        problem: What is not valid.
     """
 
     def __init__(self, problem: str) -> None:
         self._problem = problem
 
-    @plain()
+    @hide_traceback()
     def initialOffset(self) -> dict[str, Any]:
         """Raise ValueError."""
         raise ValueError(self._problem)
 
-    @plain()
+    @hide_traceback()
     def latestOffset(self, start: dict[str, Any] | None = None, limit: object = None) -> dict[str, Any]:
         """Raise ValueError."""
         raise ValueError(self._problem)
 
-    @plain()
+    @hide_traceback()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Raise ValueError."""
         raise ValueError(self._problem)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Raise ValueError."""
-        with plain():
+        with hide_traceback():
             raise ValueError(self._problem)
         yield

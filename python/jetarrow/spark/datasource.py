@@ -5,16 +5,16 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from ._parse import Given, invalid
-from ._pushdown import check_sound
-from ._refused import RefusedStreamReader
-from ._write_options import WRITE_OPTIONS, WriteOptions, write_options
-from .errors import plain
-from .options import READ_OPTIONS, ReadOptions, read_options
-from .reader import JetStreamReader, PushdownReader
-from .rows import check_schema, full_schema
-from .stream import JetStreamStreamReader
-from .writer import JetStreamStreamWriter, JetStreamWriter, prepare
+from .errors import hide_traceback
+from .options.read import READ_OPTIONS, ReadOptions, read_options
+from .options.texts import OptionTexts, invalid
+from .options.write import WRITE_OPTIONS, WriteOptions, write_options
+from .schema import check_schema, full_schema
+from .sink.writer import JetStreamStreamWriter, JetStreamWriter, prepare
+from .source.batch_reader import JetStreamReader, PushdownReader
+from .source.pushdown import check_sound
+from .source.refused_reader import RefusedStreamReader
+from .source.stream_reader import JetStreamStreamReader
 
 
 class JetStreamSource(DataSource):
@@ -25,8 +25,8 @@ class JetStreamSource(DataSource):
     with `includeTimeNs` time_ns bigint, with `includeReply` reply string. With `payload=string` data is a string, with
     `payload=json` value struct<...> stands in its place. A schema given to `schema(...)` selects columns by name.
 
-    The options are those of `options.READ_OPTIONS`; `servers` and `stream` (or `streamPattern`) are required. Names
-    that are not known only warn.
+    The options are those of `options.read.READ_OPTIONS` and `options.write.WRITE_OPTIONS`. Required are `servers` and
+    `stream`, or `streamPattern` for reading. Unknown names only warn.
     """
 
     @classmethod
@@ -38,30 +38,24 @@ class JetStreamSource(DataSource):
         """Return all columns.
 
         Raises:
-        ------
-        ValueError
-            An option is missing or not valid, so `load()` says so before anything is read.
+            ValueError: An option is missing or not valid, so `load()` says so before anything is read.
         """
-        with plain():
+        with hide_traceback():
             return full_schema(read_options(self.options, streaming=None).rows)
 
     def reader(self, schema: StructType) -> JetStreamReader:
         """Return a batch reader.
 
-        Parameters
-        ----------
-        schema:
-            The columns to read.
+        Args:
+            schema: The columns to read.
 
         Raises:
-        ------
-        ValueError
-            An option or the schema is not valid.
+            ValueError: An option or the schema is not valid.
         """
         options = self._read_options(schema, streaming=False)
         if not options.pushdown:
             return JetStreamReader(schema, options)
-        with plain():
+        with hide_traceback():
             check_sound()
         return PushdownReader(schema, options)
 
@@ -71,10 +65,8 @@ class JetStreamSource(DataSource):
         It raises nothing: Spark 4.3 reports an error of its own in place of what is raised here. What `reader` would
         raise comes from the reader's methods.
 
-        Parameters
-        ----------
-        schema:
-            The columns to read.
+        Args:
+            schema: The columns to read.
         """
         try:
             return JetStreamStreamReader(schema, self._read_options(schema, streaming=True))
@@ -82,41 +74,44 @@ class JetStreamSource(DataSource):
             return RefusedStreamReader(str(error))
 
     def _read_options(self, schema: StructType, *, streaming: bool) -> ReadOptions:
-        with plain():
+        with hide_traceback():
             options = read_options(self.options, streaming=streaming)
             check_schema(schema, options.rows)
             if streaming and options.pushdown:
                 raise invalid("pushdown", "Spark pushes no filters into a streaming query", "false (default)")
         # Not in schema(): Spark calls that in another process, and one warning is enough.
-        Given(self.options, READ_OPTIONS).warn_of_unknown()
+        OptionTexts(self.options, READ_OPTIONS).warn_of_unknown()
         options.connection.warn()
         return options
 
     def writer(self, schema: StructType, overwrite: bool) -> JetStreamWriter:
         """Return a batch writer.
 
-        Parameters
-        ----------
-        schema:
-            The DataFrame's: `data`, and optionally `subject`, `headers`, `msg_id`.
-        overwrite:
-            Whether the save mode is overwrite, which is refused.
+        Args:
+            schema: The DataFrame's: `data`, and optionally `subject`, `headers`, `msg_id`.
+            overwrite: Whether the save mode is overwrite, which is refused.
 
         Raises:
-        ------
-        Exception
-            As `writer.prepare`, which looks at the stream.
+            Exception: As `writer.prepare`, which looks at the stream.
         """
-        with plain():
+        with hide_traceback():
             return JetStreamWriter(*self._prepared(schema, overwrite=overwrite, streaming=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> JetStreamStreamWriter:
-        """Return a writer for one micro-batch. Parameters and errors as `writer`."""
-        with plain():
+        """Return a writer for one micro-batch.
+
+        Args:
+            schema: As `writer`.
+            overwrite: Whether the output mode is complete, which is refused.
+
+        Raises:
+            Exception: As `writer.prepare`, which looks at the stream.
+        """
+        with hide_traceback():
             return JetStreamStreamWriter(*self._prepared(schema, overwrite=overwrite, streaming=True))
 
     def _prepared(self, schema: StructType, *, overwrite: bool, streaming: bool) -> tuple[WriteOptions, float]:
         options = write_options(self.options)
-        Given(self.options, WRITE_OPTIONS).warn_of_unknown()
+        OptionTexts(self.options, WRITE_OPTIONS).warn_of_unknown()
         options.connection.warn()
         return options, prepare(schema, options, overwrite=overwrite, streaming=streaming)

@@ -1,4 +1,4 @@
-"""What a streaming query tells the server about messages that it has processed."""
+"""How a streaming query lets the server forget what it has processed."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ import warnings
 from collections.abc import Mapping
 
 import jetarrow.sync
-from jetarrow.js.api import AckPolicy, DeliverPolicy, StreamInfo
-from jetarrow.js.errors import NotFoundError
-from jetarrow.sync.fetch import MessageBatch
+from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.models import AckPolicy, DeliverPolicy, RetentionPolicy, StreamInfo
+from jetarrow.spark.options.choices import CommitMode
+from jetarrow.spark.options.read import ReadOptions
 
-from ._stream_offset import Entry
-from .options import ReadOptions
-from .plan import check_created, created, retention
+from .metadata import check_created, created, retention
+from .offsets import Entry
 
-_AT_ONCE = 1000
+_MOST_PER_FETCH = 1000
 # A message that the consumer has delivered: sequence, and the row of a batch.
-_Delivered = tuple[int, int, MessageBatch]
+_Delivered = tuple[int, int, jetarrow.sync.MessageBatch]
 
 
 class Committer:
     """Commits for one streaming query, in the process that plans it.
 
-    Parameters
-    ----------
-    options:
-        Checked options: `commit_mode`, `commit_consumer`, `subjects`.
+    Args:
+        options: Checked options: `commit_mode`, `commit_consumer`, `subjects`.
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -39,21 +37,17 @@ class Committer:
     def prepare(self, js: jetarrow.sync.JetStream, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
         """Check that the streams fit, and make the consumers that hold messages back for us.
 
-        Parameters
-        ----------
-        js, infos:
-            The server, and what it says of the streams.
-        at:
-            Where the query stands.
+        Args:
+            js: Where the streams are.
+            infos: The streams as they are now, by name.
+            at: Where the query stands, by stream.
 
         Raises:
-        ------
-        ValueError
-            `commitMode` does not fit a stream.
+            ValueError: `commitMode` does not fit a stream.
         """
-        if self._mode == "none":
+        if self._mode == CommitMode.NONE:
             return
-        wanted = "workqueue" if self._mode == "purge" else "interest"
+        wanted = RetentionPolicy.WORK_QUEUE if self._mode == CommitMode.PURGE else RetentionPolicy.INTEREST
         for name, info in infos.items():
             kind = retention(info)
             if kind != wanted:
@@ -61,17 +55,26 @@ class Committer:
                     f"jetstream option 'commitMode': {self._mode} is for {wanted} streams, {name!r} has retention"
                     f" {kind}; valid: {_VALID[kind]}"
                 )
-            if self._mode == "consumer" and name in at:
+            if self._mode == CommitMode.CONSUMER and name in at:
                 self._make_consumer(js, name, at[name].next)
 
     def commit(self, js: jetarrow.sync.JetStream, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
-        """Let the server forget what lies before `at`; a second time does no harm."""
+        """Let the server forget what lies before a position; a second time does no harm.
+
+        Args:
+            js: Where the streams are.
+            infos: The streams as they are now, by name.
+            at: The position, by stream.
+
+        Raises:
+            StreamRecreatedError: A stream was deleted and made again: nothing of the new one is touched.
+        """
         for name, entry in at.items():
             if name not in infos or self._done.get(name) == entry.next:
                 continue
             # What another stream of this name holds was never read.
             check_created(name, entry.created, created(infos[name]))
-            if self._mode == "purge":
+            if self._mode == CommitMode.PURGE:
                 for subject in self._filters or (None,):
                     js.purge_stream(name, seq=entry.next, subject=subject)
             else:
@@ -113,7 +116,7 @@ class Committer:
         known = self._acknowledged(self._spare.pop(stream, []), last)
         while delivered < last:
             # Never beyond `last` where no message is missing; what comes beyond is kept for the next commit.
-            batch = consumer.fetch_batch(min(_AT_ONCE, last - delivered), timeout=0.0, columns=["seq"])
+            batch = consumer.fetch_batch(min(_MOST_PER_FETCH, last - delivered), timeout=0.0, columns=["seq"])
             found = [(seq, row, batch) for row, seq in enumerate(batch.seqs.to_pylist()) if seq is not None]
             if not found:  # deleted, or taken by a limit of the stream
                 break
@@ -131,4 +134,8 @@ class Committer:
         return [one for one in messages if one[0] > last]
 
 
-_VALID = {"limits": "none", "workqueue": "none, purge", "interest": "none, consumer"}
+_VALID: dict[str, str] = {
+    RetentionPolicy.LIMITS: "none",
+    RetentionPolicy.WORK_QUEUE: "none, purge",
+    RetentionPolicy.INTEREST: "none, consumer",
+}

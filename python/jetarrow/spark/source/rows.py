@@ -1,5 +1,6 @@
-"""From what `js.read` yields to the rows of the source: filtered, decoded, projected. No Python object per message,
-but for what is compressed or broken.
+"""From what `js.read` yields to the rows of the source: filtered, decoded, projected.
+
+There is no Python object per message, except where payloads are compressed or broken.
 """
 
 from __future__ import annotations
@@ -11,32 +12,31 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from jetarrow._jetarrow import Batch
-from jetarrow.js.errors import DecodeError
+import jetarrow.sync
+from jetarrow.jetstream.errors import DecodeError
+from jetarrow.spark._core import Batch
+from jetarrow.spark.options.choices import Compression, ParseMode, Payload
+from jetarrow.spark.options.read import RowOptions
+from jetarrow.spark.schema import Retyper, arrow_schema
 
-from ._subjects import matcher
-from .options import RowOptions
-from .rows import Retyper, arrow_schema
+from .filters import matcher
 
 _UTC_MICROSECONDS = pa.timestamp("us", "UTC")
 
 
-class Shaper:
+class RowShaper:
     """Knows which columns to ask `js.read` for, and makes the wanted ones of them.
 
-    Parameters
-    ----------
-    schema:
-        The rows to make, checked by `rows.check_schema`.
-    options:
-        What becomes of a message.
-    filters:
-        Subject filters to evaluate here. Default: none.
+    Args:
+        schema: The rows to make, checked by `schema.check_schema`.
+        options: What becomes of a message.
+        filters: Subject filters to evaluate here. Default: none.
 
     Attributes:
-    ----------
-    columns, timestamp_unit, value_schema, mode:
-        Arguments for `js.read`; `value_schema` is its `schema`.
+        columns: Argument `columns` for `js.read`.
+        timestamp_unit: Argument `timestamp_unit` for `js.read`.
+        value_schema: Argument `schema` for `js.read`; None where payloads are not decoded there.
+        mode: Argument `mode` for `js.read`.
     """
 
     def __init__(self, schema: StructType, options: RowOptions, filters: Sequence[str] = ()) -> None:
@@ -45,7 +45,7 @@ class Shaper:
         self._retype = Retyper(schema)
         self._matches = matcher(filters) if filters else None
         sources = {"time_ns": "timestamp", "value": "data", "data": "data"}
-        json = options.payload == "json"
+        json = options.payload == Payload.JSON
         if json:
             sources[options.corrupt_column] = "data"
         wanted = [sources.get(name, name) for name in self._names]
@@ -53,7 +53,7 @@ class Shaper:
         self._decompress = _DECOMPRESS.get(options.compression) if "data" in wanted else None
         # Rows are dropped before they are decoded, and decompressed before that.
         self._late = self._value is not None and (self._matches is not None or self._decompress is not None)
-        self.mode = options.mode or "PERMISSIVE"
+        self.mode = options.mode or ParseMode.PERMISSIVE
         self.columns = list(dict.fromkeys(wanted + (["subject"] if self._matches else [])))
         self.timestamp_unit = "ns" if "time_ns" in self._names else "us"
         self.value_schema: pa.Schema | None = None if self._late else self._value
@@ -61,17 +61,12 @@ class Shaper:
     def __call__(self, batch: Batch, stream: str) -> pa.RecordBatch | None:
         """Return the rows of one batch, None where none is left.
 
-        Parameters
-        ----------
-        batch:
-            As `js.read` made it with this object's arguments.
-        stream:
-            The stream's name, for errors.
+        Args:
+            batch: As `js.read` made it with this object's arguments.
+            stream: The stream's name, for errors.
 
         Raises:
-        ------
-        jetarrow.js.errors.DecodeError
-            A payload cannot be decoded, and the mode says that this is an error.
+            DecodeError: A payload cannot be decoded, and the mode says that this is an error.
         """
         if self._matches is not None:
             batch = batch.filter(self._matches(pa.record_batch(batch).column("subject")))
@@ -82,7 +77,7 @@ class Shaper:
         if len(batch) == 0:
             return None
         rows = pa.record_batch(batch)
-        if self._options.payload == "string" and "data" in self._names:
+        if self._options.payload == Payload.STRING and "data" in self._names:
             rows = self._as_text(rows, batch, stream)
             if rows.num_rows == 0:
                 return None
@@ -92,7 +87,7 @@ class Shaper:
         columns, fields = [], []
         for name in self._names:
             source = {"time_ns": "timestamp"}.get(name, name)
-            if self._options.payload == "json" and name == self._options.corrupt_column:
+            if self._options.payload == Payload.JSON and name == self._options.corrupt_column:
                 source = "_corrupt_record"
             column, field = rows.column(source), rows.schema.field(source)
             if name == "time_ns":
@@ -117,7 +112,7 @@ class Shaper:
                 texts.append(payload.decode())
             except UnicodeDecodeError as error:
                 self._refuse(batch, row, stream, f"is not UTF-8 ({error.reason} at byte {error.start})")
-                dropped = self._options.mode == "DROPMALFORMED"
+                dropped = self._options.mode == ParseMode.DROPMALFORMED
                 texts.append(None if dropped else payload.decode("utf-8", "replace"))
         column = pa.array(texts, pa.string())
         kept = column.is_valid()
@@ -135,21 +130,37 @@ class Shaper:
                 payloads[row] = decompress(payload)
             except (zlib.error, OSError):
                 # Without JSON there is no column for what is broken: only a mode that was chosen lets it through.
-                if self._value is None or self.mode == "FAILFAST":
+                if self._value is None or self.mode == ParseMode.FAILFAST:
                     self._refuse(batch, row, stream, f"is not {self._options.compression}")
-                kept[row] = self._options.mode != "DROPMALFORMED"
+                kept[row] = self._options.mode != ParseMode.DROPMALFORMED
         batch = batch.with_data(pa.array(payloads, pa.binary()))
         return batch if all(kept) else batch.filter(pa.array(kept))
 
     def _refuse(self, batch: Batch, row: int, stream: str, problem: str) -> None:
         """Raise, unless the mode lets broken payloads through."""
-        if self._options.mode not in ("PERMISSIVE", "DROPMALFORMED"):
+        if self._options.mode not in (ParseMode.PERMISSIVE, ParseMode.DROPMALFORMED):
             raise DecodeError(
                 f"jetstream: a payload of stream {stream!r} {problem}; with option mode=PERMISSIVE or DROPMALFORMED"
                 " the read goes on",
                 seq=batch.seqs[row],
                 column="data",
             )
+
+
+def check_types(schema: StructType, options: RowOptions, js: jetarrow.sync.JetStream) -> None:
+    """Check on the driver that `value` can be decoded, and not in every task.
+
+    Args:
+        schema: The rows to make.
+        options: What becomes of a message.
+        js: Checks the arguments of a read without a request.
+
+    Raises:
+        ValueError: It has a type that JSON has no form for.
+    """
+    value = RowShaper(schema, options).value_schema
+    if value is not None:
+        js.read("any", columns=["data"], schema=value)  # checked when made, opened never
 
 
 def _value_schema(schema: StructType) -> pa.Schema:
@@ -162,8 +173,8 @@ def _zstd(payload: bytes) -> bytes:
     return text
 
 
-_DECOMPRESS: dict[str, Callable[[bytes], Any]] = {
+_DECOMPRESS: dict[Compression, Callable[[bytes], Any]] = {
     # 47: a zlib or a gzip header, with the largest window.
-    "zlib": lambda payload: zlib.decompress(payload, 47),
-    "zstd": _zstd,
+    Compression.ZLIB: lambda payload: zlib.decompress(payload, 47),
+    Compression.ZSTD: _zstd,
 }

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
-from ._parse import invalid
+from .texts import invalid
 
 VALID = "ISO 8601 such as 2026-01-31T12:00:00Z (a date alone is its midnight), or milliseconds since 1970"
 _ISO = re.compile(
@@ -15,23 +15,17 @@ _ISO = re.compile(
 _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d\d)?", re.IGNORECASE)
 
 
-def moment(option: str, text: str, zone: str | None) -> str:
+def parse_time(option: str, text: str, zone: str | None) -> str:
     """Return a time as RFC 3339 in UTC, to the nanosecond.
 
-    Parameters
-    ----------
-    option:
-        Whose value it is, for errors.
-    text:
-        ISO 8601, or milliseconds since 1970.
-    zone:
-        What a time without a zone means (option `timeZone`); None refuses it. Spark does not tell a Python source
-        the session's time zone, and a guess could be hours away.
+    Args:
+        option: Whose value it is, for errors.
+        text: ISO 8601, or milliseconds since 1970.
+        zone: What a time without a zone is in (option `timeZone`); None refuses it. Spark does not tell a Python source
+            the session's time zone, and a guess could be hours away.
 
     Raises:
-    ------
-    ValueError
-        The text is no time, or has no zone and none is known.
+        ValueError: The text is no time, or has no zone and none is known.
     """
     if re.fullmatch(r"\d{1,16}", text):
         seconds, milliseconds = divmod(int(text), 1000)
@@ -58,9 +52,7 @@ def check_zone(zone: str | None) -> str | None:
     """Return the name of a time zone if there is one of that name.
 
     Raises:
-    ------
-    ValueError
-        There is none.
+        ValueError: There is none.
     """
     if zone is not None:
         _zone("timeZone", zone)

@@ -1,30 +1,31 @@
-"""Values out of the text of options; what is not valid is said in one line that lists what is."""
+"""Values out of the texts of options; an error names the option and its valid values in one line."""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import overload
+from enum import StrEnum
+from typing import TypeVar, overload
 from urllib.parse import urlsplit
+
+from jetarrow.spark._core import is_name
+
+_E = TypeVar("_E", bound=StrEnum)
 
 # What Spark itself adds to the options of a source or a sink.
 _FROM_SPARK = frozenset({"path", "checkpointlocation", "owner", "provider", "queryname"})
 _SCHEMES = ("nats", "tls")
-_BAD_IN_STREAM = re.compile(r"[\s.*>/\\]")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-class Given:
+class OptionTexts:
     """What the user and Spark have set, name to text; names in any case.
 
-    Parameters
-    ----------
-    given:
-        Names and values.
-    known:
-        The names that are valid here.
+    Args:
+        given: Names and values.
+        known: The names that are valid here.
     """
 
     def __init__(self, given: Mapping[str, str], known: Sequence[str]) -> None:
@@ -32,17 +33,25 @@ class Given:
         self._known = known
 
     def raw(self, name: str) -> str | None:
-        """Return the value as it is, None where there is none or only space."""
+        """Return the value as it is, None where it is missing or only space."""
         text = self._options.get(name.lower(), "")
         return text if text.strip() else None
 
     def text(self, name: str) -> str | None:
-        """Return the value without space around it, None where nothing is left."""
+        """Return the value without the space around it, None where nothing is left."""
         text = self.raw(name)
         return None if text is None else text.strip()
 
     def required(self, name: str, valid: str) -> str:
-        """Return the value; raise ValueError where there is none."""
+        """Return the value of an option that must be set.
+
+        Args:
+            name: The option.
+            valid: Its valid values, for the error.
+
+        Raises:
+            ValueError: It is not set.
+        """
         text = self.text(name)
         if text is None:
             unknown = ", ".join(self.unknown())  # most likely a slip of the pen
@@ -55,7 +64,15 @@ class Given:
     @overload
     def positive(self, name: str, default: None) -> int | None: ...
     def positive(self, name: str, default: int | None) -> int | None:
-        """Return a count from 1."""
+        """Return a count from 1.
+
+        Args:
+            name: The option.
+            default: What it is where it is not set.
+
+        Raises:
+            ValueError: It is no whole number from 1.
+        """
         text = self._options.get(name.lower())
         if text is None:
             return default
@@ -64,32 +81,72 @@ class Given:
         return int(text)
 
     def limit(self, name: str) -> int | None:
-        """Return a count from 1, None where none is set."""
+        """Return a count from 1, None where it is not set.
+
+        Raises:
+            ValueError: It is no whole number from 1.
+        """
         return self.positive(name, None)
 
     def size(self, name: str, default: str) -> int:
-        """Return a number of bytes: 1048576, 512k, 8m or 1g."""
+        """Return a number of bytes.
+
+        Args:
+            name: The option; its value is such as 1048576, 512k, 8m or 1g.
+            default: What it is where it is not set.
+
+        Raises:
+            ValueError: It is no such text.
+        """
         return _bytes(name, self.text(name) or default, default)
 
     def size_limit(self, name: str) -> int | None:
-        """Return a number of bytes, None where none is set."""
+        """Return a number of bytes, None where it is not set.
+
+        Raises:
+            ValueError: It is no text as `size` takes it.
+        """
         text = self.text(name)
         return None if text is None else _bytes(name, text, "no limit")
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Return true or false."""
-        return self.choice(name, ("true", "false") if default else ("false", "true")) == "true"
+        """Return whether an option is true.
 
-    def choice(self, name: str, values: Sequence[str]) -> str:
-        """Return one of `values`, in their spelling; the first is the default."""
-        text = self.text(name) or values[0]
-        for value in values:
-            if value.lower() == text.lower():
-                return value
-        raise invalid(name, f"{text!r} cannot be used", f"{values[0]} (default), {', '.join(values[1:])}")
+        Args:
+            name: The option.
+            default: What it is where it is not set.
+
+        Raises:
+            ValueError: It is neither true nor false.
+        """
+        return self._one_of(name, ("true", "false") if default else ("false", "true")) == "true"
+
+    def choice(self, name: str, kind: type[_E]) -> _E:
+        """Return one of the values of `kind`, given in any case; the first is the default.
+
+        Args:
+            name: The option.
+            kind: Its values.
+
+        Raises:
+            ValueError: It is none of them.
+        """
+        return kind(self._one_of(name, [member.value for member in kind]))
+
+    def choice_or_none(self, name: str, kind: type[_E]) -> _E | None:
+        """Return one of the values of `kind`, as `choice`, but None where the option is not set."""
+        return None if self.text(name) is None else self.choice(name, kind)
 
     def seconds(self, name: str, default: str) -> float:
-        """Return a duration such as 500ms, 90s, 2m, 1h or 1d, in seconds."""
+        """Return a duration in seconds.
+
+        Args:
+            name: The option; its value is such as 500ms, 90s, 2m, 1h or 1d.
+            default: What it is where it is not set.
+
+        Raises:
+            ValueError: It is no such text.
+        """
         text = self.text(name) or default
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.lower())
         if found is None or found[2] not in _UNITS:
@@ -102,23 +159,31 @@ class Given:
         return sorted(name for name in names if not name.startswith("option."))
 
     def warn_of_unknown(self) -> None:
-        """Warn of names that nobody knows. The values stay out of it: one may be a secret."""
+        """Warn of unknown names, without their values: one may be a secret."""
         if unknown := self.unknown():
             ignored, known = ", ".join(unknown), ", ".join(self._known)
             warnings.warn(f"jetstream: unknown options ignored: {ignored}; known: {known}", stacklevel=3)
 
+    def _one_of(self, name: str, values: Sequence[str]) -> str:
+        text = self.text(name) or values[0]
+        for value in values:
+            if value.lower() == text.lower():
+                return value
+        raise invalid(name, f"{text!r} cannot be used", f"{values[0]} (default), {', '.join(values[1:])}")
+
 
 def invalid(option: str, problem: str, valid: str) -> ValueError:
-    """Make the error for an option."""
+    """Make the error for an option.
+
+    Args:
+        option: Its name.
+        problem: What is wrong with it.
+        valid: What would be valid.
+
+    Returns:
+        The error, not raised.
+    """
     return ValueError(f"jetstream option '{option}': {problem}; valid: {valid}")
-
-
-def _bytes(name: str, text: str, default: str) -> int:
-    number = text.lower().removesuffix("ib").removesuffix("b").strip()
-    found = re.fullmatch(r"(\d{1,18})\s*([kmg]?)", number)
-    if found is None or int(found[1]) < 1:
-        raise invalid(name, f"{text!r} is not a size", f"bytes, or with k, m or g, default {default}")
-    return int(found[1]) << _SHIFTS[found[2]]
 
 
 def items(text: str) -> list[str]:
@@ -127,7 +192,11 @@ def items(text: str) -> list[str]:
 
 
 def server_list(text: str) -> tuple[str, ...]:
-    """Return the addresses of a comma list, each with its scheme."""
+    """Return the addresses of a comma list, each with its scheme.
+
+    Raises:
+        ValueError: One is not an address, or has a user or a password in it; or there is none.
+    """
     valid = "a comma list of nats://host:port, tls://host:port or host:port"
     servers = []
     for item in items(text):
@@ -149,12 +218,24 @@ def server_list(text: str) -> tuple[str, ...]:
 
 
 def stream_names(text: str) -> tuple[str, ...]:
-    """Return the names of a comma list of streams."""
+    """Return the names of a comma list of streams.
+
+    Raises:
+        ValueError: One cannot be the name of a stream, or is there twice; or there is none.
+    """
     valid = "names without spaces, dots, slashes, * and >, each once"
     names = items(text)
     for name in names:
-        if _BAD_IN_STREAM.search(name):
+        if not is_name(name):
             raise invalid("stream", f"{name!r} cannot be a stream", valid)
     if not names or len(set(names)) != len(names):
         raise invalid("stream", f"{text!r} names no stream, or one twice", valid)
     return tuple(names)
+
+
+def _bytes(name: str, text: str, default: str) -> int:
+    number = text.lower().removesuffix("ib").removesuffix("b").strip()
+    found = re.fullmatch(r"(\d{1,18})\s*([kmg]?)", number)
+    if found is None or int(found[1]) < 1:
+        raise invalid(name, f"{text!r} is not a size", f"bytes, or with k, m or g, default {default}")
+    return int(found[1]) << _SHIFTS[found[2]]

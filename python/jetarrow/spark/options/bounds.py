@@ -1,4 +1,4 @@
-"""Where a read begins and ends, as options say it."""
+"""Where a read begins and ends, as the options of offsets and times give it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ._parse import Given, invalid
-from ._times import check_zone, moment
+from .texts import OptionTexts, invalid
+from .times import check_zone, parse_time
 
 EARLIEST = -2
 LATEST = -1
-_NAMES = {EARLIEST: "earliest", LATEST: "latest"}
 
 
 @dataclass(frozen=True)
@@ -19,13 +18,9 @@ class Bound:
     """One end of what is to be read.
 
     Attributes:
-    ----------
-    default:
-        EARLIEST or LATEST, for streams that are not named; None where the user has said nothing.
-    named:
-        Per stream a sequence, EARLIEST or LATEST. Default: none.
-    time:
-        Instead of all that: the first message at or after this time (RFC 3339). Default: None.
+        default: EARLIEST or LATEST, for streams that are not named; None where no option is set.
+        named: Per stream a sequence, EARLIEST or LATEST. Default: none.
+        time: Instead of all that: the first message at or after this time (RFC 3339). Default: None.
     """
 
     default: int | None
@@ -33,28 +28,22 @@ class Bound:
     time: str | None = None
 
     def of(self, stream: str, default: int) -> int:
-        """Return the position in one stream; `default` where the user has said nothing at all."""
+        """Return the position in one stream; `default` where no option is set."""
         if self.default is None:
             return default
         return self.named.get(stream, self.default)
 
 
-def bounds(options: Given, streams: tuple[str, ...], *, streaming: bool | None) -> tuple[Bound, Bound]:
+def bounds(options: OptionTexts, streams: tuple[str, ...], *, streaming: bool | None) -> tuple[Bound, Bound]:
     """Return where to start and where to end.
 
-    Parameters
-    ----------
-    options:
-        What the user has set.
-    streams:
-        The streams named in the options; empty where a pattern finds them.
-    streaming:
-        Whether it is a streaming query; None where that is not known yet.
+    Args:
+        options: What the user has set.
+        streams: The streams named in the options; empty where a pattern finds them.
+        streaming: Whether it is a streaming query; None where that is not known yet.
 
     Raises:
-    ------
-    ValueError
-        A value is not valid.
+        ValueError: A value is not valid.
     """
     zone = check_zone(options.text("timeZone"))
     found = []
@@ -62,7 +51,7 @@ def bounds(options: Given, streams: tuple[str, ...], *, streaming: bool | None) 
         offsets = _offsets(options, f"{side}Offsets", default, streams=streams, streaming=streaming)
         text = options.text(f"{side}Timestamp")
         # Timestamps win over offsets, which still have to be valid.
-        found.append(Bound(default, time=moment(f"{side}Timestamp", text, zone)) if text else offsets)
+        found.append(Bound(default, time=parse_time(f"{side}Timestamp", text, zone)) if text else offsets)
     start, end = found
     if streaming and (end.default is not None or end.time is not None):
         name = "endingTimestamp" if end.time is not None else "endingOffsets"
@@ -70,7 +59,9 @@ def bounds(options: Given, streams: tuple[str, ...], *, streaming: bool | None) 
     return start, end
 
 
-def _offsets(options: Given, name: str, default: int, *, streams: tuple[str, ...], streaming: bool | None) -> Bound:
+def _offsets(
+    options: OptionTexts, name: str, default: int, *, streams: tuple[str, ...], streaming: bool | None
+) -> Bound:
     text = options.text(name)
     starts = default == EARLIEST
     # A batch has nothing to read from the latest on, and nothing ends at the earliest: as with Kafka that is refused.

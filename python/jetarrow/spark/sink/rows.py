@@ -1,4 +1,4 @@
-"""The rows of a write: which columns there may be, and how one task's Arrow batches become calls of publish_batch."""
+"""The rows of a write: their columns, and how the Arrow batches of a task become calls of `publish_batch`."""
 
 from __future__ import annotations
 
@@ -37,17 +37,12 @@ _ATOMIC_ROWS = 1_000  # the server's limit
 def check_columns(schema: StructType, *, subject: str | None) -> None:
     """Check the columns of a DataFrame that is to be written.
 
-    Parameters
-    ----------
-    schema:
-        The DataFrame's.
-    subject:
-        The option of this name.
+    Args:
+        schema: The DataFrame's.
+        subject: The option of this name.
 
     Raises:
-    ------
-    ValueError
-        A column has no meaning here, has another type, is there twice, or is missing.
+        ValueError: A column has no meaning here, has another type, is there twice, or is missing.
     """
     for field in schema:
         if field.name not in _COLUMNS:
@@ -83,17 +78,16 @@ def _fits(name: str, kind: DataType) -> bool:
     return isinstance(value.elementType if isinstance(value, ArrayType) else value, _STRINGS)
 
 
-class Calls:
+class PublishCalls:
     """Cuts the batches of a task into calls: what one call leaves behind in memory is bounded, whatever a task writes.
 
-    Parameters
-    ----------
-    batches:
-        What Spark gives a task.
-    prepare:
-        Makes of a piece of a batch what is published; it is called just before.
-    atomic:
-        The calls are units of at most 1000 rows.
+    Args:
+        batches: What Spark gives a task.
+        prepare: Makes of a piece of a batch what is published; it is called just before.
+        atomic: Whether the calls are units of at most 1000 rows.
+
+    Attributes:
+        error: What reading the batches has raised; the reader makes another error of it. Else None.
     """
 
     def __init__(
@@ -108,7 +102,7 @@ class Calls:
         self._call_rows = _ATOMIC_ROWS if atomic else _CALL_ROWS
         self._rest: pa.RecordBatch | None = None
         self._row_bytes = 1
-        self.error: Exception | None = None  # what reading has raised: the reader makes another error of it
+        self.error: Exception | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatchReader]:
         """Yield a reader for each call, to be read to its end before the next one is asked for."""
@@ -116,7 +110,11 @@ class Calls:
             yield pa.RecordBatchReader.from_batches(first.schema, self._call(first))
 
     def in_flight(self, most: int) -> int:
-        """Return how many rows of the present call may be unanswered, at most `most`: together they stay small."""
+        """Return how many rows of the present call may be unanswered, so that they stay small together.
+
+        Args:
+            most: The limit for small rows.
+        """
         return max(1, min(most, 4 * _PIECE_BYTES // self._row_bytes))
 
     def _call(self, piece: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
@@ -148,17 +146,12 @@ class Calls:
 def check_headers(batch: pa.RecordBatch, *, first_row: int) -> None:
     """Refuse headers that would change who stores a row, or whether.
 
-    Parameters
-    ----------
-    batch:
-        Rows, with a column `headers`.
-    first_row:
-        Number of the batch's first row, for the message.
+    Args:
+        batch: Rows, with a column `headers`.
+        first_row: Number of the batch's first row, for the message.
 
     Raises:
-    ------
-    ValueError
-        A row has such a header.
+        ValueError: A row has such a header.
     """
     maps = batch.column("headers")
     if maps.null_count == len(maps):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 _VERSION = 1
 
@@ -14,34 +14,27 @@ class Entry:
     """Where a query stands in one stream.
 
     Attributes:
-    ----------
-    created:
-        Creation time of the stream: the sequences of another stream of that name mean nothing here.
-    next:
-        The next sequence to read.
-    initial:
-        Until something was read: "earliest" where it begins at the head, which may move, "ahead" where it begins
-        beyond the end. Default: None.
+        created: Creation time of the stream: the sequences of another stream of that name mean nothing here.
+        next: The next sequence to read.
+        initial: Until something was read: "earliest" where it begins at the head, which may move, "ahead" where it
+            begins beyond the end. Default: None.
     """
 
     created: str
     next: int
-    initial: str | None = None
+    initial: Literal["earliest", "ahead"] | None = None
 
 
 @dataclass(frozen=True)
 class Offset:
-    """The end of a micro-batch, and all that it takes to plan the batch again.
+    """The end of a micro-batch, with all that is needed to plan the batch again.
 
     Attributes:
-    ----------
-    streams:
-        Where it ends, by stream.
-    start:
-        Where it begins; Spark asks for the initial offset more than once, and `latest` moves. Empty for the offset at
-        which a query starts; None where Spark did not say where the batch begins (before 4.2, after a restart).
-    parts:
-        How many partitions each stream has in it.
+        streams: Where it ends, by stream.
+        start: Where it begins; Spark asks for the initial offset more than once, and `latest` moves. Empty for the
+            offset at which a query starts; None where Spark did not say where the batch begins (before 4.2, after a
+            restart). Default: empty.
+        parts: How many partitions each stream has in it. Default: empty.
     """
 
     streams: Mapping[str, Entry]
@@ -58,10 +51,11 @@ class Offset:
     def of(cls, logged: Mapping[str, Any]) -> Offset:
         """Read what `json` wrote.
 
+        Args:
+            logged: As Spark has it from its log.
+
         Raises:
-        ------
-        ValueError
-            It is not an offset of this source, or of a later version of it.
+            ValueError: It is not an offset of this source, or of a later version of it.
         """
         try:
             if logged["v"] != _VERSION:

@@ -1,0 +1,1 @@
+"""The options of `format("jetstream")`: read from texts, checked, with their defaults."""

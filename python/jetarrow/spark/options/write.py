@@ -1,0 +1,70 @@
+"""The options of a write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .choices import Dedup, PublishMode
+from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
+from .texts import OptionTexts, invalid, stream_names
+
+WRITE_OPTIONS = (
+    *CONNECT_OPTIONS,
+    "stream",
+    "subject",
+    "publishMode",
+    "dedup",
+    "recoveryWindow",
+    "maxInFlight",
+)
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Checked options of a write.
+
+    Attributes:
+        connection: Where to connect, and as whom.
+        stream: The stream that has to take every row.
+        subject: Subject of all rows. Default: the column `subject` says it row by row.
+        publish_mode: How rows are published. Default: async.
+        dedup: Whether a row without a `msg_id` gets an id made of the row. Default: content, it does.
+        recovery_window: Seconds that Spark may take to write a failed task or batch again. Default: 120.
+        max_in_flight: Most rows that are unanswered at once, per task. Default: 5000.
+    """
+
+    connection: ConnectOptions
+    stream: str
+    subject: str | None = None
+    publish_mode: PublishMode = PublishMode.ASYNC
+    dedup: Dedup = Dedup.CONTENT
+    recovery_window: float = 120.0
+    max_in_flight: int = 5000
+
+
+def write_options(given: Mapping[str, str]) -> WriteOptions:
+    """Read and check the options of a write.
+
+    Args:
+        given: What the user and Spark have set, name to text. Names in any case; unknown ones are left alone.
+
+    Returns:
+        With defaults filled in.
+
+    Raises:
+        ValueError: An option is missing, or its value is not valid: one line that names the valid values.
+    """
+    options = OptionTexts(given, WRITE_OPTIONS)
+    names = stream_names(options.required("stream", "the name of the stream to write to"))
+    if len(names) > 1:
+        raise invalid("stream", f"{len(names)} streams are named", "one name: each row goes to one stream")
+    return WriteOptions(
+        connection=connect_options(options),
+        stream=names[0],
+        subject=options.text("subject"),
+        publish_mode=options.choice("publishMode", PublishMode),
+        dedup=options.choice("dedup", Dedup),
+        recovery_window=options.seconds("recoveryWindow", "2m"),
+        max_in_flight=options.positive("maxInFlight", 5000),
+    )

@@ -1,0 +1,158 @@
+"""What one task of a write does: its rows into the stream, each exactly once as far as ids reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import monotonic
+
+import pyarrow as pa
+
+import jetarrow.sync
+from jetarrow.jetstream.errors import BatchError, PublishUnconfirmedError
+from jetarrow.jetstream.publish import PublishResult
+from jetarrow.spark._core import ContentIds, text_of_row_error
+from jetarrow.spark.connection import jetstream, retry_transient, shared_client
+from jetarrow.spark.options.choices import Dedup, PublishMode
+from jetarrow.spark.options.write import WriteOptions
+
+from .rows import PublishCalls, check_headers
+
+# What `publish_batch` calls the modes.
+_CORE_MODES = {
+    PublishMode.ASYNC: "window",
+    PublishMode.FAST: "fast",
+    PublishMode.ATOMIC: "atomic",
+    PublishMode.AUTO: "auto",
+}
+# A server that is silent for longer, in seconds, is given up: the task fails, and Spark tries it again.
+_ANSWER_TIMEOUT = 30.0
+# The server's number for a message id of an atomic batch that it knows already.
+_DUPLICATE_IN_BATCH = 10201
+# Seconds added to the duplicate window: the server forgets ids a little later than it says.
+_WINDOW_MARGIN = 30.0
+
+
+class PartitionWriter:
+    """Publishes the rows of one task.
+
+    Args:
+        options: Checked options of the write.
+        window: The stream's duplicate window, in seconds.
+        scope: Names query, batch and partition: every attempt has the same scope, and no other rows have it.
+        partition: Number of the partition, for messages.
+
+    Attributes:
+        duplicates: How many of the rows published so far the stream had before.
+    """
+
+    def __init__(self, options: WriteOptions, *, window: float, scope: str, partition: int) -> None:
+        self._options = options
+        self._keep_ids = window + _WINDOW_MARGIN
+        self._partition = partition
+        self._ids = ContentIds(scope.encode()) if options.dedup == Dedup.CONTENT else None
+        self._prepared = 0
+        self._done = 0
+        self.duplicates = 0
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> int:
+        """Publish all rows.
+
+        Args:
+            batches: Rows with the columns that `rows.check_columns` lets pass.
+
+        Returns:
+            How many rows there were.
+
+        Raises:
+            BatchError: A row was not stored: the first such row, with the server's codes.
+            ValueError: A row cannot be published.
+            Error: No server, or the server was silent for 30 seconds.
+        """
+        options = self._options
+        # The driver has reached a server a moment ago: one that restarts just now is waited for.
+        client = retry_transient(lambda: shared_client(options.connection))
+        js = jetstream(client, options.connection)
+        calls = PublishCalls(batches, self._prepare, atomic=options.publish_mode == PublishMode.ATOMIC)
+        forgot = monotonic()
+        for reader in calls:
+            try:
+                result = self._call(js, reader, max_in_flight=calls.in_flight(options.max_in_flight))
+            except Exception:
+                if calls.error is not None:  # Spark's own, or that of a row
+                    raise calls.error from None
+                raise
+            self._count(result)
+            # Every row so far has its answer. An id that the server has forgotten since need not be kept here.
+            if self._ids is not None and monotonic() - forgot > self._keep_ids:
+                self._ids.forget()
+                forgot = monotonic()
+        return self._done
+
+    def _prepare(self, piece: pa.RecordBatch) -> pa.RecordBatch:
+        names = piece.schema.names
+        if "headers" in names:
+            check_headers(piece, first_row=self._prepared)
+        self._prepared += piece.num_rows
+        if self._ids is not None:
+            ids = pa.array(self._ids.column(piece, self._options.subject))
+            columns = {name: piece.column(name) for name in names if name != "msg_id"}
+            piece = pa.RecordBatch.from_pydict(columns | {"msg_id": ids})
+        return piece
+
+    def _call(self, js: jetarrow.sync.JetStream, rows: pa.RecordBatchReader, *, max_in_flight: int) -> PublishResult:
+        mode = self._options.publish_mode
+        try:
+            if mode != PublishMode.ATOMIC:
+                return self._publish(js, rows, mode, max_in_flight=max_in_flight)
+            return self._publish_atomic(js, rows.read_all(), max_in_flight=max_in_flight)
+        except BatchError as error:
+            raise self._row_failed("a batch of rows", error.row or 0, error) from error
+
+    def _publish_atomic(self, js: jetarrow.sync.JetStream, unit: pa.Table, *, max_in_flight: int) -> PublishResult:
+        deadline = monotonic() + _ANSWER_TIMEOUT
+        while True:
+            try:
+                return self._publish(js, unit, PublishMode.ATOMIC, max_in_flight=max_in_flight)
+            except PublishUnconfirmedError:
+                # All of it is stored, or nothing: the ids tell, where every row has one.
+                if "msg_id" not in unit.schema.names or unit["msg_id"].null_count or monotonic() > deadline:
+                    raise
+            except BatchError as error:
+                if error.err_code != _DUPLICATE_IN_BATCH:
+                    raise
+                # An earlier attempt has stored rows of it: now only the others are missing.
+                return self._publish(js, unit, PublishMode.ASYNC, max_in_flight=max_in_flight)
+
+    def _publish(
+        self,
+        js: jetarrow.sync.JetStream,
+        rows: pa.RecordBatchReader | pa.Table,
+        mode: PublishMode,
+        *,
+        max_in_flight: int,
+    ) -> PublishResult:
+        return js.publish_batch(
+            self._options.subject,
+            rows,
+            mode=_CORE_MODES[mode],
+            expected_stream=self._options.stream,
+            max_inflight=max_in_flight,
+            timeout=_ANSWER_TIMEOUT,
+        )
+
+    def _count(self, result: PublishResult) -> None:
+        if not result.ok:
+            first = result.errors[0]
+            failed = "1 row" if len(result.errors) == 1 else f"{len(result.errors)} of {result.count} rows"
+            raise self._row_failed(failed, first.row, first.error) from first.error
+        self._done += result.count
+        self.duplicates += result.duplicates or 0
+
+    def _row_failed(self, what: str, row_of_call: int, cause: Exception) -> BatchError:
+        """The error for the user, who counts rows from the start of the partition."""
+        row = self._done + row_of_call
+        return BatchError(
+            f"jetstream: {what} could not be stored in stream {self._options.stream!r}; the first is row {row} of"
+            f" partition {self._partition}: {text_of_row_error(cause, row)}",
+            row=row,
+        )

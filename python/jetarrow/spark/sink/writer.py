@@ -1,0 +1,179 @@
+"""The sinks: `df.write.format("jetstream")` and `df.writeStream.format("jetstream")`."""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from jetarrow.core.errors import UnsupportedError
+from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.models import StreamInfo
+from jetarrow.spark.connection import connect, jetstream, no_such_stream
+from jetarrow.spark.errors import hide_traceback
+from jetarrow.spark.options.choices import Dedup, PublishMode
+from jetarrow.spark.options.write import WriteOptions
+
+from .partition_writer import PartitionWriter
+from .rows import check_columns
+
+# The flag of a stream that allows a mode.
+_NEEDED_FLAGS = {PublishMode.FAST: "allow_batched", PublishMode.ATOMIC: "allow_atomic"}
+# Duplicate windows of the streams that this process has looked at, in seconds: Spark makes a new writer for every
+# micro-batch, and one more to commit it.
+_known_windows: dict[WriteOptions, float] = {}
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task reports.
+
+    Attributes:
+        rows: Rows that the stream has.
+        duplicates: How many of them it had before; 0 in mode fast, where the server does not say.
+    """
+
+    rows: int
+    duplicates: int
+
+
+class JetStreamWriter(DataSourceArrowWriter):
+    """Appends the rows of a DataFrame.
+
+    A failed task is written again by Spark, and its rows have the same ids: what was stored is not stored twice.
+
+    Args:
+        options: Checked options.
+        window: The stream's duplicate window, in seconds.
+    """
+
+    def __init__(self, options: WriteOptions, window: float) -> None:
+        self._options = options
+        self._window = window
+        # Pickled to every attempt of every task.
+        self._job = uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Publish the rows of one task.
+
+        Args:
+            iterator: Arrow batches, read as they are published.
+
+        Returns:
+            What was written, for Spark.
+
+        Raises:
+            BatchError: A row was not stored: the first one, with the server's codes.
+            NoServersError: No server has answered for 30 seconds.
+        """
+        return _write(self._options, self._window, iterator, scope=self._job)
+
+
+class JetStreamStreamWriter(DataSourceStreamArrowWriter):
+    """Publishes the rows of every micro-batch.
+
+    Query and batch keep their names after a restart from the checkpoint: rows that were published before the batch
+    was committed are recognised.
+
+    Args:
+        options: Checked options.
+        window: The stream's duplicate window, in seconds.
+    """
+
+    def __init__(self, options: WriteOptions, window: float) -> None:
+        self._options = options
+        self._window = window
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Publish the rows of one task of one micro-batch.
+
+        Args:
+            iterator: Arrow batches, read as they are published.
+
+        Returns:
+            What was written, for Spark.
+
+        Raises:
+            BatchError: A row was not stored: the first one, with the server's codes.
+            NoServersError: No server has answered for 30 seconds.
+            ValueError: Spark does not name query and batch, which `dedup=content` needs.
+        """
+        context = TaskContext.get()
+        assert context is not None
+        names = [context.getLocalProperty(name) for name in ("sql.streaming.queryId", "streaming.sql.batchId")]
+        if None in names and self._options.dedup == Dedup.CONTENT:
+            raise ValueError(
+                "jetstream: Spark does not say which query and batch this is, so ids cannot be made of the rows; set"
+                " the option dedup=none, and give the rows ids of their own in a column msg_id"
+            )
+        return _write(self._options, self._window, iterator, scope=":".join(map(str, names)))
+
+
+def _write(options: WriteOptions, window: float, rows: Iterator[pa.RecordBatch], *, scope: str) -> Written:
+    context = TaskContext.get()
+    assert context is not None
+    partition = context.partitionId()
+    with hide_traceback():
+        writer = PartitionWriter(options, window=window, scope=f"{scope}:{partition}", partition=partition)
+        return Written(writer.write(rows), writer.duplicates)
+
+
+def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, streaming: bool) -> float:
+    """Check everything that can be known on the driver, before a task runs.
+
+    Args:
+        schema: The DataFrame's.
+        options: Checked options.
+        overwrite: What Spark makes of the save mode, or of the output mode.
+        streaming: Whether the writer is for a micro-batch; the stream is looked at for the first one only.
+
+    Returns:
+        The stream's duplicate window, in seconds.
+
+    Raises:
+        ValueError: A column does not fit, or rows that are there would have to go.
+        UnsupportedError: The stream does not allow this `publishMode`.
+        NotFoundError: There is no such stream.
+        NoServersError: No server answers within the connect timeout.
+    """
+    if overwrite:
+        asked, instead = ("outputMode complete", "append or update") if streaming else ("mode overwrite", "append")
+        raise ValueError(
+            f"jetstream: {asked} would have to delete the messages of stream {options.stream!r}, for all who read it,"
+            f" and is never done; use {instead}, and purge the stream yourself where that is meant"
+        )
+    check_columns(schema, subject=options.subject)
+    if streaming and options in _known_windows:
+        return _known_windows[options]
+    info = _stream_info(options)
+    flag = _NEEDED_FLAGS.get(options.publish_mode)
+    if flag is not None and not getattr(info.config, flag):
+        raise UnsupportedError(
+            f"publishMode={options.publish_mode}", f"a stream with {flag}", f"stream {options.stream!r} has it off"
+        )
+    window = float(info.config.duplicate_window or 0)
+    has_ids = options.dedup == Dedup.CONTENT or "msg_id" in schema.names
+    if has_ids and window < options.recovery_window:
+        warnings.warn(
+            f"jetstream: stream {options.stream!r} recognises duplicates for {window:g} s, which is less than"
+            f" recoveryWindow={options.recovery_window:g} s: what Spark writes again after more than that is stored"
+            " twice; raise the stream's duplicate_window, or lower recoveryWindow",
+            stacklevel=3,
+        )
+    _known_windows[options] = window
+    return window
+
+
+def _stream_info(options: WriteOptions) -> StreamInfo:
+    # A connection of its own: a server that has gone is noticed now, and within the connect timeout.
+    with connect(options.connection) as client:
+        try:
+            return jetstream(client, options.connection).stream_info(options.stream)
+        except NotFoundError as error:
+            raise no_such_stream(error, options.stream, options.connection) from None

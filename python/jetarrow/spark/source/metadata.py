@@ -1,0 +1,181 @@
+"""What planning asks the server about streams."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jetarrow.sync
+from jetarrow.jetstream.errors import APIError, NotFoundError, StreamRecreatedError
+from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
+from jetarrow.spark._core import api_request
+from jetarrow.spark.connection import no_such_stream
+from jetarrow.spark.options.read import ReadOptions
+
+
+class Lookup:
+    """Asks about streams, and changes nothing.
+
+    Args:
+        js: Where to ask.
+        options: Checked options of the read.
+        retry: Does the work it is given; `connection.retry_transient` waits for servers that are away. Default: once.
+    """
+
+    def __init__(
+        self,
+        js: jetarrow.sync.JetStream,
+        options: ReadOptions,
+        retry: Callable[[Callable[[], Any]], Any] = lambda work: work(),
+    ) -> None:
+        self.js = js
+        self._options = options
+        self._retry = retry
+
+    def infos(self) -> dict[str, StreamInfo]:
+        """Return the streams of the options as they are now: in the order given, or by name where a pattern finds them.
+
+        Raises:
+            NotFoundError: A stream that is named is not there, or none matches the pattern.
+        """
+        pattern = self._options.pattern
+        if pattern is None:
+            return {name: self.info(name) for name in self._options.streams}
+        names: list[str] = self._retry(lambda: sorted(self.js.stream_names()))
+        found = {}
+        for name in names:
+            if re.fullmatch(pattern, name):
+                try:
+                    found[name] = self.info(name)
+                except NotFoundError:  # deleted since it was listed
+                    continue
+        if not found:
+            at = ", ".join(self._options.connection.servers)
+            raise NotFoundError(message=f"jetstream: no stream at {at} matches option streamPattern={pattern!r}")
+        return found
+
+    def info(self, stream: str) -> StreamInfo:
+        """Return one stream as it is now.
+
+        Raises:
+            NotFoundError: There is no such stream.
+        """
+        try:
+            info: StreamInfo = self._retry(lambda: self.js.stream_info(stream))
+        except NotFoundError as error:
+            raise no_such_stream(error, stream, self._options.connection) from None
+        return info
+
+    def first_at(self, stream: str, time: str) -> int | None:
+        """Return the sequence of the first message at or after a time, None where there is none.
+
+        Args:
+            stream: Name of the stream.
+            time: As RFC 3339.
+        """
+        return self._find(stream, {"start_time": time})
+
+    def next_match(self, stream: str, seq: int, filters: Sequence[str]) -> int | None:
+        """Return the first sequence from `seq` on that a filter matches, None where there is none.
+
+        Args:
+            stream: Name of the stream.
+            seq: Where to begin.
+            filters: Subjects; empty for all.
+        """
+        found = [self._find(stream, {"seq": seq, "next_by_subj": one}) for one in filters or (">",)]
+        return min((seq for seq in found if seq is not None), default=None)
+
+    def last_match(self, stream: str, filters: Sequence[str]) -> int | None:
+        """Return the last sequence that a filter matches, None where there is none.
+
+        Args:
+            stream: Name of the stream.
+            filters: Subjects, at least one.
+        """
+        found = [self._find(stream, {"last_by_subj": one}) for one in filters]
+        return max((seq for seq in found if seq is not None), default=None)
+
+    def matching(self, stream: str, seq: int, filters: Sequence[str]) -> int | None:
+        """Return how many messages from `seq` on the filters match; None where the server will not say.
+
+        The answer to the creation of a consumer has the number; the consumer is deleted at once.
+
+        Args:
+            stream: Name of the stream.
+            seq: Where to begin.
+            filters: Subjects, at least one.
+        """
+        name = f"jetarrow-count-{uuid.uuid4().hex}"
+        config = {
+            "name": name,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": seq,
+            "ack_policy": "none",
+            "mem_storage": True,
+            "num_replicas": 1,
+            "inactive_threshold": 5_000_000_000,
+            "filter_subjects": list(filters),
+        }
+        body = {"stream_name": stream, "action": "create", "config": config}
+        try:
+            answer = self._request(f"CONSUMER.CREATE.{stream}.{name}", body)
+            self._request(f"CONSUMER.DELETE.{stream}.{name}", None)
+        except APIError:
+            return None
+        return int(answer["num_pending"])
+
+    def _find(self, stream: str, query: dict[str, Any]) -> int | None:
+        try:
+            answer = self._request(f"STREAM.MSG.GET.{stream}", query)
+        except NotFoundError:
+            return None
+        return int(answer["message"]["seq"])
+
+    def _request(self, verb: str, body: dict[str, Any] | None) -> Any:
+        return self._retry(lambda: api_request(self.js, verb, body))
+
+
+def created(info: StreamInfo) -> str:
+    """Return a stream's creation time as the server writes it, the form in which it is compared."""
+    return info.created_raw or ""
+
+
+def check_created(stream: str, planned: str, now: str) -> None:
+    """Refuse a stream that is not the one that was planned.
+
+    Args:
+        stream: Its name.
+        planned: When the one that was planned was created.
+        now: When the present one was created.
+
+    Raises:
+        StreamRecreatedError: The two differ.
+    """
+    if now != planned:
+        raise StreamRecreatedError(
+            f"stream {stream!r} of {planned} was planned, but it was made again at {now}: its sequences mean other"
+            " messages now; load it again, or with a streaming query begin with a new checkpoint"
+        )
+
+
+def retention(info: StreamInfo) -> str:
+    """Return limits, workqueue or interest."""
+    return info.config.retention or RetentionPolicy.LIMITS
+
+
+def consumes(info: StreamInfo) -> bool:
+    """Whether a consumer takes messages away: work-queue and interest streams."""
+    return retention(info) != RetentionPolicy.LIMITS
+
+
+def first_sequence(info: StreamInfo) -> int:
+    """Return the sequence of a stream's first message, or of the one that will be its first."""
+    return max(1, info.state.first_seq)
+
+
+def end_sequence(info: StreamInfo) -> int:
+    """Return the sequence after a stream's last message."""
+    return info.state.last_seq + 1

@@ -1,0 +1,120 @@
+"""What a worker does for one partition, of a batch or of a micro-batch."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from jetarrow.jetstream.errors import DataLossError, NotFoundError
+from jetarrow.spark._core import Loss, RangeReader
+from jetarrow.spark.connection import no_such_stream, retry_transient, shared_jetstream
+from jetarrow.spark.options.choices import FailOnDataLoss
+from jetarrow.spark.options.read import ReadOptions
+
+from .metadata import check_created
+from .partitioning import StreamRange
+from .rows import RowShaper
+
+# How long a leader that has just been elected may not know the newest messages, which the plan knows, in seconds.
+_NEW_LEADER_TIMEOUT = 10.0
+_RETRY_PAUSE = 0.25
+_HOW_TO_GO_ON = "; set failOnDataLoss=false to go on with what is left"
+
+
+def read_range(schema: StructType, options: ReadOptions, partition: StreamRange) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one partition.
+
+    Args:
+        schema: Columns to read.
+        options: Checked options.
+        partition: What to read.
+
+    Yields:
+        Arrow batches of exactly the schema that Spark demands, none of them empty.
+
+    Raises:
+        NoServersError: No server answers for a minute.
+        NotFoundError: The stream was deleted after planning.
+        StreamRecreatedError: It was deleted and made again.
+        DataLossError: Messages have gone, and that is an error here; elsewhere it only warns.
+        DecodeError: A payload cannot be decoded, and the mode says that this is an error.
+    """
+    stream = partition.stream
+    shape = RowShaper(schema, options.rows, partition.plan.local)
+    try:
+        # The planner has just reached the servers: one that is away now comes back.
+        reader = _opened(options, partition, shape)
+        # Spark drops a generator half-way on limit(): that too must delete the consumer.
+        try:
+            while (item := reader.next()) is not None:
+                if isinstance(item, Loss):
+                    _lost(item, partition)
+                elif (rows := shape(item, stream)) is not None:
+                    yield rows
+        finally:
+            reader.close()
+    except NotFoundError as error:
+        raise no_such_stream(error, stream, options.connection, gone=True) from None
+
+
+def _opened(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> RangeReader:
+    """A reader of the whole range; js.read by itself ends where the stream ends."""
+    until = time.monotonic() + _NEW_LEADER_TIMEOUT
+    while True:
+        reader = retry_transient(lambda: _open(options, partition, shape))
+        try:
+            check_created(partition.stream, partition.plan.created, reader.created)
+            if reader.end >= partition.end:
+                return reader
+            if time.monotonic() >= until:
+                _ended(options, partition, reader.end)
+                return reader
+        except BaseException:
+            reader.close()
+            raise
+        reader.close()
+        time.sleep(_RETRY_PAUSE)
+
+
+def _open(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> RangeReader:
+    plan = partition.plan
+    return RangeReader(
+        shared_jetstream(options.connection),
+        partition.stream,
+        start_seq=partition.start,
+        end_seq=partition.end,
+        subjects=plan.pushed or None,
+        columns=shape.columns,
+        schema=shape.value_schema,
+        mode=shape.mode,
+        timestamp_unit=shape.timestamp_unit,
+        batch_rows=options.batch_rows,
+        batch_bytes=options.batch_bytes,
+        fetch_bytes=options.fetch_bytes,
+        direct=plan.direct,
+    )
+
+
+def _ended(options: ReadOptions, partition: StreamRange, end: int) -> None:
+    """The stream ends before what was planned. No limit or purge does that: it was restored, or has lost its end."""
+    stream, planned = partition.stream, partition.end
+    text = f"jetstream: messages {end} to {planned - 1} of stream {stream!r} are gone: it ends before them"
+    if options.fail_on_data_loss != FailOnDataLoss.FALSE:
+        raise DataLossError((end, planned), end, message=text + _HOW_TO_GO_ON)
+    warnings.warn(text, stacklevel=4)
+
+
+def _lost(loss: Loss, partition: StreamRange) -> None:
+    """The stream has let go of messages of the range. With a filter it is unknown whether they matched."""
+    last = min(loss.available, loss.end) - 1
+    text = (
+        f'jetstream: messages {loss.start} to {last} of stream "{partition.stream}" are gone (retention, purge or'
+        f" delete): asked for [{loss.start}, {loss.end}), available from {loss.available}"
+    )
+    if partition.plan.loss_fails:
+        raise DataLossError((loss.start, loss.end), loss.available, message=text + _HOW_TO_GO_ON)
+    warnings.warn(text, stacklevel=3)

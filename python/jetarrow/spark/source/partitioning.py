@@ -1,0 +1,173 @@
+"""Which sequences of which streams are read, in which partitions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from pyspark.sql.datasource import InputPartition
+
+from jetarrow.jetstream.errors import DataLossError
+from jetarrow.jetstream.models import StreamInfo
+from jetarrow.spark.options.bounds import EARLIEST, LATEST
+from jetarrow.spark.options.read import ReadOptions
+
+from .metadata import Lookup, end_sequence, first_sequence
+from .pushdown import Restriction
+from .read_plan import ReadPlan, check_readable, loss_fails, read_plan
+
+
+@dataclass(frozen=True)
+class StreamRange(InputPartition):
+    """One partition: the messages of `stream` with start <= sequence < end.
+
+    Attributes:
+        stream: Name of the stream.
+        start: First sequence.
+        end: The sequence to stop before, above `start`.
+        plan: How it is read; all partitions of a stream have one plan.
+    """
+
+    stream: str
+    start: int
+    end: int
+    plan: ReadPlan
+
+
+def plan_partitions(
+    options: ReadOptions,
+    infos: Mapping[str, StreamInfo],
+    lookup: Lookup | None = None,
+    *,
+    restriction: Restriction | None = None,
+) -> list[StreamRange]:
+    """Plan a batch: split what there is to read evenly, with no empty partition.
+
+    Args:
+        options: Checked options of the read.
+        infos: The streams as they are now, by name.
+        lookup: To find times, and to count what filters match. Default: none, where the options have neither.
+        restriction: What pushed filters leave. Default: all.
+
+    Returns:
+        In the order of streams and sequences; empty if there is nothing to read.
+
+    Raises:
+        DataLossError: A start named by `startingOffsets` is not in its stream any more.
+        ValueError: `startingOffsets` or `endingOffsets` names another stream; or as `read_plan`.
+    """
+    check_named(options, infos)
+    check_readable(options, infos)
+    ranges = {name: _bounds(options, info, lookup, stream=name) for name, info in infos.items()}
+    if restriction is not None:
+        ranges = {name: _restricted(span, restriction, lookup, stream=name) for name, span in ranges.items()}
+        if restriction.subjects is not None and not options.subjects:
+            options = replace(options, subjects=restriction.subjects)
+    counts = split_counts(options, {name: end - start for name, (start, end) in ranges.items()})
+    partitions = []
+    for name, count in counts.items():
+        start, end = ranges[name]
+        earliest = options.start.time is None and options.start.of(name, EARLIEST) == EARLIEST
+        plan = read_plan(options, infos[name], lookup, start=start, size=end - start, earliest=earliest)
+        partitions += split(name, start, end, count=count, plan=plan)
+    return partitions
+
+
+def split_counts(options: ReadOptions, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return how many partitions each stream gets, those with nothing to read left out.
+
+    Args:
+        options: Checked options of the read.
+        sizes: Sequences to read, by stream.
+    """
+    total = sum(sizes.values())
+    counts = {}
+    for name, size in sizes.items():
+        if size > 0:
+            # minPartitions is a total: each stream has a share by its size, rounded up.
+            share = -(-options.min_partitions * size // total)
+            counts[name] = min(size, max(share, -(-size // options.max_offsets_per_partition)))
+    return counts
+
+
+def split(stream: str, start: int, end: int, *, count: int, plan: ReadPlan) -> list[StreamRange]:
+    """Split a range evenly into partitions, none of them empty.
+
+    Args:
+        stream: Name of the stream.
+        start: First sequence.
+        end: The sequence to stop before.
+        count: Most partitions.
+        plan: How they are read.
+    """
+    count = min(count, end - start)
+    cuts = [start + (end - start) * i // count for i in range(count + 1)] if count > 0 else []
+    return [StreamRange(stream, a, b, plan=plan) for a, b in pairwise(cuts)]
+
+
+def check_named(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:
+    """Check that offsets name streams that are read; a pattern finds those only now.
+
+    Args:
+        options: Checked options of the read.
+        infos: The streams that are read.
+
+    Raises:
+        ValueError: `startingOffsets` or `endingOffsets` names another one.
+    """
+    for side, bound in (("starting", options.start), ("ending", options.end)):
+        for name in bound.named:
+            if name not in infos:
+                known = ", ".join(infos)
+                raise ValueError(f"jetstream option '{side}Offsets': {name!r} is not read; valid: one of {known}")
+
+
+def _bounds(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, stream: str) -> tuple[int, int]:
+    """First sequence and end (exclusive) to read of one stream, frozen at what is there now."""
+    first, latest = first_sequence(info), end_sequence(info)
+    start = _position(options.start.of(stream, EARLIEST), options.start.time, lookup, stream=stream, latest=latest)
+    end = _position(options.end.of(stream, LATEST), options.end.time, lookup, stream=stream, latest=latest)
+    start, end = first if start == EARLIEST else start, min(end, latest)
+    if start < min(first, end):
+        if loss_fails(options, info):
+            message = (
+                f"jetstream option 'startingOffsets': sequence {start} of stream {stream!r} is gone; the stream"
+                f" begins with {first} now: start there, or with earliest, or set failOnDataLoss=false"
+            )
+            raise DataLossError((start, end), first, message=message)
+        warnings.warn(
+            f"jetstream: messages {start} to {min(first, end) - 1} of stream {stream!r} are gone (retention, purge or"
+            " delete); the read begins after them",
+            stacklevel=2,
+        )
+        start = first
+    return start, max(start, end)
+
+
+def _position(position: int, time: str | None, lookup: Lookup | None, *, stream: str, latest: int) -> int:
+    if time is not None and lookup is not None:
+        found = lookup.first_at(stream, time)
+        return latest if found is None else found
+    return latest if position == LATEST else position
+
+
+def _restricted(
+    span: tuple[int, int], restriction: Restriction, lookup: Lookup | None, *, stream: str
+) -> tuple[int, int]:
+    """What a restriction leaves of a range."""
+    start, end = span
+    if restriction.streams is not None and stream not in restriction.streams:
+        return start, start
+
+    def first_at(time: str | None) -> int | None:
+        return None if time is None or lookup is None else lookup.first_at(stream, time)
+
+    if restriction.since is not None:
+        found = first_at(restriction.since)
+        start = max(start, end if found is None else found)
+    ends = [end, first_at(restriction.until), restriction.end]
+    end = min(one for one in ends if one is not None)
+    start = max(start, restriction.first or start)
+    return start, max(start, end)

@@ -1,0 +1,125 @@
+"""Positions of a streaming query: where it starts, where it stands, and what lies ahead of it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+
+from jetarrow.jetstream.errors import DataLossError, NotFoundError
+from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
+from jetarrow.spark.options.bounds import EARLIEST, LATEST
+from jetarrow.spark.options.choices import CommitMode, FailOnDataLoss
+from jetarrow.spark.options.read import ReadOptions
+
+from .metadata import Lookup, created, end_sequence, first_sequence, retention
+from .offsets import Entry, Offset
+from .read_plan import filters_for
+
+# How long a new leader may not know the newest messages yet, in seconds.
+_NEW_LEADER_TIMEOUT = 2.0
+_RETRY_PAUSE = 0.1
+
+
+class Positions:
+    """Positions in the streams of one query.
+
+    Args:
+        options: Checked options.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        # Per stream: last sequence, and the end of what the filters match in it.
+        self._matched: dict[str, tuple[int, int]] = {}
+
+    def initial(self, name: str, info: StreamInfo, lookup: Lookup) -> Entry:
+        """Return where a new query starts in one stream.
+
+        Args:
+            name: Name of the stream.
+            info: The stream as it is now.
+            lookup: To find times.
+        """
+        options, latest = self._options, end_sequence(info)
+        if options.start.time is not None:
+            found = lookup.first_at(name, options.start.time)
+            return Entry(created(info), latest if found is None else found)
+        whole = options.commit_mode == CommitMode.PURGE or retention(info) == RetentionPolicy.WORK_QUEUE
+        position = options.start.of(name, EARLIEST if whole else LATEST)
+        if position == EARLIEST:
+            return _first(info)
+        if position == LATEST:
+            return Entry(created(info), latest)
+        return Entry(created(info), position, "ahead" if position > latest else None)
+
+    def end(self, name: str, info: StreamInfo, lookup: Lookup) -> int:
+        """Return the sequence after the last message that matters: foreign traffic would make empty batches.
+
+        Args:
+            name: Name of the stream.
+            info: The stream as it is now.
+            lookup: To find the last message that a filter matches.
+        """
+        last, filters = info.state.last_seq, filters_for(self._options, info)
+        if not filters:
+            return last + 1
+        known, end = self._matched.get(name, (-1, 0))
+        if known != last:
+            end = (lookup.last_match(name, filters) or 0) + 1
+            self._matched[name] = (last, end)
+        return end
+
+    def current(self, begin: Offset, infos: Mapping[str, StreamInfo]) -> dict[str, Entry]:
+        """Return where the query stands, by stream; those that are new to it start at their first message.
+
+        Args:
+            begin: Where the next batch begins.
+            infos: The streams as they are now.
+
+        Raises:
+            NotFoundError: A stream that `streamPattern` had found was deleted, and that is an error here.
+        """
+        pattern, options = self._options.pattern, self._options
+        for name in begin.streams.keys() - infos.keys():
+            found_by_pattern = pattern is not None and re.fullmatch(pattern, name)
+            if found_by_pattern and options.fail_on_data_loss != FailOnDataLoss.FALSE:
+                raise NotFoundError(
+                    message=f"jetstream: stream {name!r} was deleted; what was not read of it is lost; set"
+                    " failOnDataLoss=false to go on without it"
+                )
+        new = {name: _first(info) for name, info in infos.items() if name not in begin.streams}
+        return {**begin.streams, **new}
+
+    def check_not_beyond_end(self, name: str, entry: Entry, lookup: Lookup) -> None:
+        """Check that a stream does not end before what was read of it, unless the user asked for later messages.
+
+        Args:
+            name: Name of the stream.
+            entry: Where the query stands in it.
+            lookup: To look at the stream.
+
+        Raises:
+            DataLossError: It does, also after a new leader had time to catch up.
+        """
+        until = time.monotonic() + _NEW_LEADER_TIMEOUT
+        while entry.initial != "ahead":
+            last = lookup.info(name).state.last_seq
+            if last + 1 >= entry.next:
+                return
+            if time.monotonic() > until:
+                raise DataLossError(
+                    entry.next,
+                    message=f"jetstream: stream {name!r} ends with {last}, but this query has read up to"
+                    f" {entry.next - 1}: the stream was restored or has lost its end; begin with a new checkpoint",
+                )
+            time.sleep(_RETRY_PAUSE)
+
+
+def bytes_per_sequence(info: StreamInfo) -> float:
+    """Return the size of one sequence on average, in bytes; deleted messages count with none."""
+    return info.state.bytes / max(1, end_sequence(info) - first_sequence(info))
+
+
+def _first(info: StreamInfo) -> Entry:
+    return Entry(created(info), first_sequence(info), "earliest")
