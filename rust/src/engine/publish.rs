@@ -1,5 +1,15 @@
 //! Publishing into a stream: one message with its ack, or rows under an in-flight window.
 
+pub mod atomic;
+pub mod content_ids;
+pub mod fast;
+pub mod inflight;
+pub mod outcome;
+pub mod puback;
+pub mod publisher;
+pub mod rows;
+pub mod window;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -10,14 +20,14 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::engine::atomic::atomic;
-use crate::engine::connect::Connection;
-use crate::engine::fast::fast;
-use crate::engine::outcome::{Blocks, Fill, Outcome, RowFeed};
-use crate::engine::puback::{self, PubAck};
-use crate::engine::request::{api, request};
-use crate::engine::rows::{Rows, Subjects};
-use crate::engine::window::{Window, run};
+use crate::engine::connection::Connection;
+use crate::engine::connection::request::{api, request};
+use crate::engine::publish::atomic::atomic;
+use crate::engine::publish::fast::fast;
+use crate::engine::publish::outcome::{Blocks, Fill, Outcome, RowFeed};
+use crate::engine::publish::puback::PubAck;
+use crate::engine::publish::rows::{Rows, Subjects};
+use crate::engine::publish::window::{Window, run};
 use crate::error::{JetError, Result};
 
 /// Before a question is asked once more.

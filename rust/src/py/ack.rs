@@ -4,8 +4,8 @@ use async_nats::Subject;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::engine::ack::{Kind, ack, ack_sync};
-use crate::engine::outbox::Outgoing;
+use crate::engine::connection::outbox::Outgoing;
+use crate::engine::receive::ack::{Kind, ack, ack_sync};
 use crate::engine::subject;
 use crate::py::batch::Batch;
 use crate::py::call::Call;

@@ -14,8 +14,8 @@ use pyo3::prelude::*;
 use pyo3_arrow::ffi::ArrayReader;
 use pyo3_arrow::input::AnyArray;
 
-use crate::engine::outcome::Blocks;
-use crate::engine::rows::{From, Headers, Payloads, Rows, Subjects, Texts};
+use crate::engine::publish::outcome::Blocks;
+use crate::engine::publish::rows::{From, Headers, Payloads, Rows, Subjects, Texts};
 use crate::error::{JetError, Result};
 use crate::py::headers;
 use crate::py::payload::{Beside, Column, header_rows, texts, type_name};

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 
-use crate::engine::columns;
+use crate::engine::columns::builder;
 use crate::py::headers;
 use crate::py::message::Msg;
 use crate::py::requested;
@@ -86,7 +86,7 @@ fn position(index: isize, len: usize) -> PyResult<usize> {
 /// Messages in columns.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Batch {
-    pub inner: columns::Batch,
+    pub inner: builder::Batch,
 }
 
 impl Batch {
@@ -149,7 +149,7 @@ impl Batch {
     /// The same rows with `data` decoded from JSON.
     fn decode(&self, schema: &Bound<'_, PyAny>, mode: &str) -> PyResult<Batch> {
         let mut typed = typed(self.inner.record.schema_ref(), schema, mode)?;
-        let copy = columns::Batch {
+        let copy = builder::Batch {
             record: self.inner.record.clone(),
             replies: self.inner.replies.clone(),
             seqs: self.inner.seqs.clone(),
@@ -168,7 +168,7 @@ impl Batch {
         let replies = self.inner.replies.as_ref().map(|replies| filter(replies, mask)).transpose();
         let replies = replies.map_err(|err| wrong(err.to_string()))?;
         Ok(Batch {
-            inner: columns::Batch {
+            inner: builder::Batch {
                 record,
                 replies: replies.map(|replies| replies.as_string().clone()),
                 seqs: seqs.as_primitive().clone(),
@@ -186,7 +186,7 @@ impl Batch {
         columns[at] = data.into_inner().0;
         let record = RecordBatch::try_new(record.schema(), columns).map_err(|err| wrong(err.to_string()))?;
         Ok(Batch {
-            inner: columns::Batch {
+            inner: builder::Batch {
                 record,
                 replies: self.inner.replies.clone(),
                 seqs: self.inner.seqs.clone(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::engine::connect as engine;
+use crate::engine::connection as engine;
 use crate::error::JetError;
 use crate::py::call::Call;
 use crate::py::notices::Notices;

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 
-use crate::engine::content_ids as engine;
+use crate::engine::publish::content_ids as engine;
 use crate::py::arrow::IdSource;
 
 /// The ids of one task, see the engine.

@@ -6,8 +6,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::engine::columns::{Builder, Column, Layout};
-use crate::engine::fetch::{self as engine, Fetch, Messages};
+use crate::engine::columns::builder::{Builder, Column, Layout};
+use crate::engine::receive::fetch::{self as engine, Fetch, Messages};
 use crate::engine::subject;
 use crate::py::batch::Batch;
 use crate::py::call::Call;

@@ -8,7 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use crate::engine::columns::{Meta, parse_meta};
+use crate::engine::columns::builder::{Meta, parse_meta};
 use crate::py::headers;
 
 /// A message. Subject, reply and payload are copied out of the connection's read buffer, which one small message would

@@ -7,8 +7,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::engine::outbox::Outgoing;
-use crate::engine::rows::header_size;
+use crate::engine::connection::outbox::Outgoing;
+use crate::engine::publish::rows::header_size;
 use crate::engine::subject;
 use crate::error::JetError;
 use crate::py::call::Call;

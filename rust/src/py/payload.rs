@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyDict, PyString};
 
-use crate::engine::rows::{Headers, Payloads, Rows, Subjects, Texts};
+use crate::engine::publish::rows::{Headers, Payloads, Rows, Subjects, Texts};
 use crate::py::{arrow, headers};
 
 /// One payload. `bytes` and `str` cannot change, so a reference does; anything else is copied.

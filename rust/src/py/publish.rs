@@ -11,11 +11,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 
 use crate::bridge::Progress;
-use crate::engine::outcome::{Blocks, Outcome};
+use crate::engine::publish::outcome::{Blocks, Outcome};
+use crate::engine::publish::rows::header_size;
+use crate::engine::publish::window::Window;
 use crate::engine::publish::{self as engine, Mode};
-use crate::engine::rows::header_size;
 use crate::engine::subject;
-use crate::engine::window::Window;
 use crate::error::JetError;
 use crate::py::batch::{Array, export, export_schema};
 use crate::py::call::Call;

@@ -12,11 +12,11 @@ use pyo3::types::PyDict;
 use slab::Slab;
 
 use crate::bridge::{Bridge, Event, Mailbox, lock};
-use crate::engine::puback::PubAck;
-use crate::engine::publisher as engine;
-use crate::engine::rows::{Body, Single, header_size};
+use crate::engine::publish::puback::PubAck;
+use crate::engine::publish::publisher as engine;
+use crate::engine::publish::rows::{Body, Single, header_size};
+use crate::engine::publish::window::{Item, Outlet, Window};
 use crate::engine::subject;
-use crate::engine::window::{Item, Outlet, Window};
 use crate::error::JetError;
 use crate::py::connect::{Connection, seconds};
 use crate::py::headers;

@@ -10,8 +10,8 @@ use pyo3::types::PyCapsule;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 use tokio::sync::Mutex;
 
-use crate::engine::columns::{Column, Layout};
-use crate::engine::read::{self as engine, Bound, Item, Range};
+use crate::engine::columns::builder::{Column, Layout};
+use crate::engine::receive::read::{self as engine, Bound, Item, Range};
 use crate::engine::subject;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;

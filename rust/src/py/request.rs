@@ -6,10 +6,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::bridge::{Bridge, Event};
-use crate::engine::connect as engine;
-use crate::engine::connect::ping::round_trip;
-use crate::engine::request::{Request, request};
-use crate::engine::rows::header_size;
+use crate::engine::connection as engine;
+use crate::engine::connection::ping::round_trip;
+use crate::engine::connection::request::{Request, request};
+use crate::engine::publish::rows::header_size;
 use crate::engine::subject;
 use crate::error::JetError;
 use crate::py::call::Call;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::engine::connect::pool;
+use crate::engine::connection::pool;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 

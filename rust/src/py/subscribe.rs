@@ -6,8 +6,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::bridge::{Bridge, Event};
+use crate::engine::receive::subscribe::{self as engine, Counts, Kind, Limits, Notice, OnNotice, Ready};
 use crate::engine::subject;
-use crate::engine::subscribe::{self as engine, Counts, Kind, Limits, Notice, OnNotice, Ready};
 use crate::py::call::Call;
 use crate::py::connect::{Connection, seconds};
 use crate::py::message::Msg;

@@ -4,8 +4,8 @@ use arrow_schema::Schema;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::engine::decode::Mode;
-use crate::engine::typed::Typed;
+use crate::engine::columns::decode::Mode;
+use crate::engine::columns::typed::Typed;
 
 /// The decoder of `schema=` (anything with an Arrow schema) and `mode=`.
 pub fn typed(input: &Schema, schema: &Bound<'_, PyAny>, mode: &str) -> PyResult<Typed> {

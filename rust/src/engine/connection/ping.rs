@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_nats::{Client, Subscriber};
 use tokio::sync::Mutex;
 
-use crate::engine::connect::Connection;
-use crate::engine::connect::hub::Hub;
+use crate::engine::connection::Connection;
+use crate::engine::connection::hub::Hub;
 use crate::error::{JetError, Result};
 
 pub struct Pinger {

@@ -8,9 +8,9 @@ use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
 use super::{Range, Run, Stop, StreamConfig, arrival};
-use crate::engine::columns::Meta;
-use crate::engine::decode::nanoseconds;
-use crate::engine::pull::Puller;
+use crate::engine::columns::builder::Meta;
+use crate::engine::columns::decode::nanoseconds;
+use crate::engine::receive::pull::Puller;
 use crate::error::{JetError, Result};
 
 /// What the server adds to a message's own headers, each as the last of its name.

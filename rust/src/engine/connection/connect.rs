@@ -9,29 +9,16 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::engine::connect::hub::{Hub, Settings};
-use crate::engine::connect::ping::{Pinger, round_trip};
-use crate::engine::connect::pool::{Pool, display_servers};
-use crate::engine::connect::reconnect::share_pool;
-use crate::engine::connect::refusals::Refusals;
-use crate::engine::outbox::Outbox;
-use crate::engine::request::Requests;
+use crate::engine::connection::Options;
+use crate::engine::connection::hub::{Hub, Link, Settings};
+use crate::engine::connection::outbox::Outbox;
+use crate::engine::connection::ping::{Pinger, round_trip};
+use crate::engine::connection::pool::{Pool, display_servers};
+use crate::engine::connection::reconnect::share_pool;
+use crate::engine::connection::refusals::Refusals;
+use crate::engine::connection::request::Requests;
 use crate::error::{JetError, Result};
 use crate::runtime;
-
-pub mod auth;
-mod fault;
-pub mod hub;
-mod options;
-pub mod ping;
-pub mod pool;
-mod reconnect;
-pub mod refusals;
-mod tap;
-pub mod tls;
-
-pub use hub::Link;
-pub use options::Options;
 
 /// Closing goes on as long as something moves in so much time.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -48,7 +35,7 @@ pub struct Connection {
     pub requests: Requests,
     pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
-    pinger: Arc<Pinger>,
+    pub(super) pinger: Arc<Pinger>,
     pool: AbortHandle,
 }
 

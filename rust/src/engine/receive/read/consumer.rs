@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{EXPIRES, FAREWELL, HEARTBEAT, INACTIVE, Run, Stop, arrival};
-use crate::engine::columns::parse_meta;
-use crate::engine::pull::{Ask, Puller, Status};
-use crate::engine::request::api;
+use crate::engine::columns::builder::parse_meta;
+use crate::engine::connection::request::api;
+use crate::engine::receive::pull::{Ask, Puller, Status};
 use crate::error::Result;
 
 #[derive(Deserialize)]

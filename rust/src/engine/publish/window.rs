@@ -13,11 +13,11 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use crate::engine::connect::Connection;
-use crate::engine::connect::refusals::Refusals;
-use crate::engine::inflight::{Inflight, Sent, read_token, write_token};
-use crate::engine::puback::{self, Parser, PubAck};
-use crate::engine::rows::Body;
+use crate::engine::connection::Connection;
+use crate::engine::connection::refusals::Refusals;
+use crate::engine::publish::inflight::{Inflight, Sent, read_token, write_token};
+use crate::engine::publish::puback::{self, Parser, PubAck};
+use crate::engine::publish::rows::Body;
 use crate::error::{JetError, Result};
 
 /// How often lost links and late messages are looked for.

@@ -8,8 +8,8 @@ use futures_util::Stream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-use crate::engine::connect::Connection;
-use crate::engine::window::{Item, Outlet, Window, run};
+use crate::engine::connection::Connection;
+use crate::engine::publish::window::{Item, Outlet, Window, run};
 use crate::error::{JetError, Result};
 use crate::runtime;
 

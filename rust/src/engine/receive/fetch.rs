@@ -13,13 +13,13 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::engine::ack::{Kind, send};
-use crate::engine::columns::{Builder, parse_meta};
-use crate::engine::connect::Connection;
-use crate::engine::connect::ping::round_trip;
-use crate::engine::pull::{Ask, PULL_BYTES, PULL_ROWS, Puller, Status};
-use crate::engine::request::api;
-use crate::engine::subscribe::withdraw;
+use crate::engine::columns::builder::{Builder, parse_meta};
+use crate::engine::connection::Connection;
+use crate::engine::connection::ping::round_trip;
+use crate::engine::connection::request::api;
+use crate::engine::receive::ack::{Kind, send};
+use crate::engine::receive::pull::{Ask, PULL_BYTES, PULL_ROWS, Puller, Status};
+use crate::engine::receive::subscribe::withdraw;
 use crate::error::{JetError, Result};
 
 /// How long after the deadline the server's own word that a request is over is waited for.

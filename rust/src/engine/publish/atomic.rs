@@ -7,10 +7,10 @@ use async_nats::HeaderMap;
 use futures_util::StreamExt;
 use serde::Deserialize;
 
-use crate::engine::connect::Connection;
-use crate::engine::outcome::{Fill, RowFeed};
-use crate::engine::puback::ApiError;
-use crate::engine::window::{Item, Outlet};
+use crate::engine::connection::Connection;
+use crate::engine::publish::outcome::{Fill, RowFeed};
+use crate::engine::publish::puback::ApiError;
+use crate::engine::publish::window::{Item, Outlet};
 use crate::error::{JetError, Result};
 
 /// The server's own limit (error 10199).

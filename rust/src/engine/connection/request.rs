@@ -11,11 +11,11 @@ use tokio::sync::{Notify, OnceCell, oneshot, watch};
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
-use crate::engine::connect::refusals::{Refusals, Refused};
-use crate::engine::connect::{Connection, Link, Traffic};
-use crate::engine::inflight::{read_token, write_token};
-use crate::engine::outbox::Outgoing;
-use crate::engine::puback::ApiError;
+use crate::engine::connection::outbox::Outgoing;
+use crate::engine::connection::refusals::{Refusals, Refused};
+use crate::engine::connection::{Connection, Link, Traffic};
+use crate::engine::publish::inflight::{read_token, write_token};
+use crate::engine::publish::puback::ApiError;
 use crate::error::{JetError, Result};
 
 /// What is to be sent, and how long its answer may take.

@@ -14,7 +14,7 @@ use tracing_core::field::{Field, Visit};
 use tracing_core::span::{Attributes, Record};
 use tracing_core::{Dispatch, Event, Interest, Level, LevelFilter, Metadata, Subscriber, span};
 
-use crate::engine::connect::hub::Hub;
+use crate::engine::connection::hub::Hub;
 
 /// What a line means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use std::time::Duration;
 use async_nats::{Auth, ServerAddr, ServerInfo, Statistics};
 use tokio::sync::{Notify, broadcast, oneshot, watch};
 
-use crate::engine::connect::auth::{Answer, Credentials};
-use crate::engine::connect::fault::{self, Attempt};
-use crate::engine::connect::pool::{Pool, place};
-use crate::engine::connect::tap::Info;
+use crate::engine::connection::auth::{Answer, Credentials};
+use crate::engine::connection::fault::{self, Attempt};
+use crate::engine::connection::pool::{Pool, place};
+use crate::engine::connection::tap::Info;
 use crate::error::{JetError, Result};
 
 /// The state of the link to the server.

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use crate::engine::rows::Body;
+use crate::engine::publish::rows::Body;
 
 pub struct Sent {
     /// Under which number its result is told.
@@ -118,7 +118,7 @@ pub fn read_token(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::rows::Single;
+    use crate::engine::publish::rows::Single;
 
     fn sent(row: u64) -> Sent {
         let single = Single { subject: "a".into(), payload: "".into(), headers: None, timeout: None };

@@ -7,8 +7,8 @@ use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{ArrowError, Fields, Schema, SchemaRef};
 use arrow_select::filter::filter;
 
-use crate::engine::columns::Batch;
-use crate::engine::decode::{Decoder, Error, Mode};
+use crate::engine::columns::builder::Batch;
+use crate::engine::columns::decode::{Decoder, Error, Mode};
 use crate::error::{JetError, Result};
 
 pub struct Typed {

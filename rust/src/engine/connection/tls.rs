@@ -13,7 +13,7 @@ use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-use crate::engine::connect::hub::Hub;
+use crate::engine::connection::hub::Hub;
 use crate::error::{JetError, Result};
 
 #[derive(Clone)]

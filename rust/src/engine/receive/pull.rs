@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_nats::{Message, Subscriber};
 use bytes::Bytes;
 
-use crate::engine::connect::Connection;
-use crate::engine::connect::refusals::Refusals;
+use crate::engine::connection::Connection;
+use crate::engine::connection::refusals::Refusals;
 use crate::error::{JetError, Result};
 
 /// Most messages of one request.

@@ -7,9 +7,9 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::{Stream, StreamExt};
 
-use crate::engine::puback::PubAck;
-use crate::engine::rows::{Body, Rows};
-use crate::engine::window::{Item, Outlet};
+use crate::engine::publish::puback::PubAck;
+use crate::engine::publish::rows::{Body, Rows};
+use crate::engine::publish::window::{Item, Outlet};
 use crate::error::{JetError, Result};
 
 /// What happened to each row. `seqs` is 0 where there is none.

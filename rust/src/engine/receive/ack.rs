@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::task::unconstrained;
 
-use crate::engine::connect::Connection;
+use crate::engine::connection::Connection;
 use crate::error::{JetError, Result};
 
 /// What to tell the server about a delivered message.

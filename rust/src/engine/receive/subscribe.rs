@@ -13,10 +13,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::unconstrained;
 
-use crate::engine::columns::parse_meta;
-use crate::engine::connect::Connection;
-use crate::engine::connect::ping::round_trip;
-use crate::engine::outbox::Outgoing;
+use crate::engine::columns::builder::parse_meta;
+use crate::engine::connection::Connection;
+use crate::engine::connection::outbox::Outgoing;
+use crate::engine::connection::ping::round_trip;
 use crate::error::Result;
 
 /// So many messages are taken from the connection before those who wait are woken.

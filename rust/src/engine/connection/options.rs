@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use async_nats::ConnectOptions;
 
-use crate::engine::connect::auth::Credentials;
-use crate::engine::connect::hub::{Choose, Hub, Notices};
-use crate::engine::connect::pool::Rules;
-use crate::engine::connect::tls::{self, Tls};
+use crate::engine::connection::auth::Credentials;
+use crate::engine::connection::hub::{Choose, Hub, Notices};
+use crate::engine::connection::pool::Rules;
+use crate::engine::connection::tls::{self, Tls};
 use crate::error::Result;
 
 /// More than any pull loop or publish window ever has outstanding: a full channel drops messages in silence.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_nats::{Client, ReconnectToServer, ServerAddr, ServerInfo};
 
-use crate::engine::connect::hub::Hub;
-use crate::engine::connect::tap;
+use crate::engine::connection::hub::Hub;
+use crate::engine::connection::tap;
 use crate::error::{JetError, Result};
 
 impl Hub {

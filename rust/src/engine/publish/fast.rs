@@ -13,10 +13,10 @@ use serde::Deserialize;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep};
 
-use crate::engine::connect::Connection;
-use crate::engine::outcome::{Fill, RowFeed};
-use crate::engine::puback::ApiError;
-use crate::engine::window::{Item, Outlet, Window};
+use crate::engine::connection::Connection;
+use crate::engine::publish::outcome::{Fill, RowFeed};
+use crate::engine::publish::puback::ApiError;
+use crate::engine::publish::window::{Item, Outlet, Window};
 use crate::error::{JetError, Result};
 
 /// The most that a server grants: one ack for so many rows.

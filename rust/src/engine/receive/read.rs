@@ -16,11 +16,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep};
 
-use crate::engine::columns::{Batch, Builder, Layout, Meta};
-use crate::engine::connect::{Connection, Link};
-use crate::engine::pull::{PROTOCOL_LINE, PULL_ROWS, Puller};
-use crate::engine::request::api;
-use crate::engine::typed::Typed;
+use crate::engine::columns::builder::{Batch, Builder, Layout, Meta};
+use crate::engine::columns::typed::Typed;
+use crate::engine::connection::request::api;
+use crate::engine::connection::{Connection, Link};
+use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS, Puller};
 use crate::error::{JetError, Loss, Result};
 
 mod consumer;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 use tokio::task::unconstrained;
 
-use crate::engine::connect::{Link, Traffic};
+use crate::engine::connection::{Link, Traffic};
 
 /// A message without a result of its own.
 pub struct Outgoing {
