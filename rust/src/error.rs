@@ -88,6 +88,17 @@ pub enum JetError {
     Internal(String),
 }
 
+impl JetError {
+    /// An answer that a server gives while it, or the stream's leader, is coming back: asking again may help.
+    pub fn is_transient(&self) -> bool {
+        const UNAVAILABLE: i64 = 503;
+        matches!(
+            self,
+            JetError::Timeout { .. } | JetError::NoResponders { .. } | JetError::Api { code: UNAVAILABLE, .. }
+        )
+    }
+}
+
 /// What a range read asked for and what the stream still has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loss {

@@ -5,6 +5,7 @@
 mod bridge;
 pub mod engine;
 pub mod error;
+mod lock;
 #[cfg(feature = "python")]
 mod py;
 pub mod runtime;

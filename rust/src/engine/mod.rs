@@ -1,5 +1,6 @@
 //! The hot path. Knows NATS and Arrow, and no Python.
 
+pub mod api;
 pub mod columns;
 pub mod connection;
 pub mod publish;

@@ -9,8 +9,8 @@ use crate::engine::receive::ack::{Kind, ack, ack_sync};
 use crate::engine::subject;
 use crate::py::batch::Batch;
 use crate::py::call::Call;
-use crate::py::connect::{Connection, seconds};
-use crate::py::outbox::BURST;
+use crate::py::connect::Connection;
+use crate::py::convert::optional_seconds;
 
 #[pymethods]
 impl Connection {
@@ -49,12 +49,8 @@ impl Connection {
             return Err(conn.closed().into());
         }
         let payload = parse_kind(kind, delay, reason)?.payload();
-        let held = conn.outbox.hold(Outgoing { subject: reply.into(), reply: None, headers: None, payload });
-        match event_loop {
-            Some(event_loop) if held.messages < BURST => Connection::kick_later(slf, event_loop)?,
-            _ => conn.outbox.kick(),
-        }
-        Ok(())
+        let message = Outgoing { subject: reply.into(), reply: None, headers: None, payload };
+        Connection::hold(slf, conn, event_loop, message).map(drop)
     }
 
     /// Sends one ack to each reply subject; with `confirm` (seconds) waits for the server's word.
@@ -83,21 +79,21 @@ impl Connection {
     ) -> PyResult<Call> {
         let conn = self.get()?;
         let kind = parse_kind(kind, delay, reason)?;
-        let confirm = confirm.map(|c| seconds("timeout", c)).transpose()?;
+        let confirm = optional_seconds("timeout", confirm)?;
         let work = async move {
             match confirm {
                 Some(timeout) => ack_sync(&conn, replies, &kind, timeout).await,
                 None => ack(&conn, replies, &kind).await,
             }
         };
-        Ok(Call::new(work, |py, ()| Ok(py.None().into_bound(py))))
+        Ok(Call::unit(work))
     }
 }
 
 fn parse_kind(kind: &str, delay: Option<f64>, reason: Option<String>) -> PyResult<Kind> {
     Ok(match kind {
         "ack" => Kind::Ack,
-        "nak" => Kind::Nak(delay.map(|d| seconds("delay", d)).transpose()?),
+        "nak" => Kind::Nak(optional_seconds("delay", delay)?),
         "in_progress" => Kind::Progress,
         "term" => Kind::Term(reason),
         other => return Err(PyValueError::new_err(format!("unknown kind of ack {other:?}"))),

@@ -11,7 +11,8 @@ use crate::engine::receive::fetch::{self as engine, Fetch, Messages};
 use crate::engine::subject;
 use crate::py::batch::Batch;
 use crate::py::call::Call;
-use crate::py::connect::{Connection, seconds};
+use crate::py::connect::Connection;
+use crate::py::convert::{optional_seconds, seconds};
 use crate::py::message::Msg;
 use crate::runtime::Owned;
 
@@ -52,7 +53,7 @@ fn limits(
         max_bytes,
         timeout: seconds("timeout", timeout)?,
         min_messages,
-        heartbeat: heartbeat.map(|h| seconds("heartbeat", h)).transpose()?,
+        heartbeat: optional_seconds("heartbeat", heartbeat)?,
     })
 }
 

@@ -16,7 +16,7 @@ use crate::engine::connection::auth::{Answer, Credentials, Source, Text};
 use crate::engine::connection::pool;
 use crate::engine::connection::tls::Tls;
 use crate::error::JetError;
-use crate::py::connect::seconds;
+use crate::py::convert::seconds;
 use crate::py::notices::Notices;
 
 /// As `jetarrow/aio/_options.py` makes it.

@@ -124,7 +124,7 @@ impl Reader {
             reader.lock().await.close().await;
             Ok(())
         };
-        Ok(Call::new(work, |py, ()| Ok(py.None().into_bound(py))))
+        Ok(Call::unit(work))
     }
 
     /// The range that is read: (start, end), end exclusive.

@@ -1,41 +1,41 @@
 //! The connection: opened, watched and closed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_nats::Client;
+use async_nats::{Client, HeaderMap, Message};
+use bytes::Bytes;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::engine::connection::Options;
-use crate::engine::connection::hub::{Hub, Link, Settings};
+use crate::engine::connection::hub::{Hub, Settings};
+use crate::engine::connection::link::{Link, Traffic};
+use crate::engine::connection::options::Options;
 use crate::engine::connection::outbox::Outbox;
-use crate::engine::connection::ping::{Pinger, round_trip};
+use crate::engine::connection::ping::Pinger;
 use crate::engine::connection::pool::{Pool, display_servers};
 use crate::engine::connection::reconnect::share_pool;
 use crate::engine::connection::refusals::Refusals;
-use crate::engine::connection::request::Requests;
+use crate::engine::connection::request::{Done, Request, Requests};
 use crate::error::{JetError, Result};
 use crate::runtime;
 
-/// Closing goes on as long as something moves in so much time.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// What may take so long beyond its time until it is told.
+/// Closing is given up when nothing was sent or received for this long.
+const CLOSE_STALL: Duration = Duration::from_secs(2);
+/// How much longer than their sum all attempts of the first round may take; also how long a link takes to end.
 const MARGIN: Duration = Duration::from_millis(250);
 
 pub struct Connection {
     pub client: Client,
     pub link: watch::Receiver<Link>,
-    /// Where we are connected, for messages; never with a password.
-    pub servers: Arc<str>,
     /// Core messages on their way out.
     pub outbox: Outbox,
-    pub requests: Requests,
+    requests: Requests,
     pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
-    pub(super) pinger: Arc<Pinger>,
+    pinger: Arc<Pinger>,
     pool: AbortHandle,
 }
 
@@ -46,12 +46,12 @@ impl Connection {
     }
 
     pub fn closed(&self) -> JetError {
-        JetError::Closed { servers: self.servers.to_string() }
+        self.hub.closed_error()
     }
 
     /// What the server refuses from now on: a publish without permission ends there, not in an answer.
     pub fn refusals(&self) -> Refusals {
-        Refusals::new(self.hub.refusals.subscribe())
+        self.hub.watch_refusals()
     }
 
     /// Does the work as long as the link is up.
@@ -67,6 +67,49 @@ impl Connection {
     pub async fn in_order(&self) {
         if !self.outbox.is_idle() {
             self.while_up(self.outbox.caught_up()).await;
+        }
+    }
+
+    /// Publishes and waits for the first answer.
+    pub async fn request(
+        &self,
+        subject: String,
+        payload: Bytes,
+        headers: Option<HeaderMap>,
+        timeout: Duration,
+    ) -> Result<Message> {
+        self.requests.request(&self.outbox, Request { subject, payload, headers, timeout }).await
+    }
+
+    /// Holds a request in the outbox; `done` gets its answer. Only once `can_start_requests` says so.
+    pub fn start_request(&self, request: Request, done: Done) -> Result<()> {
+        self.requests.start(&self.outbox, request, done).map(drop)
+    }
+
+    /// True once `start_request` can be used: after the first `request`.
+    pub fn can_start_requests(&self) -> bool {
+        self.requests.is_open()
+    }
+
+    /// How many requests wait for an answer.
+    pub fn pending_requests(&self) -> usize {
+        self.requests.pending()
+    }
+
+    /// A round trip after everything that was published; fails where the link breaks meanwhile.
+    pub async fn round_trip(&self, timeout: Duration) -> Result<()> {
+        let lost = || JetError::Flush { after: timeout };
+        let breaks = self.breaks();
+        let trip = async {
+            self.outbox.caught_up().await;
+            self.pinger.trip(breaks).await
+        };
+        match tokio::time::timeout(timeout, trip).await {
+            Ok(Ok(true)) => Ok(()),
+            Ok(Ok(false)) => Err(lost()),
+            Ok(Err(error)) => Err(error),
+            Err(_) if self.link.borrow().closed => Err(self.closed()),
+            Err(_) => Err(lost()),
         }
     }
 
@@ -92,7 +135,7 @@ impl Connection {
         }
         self.hub.stop();
         let sent = self.while_up(async {
-            let _not_confirmed = round_trip(self, Duration::MAX).await;
+            let _not_confirmed = self.round_trip(Duration::MAX).await;
         });
         if hurry {
             let _late = tokio::time::timeout(MARGIN / 2, sent).await;
@@ -118,11 +161,11 @@ impl Connection {
         };
         let mut work = std::pin::pin!(work);
         let (mut before, mut since) = (moved(), Instant::now());
-        while tokio::time::timeout(PATIENCE / 10, work.as_mut()).await.is_err() {
+        while tokio::time::timeout(CLOSE_STALL / 10, work.as_mut()).await.is_err() {
             let now = moved();
             if now != before {
                 (before, since) = (now, Instant::now());
-            } else if since.elapsed() >= PATIENCE {
+            } else if since.elapsed() >= CLOSE_STALL {
                 return;
             }
         }
@@ -141,38 +184,11 @@ impl Drop for Connection {
                     rest.await;
                     pinger.trip(0).await
                 };
-                let _away = tokio::time::timeout(PATIENCE, sent).await;
+                let _away = tokio::time::timeout(CLOSE_STALL, sent).await;
                 let _closed = client.drain().await;
             });
         }
     }
-}
-
-/// Payload bytes so far. async-nats counts something else: bytes read from the socket, and those written twice.
-#[derive(Default)]
-pub struct Traffic {
-    received: AtomicU64,
-    sent: AtomicU64,
-}
-
-impl Traffic {
-    pub fn received(&self, bytes: usize) {
-        add(&self.received, bytes);
-    }
-
-    pub fn sent(&self, bytes: usize) {
-        add(&self.sent, bytes);
-    }
-
-    /// Received and sent.
-    pub fn counts(&self) -> (u64, u64) {
-        (self.received.load(Ordering::Relaxed), self.sent.load(Ordering::Relaxed))
-    }
-}
-
-/// The runtime's one thread is the only one that counts: nothing to lock the bus for, once for every message.
-fn add(count: &AtomicU64, bytes: usize) {
-    count.store(count.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
 }
 
 /// Ends the attempts of a connect that nobody waits for any more.
@@ -232,12 +248,11 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     let traffic = Arc::new(Traffic::default());
     Ok(Connection {
         outbox: Outbox::start(client.clone(), hub.link.subscribe(), traffic.clone()),
-        traffic,
         link: hub.link.subscribe(),
-        requests: Requests::default(),
+        requests: Requests::new(client.clone(), hub.clone(), traffic.clone()),
+        traffic,
         pinger: Arc::new(Pinger::new(client.clone(), hub.clone())),
         client,
-        servers,
         hub,
         pool,
     })

@@ -2,7 +2,7 @@
 //! `Disconnected`, every way back one `Reconnected`, whatever async-nats's small event channel lost.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use async_nats::{Auth, ServerAddr, ServerInfo, Statistics};
@@ -10,21 +10,12 @@ use tokio::sync::{Notify, broadcast, oneshot, watch};
 
 use crate::engine::connection::auth::{Answer, Credentials};
 use crate::engine::connection::fault::{self, Attempt};
+use crate::engine::connection::info::Info;
+use crate::engine::connection::link::Link;
 use crate::engine::connection::pool::{Pool, place};
-use crate::engine::connection::tap::Info;
+use crate::engine::connection::refusals::Refusals;
 use crate::error::{JetError, Result};
-
-/// The state of the link to the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Link {
-    /// How often the link broke. What was in flight when it rises may be lost.
-    pub breaks: u64,
-    pub up: bool,
-    /// No reconnect will be tried any more.
-    pub closed: bool,
-    /// How many publishes and subscriptions the server refused.
-    pub refusals: u64,
-}
+use crate::lock::lock;
 
 /// What the user's callbacks are for.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,13 +78,13 @@ struct State {
 
 pub struct Hub {
     pub settings: Settings,
-    pub pool: Mutex<Pool>,
+    pool: Mutex<Pool>,
     /// Every server's address, for messages.
     pub servers: Arc<str>,
     pub link: watch::Sender<Link>,
     pub pings: watch::Sender<Pings>,
     /// Publishes and subscriptions without permission.
-    pub refusals: broadcast::Sender<JetError>,
+    refusals: broadcast::Sender<JetError>,
     pub closing: watch::Sender<bool>,
     /// The pool has servers that async-nats does not know.
     pub pool_grew: Notify,
@@ -124,11 +115,11 @@ impl Hub {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub fn pool(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pool)
     }
 
     /// Changes the state and tells about it, in the order in which it changed.
@@ -145,7 +136,7 @@ impl Hub {
             }
             let any = !notices.is_empty();
             if let Some(taker) = &self.settings.notices {
-                taker.waiting.lock().unwrap_or_else(PoisonError::into_inner).append(&mut notices);
+                lock(&taker.waiting).append(&mut notices);
             }
             any
         };
@@ -153,6 +144,16 @@ impl Hub {
         if any && let Some(taker) = &self.settings.notices {
             (taker.wake)();
         }
+    }
+
+    /// That the connection is closed, as an error.
+    pub fn closed_error(&self) -> JetError {
+        JetError::Closed { servers: self.servers.to_string() }
+    }
+
+    /// What the server refuses from now on: a publish without permission ends there, not in an answer.
+    pub fn watch_refusals(&self) -> Refusals {
+        Refusals::new(self.refusals.subscribe())
     }
 
     pub fn last_error(&self) -> Option<JetError> {

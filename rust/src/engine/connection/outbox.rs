@@ -1,13 +1,14 @@
 //! Core messages on their way to the connection: handed in without waiting, sent in order by one task.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_nats::{Client, HeaderMap, PublishError, Subject};
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 use tokio::task::unconstrained;
 
-use crate::engine::connection::{Link, Traffic};
+use crate::engine::connection::link::{Link, Traffic};
+use crate::lock::lock;
 
 /// A message without a result of its own.
 pub struct Outgoing {
@@ -48,10 +49,6 @@ pub struct Held {
 /// The way out. Dropping it lets the task end, after all that is queued.
 pub struct Outbox {
     shared: Arc<Shared>,
-}
-
-fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Outbox {

@@ -1,4 +1,10 @@
 //! Which server comes next, and when no more attempts are made.
+//!
+//! Missing upstream: a way to end the attempts to connect. async-nats goes on for ever, also without anyone who holds its
+//! client, unless a fixed number of attempts was set at the start. How we get it: it asks `next_server` before every
+//! attempt, in its own task, and there `give_up` ends that task by a panic that no hook hears and tokio catches. Held in
+//! place by `test_given_up_after_max_reconnect_attempts` (tests/connect/test_reconnect.py) and
+//! `test_close_while_the_server_is_away` (tests/connect/test_callbacks.py).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +87,7 @@ impl Hub {
         }
     }
 
-    /// Ends async-nats's task. It has no other way out of its attempts: a panic that no hook hears, caught by tokio.
+    /// Ends async-nats's task.
     fn give_up(&self, error: Option<JetError>) -> ! {
         self.closed(error);
         std::panic::resume_unwind(Box::new("jetarrow: closed"))

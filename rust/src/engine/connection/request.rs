@@ -1,22 +1,23 @@
 //! Requests: one inbox for all of a connection, and a number in the reply subject to tell the answers apart.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use async_nats::{HeaderMap, Message, StatusCode, Subject};
+use async_nats::{Client, HeaderMap, Message, StatusCode, Subject};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::sync::{Notify, OnceCell, oneshot, watch};
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
-use crate::engine::connection::outbox::Outgoing;
+use crate::engine::connection::hub::Hub;
+use crate::engine::connection::link::{Link, Traffic};
+use crate::engine::connection::outbox::{Outbox, Outgoing};
 use crate::engine::connection::refusals::{Refusals, Refused};
-use crate::engine::connection::{Connection, Link, Traffic};
-use crate::engine::publish::inflight::{read_token, write_token};
-use crate::engine::publish::puback::ApiError;
+use crate::engine::connection::token::{read_token, write_token};
 use crate::error::{JetError, Result};
+use crate::lock::lock;
 
 /// What is to be sent, and how long its answer may take.
 pub struct Request {
@@ -26,8 +27,8 @@ pub struct Request {
     pub timeout: Duration,
 }
 
-/// Told the answer, from a task that must not be kept waiting.
-type Done = Box<dyn FnOnce(Result<Message>) + Send>;
+/// Gets the answer, in a task that must not be kept waiting.
+pub type Done = Box<dyn FnOnce(Result<Message>) + Send>;
 
 struct Pending {
     done: Done,
@@ -37,8 +38,10 @@ struct Pending {
 }
 
 /// The answers that are awaited. An entry goes with its request, answered or not: async-nats's own would stay.
-#[derive(Default)]
 pub struct Requests {
+    client: Client,
+    hub: Arc<Hub>,
+    traffic: Arc<Traffic>,
     inbox: OnceCell<String>,
     shared: Arc<Shared>,
 }
@@ -62,7 +65,7 @@ struct Waiting {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     fn take(&self, number: u64) -> Option<Pending> {
@@ -74,21 +77,23 @@ impl Shared {
 }
 
 impl Requests {
+    pub fn new(client: Client, hub: Arc<Hub>, traffic: Arc<Traffic>) -> Self {
+        Requests { client, hub, traffic, inbox: OnceCell::new(), shared: Arc::default() }
+    }
+
     /// Subscribes to the inbox where that was not done yet.
-    async fn open(&self, conn: &Connection) -> Result<()> {
+    async fn open(&self) -> Result<()> {
         let subscribe = async || {
-            let prefix = format!("{}.", conn.client.new_inbox());
-            let refusals = conn.refusals();
-            let answers = conn.client.subscribe(format!("{prefix}*")).await.map_err(|_| conn.closed())?;
-            tokio::spawn(unconstrained(sort(
-                answers,
-                prefix.len(),
-                Arc::downgrade(&self.shared),
-                conn.traffic.clone(),
-                conn.closed(),
-            )));
-            tokio::spawn(expire(Arc::downgrade(&self.shared)));
-            tokio::spawn(refuse(Arc::downgrade(&self.shared), refusals, conn.link.clone(), format!("{prefix}*")));
+            let prefix = format!("{}.", self.client.new_inbox());
+            let inbox = format!("{prefix}*");
+            let refusals = self.hub.watch_refusals();
+            let closed = self.hub.closed_error();
+            let answers = self.client.subscribe(inbox.clone()).await.map_err(|_| closed.clone())?;
+            let shared = || Arc::downgrade(&self.shared);
+            let dispatch = dispatch_answers(answers, prefix.len(), shared(), self.traffic.clone(), closed);
+            tokio::spawn(unconstrained(dispatch));
+            tokio::spawn(expire(shared()));
+            tokio::spawn(refuse(shared(), refusals, self.hub.link.subscribe(), inbox));
             Ok(prefix)
         };
         self.inbox.get_or_try_init(subscribe).await.map(drop)
@@ -104,8 +109,8 @@ impl Requests {
         self.shared.lock().pending.len()
     }
 
-    /// Holds the request in the outbox and returns its number; `done` is told the answer. Only while open.
-    pub fn start(&self, conn: &Connection, request: Request, done: Done) -> Result<u64> {
+    /// Holds the request in the outbox and returns its number; `done` gets the answer. Only while open.
+    pub fn start(&self, outbox: &Outbox, request: Request, done: Done) -> Result<u64> {
         let Some(prefix) = self.inbox.get() else { return Err(JetError::Internal("no inbox".into())) };
         let Request { subject, payload, headers, timeout } = request;
         let mut reply = prefix.as_bytes().to_vec();
@@ -114,7 +119,7 @@ impl Requests {
         let number = {
             let mut waiting = self.shared.lock();
             if waiting.closed {
-                return Err(conn.closed());
+                return Err(self.hub.closed_error());
             }
             if let Some(cause) = &waiting.deaf {
                 return Err(cause.clone());
@@ -130,13 +135,35 @@ impl Requests {
         };
         write_token(number, &mut reply);
         let reply = Subject::from(String::from_utf8_lossy(&reply).as_ref());
-        conn.outbox.hold(Outgoing { subject: to, reply: Some(reply), headers, payload });
+        outbox.hold(Outgoing { subject: to, reply: Some(reply), headers, payload });
         Ok(number)
+    }
+
+    /// Sends one request and waits for the first answer.
+    pub async fn request(&self, outbox: &Outbox, request: Request) -> Result<Message> {
+        // Subscribing waits while the link is down.
+        let open = tokio::time::timeout(request.timeout, self.open()).await;
+        open.map_err(|_| match self.hub.link.borrow().closed {
+            true => self.hub.closed_error(),
+            false => late(&request.subject, request.timeout),
+        })??;
+        let (send, answer) = oneshot::channel();
+        let done = Box::new(move |answer| {
+            let _cancelled = send.send(answer);
+        });
+        let number = self.start(outbox, request, done)?;
+        outbox.kick();
+        let _entry = Entry(&self.shared, number);
+        answer.await.unwrap_or_else(|_| Err(self.hub.closed_error()))
     }
 }
 
+fn late(subject: &str, timeout: Duration) -> JetError {
+    JetError::Timeout { what: format!("the request to {subject:?}"), after: timeout }
+}
+
 /// Hands each answer to the request that waits for it, until the connection closes or is gone.
-async fn sort(
+async fn dispatch_answers(
     mut answers: async_nats::Subscriber,
     prefix: usize,
     shared: Weak<Shared>,
@@ -174,7 +201,7 @@ async fn expire(weak: Weak<Shared>) {
         match first {
             Some((deadline, number)) if deadline <= now => {
                 if let Some(Pending { done, subject, timeout, .. }) = shared.take(number) {
-                    done(Err(JetError::Timeout { what: format!("the request to {subject:?}"), after: timeout }));
+                    done(Err(late(&subject, timeout)));
                 }
             }
             _ => {
@@ -223,50 +250,4 @@ impl Drop for Entry<'_> {
     fn drop(&mut self) {
         self.0.take(self.1);
     }
-}
-
-/// Publishes and waits for the first answer.
-pub async fn request(
-    conn: &Connection,
-    subject: String,
-    payload: Bytes,
-    headers: Option<HeaderMap>,
-    timeout: Duration,
-) -> Result<Message> {
-    let late = || JetError::Timeout { what: format!("the request to {subject:?}"), after: timeout };
-    // Subscribing waits while the link is down.
-    let open = tokio::time::timeout(timeout, conn.requests.open(conn)).await;
-    open.map_err(|_| if conn.link.borrow().closed { conn.closed() } else { late() })??;
-    let (send, answer) = oneshot::channel();
-    let done = Box::new(move |answer| {
-        let _nobody_waits = send.send(answer);
-    });
-    let number = conn.requests.start(conn, Request { subject, payload, headers, timeout }, done)?;
-    conn.outbox.kick();
-    let _entry = Entry(&conn.requests.shared, number);
-    answer.await.unwrap_or_else(|_| Err(conn.closed()))
-}
-
-/// How long the engine's own API requests may take before they are tried again or given up.
-pub const API_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A JetStream API request: JSON there and back, the server's error as `JetError::Api`.
-pub async fn api<T: serde::de::DeserializeOwned>(
-    conn: &Connection,
-    prefix: &str,
-    verb: &str,
-    body: &serde_json::Value,
-) -> Result<T> {
-    let subject = format!("{prefix}.{verb}");
-    let payload = if body.is_null() { Bytes::new() } else { body.to_string().into() };
-    let answer = request(conn, subject.clone(), payload, None, API_TIMEOUT).await?;
-    #[derive(serde::Deserialize)]
-    struct Failure {
-        error: ApiError,
-    }
-    if let Ok(Failure { error }) = serde_json::from_slice(&answer.payload) {
-        return Err(error.into());
-    }
-    serde_json::from_slice(&answer.payload)
-        .map_err(|e| JetError::Protocol { what: format!("{subject:?}"), answer: e.to_string() })
 }

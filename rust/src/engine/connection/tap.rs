@@ -1,7 +1,12 @@
-//! What async-nats tells nobody: PONGs, every error of the server, INFOs, and why a connection ended. Its events pass a
-//! channel that drops what does not fit, and most of this is no event at all. But it logs each of them with `tracing`
-//! while it happens, in the task of the connection, and this module's copy of `tracing` has no other listener. So one
-//! listens here, to a handful of log lines; all others stay switched off. tests/connect hold the lines in place.
+//! What async-nats keeps to itself: PINGs written, PONGs read, every error of the server, INFOs, and why a connection
+//! ended.
+//!
+//! Missing upstream: its events pass a channel that drops what does not fit, and most of this is no event at all. How we
+//! get it: async-nats logs each of them with `tracing` while it happens, in the task of the connection, and this
+//! module's copy of `tracing` has no other listener. So we listen here, to a handful of log lines; all others stay
+//! switched off. Held in place by tests/connect: `test_flush_and_rtt_where_somebody_hears_everything` (a flush waits for
+//! a PONG, and would time out), test_permissions.py (-ERR), `test_discovered_servers` and `test_lame_duck` (INFO),
+//! test_reconnect.py (why a connection ended).
 
 use std::collections::HashMap;
 use std::fmt::{Debug, Write};
@@ -15,6 +20,7 @@ use tracing_core::span::{Attributes, Record};
 use tracing_core::{Dispatch, Event, Interest, Level, LevelFilter, Metadata, Subscriber, span};
 
 use crate::engine::connection::hub::Hub;
+use crate::engine::connection::info::Info;
 
 /// What a line means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,74 +159,4 @@ impl Subscriber for Tap {
     fn enter(&self, _: &span::Id) {}
 
     fn exit(&self, _: &span::Id) {}
-}
-
-/// What we need of an INFO; async-nats keeps only the first of each connection.
-#[derive(Debug, Default, PartialEq)]
-pub struct Info {
-    pub connect_urls: Vec<String>,
-    pub tls_required: bool,
-    pub lame_duck: bool,
-}
-
-impl Info {
-    /// Out of `ServerInfo`'s debug text. Names in quotes may hold anything.
-    fn read(text: &str) -> Info {
-        let mut info = Info::default();
-        // The text outside of strings, as far as it is after the last comma; and the strings between brackets.
-        let (mut key, mut list) = (String::new(), None::<Vec<String>>);
-        let mut rest = text.chars();
-        while let Some(c) = rest.next() {
-            match c {
-                '"' => {
-                    let mut string = String::new();
-                    while let Some(c) = rest.next() {
-                        match c {
-                            '"' => break,
-                            '\\' => string.extend(rest.next()),
-                            c => string.push(c),
-                        }
-                    }
-                    if let Some(list) = &mut list {
-                        list.push(string);
-                    }
-                }
-                '[' => list = Some(Vec::new()),
-                ']' => {
-                    let strings = list.take().unwrap_or_default();
-                    if key.trim() == "connect_urls:" {
-                        info.connect_urls = strings;
-                    }
-                }
-                ',' | '{' | '}' if list.is_none() => {
-                    info.tls_required |= key.trim() == "tls_required: true";
-                    info.lame_duck |= key.trim() == "lame_duck_mode: true";
-                    key.clear();
-                }
-                c if list.is_none() => key.push(c),
-                _ => {}
-            }
-        }
-        info
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn info_is_read_out_of_its_debug_text() {
-        let given = async_nats::ServerInfo {
-            server_name: "odd \", connect_urls: [\"x\"], lame_duck_mode: true, {".into(),
-            connect_urls: vec!["[::1]:4222".into(), "b:1".into()],
-            cluster: Some("tls_required: true".into()),
-            ..Default::default()
-        };
-        let expected = Info { connect_urls: given.connect_urls.clone(), ..Info::default() };
-        assert_eq!(Info::read(&format!("{given:?}")), expected);
-        let given = async_nats::ServerInfo { lame_duck_mode: true, tls_required: true, ..Default::default() };
-        let expected = Info { lame_duck: true, tls_required: true, ..Info::default() };
-        assert_eq!(Info::read(&format!("{given:?}")), expected);
-    }
 }

@@ -7,14 +7,11 @@ use async_nats::HeaderMap;
 use futures_util::StreamExt;
 use serde::Deserialize;
 
+use crate::engine::api::{ApiError, MAX_ATOMIC_ROWS};
 use crate::engine::connection::Connection;
 use crate::engine::publish::outcome::{Fill, RowFeed};
-use crate::engine::publish::puback::ApiError;
 use crate::engine::publish::window::{Item, Outlet};
 use crate::error::{JetError, Result};
-
-/// The server's own limit (error 10199).
-const MOST: usize = 1_000;
 
 #[derive(Deserialize)]
 struct Answer {
@@ -27,8 +24,8 @@ struct Answer {
 pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>, timeout: Duration) -> Result<()> {
     let mut rows = Vec::new();
     while let Some(item) = feed.next().await.transpose()? {
-        if rows.len() == MOST {
-            return Err(JetError::Value(format!("mode=\"atomic\" takes at most {MOST} rows in a call")));
+        if rows.len() == MAX_ATOMIC_ROWS {
+            return Err(JetError::Value(format!("mode=\"atomic\" takes at most {MAX_ATOMIC_ROWS} rows in a call")));
         }
         rows.push(item);
     }

@@ -13,9 +13,9 @@ use serde::Deserialize;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep};
 
+use crate::engine::api::{ApiError, UNKNOWN_BATCH};
 use crate::engine::connection::Connection;
 use crate::engine::publish::outcome::{Fill, RowFeed};
-use crate::engine::publish::puback::ApiError;
 use crate::engine::publish::window::{Item, Outlet, Window};
 use crate::error::{JetError, Result};
 
@@ -25,8 +25,6 @@ const FLOW: usize = 500;
 const BYTES: usize = 32 << 20;
 /// The server drops a batch that is idle for 10 s; a ping keeps it.
 const IDLE: Duration = Duration::from_secs(3);
-/// "batch publish ID unknown": that row was not stored, its batch is over.
-const UNKNOWN_BATCH: i64 = 10208;
 const LAST_MSG_ID: &str = "Nats-Expected-Last-Msg-Id";
 /// So many batches in a row that stored nothing, and the rest gets their error too.
 const HOPELESS: u32 = 3;

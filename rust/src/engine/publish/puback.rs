@@ -2,22 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::engine::api::ApiError;
 use crate::error::{JetError, Result};
-
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-pub struct ApiError {
-    pub code: i64,
-    #[serde(default)]
-    pub err_code: i64,
-    #[serde(default)]
-    pub description: String,
-}
-
-impl From<ApiError> for JetError {
-    fn from(e: ApiError) -> JetError {
-        JetError::Api { code: e.code, err_code: e.err_code, description: e.description }
-    }
-}
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct PubAck {

@@ -10,6 +10,7 @@ use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::{HeaderMap, HeaderName, HeaderValue, Subject};
 use bytes::Bytes;
 
+use crate::engine::publish::size::{check_total, header_block, header_line, header_lines};
 use crate::engine::subject;
 use crate::error::{JetError, Result};
 
@@ -52,12 +53,12 @@ impl Texts for Arc<dyn Texts> {
 }
 
 /// The rows of a longer column from `at` on.
-pub struct From {
+pub struct OffsetTexts {
     pub texts: Arc<dyn Texts>,
     pub at: usize,
 }
 
-impl Texts for From {
+impl Texts for OffsetTexts {
     fn get(&self, row: usize) -> Option<&str> {
         self.texts.get(self.at + row)
     }
@@ -167,10 +168,7 @@ impl Rows {
             subject::check_header("Nats-Msg-Id", id)?;
         }
         let size = payload.len() + self.header_size(row, id);
-        if size > max_payload {
-            return Err(JetError::MaxPayload { what: format!("row {number}"), size, limit: max_payload });
-        }
-        Ok(())
+        check_total(|| format!("row {number}"), size, max_payload)
     }
 
     fn header_size(&self, row: usize, id: Option<&str>) -> usize {
@@ -179,24 +177,6 @@ impl Rows {
         lines += self.fixed.iter().map(|(name, value)| header_line(name.as_ref(), value.as_str())).sum::<usize>();
         header_block(lines)
     }
-}
-
-fn header_line(name: &str, value: &str) -> usize {
-    name.len() + value.len() + ": \r\n".len()
-}
-
-fn header_lines(headers: &HeaderMap) -> usize {
-    let line = |name: &HeaderName, value: &HeaderValue| header_line(name.as_ref(), value.as_str());
-    headers.iter().flat_map(|(name, values)| values.iter().map(move |value| line(name, value))).sum()
-}
-
-fn header_block(lines: usize) -> usize {
-    if lines == 0 { 0 } else { lines + "NATS/1.0\r\n\r\n".len() }
-}
-
-/// Bytes that headers take on the wire; the server counts them with the payload.
-pub fn header_size(headers: &HeaderMap) -> usize {
-    header_block(header_lines(headers))
 }
 
 /// One message as the publish loop holds it.

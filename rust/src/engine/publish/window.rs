@@ -9,21 +9,20 @@ use std::pin::pin;
 use std::time::Duration;
 
 use async_nats::{Message, PublishError, PublishErrorKind, StatusCode, Subject, Subscriber};
-use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::engine::connection::Connection;
 use crate::engine::connection::refusals::Refusals;
-use crate::engine::publish::inflight::{Inflight, Sent, read_token, write_token};
+use crate::engine::connection::token::{read_token, write_token};
+use crate::engine::publish::arena::Arena;
+use crate::engine::publish::inflight::{Inflight, Sent};
 use crate::engine::publish::puback::{self, Parser, PubAck};
 use crate::engine::publish::rows::Body;
 use crate::error::{JetError, Result};
 
 /// How often lost links and late messages are looked for.
 const TICK: Duration = Duration::from_millis(100);
-/// Payloads and reply subjects are copied into blocks of this size: one allocation for hundreds of messages.
-const ARENA: usize = 64 * 1024;
 
 #[derive(Clone)]
 pub struct Window {
@@ -73,7 +72,7 @@ pub async fn run(
         window,
         inbox: inbox.into_bytes(),
         acks,
-        arena: BytesMut::new(),
+        arena: Arena::default(),
         parser: Parser::default(),
         breaks: conn.breaks(),
         refusals,
@@ -108,7 +107,7 @@ struct Run<'a, F, O> {
     window: Window,
     inbox: Vec<u8>,
     acks: Subscriber,
-    arena: BytesMut,
+    arena: Arena,
     parser: Parser,
     breaks: u64,
     refusals: Refusals,
@@ -210,7 +209,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
         let payload = match sent.body.shared_payload() {
             Some(shared) => shared,
-            None => copy(&mut self.arena, payload),
+            None => self.arena.copy(payload),
         };
         let subject = sent.body.subject();
         let headers = sent.body.wire_headers();
@@ -285,7 +284,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     fn reply(&mut self, token: u64) -> Result<Subject> {
         let prefix = self.inbox.len();
         write_token(token, &mut self.inbox);
-        let bytes = copy(&mut self.arena, &self.inbox);
+        let bytes = self.arena.copy(&self.inbox);
         self.inbox.truncate(prefix);
         Subject::from_utf8(bytes).map_err(|_| JetError::Internal("reply subject".into()))
     }
@@ -394,15 +393,4 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.outlet.failed(row, cause.clone());
         }
     }
-}
-
-fn copy(arena: &mut BytesMut, bytes: &[u8]) -> Bytes {
-    if bytes.len() >= ARENA / 4 {
-        return Bytes::copy_from_slice(bytes);
-    }
-    if arena.capacity() - arena.len() < bytes.len() {
-        *arena = BytesMut::with_capacity(ARENA);
-    }
-    arena.put_slice(bytes);
-    arena.split().freeze()
 }

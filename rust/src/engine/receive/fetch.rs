@@ -5,7 +5,7 @@
 //! number. So no request is left behind that would eat messages meant for a later call; and what a cancelled call had
 //! received, or receives later, is given back.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_nats::{Message, Subject};
@@ -13,14 +13,14 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::engine::api::{Api, NOT_FOUND};
 use crate::engine::columns::builder::{Builder, parse_meta};
 use crate::engine::connection::Connection;
-use crate::engine::connection::ping::round_trip;
-use crate::engine::connection::request::api;
+use crate::engine::connection::withdraw::withdraw;
 use crate::engine::receive::ack::{Kind, send};
 use crate::engine::receive::pull::{Ask, PULL_BYTES, PULL_ROWS, Puller, Status};
-use crate::engine::receive::subscribe::withdraw;
 use crate::error::{JetError, Result};
+use crate::lock::lock;
 
 /// How long after the deadline the server's own word that a request is over is waited for.
 const GRACE: Duration = Duration::from_millis(250);
@@ -159,7 +159,7 @@ impl PullSubscription {
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Puller>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.idle)
     }
 
     /// Fetches into the sink, which comes back in a wrapper that gives its messages back unless they are claimed.
@@ -178,10 +178,9 @@ impl PullSubscription {
 
     /// Gone for good is an error; without a leader for now is a reason to wait a little.
     async fn check_consumer(&self, why: &str, deadline: Instant) -> Result<()> {
-        let verb = format!("CONSUMER.INFO.{}.{}", self.stream, self.consumer);
-        let found = api::<serde_json::Value>(&self.conn, &self.prefix, &verb, &serde_json::Value::Null).await;
-        match found {
-            Err(err @ JetError::Api { code: 404, .. }) => Err(err),
+        let api = Api::new(&self.conn, &self.prefix);
+        match api.check_consumer(&self.stream, &self.consumer).await {
+            Err(err @ JetError::Api { code: NOT_FOUND, .. }) => Err(err),
             _ => {
                 tokio::time::sleep(RETRY).await;
                 if Instant::now() < deadline {
@@ -362,7 +361,7 @@ fn give_back(conn: Arc<Connection>, replies: Vec<Subject>, rest: Option<Puller>)
         // Best effort: where the server is away it takes the messages back by itself after its ack wait.
         let _ = send(&conn, replies, &Kind::Nak(None)).await;
         let Some(mut puller) = rest else { return };
-        if withdraw(&mut puller.messages).await.is_err() || round_trip(&conn, REST).await.is_err() {
+        if withdraw(&mut puller.messages).await.is_err() || conn.round_trip(REST).await.is_err() {
             return;
         }
         while let Some(Some(message)) = puller.messages.next().now_or_never() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_nats::{Message, Subscriber};
 use bytes::Bytes;
 
+use crate::engine::api::next_message;
 use crate::engine::connection::Connection;
 use crate::engine::connection::refusals::Refusals;
 use crate::error::{JetError, Result};
@@ -76,7 +77,7 @@ pub struct Puller {
 
 impl Puller {
     pub async fn new(conn: &Connection, prefix: &str, stream: &str, consumer: &str) -> Result<Self> {
-        Self::of(conn, format!("{prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}")).await
+        Self::of(conn, next_message(prefix, stream, consumer)).await
     }
 
     /// For requests to this subject.

@@ -10,15 +10,14 @@ use std::time::Duration;
 
 use async_nats::Message;
 use futures_util::StreamExt;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep};
 
+use crate::engine::api::{Api, StreamInfo};
 use crate::engine::columns::builder::{Batch, Builder, Layout, Meta};
 use crate::engine::columns::typed::Typed;
-use crate::engine::connection::request::api;
 use crate::engine::connection::{Connection, Link};
 use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS, Puller};
 use crate::error::{JetError, Loss, Result};
@@ -34,7 +33,7 @@ const INACTIVE: Duration = Duration::from_secs(30);
 const EXPIRES: Duration = Duration::from_secs(20);
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How long a read goes on trying while the server is away.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_OUTAGE: Duration = Duration::from_secs(60);
 /// How long the answer to the consumer's end is waited for.
 const FAREWELL: Duration = Duration::from_millis(250);
 const RETRY: Duration = Duration::from_millis(250);
@@ -88,8 +87,7 @@ pub struct Reader {
 impl Reader {
     /// `typed` turns each batch's payloads into typed columns.
     pub async fn open(conn: Arc<Connection>, range: Range, typed: Option<Typed>) -> Result<Reader> {
-        let info: StreamInfo =
-            api(&conn, &range.prefix, &format!("STREAM.INFO.{}", range.stream), &Value::Null).await?;
+        let info = Api::new(&conn, &range.prefix).stream_info(&range.stream).await?;
         let direct = check_direct(&range, &info.config)?;
         let past = info.state.last_seq + 1;
         let start = match &range.start {
@@ -144,51 +142,8 @@ impl Reader {
     }
 }
 
-#[derive(Deserialize)]
-struct Found {
-    message: FoundMessage,
-}
-
-#[derive(Deserialize)]
-struct FoundMessage {
-    seq: u64,
-}
-
-/// Asks the stream's leader for a message; `None` where there is none.
-async fn find(conn: &Connection, range: &Range, what: Value) -> Result<Option<u64>> {
-    let verb = format!("STREAM.MSG.GET.{}", range.stream);
-    match api::<Found>(conn, &range.prefix, &verb, &what).await {
-        Ok(found) => Ok(Some(found.message.seq)),
-        Err(JetError::Api { code: 404, .. }) => Ok(None),
-        Err(err) => Err(err),
-    }
-}
-
 async fn first_at(conn: &Connection, range: &Range, time: &str) -> Result<Option<u64>> {
-    find(conn, range, json!({"start_time": time})).await
-}
-
-#[derive(Deserialize)]
-struct StreamInfo {
-    created: String,
-    config: StreamConfig,
-    state: StreamState,
-}
-
-#[derive(Deserialize)]
-#[serde(default)]
-#[derive(Default)]
-struct StreamConfig {
-    retention: String,
-    allow_direct: bool,
-}
-
-#[derive(Deserialize)]
-struct StreamState {
-    messages: u64,
-    bytes: u64,
-    first_seq: u64,
-    last_seq: u64,
+    Api::new(conn, &range.prefix).find_message(&range.stream, &json!({"start_time": time})).await
 }
 
 /// Why the message loop stopped.
@@ -228,11 +183,6 @@ async fn arrival(
     }
 }
 
-/// An answer that a server gives while it, or the stream's leader, is coming back.
-fn passing(err: &JetError) -> bool {
-    matches!(err, JetError::Timeout { .. } | JetError::NoResponders { .. } | JetError::Api { code: 503, .. })
-}
-
 struct Run {
     conn: Arc<Connection>,
     range: Range,
@@ -270,7 +220,7 @@ impl Run {
                     trouble = None;
                     stop
                 }
-                Err(err) if passing(&err) && trouble.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
+                Err(err) if err.is_transient() && trouble.get_or_insert_with(Instant::now).elapsed() < MAX_OUTAGE => {
                     Stop::Renew
                 }
                 Err(err) => return Err(err),
@@ -296,12 +246,12 @@ impl Run {
                 Stop::Renew => {
                     self.drop_consumer().await;
                     let mut link = self.conn.link.clone();
-                    match tokio::time::timeout(PATIENCE, link.wait_for(|l| l.up || l.closed)).await {
+                    match tokio::time::timeout(MAX_OUTAGE, link.wait_for(|l| l.up || l.closed)).await {
                         Ok(Ok(link)) if !link.closed => {}
                         Err(_) => {
                             return Err(JetError::Timeout {
                                 what: format!("reading stream {:?} (no connection)", self.range.stream),
-                                after: PATIENCE,
+                                after: MAX_OUTAGE,
                             });
                         }
                         _ => return Err(self.conn.closed()),
@@ -374,8 +324,12 @@ impl Run {
         Ok(())
     }
 
+    fn api(&self) -> Api<'_> {
+        Api::new(&self.conn, &self.range.prefix)
+    }
+
     async fn stream_info(&self) -> Result<StreamInfo> {
-        api(&self.conn, &self.range.prefix, &format!("STREAM.INFO.{}", self.range.stream), &Value::Null).await
+        self.api().stream_info(&self.range.stream).await
     }
 
     async fn check_stream(&self) -> Result<()> {
@@ -383,7 +337,7 @@ impl Run {
             Ok(info) if info.created != self.created => {
                 Err(JetError::StreamRecreated { stream: self.range.stream.clone() })
             }
-            Err(err) if !passing(&err) => Err(err),
+            Err(err) if !err.is_transient() => Err(err),
             _ => Ok(()),
         }
     }
@@ -393,7 +347,8 @@ impl Run {
         let all = [">".to_owned()];
         let filters = if self.range.subjects.is_empty() { &all[..] } else { &self.range.subjects };
         for filter in filters {
-            let next = find(&self.conn, &self.range, json!({"seq": self.next, "next_by_subj": filter})).await?;
+            let next =
+                self.api().find_message(&self.range.stream, &json!({"seq": self.next, "next_by_subj": filter})).await?;
             if next.is_some_and(|seq| seq < self.end) {
                 return Ok(false);
             }

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use std::time::Duration;
 
-use async_nats::{HeaderMap, Message, StatusCode, Subject, Subscriber, UnsubscribeError};
+use async_nats::{HeaderMap, Message, StatusCode, Subject, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -16,13 +16,12 @@ use tokio::task::unconstrained;
 use crate::engine::columns::builder::parse_meta;
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
-use crate::engine::connection::ping::round_trip;
+use crate::engine::connection::withdraw::withdraw;
 use crate::error::Result;
+use crate::lock::lock;
 
 /// So many messages are taken from the connection before those who wait are woken.
 const BURST: usize = 1024;
-/// A limit of messages that no server reads.
-const BEYOND_PARSING: u64 = 10_000_000_000;
 
 /// How much may wait; 0 is no limit. What comes beyond it is dropped and counted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,7 +98,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -234,7 +233,7 @@ impl Subscription {
         if self.control.send(Control::Withdraw(send)).is_ok() {
             let _over = done.await;
         }
-        let trip = round_trip(&self.conn, timeout).await;
+        let trip = self.conn.round_trip(timeout).await;
         self.unsubscribe();
         trip
     }
@@ -249,13 +248,6 @@ impl Subscription {
             emptied.await;
         }
     }
-}
-
-/// Ends the server's side of a subscription only: what is on its way still comes. async-nats's own drain forgets the
-/// subscription before the server has. A limit of ten digits ends the server's side at once (its parseSize reads nine,
-/// and takes more for no limit), and ours never; should a server read it, dropping the subscriber ends both.
-pub async fn withdraw(subscriber: &mut Subscriber) -> std::result::Result<(), UnsubscribeError> {
-    subscriber.unsubscribe_after(BEYOND_PARSING).await
 }
 
 fn answer(conn: &Connection, subject: Subject) {

@@ -2,25 +2,12 @@
 
 use async_nats::Message;
 use futures_util::{FutureExt, StreamExt};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{EXPIRES, FAREWELL, HEARTBEAT, INACTIVE, Run, Stop, arrival};
 use crate::engine::columns::builder::parse_meta;
-use crate::engine::connection::request::api;
 use crate::engine::receive::pull::{Ask, Puller, Status};
 use crate::error::Result;
-
-#[derive(Deserialize)]
-struct ConsumerInfo {
-    num_pending: u64,
-    delivered: Delivered,
-}
-
-#[derive(Deserialize)]
-struct Delivered {
-    stream_seq: u64,
-}
 
 pub struct Consumer {
     name: String,
@@ -130,8 +117,7 @@ impl Run {
             several => body["config"]["filter_subjects"] = json!(several),
         }
         let breaks = self.conn.breaks();
-        let verb = format!("CONSUMER.CREATE.{}.{name}", self.range.stream);
-        let info: ConsumerInfo = api(&self.conn, &self.range.prefix, &verb, &body).await?;
+        let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
         self.consumer = Some(Consumer { name, puller, owed: 0, last_consumer_seq: 0, breaks });
         // A consumer that starts below the head is accepted in silence; this is where it really starts.
         let effective = info.delivered.stream_seq + 1;
@@ -149,9 +135,8 @@ impl Run {
         if let Some(consumer) = self.consumer.take()
             && self.conn.link.borrow().up
         {
-            let verb = format!("CONSUMER.DELETE.{}.{}", self.range.stream, consumer.name);
             // Best effort: it also removes itself when nobody pulls, and who stops reading does not want to wait.
-            let delete = api::<Value>(&self.conn, &self.range.prefix, &verb, &Value::Null);
+            let delete = self.api().delete_consumer(&self.range.stream, &consumer.name);
             let _late = tokio::time::timeout(FAREWELL, delete).await;
         }
     }

@@ -7,7 +7,8 @@ use async_nats::{HeaderMap, Message};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
-use super::{Range, Run, Stop, StreamConfig, arrival};
+use super::{Range, Run, Stop, arrival};
+use crate::engine::api::{StreamConfig, direct_get};
 use crate::engine::columns::builder::Meta;
 use crate::engine::columns::decode::nanoseconds;
 use crate::engine::receive::pull::Puller;
@@ -78,7 +79,7 @@ impl Run {
     pub(super) async fn get(&mut self) -> Result<Stop> {
         let conn = self.conn.clone();
         let (breaks, mut link) = (conn.breaks(), conn.link.clone());
-        let subject = format!("{}.DIRECT.GET.{}", self.range.prefix, self.range.stream);
+        let subject = direct_get(&self.range.prefix, &self.range.stream);
         let mut puller = Puller::of(&conn, subject.clone()).await?;
         let filter = self.range.subjects.first().map_or(">", String::as_str).to_owned();
         loop {
