@@ -8,6 +8,8 @@ pub mod error;
 mod lock;
 #[cfg(feature = "python")]
 mod py;
+#[cfg(feature = "python")]
+mod python_names;
 pub mod runtime;
 
 #[cfg(feature = "python")]

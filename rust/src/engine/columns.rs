@@ -1,5 +1,8 @@
 //! Messages as Arrow columns.
 
+pub mod batch;
 pub mod builder;
+pub mod column;
 pub mod decode;
+pub mod meta;
 pub mod typed;

@@ -1,6 +1,7 @@
 //! The hot path. Knows NATS and Arrow, and no Python.
 
 pub mod api;
+mod choice;
 pub mod columns;
 pub mod connection;
 pub mod publish;

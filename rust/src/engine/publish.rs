@@ -12,6 +12,7 @@ pub mod rows;
 pub mod size;
 pub mod window;
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 
 use crate::engine::api::{Api, StreamConfig};
+use crate::engine::choice::choose;
 use crate::engine::connection::Connection;
 use crate::engine::publish::atomic::atomic;
 use crate::engine::publish::fast::fast;
@@ -57,6 +59,15 @@ pub enum Mode {
     Atomic,
     /// `Fast` where server and stream allow it, else `Window`.
     Auto,
+}
+
+impl FromStr for Mode {
+    type Err = JetError;
+
+    fn from_str(word: &str) -> Result<Mode> {
+        let known = [("window", Mode::Window), ("fast", Mode::Fast), ("atomic", Mode::Atomic), ("auto", Mode::Auto)];
+        choose("mode", word, &known)
+    }
 }
 
 /// Looks the stream of the first row up. It matters that this comes before the first message: servers that do not know

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::engine::connection::outbox::Outgoing;
-use crate::engine::receive::ack::{Kind, ack, ack_sync};
+use crate::engine::receive::ack::{Kind, Verb, ack, ack_sync};
 use crate::engine::subject;
 use crate::py::batch::Batch;
 use crate::py::call::Call;
@@ -90,12 +90,9 @@ impl Connection {
     }
 }
 
+/// The delay counts for a nak only, and is looked at there only.
 fn parse_kind(kind: &str, delay: Option<f64>, reason: Option<String>) -> PyResult<Kind> {
-    Ok(match kind {
-        "ack" => Kind::Ack,
-        "nak" => Kind::Nak(optional_seconds("delay", delay)?),
-        "in_progress" => Kind::Progress,
-        "term" => Kind::Term(reason),
-        other => return Err(PyValueError::new_err(format!("unknown kind of ack {other:?}"))),
-    })
+    let verb: Verb = kind.parse()?;
+    let delay = if verb == Verb::Nak { optional_seconds("delay", delay)? } else { None };
+    Ok(verb.with(delay, reason))
 }

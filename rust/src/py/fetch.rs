@@ -6,7 +6,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::engine::columns::builder::{Builder, Column, Layout};
+use crate::engine::columns::builder::Builder;
+use crate::engine::columns::column::{Column, Layout};
 use crate::engine::receive::fetch::{self as engine, Fetch, Messages};
 use crate::engine::subject;
 use crate::py::batch::Batch;

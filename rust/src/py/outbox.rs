@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use crate::engine::connection as engine;
 use crate::engine::connection::outbox::{Held, Outgoing};
 use crate::engine::subject;
-use crate::error::JetError;
+use crate::error::{About, JetError};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::{headers, payload};
@@ -37,7 +37,7 @@ impl Connection {
         if !reply.is_empty() {
             subject::check(reply)?;
         }
-        let what = || format!("the message for {subject:?}");
+        let what = || About::Other(format!("the message for {subject:?}"));
         let (payload, headers) =
             payload::message(what, payload, || headers::lenient(headers), conn.client.max_payload())?;
         let link = *conn.link.borrow();

@@ -9,6 +9,7 @@ use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyString};
 
 use crate::engine::publish::size::check_size;
+use crate::error::About;
 use crate::py::convert::type_name;
 
 /// One payload. `bytes` and `str` cannot change, so a reference does; anything else is copied.
@@ -43,7 +44,7 @@ impl Cell {
 
 /// A payload and its headers, copied, and together no larger than `limit`; `what` names them in the error.
 pub fn message(
-    what: impl FnOnce() -> String,
+    what: impl FnOnce() -> About,
     payload: &Bound<'_, PyAny>,
     headers: impl FnOnce() -> PyResult<Option<HeaderMap>>,
     limit: usize,

@@ -14,7 +14,7 @@ use crate::engine::publish::outcome::{Blocks, Outcome};
 use crate::engine::publish::window::Window;
 use crate::engine::publish::{self as engine, Mode};
 use crate::engine::subject;
-use crate::error::JetError;
+use crate::error::{About, JetError};
 use crate::py::arrow::is_producer;
 use crate::py::batch::{Array, export, export_schema};
 use crate::py::call::Call;
@@ -37,7 +37,7 @@ impl Connection {
         let conn = self.get()?;
         subject::check(&subject)?;
         let timeout = seconds("timeout", timeout)?;
-        let what = || format!("the message for {subject:?}");
+        let what = || About::Other(format!("the message for {subject:?}"));
         let headers = || headers.map(headers::from_python).transpose();
         let (payload, headers) = payload::message(what, payload, headers, conn.client.max_payload())?;
         Ok(Call::new(async move { engine::publish(&conn, subject, payload, headers, timeout).await }, |py, ack| {
@@ -64,16 +64,7 @@ impl Connection {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
-        let mode = match mode {
-            "window" => Mode::Window,
-            "fast" => Mode::Fast,
-            "atomic" => Mode::Atomic,
-            "auto" => Mode::Auto,
-            other => {
-                let text = format!("mode must be one of window, fast, atomic, auto, not {other:?}");
-                return Err(PyValueError::new_err(text));
-            }
-        };
+        let mode: Mode = mode.parse()?;
         if max_inflight == 0 {
             return Err(PyValueError::new_err("max_inflight must be at least 1"));
         }

@@ -18,12 +18,13 @@ use crate::engine::publish::rows::{Body, Single};
 use crate::engine::publish::size::check_size;
 use crate::engine::publish::window::{Item, Outlet, Window};
 use crate::engine::subject;
-use crate::error::JetError;
+use crate::error::{About, JetError};
 use crate::lock::lock;
 use crate::py::connect::Connection;
 use crate::py::convert::{optional_seconds, seconds};
 use crate::py::headers;
 use crate::py::payload::Cell;
+use crate::python_names::{JS_API, import};
 use crate::runtime::{self, Owned};
 
 /// What came back for one message.
@@ -111,7 +112,7 @@ impl Connection {
             waiting: Mutex::default(),
             stalled: Mutex::default(),
             failed: keep_failed.then(Mutex::default),
-            puback: py.import("jetarrow.js.api")?.getattr("PubAck")?.unbind(),
+            puback: import(py, JS_API, "PubAck")?.unbind(),
             pending: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
             stored: AtomicU64::new(0),
@@ -161,7 +162,7 @@ impl Publisher {
             headers::append(map.get_or_insert_default(), "Nats-Msg-Id", id)?;
         }
         let cell = Cell::new(payload)?;
-        let what = || format!("the message for {subject:?}");
+        let what = || About::Other(format!("the message for {subject:?}"));
         let size = check_size(what, cell.as_slice().len(), map.as_ref(), inner.max_payload())?;
         let timeout = optional_seconds("timeout", timeout)?;
         let bytes = (size + subject.len()) as u64;

@@ -10,7 +10,7 @@ use pyo3::types::PyCapsule;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 use tokio::sync::Mutex;
 
-use crate::engine::columns::builder::{Column, Layout};
+use crate::engine::columns::column::{Column, Layout};
 use crate::engine::receive::read::{self as engine, Bound, Item, Range};
 use crate::engine::subject;
 use crate::py::batch::{Batch, export_schema};

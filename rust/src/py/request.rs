@@ -9,7 +9,7 @@ use crate::bridge::{Bridge, Event};
 use crate::engine::connection as engine;
 use crate::engine::connection::request::Request;
 use crate::engine::subject;
-use crate::error::JetError;
+use crate::error::{About, JetError};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::convert::seconds;
@@ -112,7 +112,7 @@ fn checked(
 ) -> PyResult<Request> {
     subject::check(&subject)?;
     let timeout = seconds("timeout", timeout)?;
-    let what = || format!("the request to {subject:?}");
+    let what = || About::Other(format!("the request to {subject:?}"));
     let (payload, headers) = payload::message(what, payload, || headers::lenient(headers), conn.client.max_payload())?;
     Ok(Request { subject, payload, headers, timeout })
 }

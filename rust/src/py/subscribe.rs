@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::bridge::{Bridge, Event};
@@ -40,12 +39,7 @@ impl Connection {
         if let Some(queue) = &queue {
             subject::check_queue(queue)?;
         }
-        let kind = match kind {
-            "core" => Kind::Core,
-            "push" => Kind::Push,
-            "ordered" => Kind::Ordered,
-            other => return Err(PyValueError::new_err(format!("unknown kind of subscription {other:?}"))),
-        };
+        let kind: Kind = kind.parse()?;
         let limits = Limits { messages: pending_messages, bytes: pending_bytes };
         let tell: OnNotice = match (bridge, on_notice) {
             (Some(bridge), Some(on_notice)) => {

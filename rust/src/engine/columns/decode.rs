@@ -28,6 +28,7 @@ mod object;
 #[cfg(test)]
 mod tests;
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -37,6 +38,8 @@ use arrow_schema::{DataType, Field, FieldRef, Fields};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
+use crate::engine::choice::choose;
+use crate::error::JetError;
 use column::Column;
 use json::{Json, Reason, Step};
 
@@ -55,6 +58,16 @@ pub enum Mode {
     DropMalformed,
     /// The first one is an error.
     FailFast,
+}
+
+impl FromStr for Mode {
+    type Err = JetError;
+
+    fn from_str(word: &str) -> Result<Mode, JetError> {
+        let known =
+            [("PERMISSIVE", Mode::Permissive), ("DROPMALFORMED", Mode::DropMalformed), ("FAILFAST", Mode::FailFast)];
+        choose("mode", word, &known)
+    }
 }
 
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::engine::api::{ApiError, MAX_ATOMIC_ROWS};
 use crate::engine::connection::Connection;
 use crate::engine::publish::outcome::{Fill, RowFeed};
 use crate::engine::publish::window::{Item, Outlet};
-use crate::error::{JetError, Result};
+use crate::error::{About, JetError, Result};
 
 #[derive(Deserialize)]
 struct Answer {
@@ -63,7 +63,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
             message = answers.next() => message.ok_or_else(|| conn.closed())?,
             Ok(()) = link.changed() => {
                 if conn.breaks() != breaks {
-                    return Err(JetError::Unconfirmed { what: "the atomic batch".into() });
+                    return Err(JetError::Unconfirmed { what: About::Other("the atomic batch".into()) });
                 }
                 let refused = refusals.take();
                 if let Some(cause) = refused.subscription(&format!("{inbox}.*")) {
@@ -114,10 +114,10 @@ fn check(conn: &Connection, rows: &[Item]) -> Result<()> {
     for (row, body) in rows {
         body.check(*row, conn.client.max_payload()).map_err(|err| refuse(*row, err))?;
         if body.payload().is_none() {
-            return Err(refuse(*row, JetError::Value(format!("row {row}: the payload is null"))));
+            return Err(refuse(*row, JetError::Row { row: *row, reason: "the payload is null".into() }));
         }
         if body.msg_id().is_some_and(|id| !ids.insert(id)) {
-            return Err(refuse(*row, JetError::Value(format!("row {row}: its message id is there twice"))));
+            return Err(refuse(*row, JetError::Row { row: *row, reason: "its message id is there twice".into() }));
         }
     }
     Ok(())

@@ -17,7 +17,7 @@ use crate::engine::api::{ApiError, UNKNOWN_BATCH};
 use crate::engine::connection::Connection;
 use crate::engine::publish::outcome::{Fill, RowFeed};
 use crate::engine::publish::window::{Item, Outlet, Window};
-use crate::error::{JetError, Result};
+use crate::error::{About, JetError, Result};
 
 /// The most that a server grants: one ack for so many rows.
 const FLOW: usize = 500;
@@ -119,13 +119,15 @@ impl Fast<'_, '_> {
             };
             // nats-server 2.15.1 counts a row that fails this check as stored, and then never ends its batch.
             if item.1.has_header(LAST_MSG_ID) {
-                let text = format!("row {}: mode=\"fast\" cannot take the header {LAST_MSG_ID}", item.0);
-                self.outlet.failed(item.0, JetError::Value(text));
+                let reason = format!("mode=\"fast\" cannot take the header {LAST_MSG_ID}");
+                self.outlet.failed(item.0, JetError::Row { row: item.0, reason });
                 continue;
             }
             match item.1.check(item.0, self.conn.client.max_payload()) {
                 Ok(()) if item.1.payload().is_some() => return Ok(Some(item)),
-                Ok(()) => self.outlet.failed(item.0, JetError::Value(format!("row {}: the payload is null", item.0))),
+                Ok(()) => {
+                    self.outlet.failed(item.0, JetError::Row { row: item.0, reason: "the payload is null".into() })
+                }
                 Err(err) => self.outlet.failed(item.0, err),
             }
         }
@@ -265,7 +267,7 @@ impl Fast<'_, '_> {
         for (index, (row, body)) in batch.rows.iter().enumerate() {
             let place = batch.confirmed + 1 + index as u64;
             if place < seq && !self.window.resend.unwrap_or_else(|| body.has_id()) {
-                let unconfirmed = || JetError::Unconfirmed { what: format!("row {row}") };
+                let unconfirmed = || JetError::Unconfirmed { what: About::Row(*row) };
                 batch.refused.entry(place).or_insert_with(unconfirmed);
             }
         }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::engine::publish::size::{check_total, header_block, header_line, header_lines};
 use crate::engine::subject;
-use crate::error::{JetError, Result};
+use crate::error::{About, JetError, Result};
 
 /// A column of byte strings; `None` is a null.
 pub trait Payloads: Send + Sync {
@@ -154,13 +154,13 @@ impl Rows {
     /// Everything about one row that the server, or the wire, would choke on.
     pub fn check(&self, row: usize, number: u64, max_payload: usize) -> Result<()> {
         let Some(payload) = self.payloads.get(row) else {
-            return Err(JetError::Value(format!("row {number}: the payload is null")));
+            return Err(JetError::Row { row: number, reason: "the payload is null".into() });
         };
         match &self.subjects {
             Subjects::One(_) => {}
             Subjects::Each(texts) => match texts.get(row) {
                 Some(text) => subject::check(text)?,
-                None => return Err(JetError::Value(format!("row {number}: the subject is null"))),
+                None => return Err(JetError::Row { row: number, reason: "the subject is null".into() }),
             },
         }
         let id = self.msg_id(row);
@@ -168,7 +168,7 @@ impl Rows {
             subject::check_header("Nats-Msg-Id", id)?;
         }
         let size = payload.len() + self.header_size(row, id);
-        check_total(|| format!("row {number}"), size, max_payload)
+        check_total(|| About::Row(number), size, max_payload)
     }
 
     fn header_size(&self, row: usize, id: Option<&str>) -> usize {

@@ -2,7 +2,7 @@
 
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::error::{JetError, Result};
+use crate::error::{About, JetError, Result};
 
 pub fn header_line(name: &str, value: &str) -> usize {
     name.len() + value.len() + ": \r\n".len()
@@ -24,7 +24,7 @@ pub fn header_size(headers: &HeaderMap) -> usize {
 
 /// The size of payload and headers, which must not be larger than `limit`; `what` names the message in the error.
 pub fn check_size(
-    what: impl FnOnce() -> String,
+    what: impl FnOnce() -> About,
     payload: usize,
     headers: Option<&HeaderMap>,
     limit: usize,
@@ -33,6 +33,6 @@ pub fn check_size(
     check_total(what, size, limit).map(|()| size)
 }
 
-pub fn check_total(what: impl FnOnce() -> String, size: usize, limit: usize) -> Result<()> {
+pub fn check_total(what: impl FnOnce() -> About, size: usize, limit: usize) -> Result<()> {
     if size > limit { Err(JetError::MaxPayload { what: what(), size, limit }) } else { Ok(()) }
 }

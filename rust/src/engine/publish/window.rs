@@ -19,7 +19,7 @@ use crate::engine::publish::arena::Arena;
 use crate::engine::publish::inflight::{Inflight, Sent};
 use crate::engine::publish::puback::{self, Parser, PubAck};
 use crate::engine::publish::rows::Body;
-use crate::error::{JetError, Result};
+use crate::error::{About, JetError, Result};
 
 /// How often lost links and late messages are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -199,7 +199,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.last_answer = self.now;
         }
         let Some(payload) = sent.body.payload() else {
-            let err = JetError::Value(format!("row {}: the payload is null", sent.row));
+            let err = JetError::Row { row: sent.row, reason: "the payload is null".into() };
             self.outlet.failed(sent.row, err);
             return Ok(true);
         };
@@ -237,7 +237,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             // A reconnect can lead to a server with a smaller limit than the one the rows were checked against.
             Handed::Refused(PublishErrorKind::MaxPayloadExceeded) => {
                 if let Some(sent) = self.inflight.remove(token) {
-                    let (what, limit) = (format!("row {}", sent.row), self.conn.client.max_payload());
+                    let (what, limit) = (About::Row(sent.row), self.conn.client.max_payload());
                     let size = sent.body.payload().map_or(0, <[u8]>::len);
                     self.outlet.failed(sent.row, JetError::MaxPayload { what, size, limit });
                 }
@@ -375,7 +375,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             if self.window.resend.unwrap_or_else(|| sent.body.has_id()) {
                 self.again.push_back(sent);
             } else {
-                self.outlet.failed(sent.row, JetError::Unconfirmed { what: format!("row {}", sent.row) });
+                self.outlet.failed(sent.row, JetError::Unconfirmed { what: About::Row(sent.row) });
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Acknowledging messages, many at once.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use async_nats::{StatusCode, Subject};
@@ -10,13 +11,70 @@ use tokio::task::unconstrained;
 use crate::engine::connection::Connection;
 use crate::error::{JetError, Result};
 
-/// What to tell the server about a delivered message.
+/// What the server gets to know about a delivered message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     Ack,
     Nak(Option<Duration>),
     Progress,
     Term(Option<String>),
+}
+
+/// A kind of ack by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Ack,
+    Nak,
+    InProgress,
+    Term,
+}
+
+impl Verb {
+    const ALL: [Verb; 4] = [Verb::Ack, Verb::Nak, Verb::InProgress, Verb::Term];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Verb::Ack => "ack",
+            Verb::Nak => "nak",
+            Verb::InProgress => "in_progress",
+            Verb::Term => "term",
+        }
+    }
+
+    /// The server's name, which is that of the members of Python's `AckKind`.
+    pub fn from_server_name(name: &str) -> Result<Verb> {
+        match name {
+            "ACK" => Ok(Verb::Ack),
+            "NAK" => Ok(Verb::Nak),
+            "PROGRESS" => Ok(Verb::InProgress),
+            "TERM" => Ok(Verb::Term),
+            _ => Err(JetError::Value(format!("unknown kind of ack {name:?}: use ACK, NAK, PROGRESS or TERM"))),
+        }
+    }
+
+    /// After it no other ack of the same delivery counts.
+    pub fn is_final(self) -> bool {
+        self != Verb::InProgress
+    }
+
+    /// With the options that it takes; the others are left out.
+    pub fn with(self, delay: Option<Duration>, reason: Option<String>) -> Kind {
+        match self {
+            Verb::Ack => Kind::Ack,
+            Verb::Nak => Kind::Nak(delay),
+            Verb::InProgress => Kind::Progress,
+            Verb::Term => Kind::Term(reason),
+        }
+    }
+}
+
+impl FromStr for Verb {
+    type Err = JetError;
+
+    fn from_str(word: &str) -> Result<Verb> {
+        let found = Verb::ALL.into_iter().find(|verb| verb.name() == word);
+        found.ok_or_else(|| JetError::Value(format!("unknown kind of ack {word:?}")))
+    }
 }
 
 impl Kind {

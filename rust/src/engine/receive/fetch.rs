@@ -14,7 +14,8 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::engine::api::{Api, NOT_FOUND};
-use crate::engine::columns::builder::{Builder, parse_meta};
+use crate::engine::columns::builder::Builder;
+use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::Connection;
 use crate::engine::connection::withdraw::withdraw;
 use crate::engine::receive::ack::{Kind, send};

@@ -16,7 +16,10 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep};
 
 use crate::engine::api::{Api, StreamInfo};
-use crate::engine::columns::builder::{Batch, Builder, Layout, Meta};
+use crate::engine::columns::batch::Batch;
+use crate::engine::columns::builder::Builder;
+use crate::engine::columns::column::Layout;
+use crate::engine::columns::meta::Meta;
 use crate::engine::columns::typed::Typed;
 use crate::engine::connection::{Connection, Link};
 use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS, Puller};

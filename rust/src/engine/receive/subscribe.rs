@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use std::time::Duration;
@@ -13,11 +14,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::unconstrained;
 
-use crate::engine::columns::builder::parse_meta;
+use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::withdraw::withdraw;
-use crate::error::Result;
+use crate::error::{JetError, Result};
 use crate::lock::lock;
 
 /// So many messages are taken from the connection before those who wait are woken.
@@ -39,6 +40,19 @@ pub enum Kind {
     Push,
     /// The same, and each message must follow the one before by the consumer's sequence.
     Ordered,
+}
+
+impl FromStr for Kind {
+    type Err = JetError;
+
+    fn from_str(word: &str) -> Result<Kind> {
+        match word {
+            "core" => Ok(Kind::Core),
+            "push" => Ok(Kind::Push),
+            "ordered" => Ok(Kind::Ordered),
+            other => Err(JetError::Value(format!("unknown kind of subscription {other:?}"))),
+        }
+    }
 }
 
 /// What the owner of a subscription should know.

@@ -5,7 +5,7 @@ use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
 use super::{EXPIRES, FAREWELL, HEARTBEAT, INACTIVE, Run, Stop, arrival};
-use crate::engine::columns::builder::parse_meta;
+use crate::engine::columns::meta::parse_meta;
 use crate::engine::receive::pull::{Ask, Puller, Status};
 use crate::error::Result;
 

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::{Range, Run, Stop, arrival};
 use crate::engine::api::{StreamConfig, direct_get};
-use crate::engine::columns::builder::Meta;
 use crate::engine::columns::decode::nanoseconds;
+use crate::engine::columns::meta::Meta;
 use crate::engine::receive::pull::Puller;
 use crate::error::{JetError, Result};
 
