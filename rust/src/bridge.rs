@@ -7,11 +7,12 @@
 use std::collections::HashMap;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use pyo3::prelude::*;
 
 use crate::error::{JetError, Result};
+use crate::lock::lock;
 
 /// A result that becomes a Python object once the GIL is held.
 pub type Reply = Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send>;
@@ -29,11 +30,6 @@ pub struct Mailbox {
     pipe: PipeWriter,
     /// Instead of the pipe, where a loop cannot watch one. No lock: the caller may wait for the GIL.
     wake: OnceLock<Py<PyAny>>,
-}
-
-/// A panic elsewhere must not make every later call fail: the data behind our locks is whole at every step.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Mailbox {

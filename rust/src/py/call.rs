@@ -11,9 +11,10 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tokio::task::AbortHandle;
 
-use crate::bridge::{Bridge, Event, Progress, Reply, lock, panicked};
+use crate::bridge::{Bridge, Event, Progress, Reply, panicked};
 use crate::error::Result;
-use crate::py::connect::seconds;
+use crate::lock::lock;
+use crate::py::convert::seconds;
 use crate::runtime;
 
 /// Progress is told at most so often.
@@ -43,6 +44,11 @@ impl Call {
             Ok(reply(move |py| wrap(py, value)))
         };
         Call { work: Mutex::new(Some(Box::pin(work))), abort: Mutex::default(), progress: None }
+    }
+
+    /// Work without a result: None in Python.
+    pub fn unit(work: impl Future<Output = Result<()>> + Send + 'static) -> Self {
+        Call::new(work, |py, ()| Ok(py.None().into_bound(py)))
     }
 
     pub fn with_progress(mut self, progress: Option<Progress>) -> Self {
@@ -120,7 +126,7 @@ pub fn lingering(timeout: f64) -> PyResult<Option<Call>> {
         let _given_up = tokio::time::timeout(timeout, runtime::lingering()).await;
         Ok(())
     };
-    Ok(Some(Call::new(work, |py, ()| Ok(py.None().into_bound(py)))))
+    Ok(Some(Call::unit(work)))
 }
 
 /// Panics inside native code, to test that this becomes an exception. Debug builds only.
@@ -133,5 +139,5 @@ pub fn force_panic() -> Call {
         }
         Ok(())
     };
-    Call::new(work, |py, ()| Ok(py.None().into_bound(py)))
+    Call::unit(work)
 }

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 
-use crate::bridge::{Bridge, Event, Mailbox, lock};
-use crate::engine::connect::hub::{self, Notice};
+use crate::bridge::{Bridge, Event, Mailbox};
+use crate::engine::connection::hub::{self, Notice};
+use crate::lock::lock;
 
 /// Calls `sink(kind, error)` in the event loop for each notice, in order.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]

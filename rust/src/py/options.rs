@@ -11,12 +11,12 @@ use pyo3::types::{PyDict, PyString};
 use tokio::sync::oneshot;
 
 use crate::bridge::{Event, Mailbox};
-use crate::engine::connect::Options;
-use crate::engine::connect::auth::{Answer, Credentials, Source, Text};
-use crate::engine::connect::pool;
-use crate::engine::connect::tls::Tls;
+use crate::engine::connection::Options;
+use crate::engine::connection::auth::{Answer, Credentials, Source, Text};
+use crate::engine::connection::pool;
+use crate::engine::connection::tls::Tls;
 use crate::error::JetError;
-use crate::py::connect::seconds;
+use crate::py::convert::seconds;
 use crate::py::notices::Notices;
 
 /// As `jetarrow/aio/_options.py` makes it.
