@@ -15,7 +15,7 @@ import jetarrow
 import jetarrow.sync
 import pytest
 from jetarrow import _jetarrow, errors
-from jetarrow.core.session import LoopSession
+from jetarrow.core.loop_session import LoopSession
 from jetarrow.server import NatsServer
 
 from .tools import in_threads

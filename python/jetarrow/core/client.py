@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from jetarrow import _jetarrow
 from jetarrow.core.connect import Connect
+from jetarrow.core.loop_session import LoopSession
 from jetarrow.core.publish import Publish
 from jetarrow.core.request import Request
-from jetarrow.core.session import LoopSession, Session
+from jetarrow.core.session import Session
 from jetarrow.core.status import Status
 from jetarrow.core.subscribe import Subscribe
 

@@ -7,20 +7,17 @@ session alone: with a `BlockingSession` no coroutine ever suspends, so that one 
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
-import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 from jetarrow._jetarrow import Bridge, Call, Connection, Msg, Notices
 from jetarrow._jetarrow import Subscription as NativeSubscription
-from jetarrow.core.errors import ConnectionClosedError, ConnectionDrainingError, DrainTimeoutError
-from jetarrow.core.events import Events, check_callbacks, log_error
-from jetarrow.core.futures import FutureHome, LoopHome, ThreadHome
+from jetarrow.core.errors import ConnectionClosedError, ConnectionDrainingError
+from jetarrow.core.futures import FutureHome
 from jetarrow.core.options import DEFAULT_DRAIN_TIMEOUT, DEFAULT_PENDING_SIZE
 from jetarrow.core.tls import TLS
 
@@ -29,23 +26,6 @@ Headers = Mapping[str, str | list[str]]
 
 # While the link is up, a publish waits when so many bytes are queued.
 HIGH_WATER = 8 * 1024 * 1024
-
-_log = logging.getLogger("jetarrow")
-_bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = WeakKeyDictionary()
-
-
-def bridge_of(loop: asyncio.AbstractEventLoop) -> Bridge:
-    """The loop's mailbox, made at its first use."""
-    bridge = _bridges.get(loop)
-    if bridge is None:
-        bridge = _bridges[loop] = Bridge()
-        drain = bridge.drain
-        try:
-            loop.add_reader(bridge.fileno(), drain)
-        except NotImplementedError:
-            # Windows' default loop watches no pipes.
-            bridge.wake_with(lambda: loop.call_soon_threadsafe(drain))
-    return bridge
 
 
 def finish(coro: Coroutine[Any, Any, _T]) -> _T:
@@ -57,10 +37,6 @@ def finish(coro: Coroutine[Any, Any, _T]) -> _T:
         return result
     coro.close()
     raise RuntimeError("this coroutine needs an event loop")
-
-
-async def _raise(error: Exception) -> None:
-    raise error
 
 
 class Closable(Protocol):
@@ -179,7 +155,7 @@ class Session(Protocol):
         """Ends in an error, as every other outcome does."""
 
 
-class _Shared:
+class SharedState:
     """What both kinds of session have."""
 
     def __init__(self) -> None:
@@ -239,168 +215,3 @@ class _Shared:
         room = self.send(reply, data, "", headers)
         if room is not None:
             await self.run(room)
-
-
-class LoopSession(_Shared, Session):
-    """Awaits on the running event loop."""
-
-    blocks = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._events: Events | None = None
-        self._notices: Notices | None = None
-
-    def begin(self, callbacks: Mapping[str, Any]) -> Notices:
-        check_callbacks(callbacks)
-        self._events = Events(callbacks)
-        self._notices = Notices(self._events.tell, self.bridge())
-        return self._notices
-
-    async def settle(self) -> None:
-        if self._events is not None and self._notices is not None:
-            self._notices.deliver()
-            await self._events.settle()
-
-    def tell(self, kind: str, error: Exception) -> None:
-        if self._events is not None:
-            self._events.tell(kind, error)
-
-    def report(self, error: Exception) -> None:
-        if self._events is None:
-            self.failure = error
-            log_error(error)
-        else:
-            self._events.tell("error", error)
-
-    @property
-    def last_error(self) -> Exception | None:
-        return self.failure or (None if self._events is None else self._events.last_error)
-
-    async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
-        loop = asyncio.get_running_loop()
-        future = call.start(loop, bridge_of(loop))
-        try:
-            return await future
-        except asyncio.CancelledError:
-            call.cancel()
-            if unwanted is not None and future.done() and not future.cancelled() and future.exception() is None:
-                unwanted(future.result()).start(loop, bridge_of(loop))
-            raise
-
-    async def pause(self, delay: float) -> None:
-        await asyncio.sleep(delay)
-
-    def loop(self) -> asyncio.AbstractEventLoop:
-        return asyncio.get_running_loop()
-
-    def bridge(self) -> Bridge:
-        return bridge_of(asyncio.get_running_loop())
-
-    def home(self) -> FutureHome:
-        loop = asyncio.get_running_loop()
-        return LoopHome(loop, bridge_of(loop))
-
-    def lock(self) -> AbstractAsyncContextManager[object]:
-        return asyncio.Lock()
-
-    async def drain(self, subscriptions: Sequence[Closable]) -> None:
-        tasks = [asyncio.ensure_future(sub._drain()) for sub in subscriptions]
-        if not tasks:
-            return
-        done, late = await asyncio.wait(tasks, timeout=self.drain_timeout)
-        for task in late:
-            task.cancel()
-        if late:
-            self.report(DrainTimeoutError())
-        for task in done:
-            if not task.cancelled() and (error := task.exception()) is not None:
-                _log.debug("draining a subscription: %s", error)
-
-    async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
-        await self.run(native.emptied())
-        if task is not None and task is not asyncio.current_task():
-            # The last callback may still run.
-            await asyncio.wait([task])
-        return True
-
-    async def request(self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None) -> Msg:
-        native, loop = self.native, asyncio.get_running_loop()
-        future = native.request_future(loop, bridge_of(loop), self, subject, payload, timeout, headers)
-        if future is not None:
-            return await future
-        return await self.run(native.request_msg(self, subject, payload, timeout=timeout, headers=headers))
-
-    def fail(self, error: Exception) -> Any:
-        return _raise(error)
-
-
-class _ThreadLock:
-    """A lock for coroutines that never suspend."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    async def __aenter__(self) -> None:
-        self._lock.acquire()
-
-    async def __aexit__(self, *_: object) -> None:
-        self._lock.release()
-
-
-class BlockingSession(_Shared, Session):
-    """Blocks the thread in native code, with the GIL released. Nothing that waits here suspends a coroutine."""
-
-    blocks = True
-
-    def begin(self, callbacks: Mapping[str, Any]) -> None:
-        if used := [name for name, callback in callbacks.items() if callback]:
-            raise TypeError(f"{used[0]}: the blocking client runs no callbacks; use jetarrow.connect for them")
-
-    async def settle(self) -> None:
-        pass
-
-    def tell(self, kind: str, error: Exception) -> None:
-        pass
-
-    def report(self, error: Exception) -> None:
-        self.failure = error
-        log_error(error)
-
-    @property
-    def last_error(self) -> Exception | None:
-        return self.failure
-
-    async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
-        return call.block()
-
-    async def pause(self, delay: float) -> None:
-        time.sleep(delay)  # noqa: ASYNC251  # there is no event loop here
-
-    def bridge(self) -> None:
-        return None
-
-    def home(self) -> FutureHome:
-        return ThreadHome()
-
-    def lock(self) -> AbstractAsyncContextManager[object]:
-        return _ThreadLock()
-
-    async def drain(self, subscriptions: Sequence[Closable]) -> None:
-        for sub in subscriptions:
-            await sub._drain()
-
-    async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
-        return False
-
-    async def request(self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None) -> Msg:
-        return self.native.request_msg(self, subject, payload, timeout=timeout, headers=headers).block()
-
-    def ack(self, reply: str, kind: str, **options: Any) -> Any:
-        return finish(super().ack(reply, kind, **options))
-
-    def respond(self, reply: str, data: bytes | str, headers: Headers | None) -> Any:
-        return finish(super().respond(reply, data, headers))
-
-    def fail(self, error: Exception) -> Any:
-        raise error

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import BadSubscriptionError
-from jetarrow.core.session import bridge_of
+from jetarrow.core.loop_session import bridge_of
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch

@@ -14,7 +14,7 @@ from jetarrow.core.errors import UnsupportedError
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.batch import MessageBatch
-from jetarrow.jetstream.models.base import to_rfc3339
+from jetarrow.jetstream.models.values import to_rfc3339
 from jetarrow.jetstream.progress import Progress, progress_bar
 
 if TYPE_CHECKING:

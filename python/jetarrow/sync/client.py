@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Unpack
 
 from jetarrow.client import Client as AsyncClient
-from jetarrow.core.session import BlockingSession, finish
+from jetarrow.core.blocking_session import BlockingSession
+from jetarrow.core.session import finish
 from jetarrow.core.status import Status
 from jetarrow.sync.blocking import blocking, wrapped
 from jetarrow.sync.context import JetStream

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
-from jetarrow.jetstream.models.base import to_rfc3339
+from jetarrow.jetstream.models.values import to_rfc3339
 from jetarrow.jetstream.names import checked
 
 if TYPE_CHECKING:

@@ -9,19 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from jetarrow.jetstream.models.base import (
-    Base,
-    Choice,
-    Choices,
-    Codec,
-    Duration,
-    Durations,
-    Moment,
-    Nested,
-    TimeText,
-    epoch_ns,
-)
+from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Durations, Moment, Nested, TimeText
 from jetarrow.jetstream.models.stream_info import ClusterInfo
+from jetarrow.jetstream.models.values import Choices, epoch_ns
 
 
 class AckPolicy(Choices):

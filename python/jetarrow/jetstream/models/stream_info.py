@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from jetarrow.jetstream.models.base import Base, Codec, Moment, Nested, epoch_ns
+from jetarrow.jetstream.models.base import Base, Codec, Moment, Nested
 from jetarrow.jetstream.models.streams import ExternalStream, StreamConfig, SubjectTransform
+from jetarrow.jetstream.models.values import epoch_ns
 
 
 @dataclass

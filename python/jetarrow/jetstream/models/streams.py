@@ -7,7 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jetarrow.jetstream.models.base import Base, Choice, Choices, Codec, Duration, Moment, Nested
+from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Moment, Nested
+from jetarrow.jetstream.models.values import Choices
 
 
 class RetentionPolicy(Choices):
