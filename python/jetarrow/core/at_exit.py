@@ -1,4 +1,4 @@
-"""The end of the process: what was published before it is sent, also where nobody closed the connection."""
+"""The end of the process: what was published before it is sent, also where the connection was never closed."""
 
 from __future__ import annotations
 

@@ -94,12 +94,12 @@ class Connect:
         Args:
             servers: One address, several separated by commas, or a list: `nats://host:port`, `ws://` and `wss://` for
                 WebSocket, `tls://` for TLS, which is then never left out, not for the other servers either.
-            error_cb: Called with each error that nobody waits for, failed attempts to connect among them. Without it
+            error_cb: Called with each error that no call raises, failed attempts to connect among them. Without it
                 they go to the log "jetarrow". All callbacks are coroutine functions, and run one after the other.
             disconnected_cb: Called once for each time that the connection breaks.
             reconnected_cb: Called once for each time that it is back.
             closed_cb: Called at the end, after `disconnected_cb`.
-            discovered_server_cb: Called when a server told about others that are new.
+            discovered_server_cb: Called when a server announces new ones.
             lame_duck_mode_cb: Called when the server is about to shut down.
             name: Shown by the server's monitoring.
             allow_reconnect: False closes the connection at the first break.
@@ -182,7 +182,7 @@ class Connect:
     async def drain(self) -> None:
         """Ends all subscriptions, waits until their messages are processed, sends what is queued, and closes.
 
-        Subscriptions that take longer than `drain_timeout` (30 seconds unless `connect` was told otherwise) are given
+        Subscriptions that take longer than `drain_timeout` (30 seconds unless `connect` sets another time) are given
         up, and the error callback gets DrainTimeoutError.
 
         Raises:
@@ -205,7 +205,7 @@ class Connect:
         except Error as error:
             session.report(error)
         except BaseException:
-            # Ctrl-C, or cancelled: nobody wants to wait any more.
+            # Ctrl-C, or cancelled: the caller does not wait any longer.
             await self._close(hurry=True)
             raise
         finally:
@@ -256,7 +256,7 @@ class Connect:
         self._session.native.set_server_pool(_options.server_list(servers))
 
     async def force_reconnect(self) -> None:
-        """Drops the link and connects anew, to another server where there are several.
+        """Drops the link and reconnects, to another server where there are several.
 
         Does nothing while there is no connection, or where `allow_reconnect` is False.
         """
@@ -270,5 +270,5 @@ class Connect:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Ctrl-C, or cancelled: nobody wants to wait any more.
+        # Ctrl-C, or cancelled: the caller does not wait any longer.
         await self._close(hurry=kind is not None and not issubclass(kind, Exception))

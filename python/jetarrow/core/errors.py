@@ -191,7 +191,7 @@ class BadHeaderError(Error):
     """A header name or value cannot be sent.
 
     Args:
-        key: The name of the header. Default: not told.
+        key: The name of the header. Default: unknown.
         message: What is wrong with it. Default: a general text with the name.
     """
 
@@ -248,8 +248,8 @@ class PermissionsViolationError(Error):
 
     Args:
         message: The server's words. Default: a general text.
-        operation: `publish` or `subscription`. Default: not told.
-        subject: What it was for. Default: not told.
+        operation: `publish` or `subscription`. Default: unknown.
+        subject: What it was for. Default: unknown.
     """
 
     _default = "permissions violation: this user may not publish, or subscribe, to the subject"
@@ -336,7 +336,7 @@ class MsgAlreadyAckdError(Error):
     """The message has had its final acknowledgement.
 
     Args:
-        msg: The message. Default: not told.
+        msg: The message. Default: unknown.
         message: What happened. Default: a text that names the message.
     """
 
@@ -362,8 +362,8 @@ class UnsupportedError(Error):
 
     Args:
         feature: What was asked for.
-        needs: What it needs. Default: not told.
-        has: What there is instead. Default: not told.
+        needs: What it needs. Default: unknown.
+        has: What there is instead. Default: unknown.
         message: The whole text. Default: made of the three.
     """
 

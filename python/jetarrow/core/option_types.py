@@ -95,13 +95,13 @@ class ConnectOptions(SyncConnectOptions, total=False):
     """Options of `jetarrow.connect`. All callbacks are coroutine functions, and run one after the other."""
 
     error_cb: ErrorCallback | None
-    """Called with each error that nobody waits for; default the log "jetarrow"."""
+    """Called with each error that no call raises; default the log "jetarrow"."""
     disconnected_cb: Callback | None
     """Called once for each time that the connection breaks; default none."""
     closed_cb: Callback | None
     """Called at the end, after `disconnected_cb`; default none."""
     discovered_server_cb: Callback | None
-    """Called when a server told about others that are new; default none."""
+    """Called when a server announces new ones; default none."""
     reconnected_cb: Callback | None
     """Called once for each time that the connection is back; default none."""
     lame_duck_mode_cb: Callback | None
@@ -112,7 +112,7 @@ class SubscribeOptions(TypedDict, total=False):
     """Options of the sync twin's `nc.subscribe`."""
 
     max_msgs: int
-    """End after so many messages; default 0, no limit."""
+    """Number of messages after which it ends; default 0, no limit."""
     pending_msgs_limit: int
     """Most messages that may wait to be taken; what comes beyond it is dropped. 0 or less is no limit."""
     pending_bytes_limit: int

@@ -34,14 +34,14 @@ _SECRET = {"user", "password", "token", "user_credentials", "nkeys_seed_str", "s
 
 
 class Caller:
-    """Wraps the caller's own functions: their exceptions are kept for `connect` and told to the error callback."""
+    """Wraps the caller's own functions: their exceptions are kept for `connect` and reported to the error callback."""
 
     def __init__(self, tell: Callable[[str, Exception], None]) -> None:
         self._tell = tell
         self.failure: Exception | None = None
 
     def failed(self, error: Exception) -> None:
-        """Keeps an exception for `connect`, and tells it to the error callback."""
+        """Keeps an exception for `connect`, and reports it to the error callback."""
         self.failure = error
         self._tell("error", error)
 

@@ -47,7 +47,7 @@ class Request:
         return await session.request(subject, payload, timeout, headers)
 
     def new_inbox(self) -> str:
-        """A subject that nobody else uses, for answers."""
+        """A unique subject, for answers."""
         return self._session.native.new_inbox()
 
 

@@ -24,7 +24,7 @@ from jetarrow.core.tls import TLS
 _T = TypeVar("_T")
 Headers = Mapping[str, str | list[str]]
 
-# While the link is up, a publish waits when so many bytes are queued.
+# While the link is up, a publish waits when more bytes than this are queued.
 HIGH_WATER = 8 * 1024 * 1024
 
 
@@ -90,13 +90,13 @@ class Session(Protocol):
 
     @property
     def last_error(self) -> Exception | None:
-        """The last error that nobody waited for, or that ended `connect`."""
+        """The last error that no call raised, or that ended `connect`."""
 
     def next_sid(self) -> int:
         """A new subscription's number."""
 
     def begin(self, callbacks: Mapping[str, Any]) -> Notices | None:
-        """Takes the connection's callbacks, and gives what the native core tells its events to."""
+        """Takes the connection's callbacks, and returns where the native core reports events."""
 
     async def settle(self) -> None:
         """Lets the callbacks run for all that has happened so far."""

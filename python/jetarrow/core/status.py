@@ -11,7 +11,7 @@ from jetarrow.core.errors import Error
 from jetarrow.core.servers import Server, ServerVersion
 from jetarrow.core.session import Session
 
-# Until a server tells.
+# Until a server has announced its own.
 DEFAULT_MAX_PAYLOAD_SIZE = 1024 * 1024
 _NO_STATS = ("in_msgs", "out_msgs", "in_bytes", "out_bytes", "reconnects", "errors_received")
 
@@ -78,7 +78,7 @@ class Status:
 
     @property
     def last_error(self) -> Exception | None:
-        """The last error that nobody waited for, or that ended `connect()`."""
+        """The last error that no call raised, or that ended `connect()`."""
         connection = self._seen()
         return self._session.last_error or (None if connection is None else connection.last_error)
 
@@ -96,7 +96,7 @@ class Status:
 
     @property
     def discovered_servers(self) -> list[ParseResult]:
-        """The addresses that servers told us about."""
+        """The addresses that servers have announced."""
         return [urlparse(url) for url, _, discovered in self._servers() if discovered]
 
     @property

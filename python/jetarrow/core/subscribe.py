@@ -38,9 +38,9 @@ class Subscribe:
             cb: Coroutine function called with each message, one after the other. Without it take the messages from the
                 subscription that is returned.
             future: Resolves to the first message instead.
-            max_msgs: End after so many messages; 0 is no limit.
+            max_msgs: Number of messages after which it ends; 0 is no limit.
             pending_msgs_limit: Most messages that may wait to be taken; what comes beyond it is dropped, counted in
-                `dropped` and told to the error callback as SlowConsumerError. 0 or less is no limit.
+                `dropped` and reported to the error callback as SlowConsumerError. 0 or less is no limit.
             pending_bytes_limit: Most payload bytes that may wait to be taken, likewise.
 
         Raises:

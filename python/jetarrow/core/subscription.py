@@ -23,7 +23,7 @@ from jetarrow.core.session import Session
 DEFAULT_SUB_PENDING_MSGS_LIMIT = 512 * 1024
 DEFAULT_SUB_PENDING_BYTES_LIMIT = 128 * 1024 * 1024
 
-# So many messages are handed out before the event loop gets a turn.
+# Messages handed out before the event loop gets a turn.
 BURST = 512
 
 Callback = Callable[[Msg], Awaitable[None]]
@@ -106,7 +106,7 @@ class Subscription:
         return await session.run(call)
 
     def _on_notice(self, dropped: int, missed: tuple[int, int, int] | None) -> None:
-        """Called in the event loop: the limits made it drop messages, or a heartbeat tells more."""
+        """Called in the event loop: the limits made it drop messages, or a heartbeat shows that some are missing."""
         if dropped:
             self._session.report(SlowConsumerError(self._subject, "", self._id, self))
 
@@ -122,12 +122,12 @@ class Subscription:
 
     @property
     def pending_msgs(self) -> int:
-        """Messages that came and that nobody has taken yet."""
+        """Messages that have arrived and were not taken yet."""
         return self._native.counts[0]
 
     @property
     def pending_bytes(self) -> int:
-        """Payload bytes of them."""
+        """Payload bytes of those messages."""
         return self._native.counts[1]
 
     @property
@@ -247,8 +247,8 @@ class Subscription:
         """Ends the interest.
 
         Args:
-            limit: End it only once so many messages have come, counted from the beginning; with 0 it ends now, and
-                messages that nobody has taken yet are discarded.
+            limit: End it only once this number of messages has come, counted from the beginning; 0 ends it now, and
+                messages that were not taken yet are discarded.
 
         Raises:
             ConnectionClosedError: The connection is closed.
@@ -285,7 +285,7 @@ class Subscription:
                 self._forget()
 
     def _end(self) -> None:
-        """Ends the interest at once; nobody wants what has come."""
+        """Ends the interest at once, and discards what has come."""
         self._native.unsubscribe()
         self._forget()
 
@@ -321,7 +321,7 @@ class Messages:
         nc = sub._session
         since = 0
         while await sub._more():
-            # Looked up anew: an ordered subscription is replaced under the same name.
+            # Looked up each time: an ordered subscription is replaced under the same name.
             take = sub._native.take
             while not sub._closed and (msg := take(nc, sub._id)) is not None:
                 since += 1

@@ -44,8 +44,8 @@ class APIError(Error):
         code: The HTTP-like status, for example 404. Default: the one that the class stands for, else None.
         description: The server's own words. Default: None.
         err_code: The server's number for exactly this error, for example 10059. Default: None.
-        stream: The stream concerned, where the server told it. Default: None.
-        seq: The sequence concerned, where the server told it. Default: None.
+        stream: The stream concerned, where the server names it. Default: None.
+        seq: The sequence concerned, where the server names it. Default: None.
         message: What was attempted; the server's answer is added to it. Default: none.
     """
 

@@ -154,7 +154,7 @@ class MessageBatch(Columns):
         await self._ack("term", rows, reason=reason)
 
     async def in_progress(self, rows: Iterable[int] | Iterable[bool] | None = None) -> None:
-        """Tells the server that work goes on: the time to acknowledge starts anew.
+        """Tells the server that work goes on: the time to acknowledge starts again.
 
         Args:
             rows: Row numbers, or one bool per row; None is the whole batch.

@@ -19,7 +19,7 @@ class Consumer(PullSubscription):
     Attributes:
         name: Its name.
         stream_name: Its stream's name.
-        cached_info: What the server told last through this handle; None before the first time.
+        cached_info: What the server last answered through this handle; None before the first time.
     """
 
     def __init__(self, api: JetStreamApi, stream: str, name: str, info: models.ConsumerInfo | None = None) -> None:

@@ -113,7 +113,7 @@ class PullSubscription:
         return call.start(loop, bridge_of(loop)), call
 
     async def _give_back(self, messages: list[Msg]) -> None:
-        """Makes messages that nobody looked at available again at once."""
+        """Gives messages that were not handed out back to the server."""
         if messages:
             session = self._session
             await session.run(session.native.ack([msg.reply for msg in messages], "nak"))
@@ -165,7 +165,7 @@ class PullSubscription:
                     while rest:
                         yield rest.pop(0)
         finally:
-            # Nobody goes on: what was not handed out is for others.
+            # The iteration has ended: what was not handed out is for others.
             await self._give_back(rest)
 
     async def unsubscribe(self, limit: int = 0) -> None:
@@ -269,7 +269,7 @@ class Messages:
                         ahead, call = sub._begin(self._most, self._max_bytes)
                     yield msg
         finally:
-            # Nobody goes on: what was not handed out is for others.
+            # The iteration has ended: what was not handed out is for others.
             rest = messages[number:]
             if ahead is not None:
                 if ahead.done() and not ahead.cancelled() and ahead.exception() is None:

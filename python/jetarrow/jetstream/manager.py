@@ -102,7 +102,7 @@ class JetStreamManager(Management):
             except BadRequestError as error:
                 if error.err_code != STREAM_NAME_IN_USE:
                     raise
-                # Somebody else created it meanwhile.
+                # Another client created it in the meantime.
                 await stream.info()
         return stream
 
@@ -131,6 +131,6 @@ class JetStreamManager(Management):
             except BadRequestError as refusal:
                 if refusal.err_code != STREAM_NAME_IN_USE:
                     raise
-                # Somebody else created it meanwhile.
+                # Another client created it in the meantime.
                 info = await self.update_stream(config)
         return Stream(self._api, config.name, info)

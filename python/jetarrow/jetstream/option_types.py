@@ -119,7 +119,7 @@ class ReadOptions(OrderedConsumerOptions, total=False):
     batch_rows: int
     """Most rows of a batch; default 65536."""
     batch_bytes: int
-    """A batch is cut when its messages have so many bytes; default 16 MiB."""
+    """A batch is cut when its messages have this number of bytes; default 16 MiB."""
     fetch_bytes: int
     """Most bytes on their way at a time, at most 32 MiB."""
     direct: bool | None
@@ -221,7 +221,7 @@ class _ConsumerOptions(TypedDict, total=False):
     """The fields of `ConsumerConfig` that are no parameters of their own in any function."""
 
     durable_name: str | None
-    """Its name, for a consumer that stays when nobody uses it; default none."""
+    """Its name, for a consumer that stays while it is not used; default none."""
     description: str | None
     """A text for people; default none."""
     opt_start_seq: int | None

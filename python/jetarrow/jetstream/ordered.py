@@ -16,8 +16,8 @@ BURST_ROWS = 4096
 class OrderedConsumer:
     """All messages of a stream in order, none left out, without end. Made by `js.ordered_consumer`.
 
-    Its consumer at the server is made anew at the next sequence whenever it is lost, so `async for` sees no gap across
-    reconnects and leader changes. The messages need no acks. Each `async for` begins where the consumer was told to.
+    Its consumer at the server is recreated at the next sequence whenever it is lost, so `async for` sees no gap across
+    reconnects and leader changes. The messages need no acks. Each `async for` begins at the start that was given.
     """
 
     def __init__(self, read: Callable[[], Reader]) -> None:

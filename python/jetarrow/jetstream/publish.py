@@ -224,7 +224,7 @@ class Publish:
         resend: bool | None = None,
         progress: Progress | bool | None = None,
     ) -> PublishResult:
-        """Publishes many messages, many in flight at once, and tells what became of each.
+        """Publishes many messages, many in flight at once, and returns what became of each.
 
         Args:
             subject: One for all rows, or one per row (a sequence, or an Arrow string column). None where the payloads

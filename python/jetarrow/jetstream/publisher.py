@@ -63,7 +63,7 @@ class Stats(NamedTuple):
 class Publisher:
     """Publishes message by message with many in flight. Made by `js.publisher`; use it with `async with`.
 
-    Leaving the block waits for all acks; failed messages that nobody awaited raise `BatchError` there.
+    Leaving the block waits for all acks; failed messages whose future was not awaited raise `BatchError` there.
     """
 
     def __init__(
@@ -143,13 +143,13 @@ class Publisher:
             await self._finish()
 
     async def _finish(self) -> None:
-        """Waits for all acks, and raises what nobody has looked at."""
+        """Waits for all acks, and raises the errors that no caller has seen."""
         await self.flush()
         if self._loop_publisher is None:
             return
         unseen = []
         for number, future in enumerate(self._loop_publisher.native.take_failed()):
-            # The future's own mark for an exception that nobody has looked at.
+            # The future's own mark for an exception that was not retrieved.
             if getattr(future, "_log_traceback", True) and not future.cancelled():
                 failure = future.exception()
                 if isinstance(failure, Exception):

@@ -14,14 +14,14 @@ from jetarrow.jetstream.manage.consumers import put_consumer
 
 # Two missed heartbeats mean that nothing will come (ADR-17).
 MISSED = 2
-# Seconds between attempts to make a lost ordered consumer anew.
+# Seconds between attempts to recreate a lost ordered consumer.
 RETRY = 0.25
 
 
 class PushSubscription(Subscription):
     """Takes what a push consumer delivers. Made by `js.subscribe`.
 
-    An ordered one makes its consumer anew, at the next sequence, whenever a message or the heartbeats are missing.
+    An ordered one recreates its consumer, at the next sequence, whenever a message or the heartbeats are missing.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class PushSubscription(Subscription):
                 return "ended"
 
     async def _reset_once(self, native: object) -> bool:
-        """Makes the consumer anew, unless another task that waits has just done it; False where that is impossible."""
+        """Recreates the consumer, unless another task that waits has just done it; False where that is impossible."""
         async with self._resetting:
             return True if self._native_sub is not native else await self._reset()
 

@@ -105,7 +105,7 @@ class Reader:
         return self._native or self._opened(self._call.block())
 
     def _take(self, native: _jetarrow.Reader, item: _jetarrow.Batch | str | None) -> MessageBatch | None:
-        """What the native reader has handed out: a batch, or what is to be told before it, or the end."""
+        """What the native reader has handed out: a batch, or a warning before it, or the end."""
         if isinstance(item, str):
             warnings.warn(item, stacklevel=3)
             return None
@@ -258,14 +258,14 @@ class Read:
                 `_corrupt_record` after it (base64 where it is no UTF-8); "DROPMALFORMED": they are left out;
                 "FAILFAST": `DecodeError` with sequence and column.
             batch_rows: Most rows of a batch.
-            batch_bytes: A batch is cut when its messages have so many bytes.
+            batch_bytes: A batch is cut when its messages have this number of bytes.
             fetch_bytes: Most bytes on their way at a time, at most 32 MiB; two of the largest messages always fit.
             direct: Read by direct gets instead of a consumer, which needs `allow_direct`; one filter at most. None: for
                 work-queue and interest streams, where a consumer would take the messages away.
             follow: Goes on for ever with what comes; a batch is then handed out as soon as no more is there.
             timestamp_unit: "ns", or "us" for readers that know no nanoseconds.
             on_data_loss: "error" raises `DataLossError`, "warn" warns and reads what is left. With `subjects` it is
-                always a warning: nobody can know whether what is gone would have matched.
+                always a warning: whether the lost messages matched cannot be known.
             progress: Called with (sequences done, sequences in all or None) at most ten times a second; True shows a
                 bar on stderr where that is a terminal.
 

@@ -23,7 +23,7 @@ class Stream:
 
     Attributes:
         name: Its name.
-        cached_info: What the server told last through this handle; None before the first time.
+        cached_info: What the server last answered through this handle; None before the first time.
     """
 
     def __init__(self, api: JetStreamApi, name: str | None, info: models.StreamInfo | None = None) -> None:
@@ -56,7 +56,7 @@ class Stream:
         Args:
             seq: Only those before this sequence; not together with `keep`.
             subject: Only those of the subjects that match.
-            keep: All but so many of the newest.
+            keep: The number of newest messages to keep.
 
         Returns:
             How many were removed.
@@ -217,7 +217,7 @@ class Stream:
             except BadRequestError as refusal:
                 if refusal.err_code != CONSUMER_EXISTS:
                     raise
-                # Somebody else created it meanwhile.
+                # Another client created it in the meantime.
                 await consumer.info()
         return consumer
 

@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 Callback = Callable[[Msg], Awaitable[None] | None]
 
-# Seconds between heartbeats of an ordered consumer that nobody chose.
+# Default seconds between heartbeats of an ordered consumer.
 HEARTBEAT = 5.0
 
 
@@ -97,7 +97,7 @@ class Subscribe(Management):
             stream: The stream; None finds it by the subject.
             config: Configuration of a new consumer.
             manual_ack: Messages are not acknowledged when the callback has returned.
-            ordered_consumer: All messages in order, without acks: the consumer is made anew at the next message
+            ordered_consumer: All messages in order, without acks: the consumer is recreated at the next message
                 whenever one is missing.
             idle_heartbeat: Seconds between signs of life while there is nothing, default 5 for an ordered consumer.
             flow_control: The server waits until what it has sent was taken.

@@ -49,7 +49,7 @@ class Client(Status):
         return Subscription(finish(self._inner.subscribe(subject, queue, **without_callbacks(options))))
 
     def new_inbox(self) -> str:
-        """A subject that nobody else uses, for answers."""
+        """A unique subject, for answers."""
         return self._inner.new_inbox()
 
     def jetstream(self, **options: Unpack[JetStreamOptions]) -> JetStream:

@@ -39,7 +39,7 @@ class Consumer(PullSubscription):
 
     @property
     def cached_info(self) -> models.ConsumerInfo | None:
-        """What the server told last through this handle; None before the first time."""
+        """What the server last answered through this handle; None before the first time."""
         return self._inner.cached_info
 
     info = blocking(AsyncConsumer.info)
@@ -78,7 +78,7 @@ class Stream:
 
     @property
     def cached_info(self) -> models.StreamInfo | None:
-        """What the server told last through this handle; None before the first time."""
+        """What the server last answered through this handle; None before the first time."""
         return self._inner.cached_info
 
     info = blocking(AsyncStream.info)

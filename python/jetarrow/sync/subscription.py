@@ -53,12 +53,12 @@ class Subscription:
 
     @property
     def pending_msgs(self) -> int:
-        """Messages that came and that nobody has taken yet."""
+        """Messages that have arrived and were not taken yet."""
         return self._inner.pending_msgs
 
     @property
     def pending_bytes(self) -> int:
-        """Payload bytes of them."""
+        """Payload bytes of those messages."""
         return self._inner.pending_bytes
 
     @property

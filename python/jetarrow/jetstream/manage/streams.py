@@ -80,7 +80,7 @@ class StreamVerbs:
             body["deleted_details"] = True
         answer = await self._api.request(verb, body or None)
         subjects = answer["state"].get("subjects")
-        # The server tells at most 100,000 subjects at a time.
+        # The server lists at most 100,000 subjects at a time.
         while subjects and len(subjects) < answer.get("total", 0):
             more = await self._api.request(verb, {"subjects_filter": subjects_filter, "offset": len(subjects)})
             if not (page := more["state"].get("subjects")):
@@ -104,13 +104,13 @@ class StreamVerbs:
     async def purge_stream(
         self, name: str, seq: int | None = None, subject: str | None = None, keep: int | None = None
     ) -> bool:
-        """Removes messages of a stream. `js.stream(name).purge()` tells how many.
+        """Removes messages of a stream. `js.stream(name).purge()` returns how many.
 
         Args:
             name: The stream.
             seq: Only those before this sequence; not together with `keep`.
             subject: Only those of the subjects that match.
-            keep: All but so many of the newest.
+            keep: The number of newest messages to keep.
 
         Returns:
             True.

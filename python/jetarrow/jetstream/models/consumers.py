@@ -59,7 +59,7 @@ class ConsumerConfig(Base):
 
     Attributes:
         name: Its name. Default: the server makes one up.
-        durable_name: Its name, for a consumer that stays when nobody uses it. Default: none, the consumer goes after
+        durable_name: Its name, for a consumer that stays while it is not used. Default: none, the consumer goes after
             `inactive_threshold`.
         description: A text for people. Default: none.
         deliver_policy: Where it starts. Default: at the stream's beginning.

@@ -96,7 +96,7 @@ class StreamPurgeRequest(Base):
     Attributes:
         seq: Remove what is before this sequence. Default: everything.
         filter: Only these subjects. Default: all.
-        keep: Keep so many of the newest. Default: none.
+        keep: The number of newest messages to keep. Default: none.
     """
 
     seq: int | None = None

@@ -12,7 +12,7 @@ from jetarrow.jetstream.models.values import Choices
 
 
 class RetentionPolicy(Choices):
-    """When a stream lets go of messages: at its limits, when nobody is interested, or once acknowledged."""
+    """When a stream lets go of messages: at its limits, when no consumer is interested, or once acknowledged."""
 
     LIMITS = "limits"
     INTEREST = "interest"
