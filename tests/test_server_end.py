@@ -148,7 +148,7 @@ def test_forked_child_can_have_its_own():
         if child == 0:
             with NatsServer() as own:
                 code = 0 if own.port != first.port else 1
-            os._exit(code)
+            sys.exit(code)
         print(os.waitpid(child, 0)[1], first.running, flush=True)
     """
     process = python(code)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
 import socket
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -71,6 +73,13 @@ def free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
+
+
+def connections(monitor: int) -> list[dict[str, Any]]:
+    """What a server says of its connections, if its configuration has `http: 127.0.0.1:<monitor>`."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{monitor}/connz?subs=1", timeout=5) as answer:
+        found: list[dict[str, Any]] = json.load(answer)["connections"]
+        return found
 
 
 def port_of(nc: Client) -> int | None:

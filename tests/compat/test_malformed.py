@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-import urllib.request
 from collections.abc import AsyncIterator, Iterator
 
 import jetarrow
@@ -13,7 +11,7 @@ import jetarrow.sync
 import pytest
 from jetarrow.server import NatsServer
 
-from ..tools import free_port
+from ..tools import connections, free_port
 from .malformed import CALLS, URLS, Tools, Wrong
 
 
@@ -21,14 +19,12 @@ class Monitored:
     """A server of which can be asked what a connection has sent."""
 
     def __init__(self) -> None:
-        port = free_port()
-        self._address = f"http://127.0.0.1:{port}/connz?subs=1"
-        self.server = NatsServer(config=f'http: "127.0.0.1:{port}"\nmax_payload: 65536\n')
+        self._monitor = free_port()
+        self.server = NatsServer(config=f'http: "127.0.0.1:{self._monitor}"\nmax_payload: 65536\n')
 
     def sent(self, name: str) -> list[int]:
         """Connection number, messages and bytes received from it, and its subscriptions."""
-        with urllib.request.urlopen(self._address, timeout=5) as answer:
-            found = [one for one in json.load(answer)["connections"] if one.get("name") == name]
+        found = [one for one in connections(self._monitor) if one.get("name") == name]
         assert len(found) == 1, found
         one = found[0]
         return [one["cid"], one["in_msgs"], one["in_bytes"], len(one.get("subscriptions_list", []))]
