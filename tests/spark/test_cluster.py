@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +20,8 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 from jetarrow.server import NatsServer
+
+from .tools import free_ports, wait_until
 
 CHUNK = 1_000
 PATIENCE = 120.0
@@ -58,14 +59,6 @@ spark.stop()
 """
 
 
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
 @pytest.fixture
 def nats_cluster() -> Iterator[dict[str, NatsServer]]:
     """Three servers, by name."""
@@ -98,11 +91,14 @@ def spawn(name: str, *arguments: str, log: Path, folder: Path) -> subprocess.Pop
         return subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
 
 
-def wait_for(text: str, log: Path) -> None:
-    until = time.monotonic() + PATIENCE
-    while text not in log.read_text(errors="replace"):
-        assert time.monotonic() < until, f"no {text!r} in:\n{log.read_text(errors='replace')[-3000:]}"
-        time.sleep(0.05)
+def wait_for_line(text: str, log: Path) -> None:
+    def logged() -> str:
+        return log.read_text(errors="replace") if log.exists() else ""
+
+    try:
+        wait_until(lambda: text in logged(), PATIENCE)
+    except AssertionError:
+        raise AssertionError(f"no {text!r} in:\n{logged()[-3000:]}") from None
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
@@ -120,13 +116,13 @@ def spark_cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[b
         log = tmp_path / "master.log"
         options = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
         started.append(spawn("master.Master", *options, log=log, folder=tmp_path))
-        wait_for("I have been elected leader", log)
+        wait_for_line("I have been elected leader", log)
         for number in range(2):
             log = tmp_path / f"worker{number}.log"
             options = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0"]
             options += ["--work-dir", str(tmp_path / f"work{number}"), master]
             started.append(spawn("worker.Worker", *options, log=log, folder=tmp_path))
-            wait_for("Successfully registered with master", log)
+            wait_for_line("Successfully registered with master", log)
         yield master, started[1:]
     finally:
         for process in started:
