@@ -7,12 +7,12 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import jetarrow.sync
@@ -20,6 +20,8 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 from jetarrow.server import NatsServer
+
+from .tools import free_ports, wait_until
 
 CHUNK = 1_000
 PATIENCE = 120.0
@@ -57,26 +59,19 @@ spark.stop()
 """
 
 
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
 @pytest.fixture
-def nats_cluster() -> Iterator[list[NatsServer]]:
+def nats_cluster() -> Iterator[dict[str, NatsServer]]:
+    """Three servers, by name."""
     routes = free_ports(3)
     listed = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes)
     with contextlib.ExitStack() as stack:
-        servers = []
+        servers = {}
         for number, port in enumerate(routes):
             config = (
                 f"server_name: n{number}\n"
                 f"cluster {{ name: C, listen: 127.0.0.1:{port}, routes: [{listed}], no_advertise: true }}\n"
             )
-            servers.append(stack.enter_context(NatsServer(config=config)))
+            servers[f"n{number}"] = stack.enter_context(NatsServer(config=config))
         yield servers
 
 
@@ -96,11 +91,14 @@ def spawn(name: str, *arguments: str, log: Path, folder: Path) -> subprocess.Pop
         return subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
 
 
-def wait_for(text: str, log: Path) -> None:
-    until = time.monotonic() + PATIENCE
-    while text not in log.read_text(errors="replace"):
-        assert time.monotonic() < until, f"no {text!r} in:\n{log.read_text(errors='replace')[-3000:]}"
-        time.sleep(0.05)
+def wait_for_line(text: str, log: Path) -> None:
+    def logged() -> str:
+        return log.read_text(errors="replace") if log.exists() else ""
+
+    try:
+        wait_until(lambda: text in logged(), PATIENCE)
+    except AssertionError:
+        raise AssertionError(f"no {text!r} in:\n{logged()[-3000:]}") from None
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
@@ -118,13 +116,13 @@ def spark_cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[b
         log = tmp_path / "master.log"
         options = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
         started.append(spawn("master.Master", *options, log=log, folder=tmp_path))
-        wait_for("I have been elected leader", log)
+        wait_for_line("I have been elected leader", log)
         for number in range(2):
             log = tmp_path / f"worker{number}.log"
             options = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0"]
             options += ["--work-dir", str(tmp_path / f"work{number}"), master]
             started.append(spawn("worker.Worker", *options, log=log, folder=tmp_path))
-            wait_for("Successfully registered with master", log)
+            wait_for_line("Successfully registered with master", log)
         yield master, started[1:]
     finally:
         for process in started:
@@ -132,7 +130,7 @@ def spark_cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[b
 
 
 def publish(servers: str, enough: threading.Event) -> int:
-    """Publishes until told, each message exactly once whatever happens to the servers; returns how many."""
+    """Publishes until `enough` is set, each message exactly once whatever happens to the servers; returns how many."""
     number = 0
     with jetarrow.sync.connect(servers.split(","), max_reconnect_attempts=-1) as nc:
         js = nc.jetstream()
@@ -146,75 +144,113 @@ def publish(servers: str, enough: threading.Event) -> int:
     return number
 
 
-@pytest.mark.xdist_group("spark")
-@pytest.mark.timeout(300)
-def test_every_message_once(
-    tmp_path: Path, nats_cluster: list[NatsServer], spark_cluster: tuple[str, list[subprocess.Popen[bytes]]]
-) -> None:
-    servers = ",".join(server.url for server in nats_cluster)
-    master, workers = spark_cluster
+def make_stream(servers: str) -> None:
+    """Makes the stream as soon as the three have elected a leader among themselves."""
     until = time.monotonic() + PATIENCE
     with jetarrow.sync.connect(servers.split(",")) as nc:
-        js = nc.jetstream()
         while True:
-            # The three need a moment to elect a leader.
             try:
-                js.add_stream(name="EVENTS", subjects=["events.>"], num_replicas=3)
-                break
+                nc.jetstream().add_stream(name="EVENTS", subjects=["events.>"], num_replicas=3)
+                return
             except jetarrow.errors.Error:
                 assert time.monotonic() < until
                 time.sleep(0.1)
-    enough = threading.Event()
-    pool = concurrent.futures.ThreadPoolExecutor(1)
-    publishing = pool.submit(publish, servers, enough)
-    out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+
+
+def leader_of(js: jetarrow.sync.JetStream) -> str:
+    """The server that leads the stream; waits until one does."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        with contextlib.suppress(jetarrow.errors.Error):  # no leader answers in the middle of an election
+            cluster = js.stream_info("EVENTS").cluster
+            if cluster is not None and cluster.leader:
+                return cluster.leader
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def kill_leader(cluster: dict[str, NatsServer]) -> None:
+    """Kills the server that leads the stream, and sees another one elected for it."""
+    with jetarrow.sync.connect([server.url for server in cluster.values()]) as nc:
+        leader = leader_of(nc.jetstream())
+    others = {name: server for name, server in cluster.items() if name != leader}
+    with jetarrow.sync.connect([server.url for server in others.values()]) as nc:
+        elections = nc.subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED.EVENTS")
+        nc.flush()
+        assert leader_of(nc.jetstream()) == leader, "the leader has moved by itself"
+        killed_at = datetime.now(UTC)
+        cluster[leader].kill()
+        elected = json.loads(elections.next_msg(timeout=PATIENCE).data)
+        assert datetime.fromisoformat(elected["timestamp"]) >= killed_at
+        assert elected["leader"] in others
+        assert leader_of(nc.jetstream()) in others
+
+
+class Driver:
+    """The process of a streaming query; it says how far the query is."""
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self.process = process
+        self.log = log
+
+    def ask(self, line: str) -> str:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line)
+        self.process.stdin.flush()
+        return self.answer()
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def reach_batch(self, number: int) -> int:
+        """Waits until the query has done this batch, or a later one; returns which."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            active, batch = self.ask("how far\n").split()
+            assert active == "True", self.log.read_text(errors="replace")[-4000:]
+            if int(batch) >= number:
+                return int(batch)
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def running_query(master: str, servers: str, folder: Path) -> Iterator[Driver]:
+    arguments = [master, servers, (folder / "out").as_uri(), (folder / "checkpoint").as_uri()]
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, "-c", DRIVER, master, servers, out.as_uri(), checkpoint.as_uri()]
-    log = (tmp_path / "driver.log").open("wb")
-    with (
-        log,
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
-        ) as driver,
-    ):
-        assert driver.stdin is not None
-        assert driver.stdout is not None
-
-        def ask(line: str) -> str:
-            assert driver.stdin is not None
-            assert driver.stdout is not None
-            driver.stdin.write(line)
-            driver.stdin.flush()
-            return driver.stdout.readline()
-
-        def batch_reaches(number: int) -> int:
-            until = time.monotonic() + PATIENCE
-            while True:
-                active, batch = ask("how far\n").split()
-                assert active == "True", (tmp_path / "driver.log").read_text(errors="replace")[-4000:]
-                if int(batch) >= number:
-                    return int(batch)
-                assert time.monotonic() < until
-                time.sleep(0.05)
-
+    log = folder / "driver.log"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    command = [sys.executable, "-c", DRIVER, *arguments]
+    with log.open("wb") as out, subprocess.Popen(command, stderr=out, text=True, env=environment, **pipes) as process:
         try:
-            seen = batch_reaches(1)
+            yield Driver(process, log)
+        finally:
+            process.kill()
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(300)
+def test_every_message_once(
+    tmp_path: Path, nats_cluster: dict[str, NatsServer], spark_cluster: tuple[str, list[subprocess.Popen[bytes]]]
+) -> None:
+    servers = ",".join(server.url for server in nats_cluster.values())
+    master, workers = spark_cluster
+    make_stream(servers)
+    enough = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool, running_query(master, servers, tmp_path) as driver:
+        publishing = pool.submit(publish, servers, enough)
+        try:
+            seen = driver.reach_batch(1)
             kill(workers[0])
-            seen = batch_reaches(seen + 1)
-            with jetarrow.sync.connect(servers.split(",")) as nc:
-                cluster = nc.jetstream().stream_info("EVENTS").cluster
-            assert cluster is not None
-            leader = nats_cluster[int((cluster.leader or "n0").removeprefix("n"))]
-            leader.kill()
-            batch_reaches(seen + 3)
-            enough.set()
-            count = publishing.result(PATIENCE)
-            assert ask("end\n").split()[0] == "True"
-            assert driver.stdout.readline() == "done\n"
+            seen = driver.reach_batch(seen + 1)
+            kill_leader(nats_cluster)
+            driver.reach_batch(seen + 3)
         finally:
             enough.set()
-            driver.kill()
-            pool.shutdown()
-    rows = pq.read_table(out)
+        count = publishing.result(PATIENCE)
+        assert driver.ask("end\n").split()[0] == "True"
+        assert driver.answer() == "done\n"
+    rows = pq.read_table(tmp_path / "out")
     assert sorted(rows["seq"].to_pylist()) == list(range(1, count + 1))
     assert sorted(json.loads(data)["number"] for data in rows["data"].to_pylist()) == list(range(count))

@@ -13,7 +13,7 @@ import pytest
 from jetarrow.server import NatsServer
 
 if TYPE_CHECKING:
-    from .conftest import Streams
+    from .tools import Streams
 
 pytest.importorskip("grpc_status", reason="needs pyspark[connect]")
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]

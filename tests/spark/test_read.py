@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from .conftest import Streams
+from .tools import Streams, wait_until
 
 if TYPE_CHECKING:
     Load = Callable[..., DataFrame]
@@ -227,7 +226,4 @@ def test_limit_deletes_the_consumers(load: Load, streams: Streams) -> None:
         streams.publish(name, [bytes(256 * 1024)] * 100)
     assert len(load(name, schema="seq bigint, data binary").limit(3).collect()) == 3
     # An abandoned consumer stays for its inactive threshold, 30 s.
-    deadline = time.monotonic() + 10
-    while streams.consumers(name) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert streams.consumers(name) == 0
+    wait_until(lambda: not streams.consumers(name), 10)

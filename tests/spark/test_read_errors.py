@@ -19,10 +19,10 @@ from jetarrow.spark.source import partition_reader
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from .conftest import Streams
+from .tools import Streams
 
 if TYPE_CHECKING:
-    from .conftest import Here
+    from .tools import Here
 
     Load = Callable[..., DataFrame]
 

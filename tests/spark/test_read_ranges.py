@@ -33,7 +33,7 @@ from pyspark.sql.datasource import (
 )
 
 if TYPE_CHECKING:
-    from .conftest import Here, Streams
+    from .tools import Here, Streams
 
 
 def seqs(table: pa.Table) -> list[int]:

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 if TYPE_CHECKING:
-    from .conftest import Here, Streams
+    from .tools import Here, Streams
 
 ITEM = StructType([StructField("id", LongType()), StructField("name", StringType())])
 CORRUPT = b'{"id": "no number"}'

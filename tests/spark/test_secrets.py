@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 if TYPE_CHECKING:
-    from .conftest import Streams
+    from .tools import Streams
 
 SERVERS = {"servers": "a:1"}
 # Of NATS's own documentation.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from .tools import wait_until
+
 if TYPE_CHECKING:
-    from .conftest import Streams
+    from .tools import Streams
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -53,12 +54,12 @@ class Sink:
     def seqs(self) -> list[int]:
         return sorted(seq for batch in list(self.batches.values()) for _, seq in batch)
 
-    def until(self, condition: Callable[[], object], timeout: float = 30.0) -> None:
-        deadline = time.monotonic() + timeout
-        while not condition():
+    def until(self, condition: Callable[[], object]) -> None:
+        def holds() -> object:
             assert self.query is None or self.query.exception() is None, self.query.exception()
-            assert time.monotonic() < deadline, self.batches
-            time.sleep(0.05)
+            return condition()
+
+        wait_until(holds)
 
     def logged(self) -> list[dict[str, Any]]:
         """The offsets in the checkpoint, in their order."""

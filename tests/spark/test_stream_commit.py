@@ -11,7 +11,7 @@ from jetarrow.js.errors import StreamRecreatedError
 from jetarrow.spark.source.stream_reader import JetStreamStreamReader
 
 if TYPE_CHECKING:
-    from .conftest import Here, Streams
+    from .tools import Here, Streams
 
 QUEUE = {"retention": "workqueue", "allow_direct": True}
 INTEREST = {"retention": "interest", "allow_direct": True}

@@ -19,7 +19,7 @@ from jetarrow.spark.source.stream_reader import JetStreamStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 if TYPE_CHECKING:
-    from .conftest import Here, Streams
+    from .tools import Here, Streams
 
 ALL = ReadAllAvailable()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +14,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from .conftest import Streams
+from .tools import Streams, kill_workers, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -41,40 +39,6 @@ def slowly(frame: DataFrame) -> list[int]:
     return sorted(row.seq for row in rows)
 
 
-def wait_for(condition: Callable[[], object], timeout: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def children() -> dict[int, list[tuple[int, str]]]:
-    """Parent to (process, command line)."""
-    found: dict[int, list[tuple[int, str]]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                command = (entry / "cmdline").read_text().replace("\0", " ")
-            except OSError:
-                continue
-            found.setdefault(parent, []).append((int(entry.name), command))
-    return found
-
-
-def kill_workers() -> int:
-    """Kill the Python workers of this process's executor; the daemon that makes them stays."""
-    below = children()
-    killed = 0
-    for jvm, _ in below.get(os.getpid(), []):
-        for daemon, command in below.get(jvm, []):
-            if "pyspark.daemon pyspark.worker" in command:
-                for worker, _ in below.get(daemon, []):
-                    os.kill(worker, signal.SIGKILL)
-                    killed += 1
-    return killed
-
-
 @pytest.fixture
 def pool() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(1) as pool:
@@ -89,7 +53,7 @@ def batch(spark: SparkSession, streams: Streams, pool: ThreadPoolExecutor) -> Ca
         given = {"servers": streams.url, "stream": name} | SMALL | options
         frame = spark.read.format("jetstream").options(**{k: str(v) for k, v in given.items()}).load()
         done = pool.submit(slowly, frame)
-        wait_for(lambda: streams.consumers(name) or done.done())
+        wait_until(lambda: streams.consumers(name) or done.done())
         assert not done.done()
         return done
 
@@ -185,25 +149,25 @@ def test_a_streaming_query_survives_kills(streams: Streams, own_server: NatsServ
     name = streams.new()
     fill(streams, name)
     running = query.start(name, **WHOLE)
-    wait_for(lambda: streams.consumers(name))
+    wait_until(lambda: streams.consumers(name))
     assert query.reading.is_set()
     own_server.kill()
     time.sleep(1)
     own_server.restart()
-    wait_for(lambda: len(query.seqs) == COUNT or not running.isActive, 60)
+    wait_until(lambda: len(query.seqs) == COUNT or not running.isActive)
     assert query.seqs == list(range(1, COUNT + 1))
 
     # The worker is killed in the middle of the next batch, and the server between two.
     fill(streams, name)
-    wait_for(lambda: streams.consumers(name))
+    wait_until(lambda: streams.consumers(name))
     assert query.reading.is_set()
     assert kill_workers() >= 1
-    wait_for(lambda: len(query.seqs) == 2 * COUNT or not running.isActive, 60)
+    wait_until(lambda: len(query.seqs) == 2 * COUNT or not running.isActive)
     assert streams.consumers(name) >= 1
     own_server.kill()
     own_server.restart()
     streams.publish(name, [b"x"] * 10)
-    wait_for(lambda: len(query.seqs) == 2 * COUNT + 10 or not running.isActive, 60)
+    wait_until(lambda: len(query.seqs) == 2 * COUNT + 10 or not running.isActive)
     assert running.exception() is None
     assert query.seqs == list(range(1, 2 * COUNT + 11))
 
@@ -212,11 +176,11 @@ def test_a_streaming_query_stopped_in_the_middle(streams: Streams, query: Query)
     name = streams.new()
     fill(streams, name)
     running = query.start(name, maxOffsetsPerTrigger=400)
-    wait_for(lambda: 0 in query.batches and query.reading.is_set())
+    wait_until(lambda: 0 in query.batches and query.reading.is_set())
     running.stop()
     assert 0 < len(query.seqs) < COUNT
     running = query.start(name, maxOffsetsPerTrigger=100)
-    wait_for(lambda: len(query.seqs) == COUNT or not running.isActive, 60)
+    wait_until(lambda: len(query.seqs) == COUNT or not running.isActive)
     assert query.seqs == list(range(1, COUNT + 1))
     # The batch that was stopped is planned as it was logged.
     assert [len(query.batches[i]) for i in (0, 1)] == [400, 400]
@@ -226,14 +190,14 @@ def test_a_streaming_query_whose_stream_is_purged_and_made_again(streams: Stream
     name = streams.new()
     streams.publish(name, [b"x"] * 5)
     running = query.start(name, **WHOLE)
-    wait_for(lambda: query.seqs == [1, 2, 3, 4, 5])
+    wait_until(lambda: query.seqs == [1, 2, 3, 4, 5])
     fill(streams, name)
-    wait_for(lambda: streams.consumers(name))
+    wait_until(lambda: streams.consumers(name))
     streams.purge(name, before=COUNT)
     with pytest.raises(StreamingQueryException, match=rf"DataLossError: nats: jetstream: messages \d+ to {COUNT - 1}"):
         running.awaitTermination(60)
     running = query.start(name, failOnDataLoss=False)
-    wait_for(lambda: len(query.seqs) == 11 or not running.isActive)
+    wait_until(lambda: len(query.seqs) == 11 or not running.isActive)
     assert query.seqs == [1, 2, 3, 4, 5, *range(COUNT, COUNT + 6)]
     streams.delete(name)
     streams.create(name)

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 if TYPE_CHECKING:
-    from .conftest import Stored, Streams
+    from .tools import Stored, Streams
 
     Read = Callable[..., list[Stored]]
     Write = Callable[..., None]

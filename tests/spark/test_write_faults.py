@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -20,9 +20,11 @@ from jetarrow.server import NatsServer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from .tools import clients, has_unread, port_of, wait_until
+
 if TYPE_CHECKING:
-    from .conftest import Stored
-    from .conftest import Streams as StreamsOf
+    from .tools import Stored
+    from .tools import Streams as StreamsOf
 
     Read = Callable[..., list[Stored]]
     Write = Callable[..., None]
@@ -35,43 +37,6 @@ pytestmark = [
 ROWS, PARTITIONS = 6_000, 2
 # Spark's buffers of 64 KiB keep what is small; with this most of a half comes through.
 SIZE = 300
-
-
-class Socket(NamedTuple):
-    local: int
-    remote: int
-    unread: int
-    inode: str
-
-
-def sockets() -> list[Socket]:
-    """The TCP sockets of this machine: ports, and bytes that nobody has read yet."""
-    found = []
-    for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        local, remote = (int(address.rpartition(":")[2], 16) for address in fields[1:3])
-        found.append(Socket(local, remote, int(fields[4].partition(":")[2], 16), fields[9]))
-    return found
-
-
-def clients(port: int) -> set[int]:
-    """The processes that are connected to a server's port, without this one."""
-    wanted = {f"socket:[{socket.inode}]" for socket in sockets() if socket.remote == port}
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if any(os.readlink(file) in wanted for file in (process / "fd").iterdir()):
-                found.add(int(process.name))
-        except OSError:  # it has ended meanwhile
-            continue
-    return found - {os.getpid()}
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen within 60 s"
-        time.sleep(0.02)
 
 
 class Gate:
@@ -167,19 +132,15 @@ def each_once(found: list[Stored]) -> None:
     assert Counter(message.data for message in found) == {b"%0*d" % (SIZE, i): 1 for i in range(ROWS)}
 
 
-def port_of(server: NatsServer) -> int:
-    return int(server.url.rpartition(":")[2])
-
-
 def half_way(streams: StreamsOf, name: str) -> None:
     """Waits until rows from before the gate are stored."""
-    wait_for(lambda: streams.messages(name) >= ROWS // 4)
+    wait_until(lambda: streams.messages(name) >= ROWS // 4)
     assert streams.messages(name) <= ROWS // 2
 
 
 def kill_server(server: NatsServer) -> None:
     """Kills it while it has messages that it has not answered, and starts it again."""
-    wait_for(lambda: any(socket.unread for socket in sockets() if socket.local == port_of(server)))
+    wait_until(lambda: has_unread(server))
     server.kill()
     server.start()
 
@@ -314,7 +275,7 @@ def test_killed_driver(query: Query, streams: StreamsOf, server: NatsServer, sto
     finally:
         os.killpg(driver.pid, signal.SIGKILL)  # the group is the one made above
         driver.wait()
-    wait_for(lambda: not clients(port_of(server)))
+    wait_until(lambda: not clients(port_of(server)))
     query.run(other_order)
     each_once(stored(name, url=server.url))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,8 +19,10 @@ from jetarrow.spark.sink import rows as write_rows
 from jetarrow.spark.sink.partition_writer import PartitionWriter
 from jetarrow.spark.sink.rows import PublishCalls
 
+from .tools import has_unread, wait_until
+
 if TYPE_CHECKING:
-    from .conftest import Stored, Streams
+    from .tools import Stored, Streams
 
     Read = Callable[..., list[Stored]]
     Run = Callable[..., PartitionWriter]
@@ -146,17 +147,9 @@ def test_a_server_that_is_killed_with_rows_unanswered(
 ) -> None:
     streams.url = own_server.url
     name = streams.new(allow_batched=True, allow_atomic=True)
-    port = int(own_server.url.rpartition(":")[2])
-
-    def unread() -> bool:
-        """Whether the server has bytes that it has not read."""
-        lines = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
-        return any(int(line[1][-4:], 16) == port and int(line[4].partition(":")[2], 16) for line in lines)
 
     def kill() -> None:
-        deadline = time.monotonic() + 30
-        while not unread() and time.monotonic() < deadline:
-            time.sleep(0.005)
+        wait_until(lambda: has_unread(own_server))
         own_server.kill()
         own_server.start()
 
