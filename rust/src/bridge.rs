@@ -49,7 +49,7 @@ impl Mailbox {
     }
 }
 
-/// A progress function and where to read what to tell it.
+/// A progress function, and how to call it.
 pub struct Progress {
     pub report: Box<dyn Fn(Python<'_>) -> PyResult<()> + Send + Sync>,
 }

@@ -14,7 +14,7 @@ use crate::lock::lock;
 const WORKERS: usize = 1;
 
 /// How often this process is a forked child. A counter, because asking the system for the process id costs a call
-/// each time; Python tells of a fork in the child, before anything else runs there.
+/// each time; Python calls `forked` in the child, before anything else runs there.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// To be called in a forked child.
@@ -60,7 +60,7 @@ pub fn handle() -> Result<tokio::runtime::Handle> {
     }
 }
 
-/// Work that nobody waits for, except the end of the process.
+/// Work that only the end of the process waits for.
 static LINGERING: Mutex<Vec<(u32, JoinHandle<()>)>> = Mutex::new(Vec::new());
 
 /// Starts work that goes on where its owner is gone; `lingering` waits for it.

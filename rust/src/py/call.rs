@@ -17,8 +17,8 @@ use crate::lock::lock;
 use crate::py::convert::seconds;
 use crate::runtime;
 
-/// Progress is told at most so often.
-const PROGRESS: Duration = Duration::from_millis(100);
+/// Least time between two reports of progress.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 type Work = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;
 
@@ -80,7 +80,7 @@ impl Call {
             let task = handle.spawn(async move {
                 let done = if ticks {
                     loop {
-                        match tokio::time::timeout(PROGRESS, work.as_mut()).await {
+                        match tokio::time::timeout(REPORT_INTERVAL, work.as_mut()).await {
                             Ok(done) => break done,
                             Err(_) => mailbox.push(id, Event::Tick),
                         }
@@ -114,7 +114,7 @@ impl Call {
     }
 }
 
-/// Waits, at most so many seconds, for what goes on although its owner is gone: messages on their way.
+/// Waits, at most `timeout` seconds, for what goes on although its owner is gone: messages on their way.
 /// None where there is nothing.
 #[pyfunction]
 pub fn lingering(timeout: f64) -> PyResult<Option<Call>> {

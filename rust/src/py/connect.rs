@@ -9,7 +9,7 @@ use crate::engine::connection as engine;
 use crate::error::JetError;
 use crate::py::call::Call;
 use crate::py::notices::Notices;
-use crate::py::options::Given;
+use crate::py::options::RawOptions;
 use crate::runtime::Owned;
 
 #[pyclass(frozen, weakref, module = "jetarrow._jetarrow")]
@@ -33,7 +33,7 @@ impl Connection {
 /// Opens a connection; the call's result is a `Connection`. `notices` is None in the sync twin.
 #[pyfunction]
 #[pyo3(signature = (options, notices))]
-pub fn connect(py: Python<'_>, options: Given, notices: Option<&Notices>) -> PyResult<Call> {
+pub fn connect(py: Python<'_>, options: RawOptions, notices: Option<&Notices>) -> PyResult<Call> {
     let options = options.into_options(py, notices)?;
     Ok(Call::new(engine::connect(options), |py, conn| {
         Ok(Connection { inner: Owned::new(Arc::new(conn)), promised: AtomicUsize::new(0) }

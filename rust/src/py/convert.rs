@@ -14,7 +14,7 @@ pub fn seconds(name: &str, value: f64) -> PyResult<Duration> {
     Ok(Duration::from_secs_f64(value.min(YEAR)))
 }
 
-/// The same where it may be left out.
+/// `seconds`, where the value may be left out.
 pub fn optional_seconds(name: &str, value: Option<f64>) -> PyResult<Option<Duration>> {
     value.map(|value| seconds(name, value)).transpose()
 }

@@ -1,4 +1,4 @@
-//! What a connection has to tell on its own account, on its way to the callbacks.
+//! Events of a connection, on their way to the user's callbacks.
 
 use std::sync::{Arc, Mutex};
 

@@ -54,7 +54,7 @@ struct Waiting {
     bytes: u64,
 }
 
-/// So many messages are handed over without waiting for the loop's next turn.
+/// As soon as this many messages wait they are handed over, without waiting for the end of the loop's turn.
 const BURST: usize = 128;
 
 /// Messages of this turn of the loop; handed over together at its end.
@@ -84,7 +84,7 @@ pub struct Publisher {
     turn: Mutex<Turn>,
     /// False where there is no loop: every message is handed over by itself.
     by_turn: bool,
-    /// At so many messages, or bytes, there is no room for another one.
+    /// At this many messages, or bytes, there is no room for another one.
     max_inflight: u64,
     max_bytes: u64,
 }
@@ -175,7 +175,7 @@ impl Publisher {
         let others = this.shared.pending.fetch_add(1, Ordering::Relaxed);
         this.shared.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
         let item = (row, Body::Single(Box::new(Single { subject: to, payload, headers: map, timeout })));
-        // With others in flight nobody notices that this one waits for the end of the turn.
+        // With others in flight the wait until the end of the turn costs nothing.
         if !this.by_turn || others == 0 {
             this.send(vec![item])?;
             return Ok(Some(future));
@@ -302,7 +302,7 @@ impl Shared {
                     Err(PyErr::from(*err))
                 }
             };
-            // A cancelled future refuses the result, and nobody misses it.
+            // A cancelled future refuses the result, which is right.
             let _refused = match value {
                 Ok(ack) => future.call_method1(intern!(py, "set_result"), (ack,)),
                 Err(err) => future.call_method1(intern!(py, "set_exception"), (err.into_value(py),)),

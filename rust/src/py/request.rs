@@ -46,7 +46,7 @@ impl Connection {
         }))
     }
 
-    /// The same as a future of the loop of `bridge`; None before the first request, which has to be a call.
+    /// `request_msg` as a future of the loop of `bridge`; None before the first request, which has to be a call.
     fn request_future<'py>(
         slf: &Bound<'py, Self>,
         py: Python<'py>,
@@ -67,7 +67,7 @@ impl Connection {
         let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
         let done = Box::new(move |answer: Result<async_nats::Message, JetError>| {
             let deliver = move |py: Python<'_>| {
-                // A cancelled future refuses the result, and nobody misses it.
+                // A cancelled future refuses the result, which is right.
                 let _refused = match answer {
                     Ok(message) => waiting.call_method1(py, intern!(py, "set_result"), (Msg::received(nc, message),)),
                     Err(err) => {
@@ -80,7 +80,7 @@ impl Connection {
         });
         let others = conn.pending_requests();
         conn.start_request(request, done)?;
-        // With others under way nobody notices that this one waits for the end of the turn.
+        // With others under way the wait until the end of the turn costs nothing.
         if others > 0 {
             Connection::kick_later(slf, event_loop)?
         } else {
@@ -89,7 +89,7 @@ impl Connection {
         Ok(Some(future))
     }
 
-    /// A subject that nobody else uses.
+    /// A subject that is used nowhere else.
     fn new_inbox(&self) -> PyResult<String> {
         Ok(self.connection()?.client.new_inbox())
     }

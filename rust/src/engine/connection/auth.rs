@@ -12,26 +12,26 @@ use nkeys::KeyPair;
 
 use crate::error::{JetError, Result};
 
-/// An answer of the caller's own code.
+/// What a user callback returns.
 pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T>> + Send + Sync>>;
-pub type Ask<A, T> = Arc<dyn Fn(A) -> Answer<T> + Send + Sync>;
+pub type Callback<A, T> = Arc<dyn Fn(A) -> Answer<T> + Send + Sync>;
 
 #[derive(Clone)]
 pub enum Text {
     Fixed(String),
-    Asked(Ask<(), String>),
+    Callback(Callback<(), String>),
 }
 
 impl Text {
     async fn get(&self) -> Result<String> {
         match self {
             Text::Fixed(text) => Ok(text.clone()),
-            Text::Asked(ask) => ask(()).await,
+            Text::Callback(callback) => callback(()).await,
         }
     }
 }
 
-/// Where a user's JWT and the seed of his key come from.
+/// Where a user's JWT and the seed of the user's key come from.
 #[derive(Clone)]
 pub enum Source {
     /// A file with both, as `nsc` writes it.
@@ -52,9 +52,9 @@ pub struct Credentials {
     pub password: Option<Text>,
     pub token: Option<Text>,
     pub source: Option<Source>,
-    pub jwt: Option<Ask<(), String>>,
+    pub jwt: Option<Callback<(), String>>,
     /// Signs the server's nonce; the answer is base64.
-    pub sign: Option<Ask<String, String>>,
+    pub sign: Option<Callback<String, String>>,
 }
 
 struct Keys {

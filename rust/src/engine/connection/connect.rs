@@ -191,7 +191,7 @@ impl Drop for Connection {
     }
 }
 
-/// Ends the attempts of a connect that nobody waits for any more.
+/// Ends the attempts of a connect that was cancelled.
 struct Wanted(Option<Arc<Hub>>);
 
 impl Drop for Wanted {
@@ -239,7 +239,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         }
     };
     connected.await?;
-    // async-nats stores the INFO right after it told that it is connected.
+    // async-nats stores the INFO right after the event that it is connected.
     while client.try_server_info().is_none() && !hub.link.borrow().closed {
         tokio::task::yield_now().await;
     }

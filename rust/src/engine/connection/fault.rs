@@ -48,7 +48,7 @@ pub fn of_attempt(server: &str, text: Option<&str>, attempt: &Attempt) -> JetErr
     let tls = cause.contains("fatal alert") || cause.contains("corrupt message") || cause.contains("handshake");
     match attempt.tls_required {
         _ if attempt.asked_for_certificate => secure(format!("{NO_CERTIFICATE} ({cause})")),
-        // TLS was begun all the same: it was asked for, and nothing was said before.
+        // TLS was begun although the server has none: the caller asked for it.
         Some(false) if tls => JetError::SecureWanted { server: server.to_owned() },
         None if cause.contains("corrupt message") => JetError::SecureWanted { server: server.to_owned() },
         _ if tls || text.starts_with("TLS error") => secure(cause.to_owned()),

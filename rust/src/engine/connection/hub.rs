@@ -1,4 +1,4 @@
-//! What is known about one connection, told by many sources and made one order of events of it: every break gives one
+//! What is known about one connection, from many sources, made one order of events: every break gives one
 //! `Disconnected`, every way back one `Reconnected`, whatever async-nats's small event channel lost.
 
 use std::sync::atomic::Ordering;
@@ -40,7 +40,7 @@ pub struct Pings {
 /// to wait before. None is the first.
 pub type Choose = Arc<dyn Fn(Vec<(ServerAddr, u32)>, ServerInfo) -> Answer<(Option<usize>, Duration)> + Send + Sync>;
 
-/// Where notices wait, and how their taker is told.
+/// Where notices wait, and how their taker is woken.
 pub struct Notices {
     pub waiting: Arc<Mutex<Vec<Notice>>>,
     pub wake: Box<dyn Fn() + Send + Sync>,
@@ -59,7 +59,7 @@ pub struct Settings {
 
 #[derive(Default)]
 struct State {
-    /// Connections that were made, as far as it was told.
+    /// Connections that were made, as far as we have heard.
     connects: u64,
     /// The server of the attempt under way, or that we are connected to.
     current: Option<ServerAddr>,
@@ -89,12 +89,12 @@ pub struct Hub {
     /// The pool has servers that async-nats does not know.
     pub pool_grew: Notify,
     pub statistics: OnceLock<Arc<Statistics>>,
-    /// Our own subject for pings: no error about it is told.
+    /// Our own subject for pings: errors about it are not reported.
     pub quiet: OnceLock<String>,
     state: Mutex<State>,
 }
 
-/// Enough for all errors of one read; a receiver that falls behind is told so.
+/// Enough for all errors of one read; a receiver that falls behind sees a gap.
 const REFUSALS: usize = 4096;
 
 impl Hub {
@@ -122,7 +122,7 @@ impl Hub {
         lock(&self.pool)
     }
 
-    /// Changes the state and tells about it, in the order in which it changed.
+    /// Changes the state and queues its notices, in the order in which it changed.
     fn change(&self, change: impl FnOnce(&mut State, &mut Vec<Notice>)) {
         let any = {
             let mut state = self.lock();
@@ -208,7 +208,7 @@ impl Hub {
         });
     }
 
-    /// The link is down. Without a reason nobody is to blame: it was asked for.
+    /// The link is down. Without a reason it was asked for.
     pub fn lost(&self) {
         self.change(|state, notices| {
             if !self.link.borrow().up {
@@ -252,7 +252,7 @@ impl Hub {
         self.lock().connects > 0
     }
 
-    /// Something failed that nobody waits for.
+    /// Something failed that no call waits for.
     pub fn tell(&self, error: JetError) {
         self.change(|_, notices| notices.push(Notice::Error(error)));
     }
@@ -281,7 +281,7 @@ impl Hub {
                 state.failures.push((place(&addr), error.clone()));
             }
             if matches!(error, JetError::Callback { .. }) && self.settings.notices.is_some() {
-                // The caller has the exception itself already.
+                // A user callback raised; Python already holds the exception.
                 state.last_error = Some(error);
             } else {
                 notices.push(Notice::Error(error));
@@ -359,7 +359,7 @@ impl Hub {
             if grew {
                 self.pool_grew.notify_one();
             }
-            // The first INFO of a connection tells no news.
+            // The first INFO of a connection is no news.
             if state.attempt.is_some() {
                 return;
             }

@@ -14,6 +14,9 @@ use tokio::sync::Mutex;
 use crate::engine::connection::hub::Hub;
 use crate::error::Result;
 
+/// Turns that are left to other tasks after a PONG.
+const YIELDS: usize = 3;
+
 pub struct Pinger {
     client: Client,
     hub: Arc<Hub>,
@@ -49,8 +52,11 @@ impl Pinger {
         let ours = *pings.borrow();
         let answer = pings.wait_for(|now| now.attempts != ours.attempts || now.answered >= ours.written).await;
         let same = answer.is_ok_and(|now| now.attempts == ours.attempts);
-        // The tasks that were woken before this one have not run yet: subscriptions take what came first.
-        tokio::task::yield_now().await;
+        // The tasks that were woken before this one have not run yet: subscriptions take what came first. One turn is not
+        // enough: tokio may give a task that yields the next turn at once.
+        for _ in 0..YIELDS {
+            tokio::task::yield_now().await;
+        }
         let link = *self.hub.link.borrow();
         if link.closed { Err(self.hub.closed_error()) } else { Ok(same && link.breaks == breaks) }
     }

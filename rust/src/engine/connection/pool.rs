@@ -20,7 +20,7 @@ pub struct Server {
     pub addr: ServerAddr,
     pub user: Option<String>,
     pub password: Option<String>,
-    /// Told by another server.
+    /// Another server announced it.
     pub discovered: bool,
     /// The host name that a certificate of a discovered server may carry instead of its address.
     pub tls_name: Option<String>,
@@ -181,7 +181,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Adds what `from` told about others; true where one was new.
+    /// Adds the servers that `from` announced; true where one was new.
     pub fn discover(&mut self, from: &ServerAddr, urls: &[String], tls: bool) -> bool {
         let scheme = match from.scheme() {
             "nats" if tls => "tls",

@@ -46,7 +46,7 @@ impl Hub {
         Some(ReconnectToServer { addr, delay: Some(Duration::ZERO) })
     }
 
-    /// The next server; an error ends all attempts, and tells why.
+    /// The next server; an error, with its cause where there is one, ends all attempts.
     async fn choose(
         &self,
         usable: &[ServerAddr],
@@ -82,7 +82,7 @@ impl Hub {
                 let chosen = index.and_then(|index| candidates.get(index)).unwrap_or(&candidates[0]);
                 Ok((chosen.0.clone(), wait))
             }
-            // Already told; the next in turn, so that a broken handler does not end the connection.
+            // Python holds the handler's exception; the next in turn, so that a broken handler does not end the connection.
             Err(_) => self.pool().next(usable).ok_or_else(exhausted),
         }
     }

@@ -27,14 +27,14 @@ impl Refusals {
         loop {
             match self.0.try_recv() {
                 Ok(error) => refused.add(error),
-                // What is missing is told to the error callback; who waits for it waits until its timeout.
+                // The error callback gets what is missing; a call that waits for it runs into its timeout.
                 Err(TryRecvError::Lagged(_)) => {}
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return refused,
             }
         }
     }
 
-    /// The same, once there is something; None when the connection is gone.
+    /// Waits until something was refused; None when the connection is gone.
     pub async fn wait(&mut self) -> Option<Refused> {
         use tokio::sync::broadcast::error::RecvError;
         loop {

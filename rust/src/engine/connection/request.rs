@@ -1,4 +1,4 @@
-//! Requests: one inbox for all of a connection, and a number in the reply subject to tell the answers apart.
+//! Requests: one inbox for all of a connection, and a number in the reply subject to match answers with requests.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -191,7 +191,7 @@ async fn dispatch_answers(
     }
 }
 
-/// Ends the requests that nobody answered in time.
+/// Ends the requests that got no answer in time.
 async fn expire(weak: Weak<Shared>) {
     /// With nothing to expire, how long until the next look whether the connection is still there.
     const IDLE: Duration = Duration::from_secs(60);

@@ -229,7 +229,7 @@ fn explain(error: &Error) -> String {
     }
 }
 
-/// `DnsName("localhost")` and `IpAddress(127.0.0.1)` are how webpki tells names.
+/// `DnsName("localhost")` and `IpAddress(127.0.0.1)` are how webpki prints names.
 fn name_only(name: &str) -> &str {
     let inner = name.split_once('(').map_or(name, |(_, rest)| rest.trim_end_matches(')'));
     inner.trim_matches('"')

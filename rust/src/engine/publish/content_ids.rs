@@ -1,5 +1,5 @@
-//! Message ids out of what a message says, for rows that bring none: whoever writes the same rows again, in whatever
-//! order, gives them the same ids. The n-th row that says the same has its n in the id, so none is taken for another.
+//! Message ids made of a message's content, for rows that bring none: rows that are written again, in whatever order, get
+//! their ids again. Among rows of equal content the n-th has its n in the id, so none is taken for another.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -29,7 +29,7 @@ impl Hasher for AsIs {
 type Build = BuildHasherDefault<AsIs>;
 
 /// How often each row was seen, in about 16 bytes a row: 64 bits of its hash, and a count only where it came again. Two
-/// rows with the same fingerprint count on together, and have different ids all the same.
+/// rows with the same fingerprint count on together, and still have different ids.
 #[derive(Default)]
 struct Seen {
     rows: HashSet<u64, Build>,
@@ -69,7 +69,7 @@ impl ContentIds {
         ContentIds { scope: scope.to_vec(), seed: xxh3_64(scope), new, old, head: Vec::new() }
     }
 
-    /// Appends the id of one message to `out`: 22 characters, and `.n` where n said the same before. The headers are
+    /// Appends the id of one message to `out`: 22 characters, and `.n` after n rows of equal content. The headers are
     /// sorted here; their order is not part of what a message says, that of a header's values is.
     pub fn write(&mut self, subject: &str, headers: &mut [(&str, &str)], payload: &[u8], out: &mut String) {
         headers.sort_by_key(|(name, _)| *name);

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use crate::engine::publish::rows::Body;
 
 pub struct Sent {
-    /// Under which number its result is told.
+    /// The number of its result.
     pub row: u64,
     pub body: Body,
     /// When it counts as unanswered.

@@ -20,7 +20,7 @@ pub struct Outcome {
     pub duplicate: Vec<bool>,
     pub errors: Vec<(u64, JetError)>,
     pub duplicates: u64,
-    /// False: the server does not tell which rows were duplicates.
+    /// False: the server does not say which rows were duplicates.
     pub counts_duplicates: bool,
     mixed_streams: bool,
 }

@@ -34,7 +34,7 @@ pub fn parse(payload: &[u8]) -> Result<PubAck> {
     }
 }
 
-/// Reads the acks of one stream by comparing with the first one: all but the digits and the tail is the same.
+/// Reads the acks of one stream by comparing with the first one: only the digits and the tail differ.
 #[derive(Default)]
 pub struct Parser {
     /// The bytes up to the sequence's first digit.

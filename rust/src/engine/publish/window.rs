@@ -36,7 +36,7 @@ pub struct Window {
     pub one_call: bool,
 }
 
-/// A message and the number under which its result is told.
+/// A message, and the number of its result.
 pub type Item = (u64, Body);
 
 /// Takes the results.
@@ -188,14 +188,14 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         Sent { row, body, deadline: self.now }
     }
 
-    /// False where the link broke, or nobody answers any more: the message waits with the others.
+    /// False where the link broke, or the server is silent: the message waits with the others.
     async fn send(&mut self, mut sent: Sent, tick: &mut Interval) -> Result<bool> {
         if let Some(cause) = self.over.as_ref().or(self.deaf.as_ref()) {
             self.outlet.failed(sent.row, cause.clone());
             return Ok(true);
         }
         if self.inflight.is_empty() {
-            // Nothing was asked until now, so nobody has been silent.
+            // Nothing was in flight, so the server has not been silent.
             self.last_answer = self.now;
         }
         let Some(payload) = sent.body.payload() else {
@@ -229,7 +229,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         match handed {
             Handed::Over => Ok(true),
             Handed::Not => {
-                // It is the only one of which nobody has to wonder whether it was stored.
+                // Of this one it is certain that it was not stored.
                 self.again.extend(self.inflight.remove(token));
                 self.check_time_and_link();
                 Ok(false)

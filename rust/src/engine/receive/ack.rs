@@ -101,7 +101,7 @@ pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>,
     Ok(())
 }
 
-/// The same, and returns when all are on the wire.
+/// Sends the acks, and returns when all are on the wire.
 pub async fn ack(conn: &Connection, replies: Vec<Subject>, kind: &Kind) -> Result<()> {
     unconstrained(send(conn, replies, kind)).await?;
     conn.client.flush().await.map_err(|_| conn.closed())
@@ -121,7 +121,7 @@ pub async fn ack_sync(conn: &Connection, replies: Vec<Subject>, kind: &Kind, tim
         }
         while confirmed < all {
             let Some(answer) = answers.next().await else { return Err(conn.closed()) };
-            // Nobody listens where the consumer is gone.
+            // Without the consumer there is no responder.
             if answer.status == Some(StatusCode::NO_RESPONDERS) {
                 return Err(JetError::NoResponders { subject: "the consumer's acks".into() });
             }

@@ -19,7 +19,7 @@ use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::Connection;
 use crate::engine::connection::withdraw::withdraw;
 use crate::engine::receive::ack::{Kind, send};
-use crate::engine::receive::pull::{Ask, PULL_BYTES, PULL_ROWS, Puller, Status};
+use crate::engine::receive::pull::{PULL_BYTES, PULL_ROWS, PullInbox, PullRequest, Status};
 use crate::error::{JetError, Result};
 use crate::lock::lock;
 
@@ -35,7 +35,7 @@ pub struct Fetch {
     pub max_messages: usize,
     pub max_bytes: Option<usize>,
     pub timeout: Duration,
-    /// With so many there, the call does not wait for more.
+    /// Once this many are there the call does not wait for more.
     pub min_messages: usize,
     pub heartbeat: Option<Duration>,
 }
@@ -46,7 +46,7 @@ pub trait Sink: Send + 'static {
     fn bytes(&self) -> usize;
     /// False for what is no message of a stream.
     fn push(&mut self, message: Message) -> Result<bool>;
-    /// Ack subjects of what is in it, to give the messages back when nobody wants them any more.
+    /// Ack subjects of what is in it, to give the messages back when the call was cancelled.
     fn replies(&mut self) -> Vec<Subject>;
 }
 
@@ -127,7 +127,7 @@ pub struct PullSubscription {
     pub stream: String,
     pub consumer: String,
     /// Inboxes that no call uses just now. A call has one to itself, so that calls do not mix.
-    idle: Mutex<Vec<Puller>>,
+    idle: Mutex<Vec<PullInbox>>,
 }
 
 /// How a request ended.
@@ -143,7 +143,7 @@ enum End {
 struct Job<'a, S: Sink> {
     sub: &'a PullSubscription,
     fetched: Unclaimed<S>,
-    puller: Option<Puller>,
+    inbox: Option<PullInbox>,
     /// There is a request that the server has not ended yet.
     open: bool,
 }
@@ -159,20 +159,20 @@ impl PullSubscription {
         PullSubscription { conn, prefix, stream, consumer, idle: Mutex::default() }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Puller>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<PullInbox>> {
         lock(&self.idle)
     }
 
     /// Fetches into the sink, which comes back in a wrapper that gives its messages back unless they are claimed.
     pub async fn fetch<S: Sink>(&self, fetch: &Fetch, sink: S) -> Result<Unclaimed<S>> {
         let fetched = Unclaimed { conn: self.conn.clone(), sink: Some(sink) };
-        let mut job = Job { sub: self, fetched, puller: None, open: false };
+        let mut job = Job { sub: self, fetched, inbox: None, open: false };
         // Tokio's budget would send us to the back of the queue every 128 messages.
         unconstrained(job.run(fetch)).await?;
         if !job.open
-            && let Some(puller) = job.puller.take()
+            && let Some(inbox) = job.inbox.take()
         {
-            self.idle().push(puller);
+            self.idle().push(inbox);
         }
         Ok(Unclaimed { conn: self.conn.clone(), sink: job.fetched.sink.take() })
     }
@@ -215,11 +215,11 @@ impl<S: Sink> Job<'_, S> {
             if before >= fetch.max_messages || bytes_left == 0 {
                 return Ok(());
             }
-            let mut at_hand = Ask {
+            let mut at_hand = PullRequest {
                 batch: (fetch.max_messages - before).min(PULL_ROWS),
                 max_bytes: bytes_left.min(PULL_BYTES),
                 no_wait: true,
-                ..Ask::default()
+                ..PullRequest::default()
             };
             if std::mem::take(&mut whole_message) {
                 // A single message over our own bound still has to come through.
@@ -232,7 +232,7 @@ impl<S: Sink> Job<'_, S> {
                 if missing == 0 || left.is_zero() {
                     return Ok(());
                 }
-                let waiting = Ask {
+                let waiting = PullRequest {
                     batch: missing.min(PULL_ROWS),
                     max_bytes: at_hand.max_bytes,
                     // The server answers with 408 at its end; ours comes a little later.
@@ -269,22 +269,22 @@ impl<S: Sink> Job<'_, S> {
     /// An inbox whose request was not seen to its end is not used again.
     fn retire(&mut self) {
         if std::mem::take(&mut self.open)
-            && let Some(puller) = self.puller.take()
+            && let Some(inbox) = self.inbox.take()
         {
-            give_back(self.sub.conn.clone(), Vec::new(), Some(puller));
+            give_back(self.sub.conn.clone(), Vec::new(), Some(inbox));
         }
     }
 
     /// Sends one request and takes its messages until it is over.
-    async fn round(&mut self, ask: &Ask, deadline: Instant) -> Result<End> {
-        let end = self.take_messages(ask, deadline).await;
+    async fn round(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
+        let end = self.take_messages(request, deadline).await;
         match end {
             Ok(End::Full | End::Dry { .. } | End::Gone(_)) | Err(JetError::Api { .. }) => self.open = false,
             _ => {
-                if let Some(puller) = &mut self.puller {
+                if let Some(inbox) = &mut self.inbox {
                     // Here, not later: an ack that the caller sends next may make room, and it is not for this request.
                     let conn = &self.sub.conn;
-                    conn.while_up(async { drop(withdraw(&mut puller.messages).await) }).await;
+                    conn.while_up(async { drop(withdraw(&mut inbox.messages).await) }).await;
                 }
                 self.retire();
             }
@@ -292,41 +292,41 @@ impl<S: Sink> Job<'_, S> {
         end
     }
 
-    async fn take_messages(&mut self, ask: &Ask, deadline: Instant) -> Result<End> {
-        let Job { sub, fetched: Unclaimed { sink: Some(sink), .. }, puller, open } = self else {
+    async fn take_messages(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
+        let Job { sub, fetched: Unclaimed { sink: Some(sink), .. }, inbox, open } = self else {
             return Err(JetError::Internal("no sink".into()));
         };
         let conn = &sub.conn;
-        let puller = match puller {
-            Some(puller) => puller,
+        let inbox = match inbox {
+            Some(inbox) => inbox,
             None => {
                 let idle = sub.idle().pop();
-                puller.insert(match idle {
+                inbox.insert(match idle {
                     Some(idle) => idle,
-                    None => Puller::new(conn, &sub.prefix, &sub.stream, &sub.consumer).await?,
+                    None => PullInbox::new(conn, &sub.prefix, &sub.stream, &sub.consumer).await?,
                 })
             }
         };
         let breaks = conn.breaks();
         let mut link = conn.link.clone();
-        let number = puller.ask(conn, ask).await?;
+        let number = inbox.request(conn, request).await?;
         *open = true;
-        let mut left = ask.batch;
+        let mut left = request.batch;
         while left > 0 {
-            let message = match puller.messages.next().now_or_never() {
+            let message = match inbox.messages.next().now_or_never() {
                 Some(message) => message,
                 None => {
                     // Silence counts from here: until now there was something to take.
-                    let patience = if ask.heartbeat.is_zero() { Duration::MAX } else { ask.heartbeat * 2 };
-                    let silent = Instant::now().checked_add(patience).unwrap_or(deadline + GRACE);
+                    let silence_limit = if request.heartbeat.is_zero() { Duration::MAX } else { request.heartbeat * 2 };
+                    let silent = Instant::now().checked_add(silence_limit).unwrap_or(deadline + GRACE);
                     tokio::select! {
                         biased;
-                        message = puller.messages.next() => message,
+                        message = inbox.messages.next() => message,
                         Ok(()) = link.changed() => {
                             if conn.breaks() != breaks {
                                 return Ok(End::LinkBroke);
                             }
-                            if let Some(cause) = puller.refused() {
+                            if let Some(cause) = inbox.refused() {
                                 return Err(cause);
                             }
                             continue;
@@ -339,7 +339,7 @@ impl<S: Sink> Job<'_, S> {
             };
             let Some(message) = message else { return Err(conn.closed()) };
             conn.traffic.received(message.payload.len());
-            match puller.status(&message) {
+            match inbox.status(&message) {
                 None => left -= usize::from(sink.push(message)?),
                 Some((other, _)) if other != number => {}
                 Some((_, Status::Heartbeat)) => {}
@@ -352,8 +352,8 @@ impl<S: Sink> Job<'_, S> {
     }
 }
 
-/// Tells the server that nobody works on these messages, and on what an open request still brings.
-fn give_back(conn: Arc<Connection>, replies: Vec<Subject>, rest: Option<Puller>) {
+/// Naks these messages, which nobody will work on, and what an open request still brings.
+fn give_back(conn: Arc<Connection>, replies: Vec<Subject>, rest: Option<PullInbox>) {
     let Ok(runtime) = tokio::runtime::Handle::try_current().or_else(|_| crate::runtime::handle()) else { return };
     if replies.is_empty() && rest.is_none() {
         return;
@@ -361,12 +361,12 @@ fn give_back(conn: Arc<Connection>, replies: Vec<Subject>, rest: Option<Puller>)
     runtime.spawn(async move {
         // Best effort: where the server is away it takes the messages back by itself after its ack wait.
         let _ = send(&conn, replies, &Kind::Nak(None)).await;
-        let Some(mut puller) = rest else { return };
-        if withdraw(&mut puller.messages).await.is_err() || conn.round_trip(REST).await.is_err() {
+        let Some(mut inbox) = rest else { return };
+        if withdraw(&mut inbox.messages).await.is_err() || conn.round_trip(REST).await.is_err() {
             return;
         }
-        while let Some(Some(message)) = puller.messages.next().now_or_never() {
-            if puller.status(&message).is_none() {
+        while let Some(Some(message)) = inbox.messages.next().now_or_never() {
+            if inbox.status(&message).is_none() {
                 let _ = send(&conn, message.reply, &Kind::Nak(None)).await;
             }
         }

@@ -1,4 +1,4 @@
-//! Pull requests over a plain subscription of our own: what to ask, and what an answer means (ADR-13, ADR-37).
+//! Pull requests over a plain subscription of our own: what they say, and what an answer means (ADR-13, ADR-37).
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub const PROTOCOL_LINE: usize = 4096;
 
 /// One request as the server reads it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ask {
+pub struct PullRequest {
     pub batch: usize,
     pub max_bytes: usize,
     /// Zero: none, then `no_wait` must be set.
@@ -29,7 +29,7 @@ pub struct Ask {
     pub heartbeat: Duration,
 }
 
-impl Ask {
+impl PullRequest {
     fn json(&self) -> String {
         let mut text = format!("{{\"batch\":{}", self.batch);
         for (key, value) in [
@@ -67,48 +67,49 @@ pub enum Status {
 }
 
 /// One consumer's request subject and the inbox that its answers come to.
-pub struct Puller {
-    request: String,
+pub struct PullInbox {
+    /// Where requests go.
+    subject: String,
     inbox: String,
     pub messages: Subscriber,
     refusals: Refusals,
-    asked: u64,
+    requests: u64,
 }
 
-impl Puller {
+impl PullInbox {
     pub async fn new(conn: &Connection, prefix: &str, stream: &str, consumer: &str) -> Result<Self> {
-        Self::of(conn, next_message(prefix, stream, consumer)).await
+        Self::for_subject(conn, next_message(prefix, stream, consumer)).await
     }
 
     /// For requests to this subject.
-    pub async fn of(conn: &Connection, request: String) -> Result<Self> {
+    pub async fn for_subject(conn: &Connection, subject: String) -> Result<Self> {
         let inbox = conn.client.new_inbox();
         let refusals = conn.refusals();
         let messages = conn.client.subscribe(format!("{inbox}.*")).await.map_err(|_| conn.closed())?;
-        Ok(Puller { request, inbox, messages, refusals, asked: 0 })
+        Ok(PullInbox { subject, inbox, messages, refusals, requests: 0 })
     }
 
     /// Sends the request and returns its number.
-    pub async fn ask(&mut self, conn: &Connection, ask: &Ask) -> Result<u64> {
-        self.send(conn, ask.json()).await
+    pub async fn request(&mut self, conn: &Connection, request: &PullRequest) -> Result<u64> {
+        self.send(conn, request.json()).await
     }
 
-    /// The same with any request.
+    /// Sends a request that is already text.
     pub async fn send(&mut self, conn: &Connection, request: String) -> Result<u64> {
         // An ack that makes room for more must be there first.
         conn.in_order().await;
-        self.asked += 1;
-        let reply = format!("{}.{}", self.inbox, self.asked);
+        self.requests += 1;
+        let reply = format!("{}.{}", self.inbox, self.requests);
         let payload = Bytes::from(request);
         conn.traffic.sent(payload.len());
-        conn.client.publish_with_reply(self.request.clone(), reply, payload).await.map_err(|_| conn.closed())?;
-        Ok(self.asked)
+        conn.client.publish_with_reply(self.subject.clone(), reply, payload).await.map_err(|_| conn.closed())?;
+        Ok(self.requests)
     }
 
     /// Why no answer will come, where the server has refused the request or the inbox.
     pub fn refused(&mut self) -> Option<JetError> {
         let refused = self.refusals.take();
-        refused.publish(&self.request).or_else(|| refused.subscription(&format!("{}.*", self.inbox))).cloned()
+        refused.publish(&self.subject).or_else(|| refused.subscription(&format!("{}.*", self.inbox))).cloned()
     }
 
     /// Number and meaning of a status; `None` for a message of the stream.
@@ -180,15 +181,15 @@ mod tests {
 
     #[test]
     fn requests_are_the_servers_json() {
-        let ask = Ask { batch: 5, no_wait: true, ..Ask::default() };
-        assert_eq!(ask.json(), r#"{"batch":5,"no_wait":true}"#);
-        let ask = Ask {
+        let request = PullRequest { batch: 5, no_wait: true, ..PullRequest::default() };
+        assert_eq!(request.json(), r#"{"batch":5,"no_wait":true}"#);
+        let request = PullRequest {
             batch: 1,
             max_bytes: 9,
             expires: Duration::from_secs(1),
             heartbeat: Duration::from_millis(500),
             no_wait: false,
         };
-        assert_eq!(ask.json(), r#"{"batch":1,"max_bytes":9,"expires":1000000000,"idle_heartbeat":500000000}"#);
+        assert_eq!(request.json(), r#"{"batch":1,"max_bytes":9,"expires":1000000000,"idle_heartbeat":500000000}"#);
     }
 }

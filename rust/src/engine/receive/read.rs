@@ -22,7 +22,7 @@ use crate::engine::columns::column::Layout;
 use crate::engine::columns::meta::Meta;
 use crate::engine::columns::typed::Typed;
 use crate::engine::connection::{Connection, Link};
-use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS, Puller};
+use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS, PullInbox};
 use crate::error::{JetError, Loss, Result};
 
 mod consumer;
@@ -156,13 +156,13 @@ enum Stop {
     Renew,
     /// Everything that the consumer had has come: is that all?
     Dry,
-    /// Nobody reads any more.
+    /// The reader was dropped or closed.
     Dropped,
 }
 
-/// Waits for the next message; or tells why none will come.
+/// Waits for the next message; or says why none will come.
 async fn arrival(
-    puller: &mut Puller,
+    inbox: &mut PullInbox,
     conn: &Connection,
     link: &mut watch::Receiver<Link>,
     breaks: u64,
@@ -171,13 +171,13 @@ async fn arrival(
     loop {
         tokio::select! {
             biased;
-            message = puller.messages.next() => return message.map(Ok).ok_or_else(|| conn.closed()),
+            message = inbox.messages.next() => return message.map(Ok).ok_or_else(|| conn.closed()),
             () = out.closed() => return Ok(Err(Stop::Dropped)),
             Ok(()) = link.changed() => {
                 if conn.breaks() != breaks {
                     return Ok(Err(Stop::Renew));
                 }
-                if let Some(cause) = puller.refused() {
+                if let Some(cause) = inbox.refused() {
                     return Err(cause);
                 }
             }
@@ -232,8 +232,8 @@ impl Run {
                 Stop::End => break,
                 Stop::Dropped => return Ok(()),
                 Stop::Dry if self.range.follow => {
-                    // Nobody waits for messages that are here.
-                    if !self.hand_out().await? {
+                    // What is here goes out before the wait for more.
+                    if !self.flush().await? {
                         return Ok(());
                     }
                 }
@@ -264,11 +264,11 @@ impl Run {
                 }
             }
         }
-        self.hand_out().await?;
+        self.flush().await?;
         Ok(())
     }
 
-    /// The next message of the range, or the first beyond it. `deliver` has to follow.
+    /// The next message of the range, or the first beyond it. `flush_if_full` has to follow.
     fn accept(&mut self, message: &Message, meta: &Meta<'_>) -> Result<Option<Stop>> {
         let seq = meta.seq as u64;
         if seq > self.next && self.gap.is_none() {
@@ -287,14 +287,14 @@ impl Run {
         })
     }
 
-    /// Hands out a batch that is full; false when nobody takes it.
-    async fn deliver(&mut self) -> Result<bool> {
+    /// Sends a batch that is full to the reader; false when the reader is gone.
+    async fn flush_if_full(&mut self) -> Result<bool> {
         let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
-        Ok(!full || self.hand_out().await?)
+        Ok(!full || self.flush().await?)
     }
 
-    /// Finishes the batch; false when nobody takes it.
-    async fn hand_out(&mut self) -> Result<bool> {
+    /// Sends what there is to the reader, as a batch; false when the reader is gone.
+    async fn flush(&mut self) -> Result<bool> {
         if let Some(gap) = self.gap.take() {
             self.report_loss_since(gap).await?;
         }
@@ -319,7 +319,7 @@ impl Run {
 
     async fn lost(&mut self, from: u64, first: u64) -> Result<()> {
         let loss = Loss { stream: self.range.stream.clone(), asked: (from, self.end), available: first };
-        // With a filter nobody can know whether what is gone would have matched.
+        // With a filter it is unknown whether what is gone would have matched.
         if !self.range.warn_on_loss && self.range.subjects.is_empty() {
             return Err(JetError::DataLoss(Box::new(loss)));
         }

@@ -199,7 +199,8 @@ impl Column {
         self.nulls.truncate(length);
     }
 
-    /// Reads one value. On an error the column may hold part of it, until it is truncated.
+    /// Reads one value. On an error the column may hold part of it, until it is truncated. Long because every type has
+    /// its arm here.
     #[inline]
     pub fn parse(&mut self, json: &mut Json<'_>) -> Parsed<()> {
         let start = json.at;

@@ -6,12 +6,12 @@ use serde_json::json;
 
 use super::{EXPIRES, FAREWELL, HEARTBEAT, INACTIVE, Run, Stop, arrival};
 use crate::engine::columns::meta::parse_meta;
-use crate::engine::receive::pull::{Ask, Puller, Status};
+use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
 use crate::error::Result;
 
 pub struct Consumer {
     name: String,
-    puller: Puller,
+    inbox: PullInbox,
     /// Messages asked for and not yet come.
     owed: usize,
     last_consumer_seq: i64,
@@ -39,22 +39,27 @@ impl Run {
             let breaks = consumer.breaks;
             while consumer.owed <= ahead && consumer.owed < missing {
                 let batch = self.rows.min(missing - consumer.owed);
-                let ask =
-                    Ask { batch, max_bytes: self.ask_bytes, expires: EXPIRES, heartbeat: HEARTBEAT, no_wait: false };
-                consumer.puller.ask(&self.conn, &ask).await?;
+                let request = PullRequest {
+                    batch,
+                    max_bytes: self.ask_bytes,
+                    expires: EXPIRES,
+                    heartbeat: HEARTBEAT,
+                    no_wait: false,
+                };
+                consumer.inbox.request(&self.conn, &request).await?;
                 consumer.owed += batch;
             }
-            let puller = &mut consumer.puller;
-            let message = match puller.messages.next().now_or_never().flatten() {
+            let inbox = &mut consumer.inbox;
+            let message = match inbox.messages.next().now_or_never().flatten() {
                 Some(message) => message,
-                None => match arrival(puller, &self.conn, &mut link, breaks, &self.out).await? {
+                None => match arrival(inbox, &self.conn, &mut link, breaks, &self.out).await? {
                     Ok(message) => message,
                     Err(stop) => return Ok(stop),
                 },
             };
             self.conn.traffic.received(message.payload.len());
             let stop = self.take(&message)?;
-            if !self.deliver().await? {
+            if !self.flush_if_full().await? {
                 return Ok(Stop::Dropped);
             }
             if let Some(stop) = stop {
@@ -66,7 +71,7 @@ impl Run {
     fn take(&mut self, message: &Message) -> Result<Option<Stop>> {
         let Some(consumer) = &mut self.consumer else { return Ok(Some(Stop::Renew)) };
         let Some(meta) = message.reply.as_deref().and_then(parse_meta) else {
-            return match consumer.puller.status(message) {
+            return match consumer.inbox.status(message) {
                 // Silence: what was to come may have been purged, and the requests would wait for it for ever.
                 Some((_, Status::Heartbeat)) if !self.range.follow => Ok(Some(Stop::Dry)),
                 None | Some((_, Status::Heartbeat)) => Ok(None),
@@ -75,7 +80,7 @@ impl Run {
                 Some((_, Status::Over { unserved, too_large })) => {
                     match unserved {
                         Some(unserved) => consumer.owed = consumer.owed.saturating_sub(unserved),
-                        // Nobody knows what is owed; a new consumer owes nothing.
+                        // It is unknown what is owed; a new consumer owes nothing.
                         None => return Ok(Some(Stop::Renew)),
                     }
                     Ok((consumer.owed == 0 && !too_large).then_some(Stop::Dry))
@@ -97,7 +102,7 @@ impl Run {
         // The random part of an inbox is as unique as a name has to be.
         let inbox = self.conn.client.new_inbox();
         let name = format!("jetarrow-{}", inbox.rsplit('.').next().unwrap_or_default());
-        let puller = Puller::new(&self.conn, &self.range.prefix, &self.range.stream, &name).await?;
+        let inbox = PullInbox::new(&self.conn, &self.range.prefix, &self.range.stream, &name).await?;
         let mut body = json!({
             "stream_name": self.range.stream,
             "action": "create",
@@ -118,7 +123,7 @@ impl Run {
         }
         let breaks = self.conn.breaks();
         let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
-        self.consumer = Some(Consumer { name, puller, owed: 0, last_consumer_seq: 0, breaks });
+        self.consumer = Some(Consumer { name, inbox, owed: 0, last_consumer_seq: 0, breaks });
         // A consumer that starts below the head is accepted in silence; this is where it really starts.
         let effective = info.delivered.stream_seq + 1;
         if effective > self.next {
@@ -135,7 +140,7 @@ impl Run {
         if let Some(consumer) = self.consumer.take()
             && self.conn.link.borrow().up
         {
-            // Best effort: it also removes itself when nobody pulls, and who stops reading does not want to wait.
+            // Best effort: without pulls the consumer removes itself, and the end of a read should not wait.
             let delete = self.api().delete_consumer(&self.range.stream, &consumer.name);
             let _late = tokio::time::timeout(FAREWELL, delete).await;
         }

@@ -1,7 +1,7 @@
 //! Reading by direct gets (ADR-31): nothing is consumed, so it is how work-queue and interest streams are read.
 //!
 //! A request names a sequence and how many messages; they come one by one, then a status that ends them. Any replica may
-//! answer, so an end is believed only when the stream's leader says the same (`nothing_left`).
+//! answer, so an end is believed only when the stream's leader confirms it (`nothing_left`).
 
 use async_nats::{HeaderMap, Message};
 use futures_util::{FutureExt, StreamExt};
@@ -11,7 +11,7 @@ use super::{Range, Run, Stop, arrival};
 use crate::engine::api::{StreamConfig, direct_get};
 use crate::engine::columns::decode::nanoseconds;
 use crate::engine::columns::meta::Meta;
-use crate::engine::receive::pull::Puller;
+use crate::engine::receive::pull::PullInbox;
 use crate::error::{JetError, Result};
 
 /// What the server adds to a message's own headers, each as the last of its name.
@@ -80,17 +80,17 @@ impl Run {
         let conn = self.conn.clone();
         let (breaks, mut link) = (conn.breaks(), conn.link.clone());
         let subject = direct_get(&self.range.prefix, &self.range.stream);
-        let mut puller = Puller::of(&conn, subject.clone()).await?;
+        let mut inbox = PullInbox::for_subject(&conn, subject.clone()).await?;
         let filter = self.range.subjects.first().map_or(">", String::as_str).to_owned();
         loop {
             let batch = self.rows.min(usize::try_from(self.end - self.next).unwrap_or(usize::MAX));
             let ask = json!({"seq": self.next, "batch": batch, "max_bytes": self.ask_bytes, "next_by_subj": filter});
-            puller.send(&conn, ask.to_string()).await?;
+            inbox.send(&conn, ask.to_string()).await?;
             let mut last = None;
             loop {
-                let message = match puller.messages.next().now_or_never().flatten() {
+                let message = match inbox.messages.next().now_or_never().flatten() {
                     Some(message) => message,
-                    None => match arrival(&mut puller, &conn, &mut link, breaks, &self.out).await? {
+                    None => match arrival(&mut inbox, &conn, &mut link, breaks, &self.out).await? {
                         Ok(message) => message,
                         Err(stop) => return Ok(stop),
                     },
@@ -102,31 +102,13 @@ impl Run {
                     }
                     break;
                 };
-                let Found { subject, seq, nanos, more } = found;
-                if last.is_some_and(|last| more.is_some_and(|(_, before)| before != last)) {
+                let (before, more) = (last.replace(found.seq), found.more);
+                if before.is_some_and(|before| more.is_some_and(|(_, said)| said != before)) {
                     // A message was lost on its way; it is still in the stream.
                     return Ok(Stop::Renew);
                 }
-                last = Some(seq);
-                if self.earliest && seq as u64 > self.next {
-                    self.next = seq as u64;
-                }
-                self.earliest = false;
-                let headers = message.headers.as_ref().and_then(own);
-                let message = Message { subject: subject.into(), reply: None, headers, ..message };
-                let stream = self.range.stream.clone();
-                // `pending` at its end is told by the status that follows.
-                let meta = Meta {
-                    stream: &stream,
-                    consumer: "",
-                    delivered: 1,
-                    seq,
-                    consumer_seq: 0,
-                    nanos,
-                    pending: i64::MAX,
-                };
-                let stop = self.accept(&message, &meta)?;
-                if !self.deliver().await? {
+                let stop = self.accept_found(message, found)?;
+                if !self.flush_if_full().await? {
                     return Ok(Stop::Dropped);
                 }
                 if let Some(stop) = stop {
@@ -137,6 +119,21 @@ impl Run {
                 }
             }
         }
+    }
+
+    fn accept_found(&mut self, message: Message, found: Found) -> Result<Option<Stop>> {
+        let Found { subject, seq, nanos, .. } = found;
+        if self.earliest && seq as u64 > self.next {
+            self.next = seq as u64;
+        }
+        self.earliest = false;
+        let headers = message.headers.as_ref().and_then(own);
+        let message = Message { subject: subject.into(), reply: None, headers, ..message };
+        let stream = self.range.stream.clone();
+        // The status that follows says when nothing is pending.
+        let pending = i64::MAX;
+        let meta = Meta { stream: &stream, consumer: "", delivered: 1, seq, consumer_seq: 0, nanos, pending };
+        self.accept(&message, &meta)
     }
 }
 
