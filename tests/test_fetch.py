@@ -13,13 +13,12 @@ from jetarrow.aio.client import Client
 from jetarrow.aio.msg import Msg
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
-from jetarrow.js.subscription import PullSubscription
 from jetarrow.server import NatsServer
 
 from .tools import fill, store, until
 
 
-async def unacknowledged(sub: PullSubscription, expected: int) -> None:
+async def unacknowledged(sub: JetStreamContext.PullSubscription, expected: int) -> None:
     """Acks are processed by the server in its own time: waits until it has."""
 
     async def settled() -> bool:
