@@ -113,7 +113,7 @@ LOCAL = named("""
     MessageBatch: __arrow_c_array__ __arrow_c_schema__ __getitem__ __iter__ __len__
     MessageBatch: decode to_pandas to_polars to_pyarrow
     Publisher: __enter__
-    PullSubscription: pull
+    PullSubscription: pull unsubscribe
     Reader: __arrow_c_schema__ __enter__ __iter__
 """)
 # What Python itself calls, and what makes an object: neither is called by name.
