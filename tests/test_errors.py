@@ -29,6 +29,12 @@ THEIRS = [(ours, name, cls) for theirs, ours in PAIRS for name, cls in classes(t
 OURS = [cls for module in (core, js) for cls in classes(module).values()]
 
 
+def test_there_are_classes() -> None:
+    # A guard: of an empty list, pytest would skip the tests.
+    assert len(THEIRS) > 50
+    assert {name for _, name, _ in THEIRS} <= {cls.__name__ for cls in OURS}
+
+
 def names(cls: type) -> list[str]:
     return [base.__name__ for base in cls.__mro__]
 

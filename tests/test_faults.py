@@ -10,6 +10,8 @@ from jetarrow import errors
 from jetarrow.js import errors as js_errors
 from jetarrow.server import NatsServer
 
+from .tools import until
+
 
 async def test_kill_during_publish_batch(own_server: NatsServer) -> None:
     """Every row ends as stored, duplicate or error; the same call again completes, nothing lost, nothing doubled."""
@@ -85,8 +87,11 @@ async def test_fetch_across_a_restart(own_server: NatsServer) -> None:
         await js.add_stream(name="KILL", subjects=["kill.>"])
         sub = await js.pull_subscribe("kill.>", durable="d", ack_wait=1)
         fetch = asyncio.ensure_future(sub.fetch_batch(10, timeout=20, min_messages=10))
-        while (await sub.consumer_info()).num_waiting == 0:
-            await asyncio.sleep(0.01)
+
+        async def asked() -> bool:
+            return bool((await sub.consumer_info()).num_waiting)
+
+        await until(asked)
         await asyncio.to_thread(own_server.kill)
         await asyncio.to_thread(own_server.start)
         (await js.publish_batch("kill.a", [b"x"] * 10, msg_ids=[str(i) for i in range(10)])).raise_for_errors()

@@ -12,14 +12,14 @@ from jetarrow import errors
 from jetarrow.aio.client import Client
 from jetarrow.aio.msg import Msg
 from jetarrow.js import errors as js_errors
+from jetarrow.js.api import AckKind, AdvisoryKind
 from jetarrow.js.client import JetStreamContext
-from jetarrow.js.subscription import PullSubscription
 from jetarrow.server import NatsServer
 
 from .tools import fill, store, until
 
 
-async def unacknowledged(sub: PullSubscription, expected: int) -> None:
+async def unacknowledged(sub: JetStreamContext.PullSubscription, expected: int) -> None:
     """Acks are processed by the server in its own time: waits until it has."""
 
     async def settled() -> bool:
@@ -215,6 +215,22 @@ async def test_acks_of_single_messages(nc: Client, js: JetStreamContext, stream:
     assert delayed.seq == 5
     with pytest.raises(errors.NotJSMessageError):
         await Msg(nc, "a", "b", b"c").ack()
+
+
+async def test_acks_by_kind(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 4)
+    sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=30)
+    one, two, three, four = await sub.fetch(4)
+    await one.ack_with(AckKind.ACK)
+    await two.ack_with(AckKind.TERM, reason="bad")
+    await three.ack_with(AckKind.NAK)
+    await four.ack_with(AckKind.PROGRESS)
+    await four.working()
+    await unacknowledged(sub, 2)
+    (again,) = await sub.fetch(4, timeout=2)
+    assert (again.seq, again.info.num_delivered) == (3, 2)
+    with pytest.raises(ValueError, match="unknown kind of ack"):
+        await four.ack_with(AdvisoryKind.API)  # type: ignore[arg-type]
 
 
 async def test_messages_go_on(js: JetStreamContext, stream: str) -> None:

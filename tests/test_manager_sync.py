@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from datetime import UTC, datetime, timedelta
 
 import jetarrow.sync
 import pytest
-from jetarrow.js import advisories, api, consumer, manager, stream
+from jetarrow.js import api
 from jetarrow.js.errors import BadRequestError, NotFoundError, ServiceUnavailableError
 from jetarrow.server import NatsServer
-from jetarrow.sync import Consumer, JetStream, JetStreamManager, Stream
+from jetarrow.sync import JetStream, JetStreamManager, Stream
 
 from .tools import fill_sync, in_threads
-
-TWINS = [
-    (manager.JetStreamManager, JetStreamManager),
-    (manager.JetStreamManager, JetStream),
-    (stream.Stream, Stream),
-    (consumer.Consumer, Consumer),
-    (advisories.Advisories, jetarrow.sync.Advisories),
-]
-
-
-def public(cls: type) -> list[str]:
-    """Of the class itself and of the mixins it is made of; what comes from subscriptions is theirs."""
-    own = [base for base in cls.__mro__ if base is not object and not base.__name__.endswith("Subscription")]
-    return sorted({name for base in own for name in vars(base) if not name.startswith("_")})
-
-
-@pytest.mark.parametrize(("theirs", "ours"), TWINS)
-def test_nothing_is_missing(theirs: type, ours: type) -> None:
-    names = public(theirs)
-    assert names
-    for name in names:
-        wanted, found = getattr(theirs, name), getattr(ours, name)
-        parameters = list(inspect.signature(wanted).parameters.values())[1:]
-        assert list(inspect.signature(found).parameters.values())[1:] == parameters, name
-        assert found.__doc__, name
-        assert not inspect.iscoroutinefunction(getattr(found, "__code__", None)), name
 
 
 def test_streams(own_sync: JetStream) -> None:

@@ -240,8 +240,14 @@ async def test_progress_is_told_and_its_error_ends_the_call(js: JetStreamContext
 
 
 async def test_cancelling_leaves_the_client_usable(js: JetStreamContext, stream: str) -> None:
-    task = asyncio.ensure_future(js.publish_batch(f"{stream}.a", [b"x"] * 200_000, max_inflight=100))
-    await asyncio.sleep(0.02)
+    loop, begun = asyncio.get_running_loop(), asyncio.Event()
+
+    def progress(done: int, total: int | None) -> None:
+        loop.call_soon_threadsafe(begun.set)
+
+    call = js.publish_batch(f"{stream}.a", [b"x"] * 200_000, max_inflight=100, progress=progress)
+    task = asyncio.ensure_future(call)
+    await asyncio.wait_for(begun.wait(), 10)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -17,7 +17,7 @@ from jetarrow.js.api import PubAck
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
-from .tools import in_threads
+from .tools import in_threads, until
 
 
 async def test_many_tasks_publish(js: JetStreamContext, stream: str) -> None:
@@ -163,7 +163,7 @@ async def test_lost_link_is_told_at_once_without_ids(own_server: NatsServer) -> 
         await js.add_stream(name="S", subjects=["s.>"])
         own_server.pause()
         future = await js.publish_async("s.a", b"x")
-        await asyncio.sleep(0.05)
+        await until(lambda: nc.pending_data_size == 0)
         own_server.kill()
         with pytest.raises(js_errors.PublishUnconfirmedError):
             await asyncio.wait_for(future, 2)
@@ -228,10 +228,12 @@ async def test_close_sends_what_this_turn_published(nats_url: str, stream: str) 
             futures = [await js.publish_async(f"{stream}.a", b"x") for _ in range(number)]
         async with await jetarrow.connect(nats_url) as nc:
             js = nc.jetstream()
-            deadline = asyncio.get_running_loop().time() + 5
-            while (await js.stream_info(stream)).state.messages < before + number:
-                assert asyncio.get_running_loop().time() < deadline
-                await asyncio.sleep(0.01)
+            wanted = before + number
+
+            async def stored(js: JetStreamContext = js, wanted: int = wanted) -> bool:
+                return (await js.stream_info(stream)).state.messages >= wanted
+
+            await until(stored)
         for future in futures:
             future.cancel()
 

@@ -125,6 +125,15 @@ async def arrived(sub: Any, count: int) -> None:
     await until(lambda: sub.delivered >= count)
 
 
+async def asked(sub: Any, count: int) -> None:
+    """Waits until this many requests lie at the server."""
+
+    async def there() -> bool:
+        return bool((await sub.consumer_info()).num_waiting == count)
+
+    await until(there)
+
+
 async def make_stream(js: Any, **config: Any) -> str:
     """A new stream in memory that takes the subjects `<its name>.>`."""
     name = subject().upper()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ..tools import until
 from .face import Collector, Face, arrived, settle, subject
 
 LARGE = "x" * 70_000
@@ -84,9 +85,7 @@ async def test_iteration_ends_with_the_subscription(face: Face) -> None:
         for number in range(3):
             await nc.publish(where, b"%d" % number)
         await arrived(sub, 3)
-        async with asyncio.timeout(5):
-            while sub.pending_msgs:
-                await asyncio.sleep(0)
+        await until(lambda: not sub.pending_msgs)
         await (nc.close() if end == "close" else getattr(sub, end)())
         return await asyncio.wait_for(reading, 5)
 
@@ -120,9 +119,7 @@ async def test_a_queue_group_shares(face: Face) -> None:
     for number in range(300):
         await first.publish(where, b"%d" % number)
     await everything.wait(300)
-    async with asyncio.timeout(5):
-        while sum(len(one.all) for one in got) < 300:
-            await asyncio.sleep(0.005)
+    await until(lambda: sum(len(one.all) for one in got) >= 300)
     counts = Counter(data for one in got for data in one.data)
     assert set(counts.values()) == {1}
     assert all(one.all for one in got)

@@ -17,7 +17,8 @@ import nats.js
 import pytest
 from jetarrow.server import NatsServer
 
-from .face import Collector, Face, arrived, make_stream, settle, spread, subject
+from ..tools import until
+from .face import Collector, Face, arrived, asked, make_stream, settle, spread, subject
 from .left_out import left_out
 
 DENIED = (
@@ -127,7 +128,7 @@ async def test_a_fetch_ends_when_the_consumer_goes(ours: Face, js: Any, stream: 
     # nats-py: waits until the timeout.
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
     waiting = asyncio.create_task(ours.raised(sub.fetch(1, timeout=8)))
-    await asyncio.sleep(0.1)
+    await asked(sub, 1)
     begin = time.monotonic()
     await js.delete_consumer(stream, "work")
     assert isinstance(await waiting, ours.js_errors.APIError)
@@ -247,9 +248,11 @@ async def test_a_plain_function_is_a_callback_of_a_stream(js: Any, stream: str) 
     await spread(js, stream, 2)
     await got.wait(2)
     assert got.data == [b"0", b"1"]
-    async with asyncio.timeout(5):
-        while (await sub.consumer_info()).num_ack_pending:
-            await asyncio.sleep(0.02)
+
+    async def all_acknowledged() -> bool:
+        return (await sub.consumer_info()).num_ack_pending == 0
+
+    await until(all_acknowledged)
 
 
 async def test_a_time_without_a_zone_is_local(ours: Face) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ..tools import until
-from .face import Face, make_stream, spread, subject
+from .face import Face, asked, make_stream, spread, subject
 
 
 def data(msgs: list[Any]) -> list[bytes]:
@@ -19,15 +19,6 @@ async def ack_all(msgs: list[Any]) -> list[bytes]:
     for msg in msgs:
         await msg.ack()
     return data(msgs)
-
-
-async def asked(sub: Any, count: int) -> None:
-    """Waits until this many requests lie at the server."""
-
-    async def there() -> bool:
-        return bool((await sub.consumer_info()).num_waiting == count)
-
-    await until(there)
 
 
 async def test_fetch(js: Any, stream: str) -> None:

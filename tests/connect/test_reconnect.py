@@ -69,9 +69,12 @@ async def test_given_up_after_max_reconnect_attempts(own_server: NatsServer, rec
     assert record.turns == ["disconnected", "closed"]
     assert nc.is_closed
     assert not nc.is_reconnecting
-    # As nats-py counts: more than so many failures.
-    assert sum(isinstance(error, ConnectionRefusedError) for error in record.errors) == 4
-    assert isinstance(record.errors[-1], errors.NoServersError)
+    # As nats-py counts: more than so many failures. A server that is dying may take a connection and drop it.
+    lost, *attempts, last = record.errors
+    assert isinstance(lost, errors.UnexpectedEOF)
+    assert len(attempts) == 4, record.errors
+    assert isinstance(attempts[-1], ConnectionRefusedError)
+    assert isinstance(last, errors.NoServersError)
     assert nc.last_error is record.errors[-1]
     with pytest.raises(errors.ConnectionClosedError):
         await nc.flush()
@@ -137,6 +140,7 @@ async def test_waits_grow_up_to_reconnect_time_wait(record: Any) -> None:
         thread.join()
     waits = [after - before for before, after in itertools.pairwise(attempts[1:])]
     # 0.1, 0.2, 0.4, then 0.5, each give or take a fifth, and what the machine adds.
+    assert len(waits) >= 6
     for wait, expected in zip(waits, (0.1, 0.2, 0.4, 0.5, 0.5, 0.5), strict=False):
         assert expected * 0.79 <= wait < expected * 1.25 + 0.2, waits
 

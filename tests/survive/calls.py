@@ -307,6 +307,27 @@ def read_all(at: Setting) -> None:
     reader.read_all()
 
 
+@call("Reader.schema")
+def read_schema(at: Setting) -> None:
+    reader = at.js.read(at.stream)
+    at.freeze()
+    _ = reader.schema
+
+
+@call("Reader.created")
+def read_created(at: Setting) -> None:
+    reader = at.js.read(at.stream)
+    at.freeze()
+    _ = reader.created
+
+
+@call("Reader.__arrow_c_schema__")
+def read_arrow_schema(at: Setting) -> None:
+    reader = at.js.read(at.stream)
+    at.freeze()
+    reader.__arrow_c_schema__()
+
+
 @call("Reader.__arrow_c_stream__")
 def read_arrow_stream(at: Setting) -> None:
     reader = at.js.read(at.stream, follow=True)

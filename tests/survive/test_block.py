@@ -6,15 +6,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import jetarrow.sync
+import pyarrow as pa
 import pytest
 from jetarrow.aio.msg import Msg
+from jetarrow.js.api import AckKind
 from jetarrow.server import NatsServer
 
-from .calls import CALLS, COVERED
+from .calls import CALLS, COVERED, Setting
 
 # Arrow's stream interface has no word for an exception of Python: pyarrow's own names it in its text.
 OTHERWISE = {"read_arrow_stream": "ArrowInvalid:KeyboardInterrupt"}
@@ -105,7 +109,7 @@ TOLD = named("""
     Advisories: close
     Msg: ack ack_with in_progress nak respond term working
 """)
-# They do not reach for the server.
+# They do not ask the server.
 LOCAL = named("""
     Client: __enter__ jetstream jsm new_inbox set_server_pool
     JetStream: is_status_msg publish_async_pending publisher read
@@ -114,8 +118,8 @@ LOCAL = named("""
     MessageBatch: __arrow_c_array__ __arrow_c_schema__ __getitem__ __iter__ __len__
     MessageBatch: decode to_pandas to_polars to_pyarrow
     Publisher: __enter__
-    PullSubscription: pull
-    Reader: __arrow_c_schema__ __enter__ __iter__
+    PullSubscription: pull unsubscribe
+    Reader: __enter__ __iter__
 """)
 # What Python itself calls, and what makes an object: neither is called by name.
 IMPLICIT = {"__init__", "__new__", "__repr__", "__module__", "__doc__"}
@@ -141,12 +145,18 @@ def calls_of(kind: type) -> dict[str, str]:
     return found
 
 
+def properties(kind: type) -> set[str]:
+    names = {name for name in dir(kind) if isinstance(getattr(kind, name), property) and not name.startswith("_")}
+    return {f"{kind.__name__}.{name}" for name in names}
+
+
 def test_every_call_is_known() -> None:
     """Whoever adds a method says here whether it blocks; if it does, the program `calls.py` makes the call."""
     kinds = [kind for name in jetarrow.sync.__all__ if isinstance(kind := getattr(jetarrow.sync, name), type)]
     # Its verbs block where the client does.
     kinds.append(Msg)
     found = {f"{owner}.{member}" for kind in kinds for member, owner in calls_of(kind).items()}
+    found |= {name for kind in kinds for name in properties(kind)} & COVERED
     assert len(kinds) > 10
     assert len(found) > 100
     lists = {"covered": COVERED, "requests": REQUESTS, "the same": set(THE_SAME), "told": TOLD, "local": LOCAL}
@@ -155,3 +165,71 @@ def test_every_call_is_known() -> None:
     assert set(known) - found == set(), "no longer there"
     assert len(known) == len(set(known)), "in two of the lists"
     assert set(THE_SAME.values()) <= COVERED | TOLD
+
+
+@pytest.mark.timeout(20)
+def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
+    """Each is called once with the server frozen."""
+    at = Setting("LOCAL", server.url, server.pid)
+    nc, js, stream = at.nc, at.js, at.stream
+    messages = at.sub.fetch(8)
+    batch = at.sub.fetch_batch(2, timeout=0.1)
+    assert len(batch.to_pandas()) == len(batch.to_polars()) == 2  # Their imports take their time.
+    core, events, reader = nc.subscribe("a"), js.advisories().__enter__(), js.read(stream)
+    calls: dict[str, Callable[[], object]] = {
+        "Client.__enter__": nc.__enter__,
+        "Client.jetstream": nc.jetstream,
+        "Client.jsm": nc.jsm,
+        "Client.new_inbox": nc.new_inbox,
+        "Client.set_server_pool": lambda: nc.set_server_pool([server.url]),
+        "Client.subscribe": lambda: nc.subscribe("b"),
+        "JetStream.is_status_msg": lambda: js.is_status_msg(None),
+        "JetStream.publish_async_pending": js.publish_async_pending,
+        "JetStream.publisher": js.publisher,
+        "JetStream.read": lambda: js.read(stream),
+        "JetStreamManager.advisories": js.advisories,
+        "JetStreamManager.stream": lambda: js.stream(stream),
+        "Stream.consumer": lambda: js.stream(stream).consumer("d"),
+        "MessageBatch.__arrow_c_array__": batch.__arrow_c_array__,
+        "MessageBatch.__arrow_c_schema__": batch.__arrow_c_schema__,
+        "MessageBatch.__getitem__": lambda: batch[0],
+        "MessageBatch.__iter__": lambda: list(batch),
+        "MessageBatch.__len__": lambda: len(batch),
+        "MessageBatch.decode": lambda: batch.decode(pa.schema([("id", pa.int64())])),
+        "MessageBatch.to_pandas": batch.to_pandas,
+        "MessageBatch.to_polars": batch.to_polars,
+        "MessageBatch.to_pyarrow": batch.to_pyarrow,
+        "Publisher.__enter__": js.publisher().__enter__,
+        "PullSubscription.pull": at.sub.pull,
+        "PullSubscription.unsubscribe": lambda: at.sub.unsubscribe(),
+        "Reader.__enter__": reader.__enter__,
+        "Reader.__iter__": reader.__iter__,
+        "Msg.ack": messages[0].ack,
+        "Msg.ack_with": lambda: messages[1].ack_with(AckKind.ACK),
+        "Msg.in_progress": messages[2].in_progress,
+        "Msg.nak": messages[3].nak,
+        "Msg.respond": lambda: messages[4].respond(b""),
+        "Msg.term": messages[5].term,
+        "Msg.working": messages[6].working,
+        "Subscription.unsubscribe": core.unsubscribe,
+        "Advisories.close": events.close,
+        "Client.force_reconnect": nc.force_reconnect,
+    }
+    assert set(calls) == LOCAL | TOLD
+    for held in (nc, js.stream(stream), js.stream(stream).consumer("d"), at.sub, core, batch, js.publisher(), reader):
+        for name in properties(type(held)) - COVERED:
+            calls[name] = partial(getattr, held, name.partition(".")[2], None)
+    assert len(calls) > len(LOCAL | TOLD) + 20
+    slow: dict[str, float] = {}
+    at.freeze()
+    try:
+        for name, call in calls.items():
+            begin = time.monotonic()
+            with suppress(jetarrow.errors.Error):  # What it says does not matter, only when.
+                call()
+            if (took := time.monotonic() - begin) > 0.5:
+                slow[name] = took
+    finally:
+        server.resume()
+    nc.close()
+    assert slow == {}

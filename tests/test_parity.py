@@ -1,0 +1,194 @@
+"""The sync twin has what the async face has: every public member of every class that a user can come to hold."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import AsyncIterator, Iterator
+from types import FunctionType
+from typing import Any
+
+import jetarrow
+import jetarrow.sync
+import pytest
+
+# Of the async face, to that of the twin: objects that the same verbs give.
+PAIRS = {
+    "Client": "Client",
+    "JetStreamContext": "JetStream",
+    "JetStreamManager": "JetStreamManager",
+    "Stream": "Stream",
+    "Consumer": "Consumer",
+    "PullSubscription": "PullSubscription",
+    "PushSubscription": "PushSubscription",
+    "Subscription": "Subscription",
+    "Publisher": "Publisher",
+    "Reader": "Reader",
+    "MessageBatch": "MessageBatch",
+    "Advisories": "Advisories",
+}
+# Classes without a twin, and why.
+NO_TWIN = {
+    "Messages": "an iterator of messages: a plain one in the twin",
+    "OrderedConsumer": "an iterator of messages: a plain one in the twin",
+}
+# Members without a twin, and why.
+MISSING = {
+    "JetStreamContext.PullSubscription": "nats-py's second name for the class",
+    "JetStreamContext.PushSubscription": "nats-py's second name for the class",
+}
+# Members that are of another kind in the twin, and why.
+OTHER_KIND = {
+    f"{kind}.messages": "a property and callable for nats-py's sake; the twin has a method"
+    for kind in ("Subscription", "PushSubscription", "PullSubscription", "Consumer")
+}
+# Parameters that are not the same in the twin, and why.
+OTHER_PARAMETERS = {
+    f"{kind}.consume(threshold)": "a request ahead would be answered beside the loop, which the twin has not"
+    for kind in ("PullSubscription", "Consumer")
+}
+# How Python calls it.
+PROTOCOLS = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__", "__anext__": "__next__"}
+KEPT = {"__len__", "__getitem__", "__arrow_c_array__", "__arrow_c_schema__", "__arrow_c_stream__"}
+
+Held = dict[str, Any]
+
+
+def without_waiting(nc: Any, stream: str) -> Held:
+    """An object of each class that either face gives at once, by the names in PAIRS."""
+    js = nc.jetstream()
+    return {
+        "Client": nc,
+        "JetStreamContext": js,
+        "JetStreamManager": nc.jsm(),
+        "Stream": js.stream(stream),
+        "Consumer": js.stream(stream).consumer("c"),
+        "Publisher": js.publisher(),
+        "Reader": js.read(stream),
+        "Advisories": js.advisories(),
+    }
+
+
+@pytest.fixture
+async def theirs(nats_url: str, stream: str) -> AsyncIterator[Held]:
+    """An object of each class of the async face."""
+    async with await jetarrow.connect(nats_url) as nc:
+        js = nc.jetstream()
+        pull = await js.pull_subscribe(f"{stream}.>")
+        yield {
+            **without_waiting(nc, stream),
+            "PullSubscription": pull,
+            "PushSubscription": await js.subscribe(f"{stream}.>"),
+            "Subscription": await nc.subscribe("a"),
+            "MessageBatch": await pull.fetch_batch(1, timeout=0),
+        }
+
+
+@pytest.fixture
+def ours(nats_url: str, stream: str) -> Iterator[Held]:
+    """The same of the twin, by the same verbs."""
+    with jetarrow.sync.connect(nats_url) as nc:
+        js = nc.jetstream()
+        pull = js.pull_subscribe(f"{stream}.>")
+        yield {
+            **without_waiting(nc, stream),
+            "PullSubscription": pull,
+            "PushSubscription": js.subscribe(f"{stream}.>"),
+            "Subscription": nc.subscribe("a"),
+            "MessageBatch": pull.fetch_batch(1, timeout=0),
+        }
+
+
+def members(held: object) -> set[str]:
+    """What a user may use of it, by the names of the twin."""
+    names = {PROTOCOLS.get(name, name) for name in dir(held)}
+    protocols = KEPT | set(PROTOCOLS.values())
+    return {name for name in names if not name.startswith("_") or name in protocols}
+
+
+def member(held: object, name: str) -> Any:
+    """The function, or the value, that `held` has for what the twin calls `name`; no property is asked."""
+    names = [theirs for theirs, twin in PROTOCOLS.items() if name == twin and hasattr(type(held), theirs)]
+    real = (names or [name])[0]
+    value = inspect.getattr_static(held, real)
+    return getattr(held, real) if isinstance(value, staticmethod | classmethod) else value
+
+
+def differing(wanted: Any, found: Any) -> set[str]:
+    """The parameters that are not the same in the twin; behind its `**options` they may all be."""
+    one, twin = inspect.signature(wanted).parameters, inspect.signature(found).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in twin.values()):
+        return set()
+    # As a function has it, or as an object does.
+    names = (one.keys() | twin.keys()) - {"self"}
+    return {name for name in names if told(one.get(name)) != told(twin.get(name))}
+
+
+def told(parameter: inspect.Parameter | None) -> object:
+    return parameter and (parameter.kind, parameter.default)
+
+
+def is_async(cls: type) -> bool:
+    values = [value for base in cls.__mro__ for name, value in vars(base).items() if not name.startswith("_")]
+    return hasattr(cls, "__aiter__") or any(
+        inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value) for value in values
+    )
+
+
+def test_the_pairs_are_the_twin(theirs: Held, ours: Held) -> None:
+    assert {name: type(held).__name__ for name, held in theirs.items()} == {name: name for name in PAIRS}
+    assert {name: type(held).__name__ for name, held in ours.items()} == PAIRS
+    classes = {name for name in jetarrow.sync.__all__ if isinstance(getattr(jetarrow.sync, name), type)}
+    assert classes == set(PAIRS.values())
+
+
+def test_no_async_class_is_left_out(theirs: Held) -> None:
+    """What the public members say that they return has a twin, or needs none."""
+    loaded = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "jetarrow"]
+    known = {
+        cls.__name__: cls
+        for module in loaded
+        for cls in vars(module).values()
+        if isinstance(cls, type) and cls.__module__.startswith("jetarrow") and "sync" not in cls.__module__.split(".")
+    }
+    named: set[str] = set()
+    for held in theirs.values():
+        for name in members(held):
+            value = member(held, name)
+            value = value.fget if isinstance(value, property) else value
+            if isinstance(value, FunctionType):
+                named |= set(re.findall(r"\w+", str(inspect.signature(value).return_annotation)))
+    returned = {name for name in named if name in known and is_async(known[name])}
+    assert {"Publisher", "Reader", "Messages"} <= returned, "the annotations are not read"
+    assert returned - set(PAIRS) == set(NO_TWIN)
+
+
+def test_every_member_has_a_twin(theirs: Held, ours: Held) -> None:
+    missing, more, other_kind, parameters, wrong, walked = set(), set(), set(), set(), set(), 0
+    for kind, held in theirs.items():
+        wanted, found = members(held), members(ours[kind])
+        missing |= {f"{kind}.{name}" for name in wanted - found}
+        more |= {f"{kind}.{name}" for name in found - wanted}
+        for name in wanted & found:
+            walked += 1
+            one, twin = member(held, name), member(ours[kind], name)
+            if callable(one) != callable(twin):
+                other_kind.add(f"{kind}.{name}")
+            elif callable(one):
+                parameters |= {f"{kind}.{name}({parameter})" for parameter in differing(one, twin)}
+            documented = name in KEPT | set(PROTOCOLS.values()) or inspect.getdoc(getattr(type(ours[kind]), name))
+            if not documented or is_suspended(twin):
+                wrong.add(f"{kind}.{name}")
+    assert walked > 180
+    assert missing == set(MISSING)
+    assert more == set(), "the async face has it not"
+    assert other_kind == set(OTHER_KIND)
+    assert parameters == set(OTHER_PARAMETERS)
+    assert wrong == set(), "without a docstring, or still to be awaited"
+
+
+def is_suspended(value: Any) -> bool:
+    """`blocking` and its kin name the async method as what they wrap: their own code is what counts."""
+    code = getattr(value, "__code__", None)
+    return code is not None and bool(code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR))
