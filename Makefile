@@ -15,7 +15,7 @@ help:
 	@echo "make test    cargo test and pytest, against a real nats-server and a real Spark"
 	@echo "make bench   a release build against nats-py, natsrpy and a raw socket"
 	@echo "make bench-plot   draws benches/figures.svg from the last bench"
-	@echo "make lint    rustfmt, clippy, ruff, mypy, stubtest"
+	@echo "make lint    rustfmt, clippy, ruff, import-linter, mypy, stubtest"
 	@echo "make fmt     formats everything"
 	@echo "make wheel   a release wheel in dist/"
 	@echo "make clean   removes what was built"
@@ -83,6 +83,7 @@ lint: .stamps/dev
 	cargo clippy --quiet --locked --all-targets -- -D warnings
 	$(PY) -m ruff check $(PYTHON)
 	$(PY) -m ruff format --check $(PYTHON)
+	.venv/bin/lint-imports
 	$(PY) -m mypy
 	$(PY) -m mypy.stubtest jetarrow._jetarrow --mypy-config-file pyproject.toml
 

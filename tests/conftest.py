@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
 from collections.abc import AsyncIterator, Iterator
 
 import jetarrow
 import jetarrow.sync
 import pytest
+from jetarrow.aio.client import Client
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
 
 @pytest.fixture
-async def js(nats_url: str) -> AsyncIterator[JetStreamContext]:
+async def nc(nats_url: str) -> AsyncIterator[Client]:
     async with await jetarrow.connect(nats_url) as nc:
-        yield nc.jetstream()
+        yield nc
+
+
+@pytest.fixture
+async def js(nc: Client) -> JetStreamContext:
+    return nc.jetstream()
 
 
 @pytest.fixture
@@ -40,3 +47,25 @@ def own_server() -> Iterator[NatsServer]:
     """A server that the test may kill."""
     with NatsServer() as server:
         yield server
+
+
+@pytest.fixture
+async def own(own_server: NatsServer) -> AsyncIterator[JetStreamContext]:
+    """A context on a server that no other test uses."""
+    async with await jetarrow.connect(own_server.url) as nc:
+        yield nc.jetstream()
+
+
+@pytest.fixture
+def own_sync(own_server: NatsServer) -> Iterator[jetarrow.sync.JetStream]:
+    """As `own`, without a loop."""
+    with jetarrow.sync.connect(own_server.url) as nc:
+        yield nc.jetstream()
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port of 127.0.0.1 that refuses connections: bound, so that no other process gets it, but not listening."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]

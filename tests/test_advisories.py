@@ -13,6 +13,9 @@ import nats
 import pytest
 from jetarrow.js.api import Advisory, AdvisoryKind
 from jetarrow.js.client import JetStreamContext
+from jetarrow.server import NatsServer
+
+from .tools import connections, free_port, until
 
 WAIT = 10
 
@@ -119,9 +122,20 @@ async def test_the_end(js: JetStreamContext, nats_url: str) -> None:
     await events.close()
 
 
-async def test_leaving_the_loop_ends_the_interest(nats_url: str, stream: str) -> None:
-    async with await jetarrow.connect(nats_url) as nc:
+async def test_leaving_the_loop_ends_the_interest() -> None:
+    monitor = free_port()
+    with NatsServer(config=f"http: 127.0.0.1:{monitor}\n") as server:
+        await leave_the_loop(server.url, monitor)
+
+
+async def leave_the_loop(url: str, monitor: int) -> None:
+    async def interest() -> list[str]:
+        (one,) = await asyncio.to_thread(connections, monitor)
+        return [subject for subject in one.get("subscriptions_list", []) if subject.startswith("$JS.EVENT")]
+
+    async with await jetarrow.connect(url) as nc:
         js = nc.jetstream()
+        config = (await js.add_stream(name="S", subjects=["s.>"])).config
 
         async def one() -> Advisory:
             async for event in js.advisories(kinds="stream_action"):
@@ -129,15 +143,16 @@ async def test_leaving_the_loop_ends_the_interest(nats_url: str, stream: str) ->
             raise AssertionError
 
         task = asyncio.create_task(one())
-        config = (await js.stream_info(stream)).config
-        while not task.done():
-            await js.update_stream(config)
+        await until(interest)
+        await js.update_stream(config)
         assert (await task).data["action"] == "modify"
         del task
         gc.collect()
-        async with asyncio.timeout(WAIT):
-            while nc._subs:
-                await asyncio.sleep(0)
+
+        async def left() -> bool:
+            return not await interest()
+
+        await until(left)
 
 
 def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:

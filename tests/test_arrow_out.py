@@ -20,8 +20,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from jetarrow.batch import Columns
 from jetarrow.js.client import JetStreamContext
+from jetarrow.sync import MessageBatch
 
 ROWS = 1_000
 # Longer than what a view holds itself.
@@ -45,7 +45,7 @@ def filled(sync_js: jetarrow.sync.JetStream, stream: str, subject: str) -> str:
 
 
 @pytest.fixture
-def batch(sync_js: jetarrow.sync.JetStream, filled: str) -> Iterator[Columns]:
+def batch(sync_js: jetarrow.sync.JetStream, filled: str) -> Iterator[MessageBatch]:
     with sync_js.read(filled) as reader:
         yield next(reader)
 
@@ -63,7 +63,7 @@ def capsule(fields: list[pa.Field]) -> object:
     return pa.schema(fields).__arrow_c_schema__()
 
 
-def with_type(batch: Columns, name: str, kind: pa.DataType, nullable: bool | None = None) -> list[pa.Field]:
+def with_type(batch: MessageBatch, name: str, kind: pa.DataType, nullable: bool | None = None) -> list[pa.Field]:
     fields = list(batch.schema)
     at = batch.schema.get_field_index(name)
     fields[at] = fields[at].with_type(kind)
@@ -71,7 +71,7 @@ def with_type(batch: Columns, name: str, kind: pa.DataType, nullable: bool | Non
     return fields
 
 
-def test_pyarrow_has_our_memory(batch: Columns) -> None:
+def test_pyarrow_has_our_memory(batch: MessageBatch) -> None:
     first, second = pa.record_batch(batch), pa.record_batch(batch)
     assert first.schema.names == COLUMNS
     buffers = [address for column in first.columns for address in addresses(column) if address]
@@ -94,7 +94,7 @@ def test_what_was_exported_outlives_the_batch(sync_js: jetarrow.sync.JetStream, 
     assert table["data"].to_pylist() == frame["data"].to_list() == PAYLOADS
 
 
-def test_polars_has_our_memory(batch: Columns, subject: str) -> None:
+def test_polars_has_our_memory(batch: MessageBatch, subject: str) -> None:
     ours = pa.record_batch(batch)
     frame = pl.DataFrame(batch)
     assert frame.columns == COLUMNS
@@ -111,7 +111,7 @@ def test_polars_has_our_memory(batch: Columns, subject: str) -> None:
     assert batch.to_polars().equals(frame)
 
 
-def test_pandas_has_our_memory_where_it_keeps_arrow(batch: Columns) -> None:
+def test_pandas_has_our_memory_where_it_keeps_arrow(batch: MessageBatch) -> None:
     ours = pa.record_batch(batch)
     frame = batch.to_pyarrow().to_pandas(types_mapper=pd.ArrowDtype)
     assert list(frame.columns) == COLUMNS
@@ -128,7 +128,7 @@ def test_pandas_has_our_memory_where_it_keeps_arrow(batch: Columns) -> None:
     assert ours_again.equals(copied)
 
 
-def test_duckdb_scans_a_batch(batch: Columns, filled: str) -> None:
+def test_duckdb_scans_a_batch(batch: MessageBatch, filled: str) -> None:
     with duckdb.connect() as db:
         db.register("rows", batch)
         types = {name: kind for name, kind, *_ in db.sql("describe rows").fetchall()}
@@ -169,7 +169,7 @@ CASTS = [
 
 
 @pytest.mark.parametrize(("name", "kind", "shared"), CASTS, ids=lambda value: str(value).replace(" ", ""))
-def test_another_representation_on_request(batch: Columns, name: str, kind: pa.DataType, shared: bool) -> None:
+def test_another_representation_on_request(batch: MessageBatch, name: str, kind: pa.DataType, shared: bool) -> None:
     plain = pa.record_batch(batch)
     fields = with_type(batch, name, kind)
     asked = requested(batch, fields)
@@ -207,7 +207,7 @@ def test_a_reader_gives_what_was_requested(sync_js: jetarrow.sync.JetStream, fil
     assert [value for rows in batches for value in rows["seq"].to_pylist()] == list(range(1, ROWS + 1))
 
 
-def test_columns_in_another_order(batch: Columns) -> None:
+def test_columns_in_another_order(batch: MessageBatch) -> None:
     plain = pa.record_batch(batch)
     asked = requested(batch, list(batch.schema)[::-1])
     assert asked.schema.names == COLUMNS[::-1]
@@ -215,7 +215,7 @@ def test_columns_in_another_order(batch: Columns) -> None:
         assert addresses(asked[name]) == addresses(plain[name]), name
 
 
-def test_what_is_no_representation_of_the_rows_is_not_honoured(batch: Columns) -> None:
+def test_what_is_no_representation_of_the_rows_is_not_honoured(batch: MessageBatch) -> None:
     """The protocol's request chooses types, not columns: what comes is then what would come without it."""
     fields = list(batch.schema)
     for wrong in (

@@ -12,6 +12,8 @@ import pytest
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 
+from .tools import store
+
 SCHEMA = pa.schema(
     [
         ("id", pa.int64()),
@@ -37,15 +39,11 @@ GOOD = {
     "raw": "AAEC",
 }
 BAD = [b"", b"not json", b'{"id": "7"}', b'{"id": 9223372036854775808}', b"[1]", b'{"id": 1} x', b"\xff\xfe"]
-
-
-async def fill(js: JetStreamContext, stream: str) -> None:
-    rows = [json.dumps(GOOD).encode(), *BAD, b'{"id": null}', b'{"name": "only"}']
-    (await js.publish_batch(f"{stream}.a", rows)).raise_for_errors()
+ROWS = [json.dumps(GOOD).encode(), *BAD, b'{"id": null}', b'{"name": "only"}']
 
 
 async def test_permissive(js: JetStreamContext, stream: str) -> None:
-    await fill(js, stream)
+    await store(js, f"{stream}.a", ROWS)
     table = await js.read(stream, schema=SCHEMA).read_all()
     assert table.schema.names == ["stream", "seq", "subject", "timestamp", "headers", "value", "_corrupt_record"]
     assert table.schema.field("value").type == pa.struct(list(SCHEMA))
@@ -61,7 +59,7 @@ async def test_permissive(js: JetStreamContext, stream: str) -> None:
 
 
 async def test_dropmalformed_filters_every_column(js: JetStreamContext, stream: str) -> None:
-    await fill(js, stream)
+    await store(js, f"{stream}.a", ROWS)
     batches = [b async for b in js.read(stream, schema=SCHEMA, mode="DROPMALFORMED", batch_rows=3)]
     rows = [row for batch in batches for row in batch.to_pyarrow().to_pylist()]
     assert [row["seq"] for row in rows] == [1, 9, 10]
@@ -80,7 +78,7 @@ async def test_failfast_names_sequence_and_column(js: JetStreamContext, stream: 
 
 
 async def test_columns_and_other_schema_libraries(js: JetStreamContext, stream: str) -> None:
-    await fill(js, stream)
+    await store(js, f"{stream}.a", ROWS)
     for columns in (["value", "seq"], ["data", "seq"]):
         table = await js.read(stream, columns=columns, schema=pa.schema([("id", pa.int16())]), end_seq=2).read_all()
         assert table.to_pylist() == [{"value": {"id": 7}, "_corrupt_record": None, "seq": 1}]
@@ -102,7 +100,7 @@ async def test_wrong_schemas(js: JetStreamContext, stream: str) -> None:
 
 
 async def test_decode_a_fetched_batch(js: JetStreamContext, stream: str) -> None:
-    await fill(js, stream)
+    await store(js, f"{stream}.a", ROWS)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d")
     batch = await sub.fetch_batch(100)
     decoded = batch.decode(SCHEMA, mode="DROPMALFORMED")

@@ -9,23 +9,23 @@ import jetarrow.sync
 import pyarrow as pa
 import pytest
 from jetarrow import errors
+from jetarrow.aio.client import Client
 from jetarrow.aio.msg import Msg
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.subscription import PullSubscription
 from jetarrow.server import NatsServer
 
-
-async def publish(js: JetStreamContext, stream: str, count: int, size: int = 10) -> None:
-    (await js.publish_batch(f"{stream}.a", [bytes(size)] * count)).raise_for_errors()
+from .tools import fill, store, until
 
 
 async def unacknowledged(sub: PullSubscription, expected: int) -> None:
     """Acks are processed by the server in its own time: waits until it has."""
-    deadline = time.monotonic() + 5
-    while (found := (await sub.consumer_info()).num_ack_pending) != expected:
-        assert time.monotonic() < deadline, f"{found} unacknowledged, not {expected}"
-        await asyncio.sleep(0.01)
+
+    async def settled() -> bool:
+        return (await sub.consumer_info()).num_ack_pending == expected
+
+    await until(settled)
 
 
 async def test_rows_and_schema(js: JetStreamContext, stream: str) -> None:
@@ -55,7 +55,7 @@ async def test_rows_and_schema(js: JetStreamContext, stream: str) -> None:
 
 
 async def test_columns_on_request(js: JetStreamContext, stream: str) -> None:
-    await publish(js, stream, 3)
+    await fill(js, stream, 3)
     sub = await js.pull_subscribe(f"{stream}.>")
     batch = await sub.fetch_batch(3, columns=["pending", "seq", "consumer_seq", "delivered", "reply"])
     table = batch.to_pyarrow().to_pydict()
@@ -66,7 +66,7 @@ async def test_columns_on_request(js: JetStreamContext, stream: str) -> None:
 
 
 async def test_ack_all_rows_masks_and_kinds(js: JetStreamContext, stream: str) -> None:
-    await publish(js, stream, 10)
+    await fill(js, stream, 10)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=30)
     batch = await sub.fetch_batch(10, timeout=1)
     await batch.ack([0, 1, -1])
@@ -98,12 +98,12 @@ async def test_empty_batch_is_a_value(js: JetStreamContext, stream: str) -> None
 
 
 async def test_min_messages_are_waited_for_and_no_more(js: JetStreamContext, stream: str) -> None:
-    await publish(js, stream, 5)
+    await fill(js, stream, 5)
     sub = await js.pull_subscribe(f"{stream}.>")
     begin = time.monotonic()
     assert len(await sub.fetch_batch(100, timeout=5)) == 5
     assert time.monotonic() - begin < 1
-    await publish(js, stream, 2)
+    await fill(js, stream, 2)
     begin = time.monotonic()
     assert len(await sub.fetch_batch(100, timeout=0.4, min_messages=3)) == 2
     assert time.monotonic() - begin > 0.3
@@ -113,13 +113,13 @@ async def test_no_request_is_left_behind(js: JetStreamContext, stream: str) -> N
     sub = await js.pull_subscribe(f"{stream}.>", durable="d")
     await sub.fetch_batch(10, timeout=0.1, min_messages=10)
     assert (await sub.consumer_info()).num_waiting == 0
-    await publish(js, stream, 3)
+    await fill(js, stream, 3)
     other = await js.pull_subscribe(f"{stream}.>", durable="d")
     assert len(await other.fetch_batch(10, timeout=1)) == 3
 
 
 async def test_max_bytes(js: JetStreamContext, stream: str) -> None:
-    await publish(js, stream, 10, size=1_000)
+    await store(js, f"{stream}.a", [bytes(1_000)] * 10)
     sub = await js.pull_subscribe(f"{stream}.>")
     batch = await sub.fetch_batch(10, max_bytes=3_500, timeout=2)
     assert 0 < len(batch) <= 3
@@ -129,7 +129,7 @@ async def test_max_bytes(js: JetStreamContext, stream: str) -> None:
 
 
 async def test_large_fetch_of_large_messages(js: JetStreamContext, stream: str) -> None:
-    await publish(js, stream, 1_500, size=32 * 1024)
+    await store(js, f"{stream}.a", [bytes(32 * 1024)] * 1_500)
     sub = await js.pull_subscribe(f"{stream}.>", ack_policy="none")
     batch = await sub.fetch_batch(10_000, timeout=10, min_messages=1_500, columns=["seq"])
     assert batch.seqs.to_pylist() == list(range(1, 1_501))
@@ -147,7 +147,7 @@ async def test_gone_consumer_and_wrong_limits(js: JetStreamContext, stream: str)
     ):
         with pytest.raises(ValueError, match=r"max_messages|max_bytes|timeout|min_messages"):
             await sub.fetch_batch(**wrong)  # type: ignore[arg-type]
-    await js._api(f"CONSUMER.DELETE.{stream}.d")
+    assert await js.delete_consumer(stream, "d")
     begin = time.monotonic()
     with pytest.raises(js_errors.NotFoundError):
         await sub.fetch_batch(1, timeout=5)
@@ -177,10 +177,10 @@ def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
 
 
 async def test_fetch_to_a_list(js: JetStreamContext, stream: str) -> None:
-    await publish(js, stream, 5)
+    await fill(js, stream, 5)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d")
     (first,) = await sub.fetch()
-    assert (first.subject, first.data, first.headers, first.seq) == (f"{stream}.a", bytes(10), None, 1)
+    assert (first.subject, first.data, first.headers, first.seq) == (f"{stream}.a", b"1", None, 1)
     meta = first.metadata
     assert (meta.sequence.stream, meta.sequence.consumer, meta.num_pending, meta.num_delivered) == (1, 1, 4, 1)
     assert (meta.stream, meta.consumer, meta.timestamp_ns // 1000) == (stream, "d", meta.timestamp.timestamp() * 1e6)
@@ -194,8 +194,8 @@ async def test_fetch_to_a_list(js: JetStreamContext, stream: str) -> None:
         await sub.fetch(1, batch_size=1)
 
 
-async def test_acks_of_single_messages(js: JetStreamContext, stream: str) -> None:
-    await publish(js, stream, 5)
+async def test_acks_of_single_messages(nc: Client, js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 5)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=30)
     one, two, three, four, five = await sub.fetch(5)
     await one.ack()
@@ -214,11 +214,11 @@ async def test_acks_of_single_messages(js: JetStreamContext, stream: str) -> Non
     (delayed,) = await sub.fetch(5, timeout=2)
     assert delayed.seq == 5
     with pytest.raises(errors.NotJSMessageError):
-        await Msg(js._nc, "a", "b", b"c").ack()
+        await Msg(nc, "a", "b", b"c").ack()
 
 
 async def test_messages_go_on(js: JetStreamContext, stream: str) -> None:
-    await publish(js, stream, 600)
+    await fill(js, stream, 600)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d")
     seen = []
     async for msg in sub.messages():
@@ -250,7 +250,7 @@ async def test_ack_sync_of_a_batch(own_server: NatsServer) -> None:
 
 @pytest.mark.parametrize("threshold", [None, 0, 1, 100])
 async def test_consume(js: JetStreamContext, stream: str, threshold: int | None) -> None:
-    await publish(js, stream, 1_000)
+    await fill(js, stream, 1_000)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", max_ack_pending=5_000)
     seen = []
     messages = sub.consume(100, threshold=threshold, max_bytes=50_000)
@@ -271,7 +271,7 @@ async def test_no_request_is_left_at_the_limit_of_unacknowledged_messages(js: Je
     """The server keeps a request that met the limit, without a word: it would eat what an ack makes room for."""
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", max_ack_pending=2)
     for _ in range(10):
-        await publish(js, stream, 4)
+        await fill(js, stream, 4)
         held = await sub.fetch(4, timeout=0.05)
         assert len(held) == 2
         assert (await sub.consumer_info()).num_waiting == 0

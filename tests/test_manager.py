@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import jetarrow
@@ -24,20 +23,10 @@ from jetarrow.js.errors import (
 from jetarrow.js.manager import JetStreamManager
 from jetarrow.server import NatsServer
 
+from .tools import fill_subjects
+
 # More than two pages of a list (256), and two of names (1024).
 MANY = 1030
-
-
-@pytest.fixture
-async def own(own_server: NatsServer) -> AsyncIterator[JetStreamContext]:
-    """A context on a server that no other test uses."""
-    async with await jetarrow.connect(own_server.url) as nc:
-        yield nc.jetstream()
-
-
-async def fill(js: JetStreamContext, stream: str, subjects: list[str]) -> None:
-    for number, subject in enumerate(subjects, 1):
-        await js.publish(f"{stream}.{subject}", str(number))
 
 
 def test_names_arguments_and_defaults_of_nats_py() -> None:
@@ -110,7 +99,7 @@ async def test_durations_and_enums_are_lenient(js: JetStreamContext, stream: str
 
 
 async def test_stream_info_counts_subjects_and_lists_deleted(js: JetStreamContext, stream: str) -> None:
-    await fill(js, stream, ["a", "b", "a"])
+    await fill_subjects(js, stream, ["a", "b", "a"])
     await js.delete_msg(stream, 2)
     plain = await js.stream_info(stream)
     assert (plain.state.subjects, plain.state.deleted, plain.state.num_deleted) == (None, None, 1)
@@ -162,12 +151,12 @@ async def test_purge(js: JetStreamContext, stream: str) -> None:
     async def left() -> int:
         return (await js.stream_info(stream)).state.messages
 
-    await fill(js, stream, ["a", "b", "a", "b", "a", "b"])
+    await fill_subjects(js, stream, ["a", "b", "a", "b", "a", "b"])
     assert await js.purge_stream(stream, subject=f"{stream}.b") is True
     assert await left() == 3
     assert await js.purge_stream(stream, 4)
     assert await left() == 1
-    await fill(js, stream, ["c", "c"])
+    await fill_subjects(js, stream, ["c", "c"])
     assert await js.purge_stream(stream, keep=2)
     assert await left() == 2
     with pytest.raises(BadRequestError):
@@ -188,7 +177,7 @@ async def test_purge_and_delete_may_be_denied(js: JetStreamContext, stream: str)
 
 
 async def test_consumer_life(js: JetStreamContext, stream: str) -> None:
-    await fill(js, stream, ["a", "b", "a"])
+    await fill_subjects(js, stream, ["a", "b", "a"])
     made = await js.add_consumer(
         stream, api.ConsumerConfig(durable_name="worker"), filter_subject=f"{stream}.a", timeout=5
     )
@@ -266,7 +255,7 @@ async def test_pause_and_resume(js: JetStreamContext, stream: str) -> None:
 
 
 async def test_reset_consumer(js: JetStreamContext, stream: str) -> None:
-    await fill(js, stream, ["a"] * 6)
+    await fill_subjects(js, stream, ["a"] * 6)
     await js.add_consumer(stream, durable_name="c", opt_start_seq=3, deliver_policy="by_start_sequence")
     sub = await js.pull_subscribe("", durable="c", stream=stream)
     first = await sub.fetch(4)

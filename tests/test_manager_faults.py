@@ -6,26 +6,17 @@ import json
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
 from datetime import datetime
 
 import jetarrow
 import nats
 import pytest
+from jetarrow.aio.client import Client
 from jetarrow.errors import BadSubjectError
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import APIError, ServiceUnavailableError
-from jetarrow.js.manager import JetStreamManager
 from jetarrow.server import NatsServer
 from nats.aio.msg import Msg
-
-
-@pytest.fixture
-async def own(own_server: NatsServer) -> AsyncIterator[JetStreamContext]:
-    """A context on a server that no other test uses."""
-    async with await jetarrow.connect(own_server.url) as nc:
-        yield nc.jetstream()
-
 
 BAD_NAMES = ["", "a.b", "a b", "a*", ">", "a/b", "a\\b", "a\r\nPUB x 0", "a\0"]
 
@@ -97,21 +88,21 @@ async def test_an_account_without_jetstream() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"hello", b"[1]", b"\xff"])
-async def test_an_answer_that_is_not_the_servers(nats_url: str, js: JetStreamContext, answer: bytes) -> None:
+async def test_an_answer_that_is_not_the_servers(nats_url: str, nc: Client, answer: bytes) -> None:
     async def lie(msg: Msg) -> None:
         await msg.respond(answer)
 
     liar = await nats.connect(nats_url)
     await liar.subscribe("lies.>", cb=lie)
     await liar.flush()
-    manager = JetStreamManager(js._nc, prefix="lies")
+    manager = nc.jsm(prefix="lies")
     for call in (manager.stream_info("A"), manager.streams_info(), manager.account_info()):
         with pytest.raises(APIError, match="not a JSON object"):
             await call
     await liar.close()
 
 
-async def test_pages_of_a_cluster(nats_url: str, js: JetStreamContext) -> None:
+async def test_pages_of_a_cluster(nats_url: str, nc: Client) -> None:
     """A cluster names the streams that did not answer in time, and may promise more than it has."""
     asked: list[int] = []
 
@@ -125,7 +116,7 @@ async def test_pages_of_a_cluster(nats_url: str, js: JetStreamContext) -> None:
     liar = await nats.connect(nats_url)
     await liar.subscribe("pages.STREAM.NAMES", cb=answer)
     await liar.flush()
-    assert [name async for name in JetStreamManager(js._nc, "pages").stream_names()] == ["A", "B", "D", "E"]
+    assert [name async for name in nc.jsm(prefix="pages").stream_names()] == ["A", "B", "D", "E"]
     assert asked == [0, 3, 4, 5]
     await liar.close()
 

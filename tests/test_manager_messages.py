@@ -9,16 +9,13 @@ from jetarrow.errors import BadSubjectError, NoRespondersError
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import APIError, BadRequestError, NotFoundError, ServerError
 
-
-async def fill(js: JetStreamContext, stream: str, subjects: list[str]) -> None:
-    for number, subject in enumerate(subjects, 1):
-        await js.publish(f"{stream}.{subject}", str(number))
+from .tools import fill_subjects
 
 
 async def test_get_msg(js: JetStreamContext, stream: str) -> None:
     headers: dict[str, str | list[str]] = {"A": ["one", "two: 2"], "B": "grüße"}
     await js.publish(f"{stream}.a", b"\x00\xff", headers=headers)
-    await fill(js, stream, ["b", "a"])
+    await fill_subjects(js, stream, ["b", "a"])
     await js.publish(f"{stream}.c", b"")
     msg = await js.get_msg(stream, 1)
     assert (msg.subject, msg.seq, msg.data, msg.stream) == (f"{stream}.a", 1, b"\x00\xff", stream)
@@ -64,7 +61,7 @@ async def test_direct_get(js: JetStreamContext, stream: str) -> None:
         "A": ["one", "two"],
     }
     await js.publish(f"{stream}.a", b"", headers=forged)
-    await fill(js, stream, ["b", "a"])
+    await fill_subjects(js, stream, ["b", "a"])
     msg = await js.get_msg(stream, 1, direct=True)
     assert (msg.subject, msg.seq, msg.data, msg.stream) == (f"{stream}.a", 1, None, stream)
     assert msg.headers is not None
@@ -89,7 +86,7 @@ async def test_direct_get(js: JetStreamContext, stream: str) -> None:
 
 
 async def test_delete_msg(js: JetStreamContext, stream: str) -> None:
-    await fill(js, stream, ["a", "b", "c"])
+    await fill_subjects(js, stream, ["a", "b", "c"])
     assert await js.delete_msg(stream, 1) is True
     assert await js.delete_msg(stream_name=stream, seq=2, erase=False) is True
     with pytest.raises(NotFoundError):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import threading
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import jetarrow.sync
@@ -14,6 +12,8 @@ from jetarrow.js.errors import BadRequestError, NotFoundError, ServiceUnavailabl
 from jetarrow.server import NatsServer
 from jetarrow.sync import Consumer, JetStream, JetStreamManager, Stream
 
+from .tools import fill_sync, in_threads
+
 TWINS = [
     (manager.JetStreamManager, JetStreamManager),
     (manager.JetStreamManager, JetStream),
@@ -21,17 +21,6 @@ TWINS = [
     (consumer.Consumer, Consumer),
     (advisories.Advisories, jetarrow.sync.Advisories),
 ]
-
-
-@pytest.fixture
-def own(own_server: NatsServer) -> Iterator[JetStream]:
-    """A context on a server that no other test uses."""
-    with jetarrow.sync.connect(own_server.url) as nc:
-        yield nc.jetstream()
-
-
-def fill(js: JetStream, stream: str, count: int) -> None:
-    assert js.publish_batch(f"{stream}.a", [str(n).encode() for n in range(1, count + 1)]).ok
 
 
 def public(cls: type) -> list[str]:
@@ -52,48 +41,48 @@ def test_nothing_is_missing(theirs: type, ours: type) -> None:
         assert not inspect.iscoroutinefunction(getattr(found, "__code__", None)), name
 
 
-def test_streams(own: JetStream) -> None:
-    assert own.account_info().streams == 0
-    made = own.add_stream(name="A", subjects=["a.>"], storage="memory", max_age=timedelta(hours=1))
-    assert (made.config.max_age, own.stream_info("A").config) == (3600, made.config)
-    changed = own.update_stream(made.config, max_msgs=100)
+def test_streams(own_sync: JetStream) -> None:
+    assert own_sync.account_info().streams == 0
+    made = own_sync.add_stream(name="A", subjects=["a.>"], storage="memory", max_age=timedelta(hours=1))
+    assert (made.config.max_age, own_sync.stream_info("A").config) == (3600, made.config)
+    changed = own_sync.update_stream(made.config, max_msgs=100)
     assert (changed.config.max_msgs, changed.config.max_age) == (100, 3600)
-    assert own.find_stream_name_by_subject("a.b") == "A"
+    assert own_sync.find_stream_name_by_subject("a.b") == "A"
     with pytest.raises(BadRequestError):
-        own.add_stream(name="A", subjects=["other"])
-    fill(own, "a", 5)
-    assert own.stream_info("A", "a.>").state.subjects == {"a.a": 5}
-    assert own.purge_stream("A", keep=2) is True
-    assert own.stream_info("A").state.messages == 2
-    assert own.delete_stream("A") is True
+        own_sync.add_stream(name="A", subjects=["other"])
+    fill_sync(own_sync, "a", 5)
+    assert own_sync.stream_info("A", "a.>").state.subjects == {"a.a": 5}
+    assert own_sync.purge_stream("A", keep=2) is True
+    assert own_sync.stream_info("A").state.messages == 2
+    assert own_sync.delete_stream("A") is True
     with pytest.raises(NotFoundError):
-        own.stream_info("A")
+        own_sync.stream_info("A")
     with pytest.raises(ValueError, match="not valid"):
-        own.stream_info("a b")
+        own_sync.stream_info("a b")
 
 
-def test_lists_go_through_all_pages(own: JetStream) -> None:
-    assert (list(own.stream_names()), list(own.streams()), own.streams_info()) == ([], [], [])
+def test_lists_go_through_all_pages(own_sync: JetStream) -> None:
+    assert (list(own_sync.stream_names()), list(own_sync.streams()), own_sync.streams_info()) == ([], [], [])
     wanted = [f"S{number:03}" for number in range(520)]
     for name in wanted:
-        own.add_stream(name=name, subjects=[f"{name}.>"], storage="memory")
-    assert list(own.stream_names()) == wanted
-    assert [info.config.name for info in own.streams()] == wanted
-    assert list(own.stream_names(subject="S007.x")) == ["S007"]
-    assert [info.config.name for info in own.streams_info(512)] == wanted[512:]
-    assert [info.config.name for info in own.streams_info_iterator(offset=512)] == wanted[512:]
-    assert own.account_info().streams == len(wanted)
+        own_sync.add_stream(name=name, subjects=[f"{name}.>"], storage="memory")
+    assert list(own_sync.stream_names()) == wanted
+    assert [info.config.name for info in own_sync.streams()] == wanted
+    assert list(own_sync.stream_names(subject="S007.x")) == ["S007"]
+    assert [info.config.name for info in own_sync.streams_info(512)] == wanted[512:]
+    assert [info.config.name for info in own_sync.streams_info_iterator(offset=512)] == wanted[512:]
+    assert own_sync.account_info().streams == len(wanted)
     # Only as many pages are fetched as are looked at.
-    before = own.account_info().api.total
-    streams = own.streams()
+    before = own_sync.account_info().api.total
+    streams = own_sync.streams()
     assert next(streams).config.name == "S000"
-    assert own.account_info().api.total == before + 2
+    assert own_sync.account_info().api.total == before + 2
 
 
 def test_messages(sync_js: JetStream, stream: str) -> None:
     config = sync_js.stream_info(stream).config
     sync_js.update_stream(config, allow_direct=True)
-    fill(sync_js, stream, 4)
+    fill_sync(sync_js, stream, 4)
     assert sync_js.get_msg(stream, 2).data == b"2"
     assert sync_js.get_msg(stream, seq=2, subject=f"{stream}.a", next=True, direct=True).seq == 2
     assert sync_js.get_last_msg(stream, f"{stream}.a").seq == 4
@@ -105,7 +94,7 @@ def test_messages(sync_js: JetStream, stream: str) -> None:
 
 
 def test_consumers(sync_js: JetStream, stream: str) -> None:
-    fill(sync_js, stream, 3)
+    fill_sync(sync_js, stream, 3)
     made = sync_js.add_consumer(stream, api.ConsumerConfig(durable_name="c"), max_deliver=3)
     assert (made.num_pending, sync_js.consumer_info(stream, "c").config) == (3, made.config)
     assert sync_js.update_consumer(stream, name="c", ack_wait=5).config.max_deliver == 3
@@ -130,7 +119,7 @@ def test_stream_handle(sync_js: JetStream, stream: str) -> None:
     plain = sync_js.stream(name)
     assert (plain.name, plain.cached_info, repr(plain)) == (name, None, f"<Stream {name}>")
 
-    fill(sync_js, name, 6)
+    fill_sync(sync_js, name, 6)
     assert handle.info(f"{name}.>").state.subjects == {f"{name}.a": 6}
     assert handle.get_msg(3).data == b"3"
     assert handle.get_last_msg(f"{name}.>").seq == 6
@@ -155,7 +144,7 @@ def test_stream_handle(sync_js: JetStream, stream: str) -> None:
 def test_consumer_handle(sync_js: JetStream, stream: str) -> None:
     reader = sync_js.stream(stream).create_consumer(durable_name="c", max_ack_pending=-1)
     assert (reader.name, reader.stream_name, repr(reader)) == ("c", stream, f"<Consumer c of {stream}>")
-    fill(sync_js, stream, 30)
+    fill_sync(sync_js, stream, 30)
     assert [msg.seq for msg in reader.fetch(3)] == [1, 2, 3]
     assert reader.fetch_batch(4).seqs.to_pylist() == [4, 5, 6, 7]
     seqs = []
@@ -198,13 +187,5 @@ def test_many_threads_share_a_manager(sync_js: JetStream, stream: str) -> None:
             handle.get_or_create_consumer(f"c{number}_{turn}", inactive_threshold=60)
         names.extend(name for name in handle.consumer_names() if name.startswith(f"c{number}_"))
 
-    run(work, 8)
+    in_threads(work, 8)
     assert sorted(names) == sorted(f"c{number}_{turn}" for number in range(8) for turn in range(10))
-
-
-def run(work: Callable[[int], None], count: int) -> None:
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()

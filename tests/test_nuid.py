@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import string
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -41,18 +43,22 @@ def test_the_prefix_changes_when_the_numbers_are_used_up() -> None:
     assert bytes(source.next())[nuid.PREFIX_LENGTH :] == b"000000000z"
 
 
+FORK = """
+import os, sys
+from jetarrow import nuid
+source = nuid.NUID()
+source.next()
+child = os.fork()
+print(f"{'parent' if child else 'child'} {bytes(source.next()).decode()}\\n", end="", flush=True)
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_gives_other_names() -> None:
-    source = nuid.NUID()
-    source.next()
-    readable, writable = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(writable, bytes(source.next()))
-        os._exit(0)
-    os.waitpid(child, 0)
-    os.close(writable)
-    theirs = os.read(readable, 100)
-    os.close(readable)
-    assert len(theirs) == nuid.TOTAL_LENGTH
-    assert theirs[: nuid.PREFIX_LENGTH] != source.next()[: nuid.PREFIX_LENGTH]
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=30, check=True)
+    names = dict(line.split() for line in done.stdout.splitlines())
+    assert names.keys() == {"child", "parent"}
+    assert {len(name) for name in names.values()} == {nuid.TOTAL_LENGTH}
+    assert len({name[: nuid.PREFIX_LENGTH] for name in names.values()}) == 2

@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from jetarrow import errors
+from jetarrow.aio.client import Client
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 
@@ -89,8 +90,8 @@ async def test_bad_headers(js: JetStreamContext, stream: str, headers: dict[str,
     assert (await js.publish(f"{stream}.a", b"still alive")).seq == 1
 
 
-async def test_payload_limit_counts_headers(js: JetStreamContext, stream: str) -> None:
-    limit = js._nc.max_payload
+async def test_payload_limit_counts_headers(nc: Client, js: JetStreamContext, stream: str) -> None:
+    limit = nc.max_payload
     subject = f"{stream}.a"
     assert (await js.publish(subject, bytes(limit))).seq == 1
     for call in (
@@ -208,7 +209,7 @@ async def test_expectations(js: JetStreamContext, stream: str) -> None:
 
 async def test_time_to_live(js: JetStreamContext, stream: str) -> None:
     config = (await js.stream_info(stream)).config.evolve(allow_msg_ttl=True)
-    await js._api(f"STREAM.UPDATE.{stream}", config.as_dict())
+    await js.update_stream(config)
     await js.publish(f"{stream}.a", b"x", msg_ttl=100)
     await (await js.publish_async(f"{stream}.a", b"x", msg_ttl=timedelta(minutes=2)))
     (await js.publish_batch(f"{stream}.a", [b"x"], msg_ttl=300, expected_stream=stream)).raise_for_errors()
@@ -307,8 +308,8 @@ async def test_arrow_table_with_all_columns(js: JetStreamContext, stream: str) -
     assert (await rows(js, stream))[-1]["headers"] == [("K", ["v"])]
 
 
-async def test_arrow_row_errors_and_refusals(js: JetStreamContext, stream: str) -> None:
-    limit = js._nc.max_payload
+async def test_arrow_row_errors_and_refusals(nc: Client, js: JetStreamContext, stream: str) -> None:
+    limit = nc.max_payload
     result = await js.publish_batch(f"{stream}.a", pa.array([b"0", None, b"2"]))
     assert [(error.row, type(error.error)) for error in result.errors] == [(1, ValueError)]
     assert result.seqs.to_pylist() == [1, None, 2]

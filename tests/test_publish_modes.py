@@ -18,7 +18,7 @@ from jetarrow.server import NatsServer
 async def batched(js: JetStreamContext, stream: str) -> str:
     """The stream, with both kinds of batch allowed."""
     config = (await js.stream_info(stream)).config.evolve(allow_batched=True, allow_atomic=True)
-    await js._api(f"STREAM.UPDATE.{stream}", config.as_dict())
+    await js.update_stream(config)
     return stream
 
 
@@ -78,12 +78,12 @@ async def test_fast_refuses_what_the_server_gets_wrong(js: JetStreamContext, bat
 
 async def test_fast_into_a_full_stream(js: JetStreamContext, batched: str) -> None:
     config = (await js.stream_info(batched)).config.evolve(max_msgs=100, discard="new")
-    await js._api(f"STREAM.UPDATE.{batched}", config.as_dict())
+    await js.update_stream(config)
     result = await js.publish_batch(f"{batched}.a", [b"x"] * 3_000, mode="fast")
     assert (result.stored, len(result.errors)) == (100, 2_900)
     assert {getattr(error.error, "err_code", None) for error in result.errors} == {10077}
     too_large = (await js.stream_info(batched)).config.evolve(max_msgs=-1, max_msg_size=10)
-    await js._api(f"STREAM.UPDATE.{batched}", too_large.as_dict())
+    await js.update_stream(too_large)
     rows = [b"small", b"x" * 20, b"small", b"x" * 20]
     result = await js.publish_batch(f"{batched}.a", rows, mode="fast")
     assert [(error.row, getattr(error.error, "err_code", None)) for error in result.errors] == [(1, 10054), (3, 10054)]

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import weakref
+from collections.abc import Awaitable, Callable
 
 import jetarrow
 import jetarrow.sync
 import pytest
 from jetarrow import errors
 from jetarrow.js import errors as js_errors
+from jetarrow.js.api import PubAck
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
+
+from .tools import in_threads
 
 
 async def test_many_tasks_publish(js: JetStreamContext, stream: str) -> None:
@@ -192,23 +197,14 @@ def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
 def test_threads_share_a_client(nats_url: str, stream: str) -> None:
     with jetarrow.sync.connect(nats_url) as nc:
         js = nc.jetstream(publish_async_max_pending=100)
-        errors_seen: list[BaseException] = []
 
         def work(number: int) -> None:
-            try:
-                futures = [js.publish_async(f"{stream}.{number}", b"x") for _ in range(300)]
-                js.publish(f"{stream}.{number}", b"x")
-                js.publish_batch(f"{stream}.{number}", [b"x"] * 300).raise_for_errors()
-                assert len({future.result(10).seq for future in futures}) == 300
-            except BaseException as error:
-                errors_seen.append(error)
+            futures = [js.publish_async(f"{stream}.{number}", b"x") for _ in range(300)]
+            js.publish(f"{stream}.{number}", b"x")
+            js.publish_batch(f"{stream}.{number}", [b"x"] * 300).raise_for_errors()
+            assert len({future.result(10).seq for future in futures}) == 300
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert errors_seen == []
+        in_threads(work, 6)
         assert js.stream_info(stream).state.messages == 6 * 601
 
 
@@ -259,17 +255,19 @@ def test_a_callback_may_use_the_client(sync_js: jetarrow.sync.JetStream, nats_ur
 
 async def test_failures_do_not_pile_up(js: JetStreamContext) -> None:
     """Only a `publisher()` keeps its failed futures, to raise them at its end."""
-    future = await js.publish_async("nobody.listens", b"")
-    with pytest.raises(js_errors.NoStreamResponseError):
-        await future
-    assert js._acks is not None
-    assert js._acks.native.take_failed() == []
+
+    async def fail(publish: Callable[[], Awaitable[asyncio.Future[PubAck]]]) -> weakref.ref[object]:
+        future = await publish()
+        await asyncio.wait({future})
+        assert isinstance(future.exception(), js_errors.NoStreamResponseError)
+        return weakref.ref(future)
+
     publisher = js.publisher()
-    failing = await publisher.publish(b"", subject="nobody.listens")
-    await publisher.flush()
-    assert publisher._acks is not None
-    assert publisher._acks.native.take_failed() == [failing]
-    assert isinstance(failing.exception(), js_errors.NoStreamResponseError)
+    dropped = await fail(lambda: js.publish_async("nobody.listens", b""))
+    kept = await fail(lambda: publisher.publish(b"", subject="nobody.listens"))
+    gc.collect()
+    assert dropped() is None
+    assert kept() is not None
 
 
 @pytest.mark.parametrize("with_ids", [False, True])

@@ -14,10 +14,7 @@ from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import Error, NotFoundError
 from jetarrow.server import NatsServer
 
-
-async def fill(js: JetStreamContext, stream: str, count: int) -> None:
-    result = await js.publish_batch(f"{stream}.a", [b"%d" % n for n in range(count)])
-    result.raise_for_errors()
+from .tools import fill, store, until
 
 
 async def test_callbacks_acknowledge_what_they_processed(js: JetStreamContext, stream: str) -> None:
@@ -32,7 +29,7 @@ async def test_callbacks_acknowledge_what_they_processed(js: JetStreamContext, s
 
     sub = await js.subscribe(f"{stream}.>", durable="auto", cb=note)
     await asyncio.wait_for(done.wait(), 10)
-    assert seen == list(range(50))
+    assert seen == list(range(1, 51))
     await sub.drain()
     info = await js.consumer_info(stream, "auto")
     assert (info.num_ack_pending, info.ack_floor.stream_seq if info.ack_floor else None) == (0, 50)
@@ -42,9 +39,8 @@ async def test_a_plain_function_will_do(js: JetStreamContext, stream: str) -> No
     await fill(js, stream, 3)
     seen: list[bytes] = []
     await js.subscribe(f"{stream}.>", cb=lambda msg: seen.append(msg.data))
-    while len(seen) < 3:
-        await asyncio.sleep(0.005)
-    assert seen == [b"0", b"1", b"2"]
+    await until(lambda: len(seen) >= 3)
+    assert seen == [b"1", b"2", b"3"]
 
 
 async def test_manual_acks(js: JetStreamContext, stream: str) -> None:
@@ -63,8 +59,7 @@ async def test_manual_acks(js: JetStreamContext, stream: str) -> None:
 async def test_queue_members_share_one_consumer(js: JetStreamContext, stream: str) -> None:
     subs = [await js.subscribe(f"{stream}.>", queue="workers") for _ in range(3)]
     await fill(js, stream, 300)
-    while sum(sub.delivered for sub in subs) < 300:
-        await asyncio.sleep(0.005)
+    await until(lambda: sum(sub.delivered for sub in subs) == 300)
     assert all(sub.delivered for sub in subs)
     with pytest.raises(Error, match="deliver group"):
         await js.subscribe(f"{stream}.>", durable="workers")
@@ -80,7 +75,7 @@ async def test_bind_in_both_spellings(js: JetStreamContext, stream: str) -> None
     await fill(js, stream, 2)
     info = await js.add_consumer(stream, durable_name="push", deliver_subject=f"deliver.{stream}")
     sub = await js.subscribe_bind(stream, "push")
-    assert (await sub.next_msg(timeout=5)).data == b"0"
+    assert (await sub.next_msg(timeout=5)).data == b"1"
     await sub.unsubscribe()
     sub = await js.subscribe_bind(stream, info.config, "push")
     assert (await sub.consumer_info()).name == "push"
@@ -91,11 +86,9 @@ async def test_bind_in_both_spellings(js: JetStreamContext, stream: str) -> None
 
 async def test_flow_control_with_a_slow_reader(js: JetStreamContext, stream: str) -> None:
     payload = b"x" * 1024
-    result = await js.publish_batch(f"{stream}.a", [payload] * 20_000)
-    result.raise_for_errors()
+    await store(js, f"{stream}.a", [payload] * 20_000)
     sub = await js.subscribe(f"{stream}.>", flow_control=True, idle_heartbeat=0.5, ack_policy="none")
-    while sub.pending_msgs == 0:
-        await asyncio.sleep(0.005)
+    await until(lambda: sub.pending_msgs)
     seen = 0
     async for _ in sub.messages:
         seen += 1
@@ -112,7 +105,7 @@ async def test_ordered_sees_everything_once(js: JetStreamContext, stream: str) -
         numbers.append(int(msg.data))
         if len(numbers) == 20_000:
             break
-    assert numbers == list(range(20_000))
+    assert numbers == list(range(1, 20_001))
     assert (await sub.consumer_info()).config.ack_policy == api.AckPolicy.NONE
 
 
@@ -124,19 +117,22 @@ async def test_ordered_begins_anew_when_its_limits_dropped_something(js: JetStre
         numbers.append(int(msg.data))
         if len(numbers) == 5_000:
             break
-    assert numbers == list(range(5_000))
+    assert numbers == list(range(1, 5_001))
 
 
 async def test_ordered_begins_anew_when_its_consumer_is_gone(js: JetStreamContext, stream: str) -> None:
     sub = await js.subscribe(f"{stream}.>", ordered_consumer=True, idle_heartbeat=0.2)
     await fill(js, stream, 10)
-    assert [int((await sub.next_msg(timeout=5)).data) for _ in range(10)] == list(range(10))
+    assert [int((await sub.next_msg(timeout=5)).data) for _ in range(10)] == list(range(1, 11))
     first = (await sub.consumer_info()).name
     waiting = asyncio.create_task(sub.next_msg(timeout=20))
     await js.delete_consumer(stream, first)
-    while sub._consumer == first:
-        await asyncio.sleep(0.01)
-    await js.publish(f"{stream}.a", b"10")
+
+    async def anew() -> bool:
+        return [name async for name in js.stream(stream).consumer_names()] not in ([], [first])
+
+    await until(anew)
+    await js.publish(f"{stream}.a", b"11")
     assert (await waiting).seq == 11
     assert (sub.delivered, (await sub.consumer_info()).name != first) == (11, True)
 
@@ -156,12 +152,10 @@ async def test_ordered_lives_through_a_restart(own_server: NatsServer) -> None:
                     return
 
         collecting = asyncio.create_task(collect())
-        while len(seen) < 50:
-            await asyncio.sleep(0.005)
+        await until(lambda: len(seen) >= 50)
         own_server.kill()
         own_server.restart()
-        while not nc.is_connected:
-            await asyncio.sleep(0.01)
+        await until(lambda: nc.is_connected)
         await fill(js, "S", 100)
         await asyncio.wait_for(collecting, 20)
         assert seen == list(range(1, 201))

@@ -16,13 +16,7 @@ from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
-
-async def fill(js: JetStreamContext, stream: str, count: int) -> None:
-    (await js.publish_batch(f"{stream}.a", [str(i) for i in range(1, count + 1)])).raise_for_errors()
-
-
-async def delete(js: JetStreamContext, stream: str, seq: int) -> None:
-    await js._api(f"STREAM.MSG.DELETE.{stream}", {"seq": seq})
+from .tools import fill
 
 
 async def seqs(js: JetStreamContext, stream: str, start: int | None = None, end: int | None = None) -> list[int]:
@@ -50,7 +44,7 @@ async def test_ranges_are_exact_with_deleted_messages(js: JetStreamContext, stre
     rng = random.Random(7)
     gone = set(rng.sample(range(2, 401), 150)) | {400, 399}
     for seq in gone:
-        await delete(js, stream, seq)
+        await js.delete_msg(stream, seq)
     for _ in range(40):
         start = rng.randrange(1, 401)
         end = rng.randrange(start, 420)
@@ -91,7 +85,7 @@ async def test_position_and_close_in_the_middle(js: JetStreamContext, stream: st
 
 async def test_retention_is_loss(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 100)
-    await js._api(f"STREAM.PURGE.{stream}", {"seq": 31})
+    await js.purge_stream(stream, seq=31)
     with pytest.raises(js_errors.DataLossError, match="1 to 30") as info:
         await seqs(js, stream, 1, 51)
     assert tuple(info.value.asked) == (1, 51)
@@ -107,7 +101,7 @@ async def test_retention_is_loss(js: JetStreamContext, stream: str) -> None:
 async def test_interior_deletes_are_not_loss(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 100)
     for seq in range(40, 61):
-        await delete(js, stream, seq)
+        await js.delete_msg(stream, seq)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert await seqs(js, stream, 1, 101) == [*range(1, 40), *range(61, 101)]
@@ -227,7 +221,7 @@ async def test_subject_filters(js: JetStreamContext, stream: str) -> None:
     assert await matching(f"{stream}.nothing") == []
     with pytest.raises(js_errors.APIError, match="overlap"):
         await matching([f"{stream}.a.>", f"{stream}.a.1"])
-    await js._api(f"STREAM.PURGE.{stream}", {"seq": 101})
+    await js.purge_stream(stream, seq=101)
     with pytest.warns(UserWarning, match="1 to 100"):
         assert await matching(several, start_seq=1) == [seq for seq in expected if seq > 100]
     assert await consumers(js, stream) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -33,5 +34,8 @@ def test_block_runs(number: int, tmp_path: Path) -> None:
         script = tmp_path / "block.py"
         assert "nats://localhost:4222" in BLOCKS[number] or "NatsServer" in BLOCKS[number]
         script.write_text(BLOCKS[number].replace("nats://localhost:4222", server.url), "utf-8")
-        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, cwd=tmp_path)
+        # The workers' Python is this one too, whichever stands first on PATH.
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        command = [sys.executable, str(script)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path, env=environment)
         assert done.returncode == 0, done.stderr

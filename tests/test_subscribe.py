@@ -15,11 +15,7 @@ from jetarrow.aio.client import Client
 from jetarrow.aio.msg import Msg
 from jetarrow.server import NatsServer
 
-
-@pytest.fixture
-async def nc(nats_url: str):
-    async with await jetarrow.connect(nats_url) as nc:
-        yield nc
+from .tools import until
 
 
 @pytest.fixture
@@ -284,12 +280,11 @@ async def test_the_buffer_is_bounded_while_disconnected(own_server: NatsServer, 
         sub = await nc.subscribe(subject)
         await nc.flush()
         own_server.stop()
-        while nc.is_connected:
-            await asyncio.sleep(0.01)
+        await until(lambda: not nc.is_connected)
         with pytest.raises(errors.OutboundBufferLimitError):
             for _ in range(10_000):
                 await nc.publish(subject, b"x" * 1_000)
-        assert 1_000_000 < nc._native.pending_bytes <= 2 * 1024 * 1024
+        assert 1_000_000 < nc.pending_data_size <= 2 * 1024 * 1024
         own_server.restart()
         await asyncio.wait_for(sub.next_msg(timeout=20), 20)
 

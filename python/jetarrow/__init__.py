@@ -12,24 +12,29 @@ The same names without `await` are in `jetarrow.sync`.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 if TYPE_CHECKING:
     from jetarrow import aio, errors, js, nuid
     from jetarrow._jetarrow import __version__
-    from jetarrow.core.client import Client
-    from jetarrow.core.client import Client as NATS
+    from jetarrow.client import Client
+    from jetarrow.client import Client as NATS
+    from jetarrow.core.option_types import ConnectOptions
     from jetarrow.core.tls import TLS
 
 __all__ = ["NATS", "TLS", "Client", "__version__", "aio", "connect", "errors", "js", "nuid"]
 
 
-async def connect(servers: str | list[str] = "nats://localhost:4222", **options: Any) -> Client:
+async def connect(servers: str | list[str] = "nats://localhost:4222", **options: Unpack[ConnectOptions]) -> Client:
     """Connects to NATS and returns the client.
 
-    Takes the same options as `Client.connect`, and raises the same errors.
+    Raises the same errors as `Client.connect`.
+
+    Args:
+        servers: As `Client.connect`.
+        **options: As `Client.connect`.
     """
-    from jetarrow.core.client import Client
+    from jetarrow.client import Client
 
     nc = Client()
     await nc.connect(servers, **options)
@@ -41,7 +46,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         # The native module is loaded at the first use: `jetarrow.server` and the pytest plugin do without it.
         if name in ("NATS", "Client"):
-            from jetarrow.core.client import Client
+            from jetarrow.client import Client
 
             return Client
         if name == "TLS":

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar, final
 
 from jetarrow.core import metadata as _metadata
-from jetarrow.core.client import Client
+from jetarrow.core.session import Session
 from jetarrow.jetstream.models import AckKind, PubAck
 
 _T = TypeVar("_T")
@@ -98,7 +98,7 @@ class Connection:
     ) -> Call[bytes]: ...
     def request_msg(
         self,
-        nc: object,
+        session: Session,
         subject: str,
         payload: object,
         *,
@@ -109,7 +109,7 @@ class Connection:
         self,
         event_loop: asyncio.AbstractEventLoop,
         bridge: Bridge,
-        nc: object,
+        session: Session,
         subject: str,
         payload: object,
         timeout: float,
@@ -280,7 +280,7 @@ class PullSubscription:
     ) -> Call[Batch]: ...
     def fetch(
         self,
-        client: Client,
+        session: Session,
         max_messages: int,
         *,
         max_bytes: int | None,
@@ -309,7 +309,7 @@ class Batch:
     def seqs(self) -> Array: ...
     @property
     def column_names(self) -> list[str]: ...
-    def message(self, client: Client, index: int) -> Msg: ...
+    def message(self, session: Session, index: int) -> Msg: ...
     def decode(self, schema: object, mode: str) -> Batch: ...
     def with_data(self, data: object) -> Batch: ...
     def filter(self, mask: object) -> Batch: ...
@@ -327,7 +327,7 @@ class Msg:
 
     def __new__(
         cls,
-        _client: Client | None = None,
+        _client: object | None = None,
         subject: str = "",
         reply: str = "",
         data: bytes | None = None,
@@ -423,7 +423,7 @@ class Ids:
 
 @final
 class Subscription:
-    def take(self, nc: object, sid: int) -> Msg | None: ...
+    def take(self, session: Session, sid: int) -> Msg | None: ...
     def ready(self, silence: float | None = None) -> Call[str]: ...
     def unsubscribe(self, limit: int = 0) -> None: ...
     def drain(self, timeout: float) -> Call[None]: ...

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def nats_server() -> Iterator[NatsServer]:
-    """A running ``jetarrow.server.NatsServer`` with JetStream, one per session (with xdist: per worker)."""
+    """A running `jetarrow.server.NatsServer` with JetStream, one per session (with xdist: per worker)."""
     from .server import NatsServer
 
     with NatsServer() as server:
@@ -22,5 +22,5 @@ def nats_server() -> Iterator[NatsServer]:
 
 @pytest.fixture(scope="session")
 def nats_url(nats_server: NatsServer) -> str:
-    """The address of ``nats_server``, for ``jetarrow.connect``."""
+    """The address of `nats_server`, for `jetarrow.connect`."""
     return nats_server.url

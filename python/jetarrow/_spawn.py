@@ -1,4 +1,4 @@
-"""Starts the nats-server process such that it never outlives Python. Private to ``jetarrow.server``."""
+"""Starts the nats-server process such that it never outlives Python. Private to `jetarrow.server`."""
 
 from __future__ import annotations
 
@@ -38,15 +38,11 @@ _spawner_lock = threading.Lock()
 def find_executable() -> Path:
     """Find the nats-server of the installed wheel.
 
-    Returns
-    -------
-    Path
+    Returns:
         The executable.
 
-    Raises
-    ------
-    UnsupportedError
-        The wheel is not installed.
+    Raises:
+        UnsupportedError: The wheel is not installed.
     """
     from importlib import metadata
 
@@ -80,7 +76,7 @@ class Child:
         self._process.send_signal(signum)
 
     def stop(self, grace: float = 10.0) -> None:
-        """End it: politely, then after ``grace`` seconds (0: at once) by force. Returns when it is gone."""
+        """End it: politely, then after `grace` seconds (0: at once) by force. Returns when it is gone."""
         try:
             if grace > 0 and self.running:
                 if hasattr(signal, "SIGCONT"):
@@ -97,16 +93,11 @@ class Child:
 def spawn(command: list[str], log: Path) -> Child:
     """Start a process of its own session, so that Ctrl-C in the terminal does not reach it.
 
-    Parameters
-    ----------
-    command:
-        Absolute path of the executable, and its arguments.
-    log:
-        File that its output is appended to.
+    Args:
+        command: Absolute path of the executable, and its arguments.
+        log: File that its output is appended to.
 
-    Returns
-    -------
-    Child
+    Returns:
         The process; on Linux the kernel kills it when this process ends in whatever way.
     """
     if not (sys.platform == "linux" and sys.executable):

@@ -1,7 +1,8 @@
-"""What `publish_batch` returns: the code is in `jetarrow.jetstream.publish`."""
+"""What `publish_batch` returns: the code is in `jetarrow.jetstream.outcome`."""
 
 from __future__ import annotations
 
-from jetarrow.jetstream.publish import Progress, PublishResult, RowError, progress_bar
+from jetarrow.jetstream.outcome import PublishResult, RowError
+from jetarrow.jetstream.progress import Progress, progress_bar
 
 __all__ = ["Progress", "PublishResult", "RowError", "progress_bar"]

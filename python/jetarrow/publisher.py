@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from jetarrow.jetstream.publisher import AckFuture, Publisher, Stats
+from jetarrow.core.futures import AckFuture
+from jetarrow.jetstream.publisher import Publisher, Stats
 
 __all__ = ["AckFuture", "Publisher", "Stats"]

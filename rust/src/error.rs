@@ -1,8 +1,11 @@
-//! The one error type of the crate, and its one conversion into Python exceptions.
+//! The one error type of the crate.
 
 use std::time::Duration;
 
 use thiserror::Error;
+
+#[cfg(feature = "python")]
+mod python;
 
 pub type Result<T, E = JetError> = std::result::Result<T, E>;
 
@@ -18,7 +21,7 @@ pub enum JetError {
     Authorization { servers: String, cause: String },
     #[error("the credentials cannot be used: {cause}")]
     Credentials { cause: String },
-    /// The caller's own code, called while connecting, has failed; he has its exception.
+    /// A user callback, called while connecting, raised; Python already holds the exception.
     #[error("{name} has failed")]
     Callback { name: &'static str },
     #[error("{server} has no TLS, which was asked for: nothing was sent; use nats:// and no tls= if that is meant")]
@@ -56,14 +59,14 @@ pub enum JetError {
     #[error("bad header {name:?}: {reason}")]
     BadHeader { name: String, reason: &'static str },
     #[error("{what} has {size} bytes, the server takes at most {limit} (its max_payload, headers counted)")]
-    MaxPayload { what: String, size: usize, limit: usize },
+    MaxPayload { what: About, size: usize, limit: usize },
     /// The server's own words: code, err_code and description of a JetStream API error.
     #[error("{description} (code {code}, err_code {err_code})")]
     Api { code: i64, err_code: i64, description: String },
     #[error(
         "the connection went away before {what} was confirmed: it may or may not be stored; give it a message id to have it resent safely"
     )]
-    Unconfirmed { what: String },
+    Unconfirmed { what: About },
     /// A batch that was refused as a whole: nothing of it is stored.
     #[error("the batch was refused and nothing of it is stored{}: {cause}", .row.map(|r| format!(", because of row {r}")).unwrap_or_default())]
     Batch { row: Option<u64>, cause: Box<JetError> },
@@ -75,6 +78,19 @@ pub enum JetError {
     Decode { seq: i64, column: String, reason: String },
     #[error("stream {stream:?} was deleted and created again while it was read")]
     StreamRecreated { stream: String },
+    /// A row that cannot be published; numbered like the rows of the call.
+    #[error("row {row}: {reason}")]
+    Row { row: u64, reason: String },
+    #[error("this message came from no connection")]
+    NoConnection,
+    #[error("the message has no reply subject: its sender wants no answer")]
+    NoReply,
+    #[error("sid not set: it came from no subscription")]
+    NoSubscription,
+    #[error("not a message of a stream")]
+    NotJetStream,
+    #[error("the message was already acknowledged")]
+    AlreadyAcknowledged,
     /// A wrong value in an argument; `argument` leads the text.
     #[error("{0}")]
     Value(String),
@@ -88,6 +104,52 @@ pub enum JetError {
     Internal(String),
 }
 
+impl JetError {
+    /// An answer that a server gives while it, or the stream's leader, is coming back: asking again may help.
+    pub fn is_transient(&self) -> bool {
+        const UNAVAILABLE: i64 = 503;
+        matches!(
+            self,
+            JetError::Timeout { .. } | JetError::NoResponders { .. } | JetError::Api { code: UNAVAILABLE, .. }
+        )
+    }
+}
+
+/// What an error is about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum About {
+    Row(u64),
+    Other(String),
+}
+
+impl std::fmt::Display for About {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            About::Row(row) => write!(f, "row {row}"),
+            About::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+impl JetError {
+    /// The same error with its rows counted from `first`, for a caller whose rows are a part of more.
+    pub fn counted_from(self, first: u64) -> JetError {
+        let about = |what: About| match what {
+            About::Row(row) => About::Row(first + row),
+            other => other,
+        };
+        match self {
+            JetError::Row { row, reason } => JetError::Row { row: first + row, reason },
+            JetError::MaxPayload { what, size, limit } => JetError::MaxPayload { what: about(what), size, limit },
+            JetError::Unconfirmed { what } => JetError::Unconfirmed { what: about(what) },
+            JetError::Batch { row, cause } => {
+                JetError::Batch { row: row.map(|row| first + row), cause: Box::new(cause.counted_from(first)) }
+            }
+            other => other,
+        }
+    }
+}
+
 /// What a range read asked for and what the stream still has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loss {
@@ -98,125 +160,48 @@ pub struct Loss {
     pub available: u64,
 }
 
-impl std::fmt::Display for Loss {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Loss {
+    /// What happened, without what to do about it.
+    pub fn summary(&self) -> String {
         let Loss { stream, asked: (start, end), available } = self;
-        write!(
-            f,
-            "messages {start} to {} of stream {stream:?} are gone (retention, purge or delete): asked for [{start}, {end}), available from {available}; \
-             start there, or pass on_data_loss=\"warn\" to read what is left",
+        format!(
+            "messages {start} to {} of stream {stream:?} are gone (retention, purge or delete): asked for [{start}, {end}), available from {available}",
             available.min(end).saturating_sub(1)
         )
     }
 }
 
-#[cfg(feature = "python")]
-mod python {
-    use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError, PyValueError};
-    use pyo3::prelude::*;
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}; start there, or pass on_data_loss=\"warn\" to read what is left", self.summary())
+    }
+}
 
-    use super::JetError;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn class<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        py.import(module)?.getattr(name)
+    #[test]
+    fn rows_are_counted_from_where_the_caller_says() {
+        let row = JetError::Row { row: 2, reason: "the payload is null".into() };
+        let refused = JetError::Batch { row: Some(2), cause: Box::new(row) };
+        assert_eq!(
+            refused.counted_from(100).to_string(),
+            "the batch was refused and nothing of it is stored, because of row 102: row 102: the payload is null"
+        );
+        let large = JetError::MaxPayload { what: About::Row(1), size: 9, limit: 8 };
+        assert!(large.counted_from(10).to_string().starts_with("row 11 has 9 bytes"));
+        let other = JetError::Unconfirmed { what: About::Other("the atomic batch".into()) };
+        assert_eq!(other.clone().counted_from(5), other);
     }
 
-    /// The exception object; building it can itself fail (a broken install), and then that failure is the answer.
-    fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
-        let core = |name| class(py, "jetarrow.errors", name);
-        let js = |name| class(py, "jetarrow.js.errors", name);
-        let text = err.to_string();
-        match err {
-            JetError::NoServers { .. } => core("NoServersError")?.call1((text,)),
-            JetError::BadAddress { .. } => core("BadAddressError")?.call1((text,)),
-            JetError::Authorization { .. } => core("AuthorizationError")?.call1((text,)),
-            JetError::Credentials { .. } => core("InvalidUserCredentialsError")?.call1((text,)),
-            JetError::Callback { .. } | JetError::Server { .. } => core("Error")?.call1((text,)),
-            JetError::SecureWanted { .. } => core("SecureConnWantedError")?.call1((text,)),
-            JetError::SecureFailed { .. } => core("SecureConnFailedError")?.call1((text,)),
-            JetError::ConnectTimeout { .. } => core("TimeoutError")?.call1((text,)),
-            // Python picks the subclass: ConnectionRefusedError, FileNotFoundError ...
-            JetError::Io { errno: Some(errno), .. } => {
-                Ok(PyOSError::new_err((*errno, text)).into_value(py).into_bound(py).into_any())
-            }
-            JetError::Io { errno: None, .. } => Ok(PyOSError::new_err(text).into_value(py).into_bound(py).into_any()),
-            JetError::Eof { .. } => core("UnexpectedEOF")?.call1((text,)),
-            JetError::Stale { .. } => core("StaleConnectionError")?.call1((text,)),
-            JetError::Permission { publish, subject, .. } => {
-                let kwargs = pyo3::types::PyDict::new(py);
-                kwargs.set_item("operation", if *publish { "publish" } else { "subscription" })?;
-                kwargs.set_item("subject", subject)?;
-                core("PermissionsViolationError")?.call((text,), Some(&kwargs))
-            }
-            JetError::Closed { .. } => core("ConnectionClosedError")?.call1((text,)),
-            JetError::OutboundLimit { .. } => core("OutboundBufferLimitError")?.call1((text,)),
-            JetError::Flush { .. } => core("FlushTimeoutError")?.call1((text,)),
-            JetError::Timeout { .. } => core("TimeoutError")?.call1((text,)),
-            JetError::NoResponders { .. } => core("NoRespondersError")?.call1((text,)),
-            JetError::NoStream { .. } => js("NoStreamResponseError")?.call1((text,)),
-            JetError::BadSubject { .. } => core("BadSubjectError")?.call1((text,)),
-            JetError::BadHeader { name, .. } => {
-                let kwargs = pyo3::types::PyDict::new(py);
-                kwargs.set_item("message", text)?;
-                core("BadHeaderError")?.call((name,), Some(&kwargs))
-            }
-            JetError::MaxPayload { .. } => core("MaxPayloadError")?.call1((text,)),
-            JetError::Api { code, err_code, description } => {
-                let answer = pyo3::types::PyDict::new(py);
-                answer.set_item("code", code)?;
-                answer.set_item("err_code", err_code)?;
-                answer.set_item("description", description)?;
-                js("APIError")?.call_method1("build", (answer,))
-            }
-            JetError::Unconfirmed { .. } => js("PublishUnconfirmedError")?.call1((text,)),
-            JetError::Batch { row, cause } => {
-                let kwargs = pyo3::types::PyDict::new(py);
-                if let JetError::Api { code, err_code, description } = &**cause {
-                    kwargs.set_item("code", code)?;
-                    kwargs.set_item("err_code", err_code)?;
-                    kwargs.set_item("description", description)?;
-                }
-                kwargs.set_item("row", row)?;
-                let error = js("BatchError")?.call((text,), Some(&kwargs))?;
-                error.setattr("__cause__", build(py, cause)?)?;
-                Ok(error)
-            }
-            JetError::Unsupported { feature, needs, has } => core("UnsupportedError")?.call1((feature, needs, has)),
-            JetError::DataLoss(loss) => {
-                let kwargs = pyo3::types::PyDict::new(py);
-                kwargs.set_item("asked", loss.asked)?;
-                kwargs.set_item("available", loss.available)?;
-                kwargs.set_item("message", text)?;
-                js("DataLossError")?.call((), Some(&kwargs))
-            }
-            JetError::Decode { seq, column, .. } => {
-                let kwargs = pyo3::types::PyDict::new(py);
-                kwargs.set_item("seq", seq)?;
-                kwargs.set_item("column", column)?;
-                js("DecodeError")?.call((text,), Some(&kwargs))
-            }
-            JetError::StreamRecreated { .. } => js("StreamRecreatedError")?.call1((text,)),
-            JetError::Fork { .. } => core("ForkError")?.call1((text,)),
-            JetError::Protocol { .. } => core("ProtocolError")?.call1((text,)),
-            JetError::Value(_) => Ok(PyValueError::new_err(text).into_value(py).into_bound(py).into_any()),
-            JetError::Type(_) => Ok(PyTypeError::new_err(text).into_value(py).into_bound(py).into_any()),
-            JetError::Internal(_) => Ok(PyRuntimeError::new_err(text).into_value(py).into_bound(py).into_any()),
-        }
-    }
-
-    impl JetError {
-        /// The exception as an object, for results that carry errors as values.
-        pub fn to_exception<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-            build(py, self)
-        }
-    }
-
-    impl From<JetError> for PyErr {
-        fn from(err: JetError) -> PyErr {
-            Python::attach(|py| match build(py, &err) {
-                Ok(value) => PyErr::from_value(value),
-                Err(broken) => broken,
-            })
-        }
+    #[test]
+    fn a_loss_says_what_is_gone_and_what_to_do() {
+        let loss = Loss { stream: "S".into(), asked: (3, 9), available: 7 };
+        assert_eq!(
+            loss.summary(),
+            "messages 3 to 6 of stream \"S\" are gone (retention, purge or delete): asked for [3, 9), available from 7"
+        );
+        assert!(loss.to_string().starts_with(&format!("{}; start there", loss.summary())));
     }
 }

@@ -5,8 +5,11 @@
 mod bridge;
 pub mod engine;
 pub mod error;
+mod lock;
 #[cfg(feature = "python")]
 mod py;
+#[cfg(feature = "python")]
+mod python_names;
 pub mod runtime;
 
 #[cfg(feature = "python")]

@@ -1,19 +1,20 @@
 //! The tokio runtime: made at first use, one per process, never used across a fork.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use arc_swap::ArcSwapOption;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 use crate::error::{JetError, Result};
+use crate::lock::lock;
 
 /// One thread does all: on two cores shared with a server, handing messages to a second one costs more than it gains.
 const WORKERS: usize = 1;
 
 /// How often this process is a forked child. A counter, because asking the system for the process id costs a call
-/// each time; Python tells of a fork in the child, before anything else runs there.
+/// each time; Python calls `forked` in the child, before anything else runs there.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// To be called in a forked child.
@@ -59,26 +60,26 @@ pub fn handle() -> Result<tokio::runtime::Handle> {
     }
 }
 
-/// Work that nobody waits for, except the end of the process.
+/// Work that only the end of the process waits for.
 static LINGERING: Mutex<Vec<(u32, JoinHandle<()>)>> = Mutex::new(Vec::new());
 
 /// Starts work that goes on where its owner is gone; `lingering` waits for it.
 pub fn linger(work: impl Future<Output = ()> + Send + 'static) {
     let Ok(runtime) = handle() else { return };
-    let mut lingering = LINGERING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lingering = lock(&LINGERING);
     lingering.retain(|(_, task)| !task.is_finished());
     lingering.push((generation(), runtime.spawn(work)));
 }
 
 /// True where there is such work.
 pub fn any_lingering() -> bool {
-    !LINGERING.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    !lock(&LINGERING).is_empty()
 }
 
 /// Waits for all such work, and for what it starts.
 pub async fn lingering() {
     loop {
-        let tasks = std::mem::take(&mut *LINGERING.lock().unwrap_or_else(PoisonError::into_inner));
+        let tasks = std::mem::take(&mut *lock(&LINGERING));
         if tasks.is_empty() {
             return;
         }

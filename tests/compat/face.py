@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable
 from types import ModuleType
 from typing import Any
 
-# Seconds that anything may take which is sure to come.
-PATIENCE = 10.0
+from ..tools import PATIENCE, until
 
 
 class Face:
@@ -115,13 +114,6 @@ def subject() -> str:
     return f"s{uuid.uuid4().hex[:12]}"
 
 
-async def until(check: Callable[[], Awaitable[object]], patience: float = PATIENCE) -> None:
-    """Asks the server until it says yes: for states of which no message tells."""
-    async with asyncio.timeout(patience):
-        while not await check():
-            await asyncio.sleep(0.02)
-
-
 async def settle(nc: Any) -> None:
     """Waits until what was published has come back. nats-py's flush overtakes what was published just before."""
     await nc.flush()
@@ -130,9 +122,7 @@ async def settle(nc: Any) -> None:
 
 async def arrived(sub: Any, count: int) -> None:
     """Waits until so many messages have come for a subscription, taken or not."""
-    async with asyncio.timeout(PATIENCE):
-        while sub.delivered < count:
-            await asyncio.sleep(0.002)
+    await until(lambda: sub.delivered >= count)
 
 
 async def make_stream(js: Any, **config: Any) -> str:
@@ -142,7 +132,7 @@ async def make_stream(js: Any, **config: Any) -> str:
     return name
 
 
-async def fill(js: Any, stream: str, count: int) -> None:
+async def spread(js: Any, stream: str, count: int) -> None:
     """Publishes the numbers from 0, to `<stream>.<number modulo 3>`."""
     for number in range(count):
         await js.publish(f"{stream}.{number % 3}", b"%d" % number)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+from jetarrow.errors import (
+    BadAddressError,
+    BadHeaderError,
+    BadSubjectError,
+    BadTimeoutError,
+    MaxPayloadError,
+    NoServersError,
+)
 
 NAN, INFINITE = float("nan"), float("inf")
 
@@ -43,103 +52,146 @@ def fetch(*args: Any, **options: Any) -> Call:
     return lambda t: t.pull.fetch(*args, **options)
 
 
+class Wrong(NamedTuple):
+    """A value, the error that it ends in (this class, no other), and what the error says."""
+
+    value: Any
+    error: type[Exception]
+    says: str
+
+
+CONTROL = "white space or a control character"
+TOKEN = "an empty token"
+SURROGATE = "surrogates not allowed"
+
 SUBJECTS = {
-    "subject with a space": "a b",
-    "subject with a line break": "a\r\nPUB evil 0\r\n",
-    "subject with LF": "a\nb",
-    "subject with CR": "a\rb",
-    "subject with a tab": "a\tb",
-    "subject with NUL": "a\x00b",
-    "empty subject": "",
-    "empty token in the middle": "a..b",
-    "empty token in front": ".a",
-    "empty token at the end": "a.",
-    "wildcard *": "a.*",
-    "wildcard >": "a.>",
-    "subject of 5,000 bytes": "s" * 5000,
-    "lone surrogate in a subject": "a\ud800",
-    "subject is None": None,
-    "subject is bytes": b"a",
+    "subject with a space": Wrong("a b", BadSubjectError, CONTROL),
+    "subject with a line break": Wrong("a\r\nPUB evil 0\r\n", BadSubjectError, CONTROL),
+    "subject with LF": Wrong("a\nb", BadSubjectError, CONTROL),
+    "subject with CR": Wrong("a\rb", BadSubjectError, CONTROL),
+    "subject with a tab": Wrong("a\tb", BadSubjectError, CONTROL),
+    "subject with NUL": Wrong("a\x00b", BadSubjectError, CONTROL),
+    "empty subject": Wrong("", BadSubjectError, "empty"),
+    "empty token in the middle": Wrong("a..b", BadSubjectError, TOKEN),
+    "empty token in front": Wrong(".a", BadSubjectError, TOKEN),
+    "empty token at the end": Wrong("a.", BadSubjectError, TOKEN),
+    "wildcard *": Wrong("a.*", BadSubjectError, "wildcard"),
+    "wildcard >": Wrong("a.>", BadSubjectError, "wildcard"),
+    "subject of 5,000 bytes": Wrong("s" * 5000, BadSubjectError, "longer"),
+    "lone surrogate in a subject": Wrong("a\ud800", UnicodeEncodeError, SURROGATE),
+    "subject is None": Wrong(None, TypeError, "'str'"),
+    "subject is bytes": Wrong(b"a", TypeError, "'str'"),
 }
 
 PAYLOADS = {
-    "payload is None": None,
-    "payload is an int": 5,
-    "payload is a float": 1.5,
-    "payload is a list": [1, 2],
-    "lone surrogate in a payload": "\ud800",
+    "payload is None": Wrong(None, TypeError, "payload must be .* not NoneType"),
+    "payload is an int": Wrong(5, TypeError, "payload must be .* not int"),
+    "payload is a float": Wrong(1.5, TypeError, "payload must be .* not float"),
+    "payload is a list": Wrong([1, 2], TypeError, "payload must be .* not list"),
+    "lone surrogate in a payload": Wrong("\ud800", UnicodeEncodeError, SURROGATE),
 }
 
 HEADERS = {
-    "header name with a space": {"a b": "c"},
-    "header name with a colon": {"a:b": "c"},
-    "header name with a line break": {"a\r\nb": "c"},
-    "header name with NUL": {"a\x00": "c"},
-    "header value is an int": {"a": 5},
-    "header value is None": {"a": None},
-    "lone surrogate in a header": {"a": "\ud800"},
-    "headers are a list": [("a", "b")],
+    "header name with a space": Wrong({"a b": "c"}, BadHeaderError, "a b"),
+    "header name with a colon": Wrong({"a:b": "c"}, BadHeaderError, "a:b"),
+    "header name with a line break": Wrong({"a\r\nb": "c"}, BadHeaderError, "the name"),
+    "header name with NUL": Wrong({"a\x00": "c"}, BadHeaderError, "the name"),
+    "header value is an int": Wrong({"a": 5}, TypeError, "header.* must be str"),
+    "header value is None": Wrong({"a": None}, TypeError, "header.* must be str"),
+    "lone surrogate in a header": Wrong({"a": "\ud800"}, TypeError, "header.* must be str"),
+    "headers are a list": Wrong([("a", "b")], TypeError, "'dict'"),
 }
 
-TIMEOUTS = {"negative": -1.0, "NaN": NAN, "infinite": INFINITE}
+TIMEOUTS = {
+    "negative timeout": Wrong(-1.0, ValueError, "timeout"),
+    "NaN timeout": Wrong(NAN, ValueError, "timeout"),
+    "infinite timeout": Wrong(INFINITE, ValueError, "timeout"),
+}
+FLUSH_TIMEOUTS = {
+    "negative timeout": Wrong(-1.0, BadTimeoutError, "timeout"),
+    "timeout 0": Wrong(0, BadTimeoutError, "timeout"),
+    "NaN timeout": Wrong(NAN, BadTimeoutError, "timeout"),
+    "infinite timeout": Wrong(INFINITE, ValueError, "timeout"),
+}
 
-CALLS: dict[str, Call] = {
-    **{f"publish, {name}": publish(value) for name, value in SUBJECTS.items()},
-    **{f"js.publish, {name}": store(value) for name, value in SUBJECTS.items() if value},
-    **{f"request, {name}": request(value) for name, value in SUBJECTS.items()},
-    **{f"subscribe, {name}": subscribe(value) for name, value in SUBJECTS.items() if "wildcard" not in name},
-    **{f"publish, {name}": publish(payload=value) for name, value in PAYLOADS.items()},
-    **{f"js.publish, {name}": store(payload=value) for name, value in PAYLOADS.items()},
-    **{f"request, {name}": request(payload=value) for name, value in PAYLOADS.items()},
-    **{f"publish, {name}": publish(headers=value) for name, value in HEADERS.items()},
-    **{f"js.publish, {name}": store(headers=value) for name, value in HEADERS.items()},
-    **{f"request, {name}": request(headers=value) for name, value in HEADERS.items()},
-    **{f"publish, reply: {name}": publish(reply=value) for name, value in SUBJECTS.items() if value},
-    "queue with a space": subscribe(queue="a b"),
-    "queue with a line break": subscribe(queue="a\r\nPUB evil 0\r\n"),
-    "subscribe, > not at the end": subscribe("a.>.b"),
-    "subscribe, > in a token": subscribe("a>"),
-    "subscribe, * in a token": subscribe("a*"),
-    "payload beyond max_payload": lambda t: t.nc.publish("good", b"x" * (t.max_payload + 1)),
-    "max_payload and headers": lambda t: t.nc.publish("good", b"x" * t.max_payload, headers={"a": "b"}),
-    "js.publish, max_payload and headers": lambda t: t.js.publish(
-        f"{t.stream}.a", b"x" * t.max_payload, headers={"a": "b"}
+
+def each(verb: str, call: Callable[[Any], Call], values: dict[str, Wrong]) -> dict[str, Wrong]:
+    """The call with each of the values."""
+    return {f"{verb}, {name}": wrong._replace(value=call(wrong.value)) for name, wrong in values.items()}
+
+
+def without(text: str, values: dict[str, Wrong]) -> dict[str, Wrong]:
+    return {name: wrong for name, wrong in values.items() if text not in name}
+
+
+GIVEN = {name: wrong for name, wrong in SUBJECTS.items() if wrong.value}
+
+# The value of each is the call.
+CALLS: dict[str, Wrong] = {
+    **each("publish", publish, SUBJECTS),
+    **each("js.publish", store, GIVEN),
+    **each("request", request, SUBJECTS),
+    **each("subscribe", subscribe, without("wildcard", SUBJECTS)),
+    **each("publish", lambda value: publish(payload=value), PAYLOADS),
+    **each("js.publish", lambda value: store(payload=value), PAYLOADS),
+    **each("request", lambda value: request(payload=value), PAYLOADS),
+    **each("publish", lambda value: publish(headers=value), HEADERS),
+    **each("js.publish", lambda value: store(headers=value), HEADERS),
+    **each("request", lambda value: request(headers=value), HEADERS),
+    **each("publish, reply", lambda value: publish(reply=value), GIVEN),
+    **each("request", lambda value: request(timeout=value), TIMEOUTS),
+    **each("js.publish", lambda value: store(timeout=value), TIMEOUTS),
+    **each("fetch", lambda value: fetch(1, timeout=value), TIMEOUTS),
+    **each("flush", lambda value: lambda t: t.nc.flush(timeout=value), FLUSH_TIMEOUTS),
+    "queue with a space": Wrong(subscribe(queue="a b"), BadSubjectError, "queue"),
+    "queue with a line break": Wrong(subscribe(queue="a\r\nPUB evil 0\r\n"), BadSubjectError, "queue"),
+    "subscribe, > not at the end": Wrong(subscribe("a.>.b"), BadSubjectError, "last token"),
+    "subscribe, > in a token": Wrong(subscribe("a>"), BadSubjectError, "whole token"),
+    "subscribe, * in a token": Wrong(subscribe("a*"), BadSubjectError, "whole token"),
+    "payload beyond max_payload": Wrong(
+        lambda t: t.nc.publish("good", b"x" * (t.max_payload + 1)), MaxPayloadError, "65537 bytes.*65536"
     ),
-    "request, max_payload and headers": lambda t: t.nc.request("good", b"x" * t.max_payload, headers={"a": "b"}),
-    **{f"request, {name} timeout": request(timeout=value) for name, value in TIMEOUTS.items()},
-    **{f"js.publish, {name} timeout": store(timeout=value) for name, value in TIMEOUTS.items()},
-    **{
-        f"flush, {name} timeout": (lambda t, value=value: t.nc.flush(timeout=value)) for name, value in TIMEOUTS.items()
-    },
-    **{f"fetch, {name} timeout": fetch(1, timeout=value) for name, value in TIMEOUTS.items()},
-    "flush, timeout 0": lambda t: t.nc.flush(timeout=0),
-    "fetch, negative batch": fetch(-1),
-    "fetch, batch 0": fetch(0),
-    "fetch, batch is a float": fetch(1.5),
-    "fetch, timeout 0": fetch(1, timeout=0),
-    "fetch, negative heartbeat": fetch(1, heartbeat=-1),
-    "fetch, NaN heartbeat": fetch(1, heartbeat=NAN),
-    "stream name with a dot": lambda t: t.js.stream_info("a.b"),
-    "stream name with a line break": lambda t: t.js.stream_info("a\r\nPUB evil 0\r\n"),
-    "consumer name with a wildcard": lambda t: t.js.consumer_info(t.stream, "*"),
-    "msg_ttl is negative": store(msg_ttl=-1),
-    "msg_ttl is NaN": store(msg_ttl=NAN),
+    "max_payload and headers": Wrong(
+        lambda t: t.nc.publish("good", b"x" * t.max_payload, headers={"a": "b"}), MaxPayloadError, "headers counted"
+    ),
+    "js.publish, max_payload and headers": Wrong(
+        lambda t: t.js.publish(f"{t.stream}.a", b"x" * t.max_payload, headers={"a": "b"}),
+        MaxPayloadError,
+        "headers counted",
+    ),
+    "request, max_payload and headers": Wrong(
+        lambda t: t.nc.request("good", b"x" * t.max_payload, headers={"a": "b"}), MaxPayloadError, "headers counted"
+    ),
+    "fetch, negative batch": Wrong(fetch(-1), ValueError, "batch"),
+    "fetch, batch 0": Wrong(fetch(0), ValueError, "batch"),
+    "fetch, batch is a float": Wrong(fetch(1.5), TypeError, "integer"),
+    "fetch, timeout 0": Wrong(fetch(1, timeout=0), ValueError, "timeout"),
+    "fetch, negative heartbeat": Wrong(fetch(1, heartbeat=-1), ValueError, "heartbeat"),
+    "fetch, NaN heartbeat": Wrong(fetch(1, heartbeat=NAN), ValueError, "heartbeat"),
+    "stream name with a dot": Wrong(lambda t: t.js.stream_info("a.b"), ValueError, "stream name"),
+    "stream name with a line break": Wrong(
+        lambda t: t.js.stream_info("a\r\nPUB evil 0\r\n"), ValueError, "stream name"
+    ),
+    "consumer name with a wildcard": Wrong(lambda t: t.js.consumer_info(t.stream, "*"), ValueError, "consumer name"),
+    "msg_ttl is negative": Wrong(store(msg_ttl=-1), ValueError, "msg_ttl"),
+    "msg_ttl is NaN": Wrong(store(msg_ttl=NAN), ValueError, "msg_ttl"),
 }
 
 URLS = [
-    "",
-    " ",
-    "nats://",
-    "nats://:4222",
-    "nats://host:port",
-    "nats://host:99999",
-    "nats://[::1",
-    "nats://a b:4222",
-    "nats://a\r\nb:4222",
-    "http://127.0.0.1:4222",
-    "nats://127.0.0.1:4222:4222",
-    None,
-    5,
-    [],
-    [None],
+    Wrong("", BadAddressError, "names no host"),
+    Wrong(" ", BadAddressError, "names no host"),
+    Wrong("nats://", BadAddressError, "names no host"),
+    Wrong("nats://:4222", BadAddressError, "empty host"),
+    Wrong("nats://host:port", BadAddressError, "port number"),
+    Wrong("nats://host:99999", BadAddressError, "port number"),
+    Wrong("nats://[::1", BadAddressError, "IPv6"),
+    Wrong("nats://a b:4222", BadAddressError, "domain character"),
+    # It is looked up as a name.
+    Wrong("nats://a\r\nb:4222", NoServersError, "cannot be resolved"),
+    Wrong("http://127.0.0.1:4222", BadAddressError, "scheme"),
+    Wrong("nats://127.0.0.1:4222:4222", BadAddressError, "port number"),
+    Wrong(None, BadAddressError, "string or a list"),
+    Wrong(5, BadAddressError, "string or a list"),
+    Wrong([], NoServersError, "no server address"),
+    Wrong([None], BadAddressError, "string or a list"),
 ]

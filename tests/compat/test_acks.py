@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from .face import Face, fill, make_stream, until
+from ..tools import until
+from .face import Face, make_stream, spread
 
 
 async def pull(js: Any, count: int = 1, **config: Any) -> Any:
     """A pull subscription to a new stream with so many messages."""
     stream = await make_stream(js)
-    await fill(js, stream, count)
+    await spread(js, stream, count)
     await js.add_consumer(stream, durable_name="work", ack_policy="explicit", **config)
     return await js.pull_subscribe_bind(consumer="work", stream=stream)
 
@@ -128,7 +129,7 @@ async def test_most_deliveries(face: Face, js: Any) -> None:
 
 async def test_ack_all(face: Face, js: Any) -> None:
     stream = await make_stream(js)
-    await fill(js, stream, 5)
+    await spread(js, stream, 5)
     sub = await js.pull_subscribe(f"{stream}.>", "work", config=face.api.ConsumerConfig(ack_policy="all"))
     msgs = await sub.fetch(5)
     await msgs[3].ack_sync()
@@ -137,7 +138,7 @@ async def test_ack_all(face: Face, js: Any) -> None:
 
 async def test_ack_none(face: Face, js: Any) -> None:
     stream = await make_stream(js)
-    await fill(js, stream, 2)
+    await spread(js, stream, 2)
     sub = await js.pull_subscribe(f"{stream}.>", "work", config=face.api.ConsumerConfig(ack_policy="none"))
     assert [msg.data for msg in await sub.fetch(2)] == [b"0", b"1"]
     assert await left(sub) == (0, 0, 0)
@@ -145,7 +146,7 @@ async def test_ack_none(face: Face, js: Any) -> None:
 
 async def test_a_workqueue_forgets_what_is_acknowledged(js: Any) -> None:
     stream = await make_stream(js, retention="workqueue")
-    await fill(js, stream, 3)
+    await spread(js, stream, 3)
     sub = await js.pull_subscribe(f"{stream}.>", "work")
     for msg in await sub.fetch(2):
         await msg.ack_sync()

@@ -17,7 +17,7 @@ import nats.js
 import pytest
 from jetarrow.server import NatsServer
 
-from .face import Collector, Face, arrived, fill, make_stream, settle, subject
+from .face import Collector, Face, arrived, make_stream, settle, spread, subject
 from .left_out import left_out
 
 DENIED = (
@@ -81,7 +81,7 @@ async def test_configurations_are_never_written_to(ours: Face, js: Any, stream: 
     subs = [await js.subscribe(f"{stream}.>", config=config) for _ in range(2)]
     await js.pull_subscribe(f"{stream}.>", durable="work", config=config)
     assert config.as_dict() == before
-    await fill(js, stream, 1)
+    await spread(js, stream, 1)
     assert [(await sub.next_msg()).data for sub in subs] == [b"0", b"0"]
 
 
@@ -244,7 +244,7 @@ async def test_a_plain_function_is_a_callback_of_a_stream(js: Any, stream: str) 
     # nats-py: must be a coroutine function.
     got = Collector()
     sub = await js.subscribe(f"{stream}.>", cb=got.add)
-    await fill(js, stream, 2)
+    await spread(js, stream, 2)
     await got.wait(2)
     assert got.data == [b"0", b"1"]
     async with asyncio.timeout(5):
@@ -282,7 +282,7 @@ async def test_fields_of_a_newer_server_survive(ours: Face) -> None:
 
 async def test_both_orders_of_pull_subscribe_bind(js: Any, stream: str) -> None:
     # nats-py: consumer first.
-    await fill(js, stream, 2)
+    await spread(js, stream, 2)
     await js.add_consumer(stream, durable_name="work", ack_policy="explicit")
     subs = [await js.pull_subscribe_bind("work", stream), await js.pull_subscribe_bind(stream, "work")]
     assert [(await sub.fetch())[0].data for sub in subs] == [b"0", b"1"]

@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import json
-import socket
 import time
-import urllib.request
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import jetarrow
 import jetarrow.sync
 import pytest
 from jetarrow.server import NatsServer
 
-from .malformed import CALLS, URLS, Tools
-
-# What is typed: our own errors, and Python's two for wrong arguments.
-TYPED = (jetarrow.errors.Error, ValueError, TypeError)
+from ..tools import connections, free_port
+from .malformed import CALLS, URLS, Tools, Wrong
 
 
 class Monitored:
     """A server of which can be asked what a connection has sent."""
 
     def __init__(self) -> None:
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            port = sock.getsockname()[1]
-        self._address = f"http://127.0.0.1:{port}/connz?subs=1"
-        self.server = NatsServer(config=f'http: "127.0.0.1:{port}"\nmax_payload: 65536\n')
+        self._monitor = free_port()
+        self.server = NatsServer(config=f'http: "127.0.0.1:{self._monitor}"\nmax_payload: 65536\n')
 
     def sent(self, name: str) -> list[int]:
         """Connection number, messages and bytes received from it, and its subscriptions."""
-        with urllib.request.urlopen(self._address, timeout=5) as answer:
-            found = [one for one in json.load(answer)["connections"] if one.get("name") == name]
+        found = [one for one in connections(self._monitor) if one.get("name") == name]
         assert len(found) == 1, found
         one = found[0]
         return [one["cid"], one["in_msgs"], one["in_bytes"], len(one.get("subscriptions_list", []))]
@@ -80,9 +69,10 @@ def sync_tools(monitored: Monitored) -> Iterator[Tools]:
 async def test_async(name: str, tools: Tools, monitored: Monitored) -> None:
     before = monitored.sent("async")
     begin = time.monotonic()
-    with pytest.raises(TYPED) as caught:
-        await asyncio.wait_for(CALLS[name](tools), 5)
+    with pytest.raises(CALLS[name].error, match=CALLS[name].says) as caught:
+        await asyncio.wait_for(CALLS[name].value(tools), 5)
     assert time.monotonic() - begin < 1, caught.value
+    assert caught.type is CALLS[name].error
     assert (await tools.js.publish("S.a", b"alive")).stream == "S"
     assert difference(monitored.sent("async"), before) == ONLY_THE_GOOD_ONE, caught.value
 
@@ -91,24 +81,27 @@ async def test_async(name: str, tools: Tools, monitored: Monitored) -> None:
 def test_sync(name: str, sync_tools: Tools, monitored: Monitored) -> None:
     before = monitored.sent("sync")
     begin = time.monotonic()
-    with pytest.raises(TYPED) as caught:
-        CALLS[name](sync_tools)
+    with pytest.raises(CALLS[name].error, match=CALLS[name].says) as caught:
+        CALLS[name].value(sync_tools)
     assert time.monotonic() - begin < 1, caught.value
+    assert caught.type is CALLS[name].error
     assert sync_tools.js.publish("S.a", b"alive").stream == "S"
     assert difference(monitored.sent("sync"), before) == ONLY_THE_GOOD_ONE, caught.value
 
 
-@pytest.mark.parametrize("url", URLS, ids=repr)
-async def test_addresses(url: Any) -> None:
-    with pytest.raises(TYPED):
-        await asyncio.wait_for(jetarrow.connect(url, connect_timeout=0.5, max_reconnect_attempts=0), 1)
+@pytest.mark.parametrize("url", URLS, ids=lambda url: repr(url.value))
+async def test_addresses(url: Wrong) -> None:
+    with pytest.raises(url.error, match=url.says) as caught:
+        await asyncio.wait_for(jetarrow.connect(url.value, connect_timeout=0.5, max_reconnect_attempts=0), 1)
+    assert caught.type is url.error
 
 
-@pytest.mark.parametrize("url", URLS, ids=repr)
-def test_addresses_of_the_sync_twin(url: Any) -> None:
+@pytest.mark.parametrize("url", URLS, ids=lambda url: repr(url.value))
+def test_addresses_of_the_sync_twin(url: Wrong) -> None:
     begin = time.monotonic()
-    with pytest.raises(TYPED):
-        jetarrow.sync.connect(url, connect_timeout=0.5, max_reconnect_attempts=0)
+    with pytest.raises(url.error, match=url.says) as caught:
+        jetarrow.sync.connect(url.value, connect_timeout=0.5, max_reconnect_attempts=0)
+    assert caught.type is url.error
     assert time.monotonic() - begin < 1
 
 
@@ -123,4 +116,4 @@ async def test_good_calls_are_seen(tools: Tools, monitored: Monitored) -> None:
 
 def test_there_are_enough() -> None:
     assert len(CALLS) + len(URLS) > 100
-    assert not any(inspect.isawaitable(call) for call in CALLS.values())
+    assert all(callable(call.value) and call.says for call in CALLS.values())

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from .face import Face, fill, make_stream, subject, until
+from ..tools import until
+from .face import Face, make_stream, spread, subject
 
 
 def data(msgs: list[Any]) -> list[bytes]:
@@ -20,8 +21,17 @@ async def ack_all(msgs: list[Any]) -> list[bytes]:
     return data(msgs)
 
 
+async def asked(sub: Any, count: int) -> None:
+    """Waits until this many requests lie at the server."""
+
+    async def there() -> bool:
+        return bool((await sub.consumer_info()).num_waiting == count)
+
+    await until(there)
+
+
 async def test_fetch(js: Any, stream: str) -> None:
-    await fill(js, stream, 5)
+    await spread(js, stream, 5)
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
     found = [await ack_all(await sub.fetch()), await ack_all(await sub.fetch(3)), await ack_all(await sub.fetch(10))]
     assert found == [[b"0"], [b"1", b"2", b"3"], [b"4"]]
@@ -54,23 +64,23 @@ async def test_nothing_comes_but_heartbeats(face: Face, js: Any, stream: str, ba
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
     failure = await face.failure(sub.fetch(batch, timeout=0.5, heartbeat=0.1))
     assert failure == "js.errors.FetchTimeoutError"
-    await fill(js, stream, 1)
+    await spread(js, stream, 1)
     assert data(await sub.fetch(batch, timeout=5, heartbeat=1)) == [b"0"]
 
 
 async def test_it_waits_for_the_first(js: Any, stream: str) -> None:
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
     waiting = asyncio.create_task(sub.fetch(1, timeout=5))
-    await asyncio.sleep(0.1)
-    await fill(js, stream, 1)
+    await asked(sub, 1)
+    await spread(js, stream, 1)
     assert data(await waiting) == [b"0"]
 
 
 async def test_without_a_timeout(js: Any, stream: str) -> None:
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
     waiting = asyncio.create_task(sub.fetch(1, timeout=None))
-    await asyncio.sleep(0.1)
-    await fill(js, stream, 1)
+    await asked(sub, 1)
+    await spread(js, stream, 1)
     assert data(await asyncio.wait_for(waiting, 5)) == [b"0"]
 
 
@@ -81,7 +91,7 @@ async def test_what_makes_no_sense(face: Face, js: Any, stream: str, options: di
 
 
 async def test_a_durable_is_taken_up_again(js: Any, stream: str) -> None:
-    await fill(js, stream, 4)
+    await spread(js, stream, 4)
     first = await js.pull_subscribe(f"{stream}.>", durable="work")
     found = await ack_all(await first.fetch(2))
     await first.unsubscribe()
@@ -91,14 +101,14 @@ async def test_a_durable_is_taken_up_again(js: Any, stream: str) -> None:
 
 async def test_two_share_a_consumer(face: Face, stream: str) -> None:
     first, second = (await face.connect()).jetstream(), (await face.connect()).jetstream()
-    await fill(first, stream, 6)
+    await spread(first, stream, 6)
     subs = [await js.pull_subscribe(f"{stream}.>", durable="work") for js in (first, second)]
     found = await ack_all(await subs[0].fetch(3)) + await ack_all(await subs[1].fetch(3))
     assert found == [b"%d" % number for number in range(6)]
 
 
 async def test_an_ephemeral(js: Any, stream: str) -> None:
-    await fill(js, stream, 1)
+    await spread(js, stream, 1)
     sub = await js.pull_subscribe(f"{stream}.>")
     assert await ack_all(await sub.fetch()) == [b"0"]
     info = await sub.consumer_info()
@@ -108,7 +118,7 @@ async def test_an_ephemeral(js: Any, stream: str) -> None:
 
 @pytest.mark.parametrize("name", ["consumer", "durable", "name"])
 async def test_bind(js: Any, stream: str, name: str) -> None:
-    await fill(js, stream, 2)
+    await spread(js, stream, 2)
     await js.add_consumer(stream, durable_name="work", ack_policy="explicit")
     sub = await js.pull_subscribe_bind(stream=stream, **{name: "work"})
     assert await ack_all(await sub.fetch(2)) == [b"0", b"1"]
@@ -116,7 +126,7 @@ async def test_bind(js: Any, stream: str, name: str) -> None:
 
 
 async def test_bind_by_position(js: Any, stream: str) -> None:
-    await fill(js, stream, 1)
+    await spread(js, stream, 1)
     await js.add_consumer(stream, durable_name="work", ack_policy="explicit")
     sub = await js.pull_subscribe_bind("work", stream)
     assert await ack_all(await sub.fetch(1)) == [b"0"]
@@ -127,7 +137,7 @@ async def test_bind_needs_a_stream(face: Face, js: Any) -> None:
 
 
 async def test_configuration(face: Face, js: Any, stream: str) -> None:
-    await fill(js, stream, 6)
+    await spread(js, stream, 6)
     config = face.api.ConsumerConfig(ack_wait=7, max_deliver=3, max_ack_pending=2, description="all of it")
     sub = await js.pull_subscribe(f"{stream}.1", "work", config=config)
     assert await ack_all(await sub.fetch(2)) == [b"1", b"4"]
@@ -137,14 +147,14 @@ async def test_configuration(face: Face, js: Any, stream: str) -> None:
 
 
 async def test_several_filters(face: Face, js: Any, stream: str) -> None:
-    await fill(js, stream, 6)
+    await spread(js, stream, 6)
     config = face.api.ConsumerConfig(filter_subjects=[f"{stream}.0", f"{stream}.2"])
     sub = await js.pull_subscribe("", "work", stream=stream, config=config)
     assert await ack_all(await sub.fetch(4)) == [b"0", b"2", b"3", b"5"]
 
 
 async def test_too_many_unacknowledged(face: Face, js: Any, stream: str) -> None:
-    await fill(js, stream, 4)
+    await spread(js, stream, 4)
     sub = await js.pull_subscribe(f"{stream}.>", "work", config=face.api.ConsumerConfig(max_ack_pending=2))
     held = await sub.fetch(4, timeout=1)
     nothing = await face.nothing_comes(sub.fetch(1, timeout=0.2))
@@ -164,12 +174,13 @@ async def test_no_such_stream(face: Face, js: Any) -> None:
 async def test_a_cancelled_fetch(js: Any, stream: str) -> None:
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
     task = asyncio.create_task(sub.fetch(1, timeout=1))
-    await asyncio.sleep(0.05)
+    await asked(sub, 1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.sleep(1)  # Until the request that is left at the server has ended.
-    await fill(js, stream, 1)
+    # nats-py leaves its request at the server, where it ends by itself.
+    await asked(sub, 0)
+    await spread(js, stream, 1)
     assert data(await sub.fetch(1)) == [b"0"]
 
 
@@ -182,7 +193,7 @@ async def test_unsubscribe(face: Face, js: Any, stream: str) -> None:
 
 async def test_what_expired_while_nobody_asked(js: Any) -> None:
     stream = await make_stream(js, max_age=0.5)
-    await fill(js, stream, 2)
+    await spread(js, stream, 2)
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
 
     async def empty() -> bool:
@@ -201,7 +212,7 @@ async def test_headers_come_with_it(js: Any, stream: str) -> None:
 
 
 async def test_delivered_counts(js: Any, stream: str) -> None:
-    await fill(js, stream, 3)
+    await spread(js, stream, 3)
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
     await sub.fetch(1)
     await sub.fetch(1)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from .face import Collector, Face, arrived, fill, make_stream, settle, subject, until
+from ..tools import until
+from .face import Collector, Face, arrived, make_stream, settle, spread, subject
 
 
 async def next_data(sub: Any, count: int) -> list[bytes]:
@@ -30,7 +31,7 @@ async def nothing_unacknowledged(sub: Any) -> None:
 
 
 async def test_a_callback_acknowledges_by_itself(js: Any, stream: str) -> None:
-    await fill(js, stream, 5)
+    await spread(js, stream, 5)
     got = Collector()
     sub = await js.subscribe(f"{stream}.>", cb=got.callback)
     await got.wait(5)
@@ -44,7 +45,7 @@ async def test_a_callback_acknowledges_by_itself(js: Any, stream: str) -> None:
 async def test_a_callback_that_acknowledges_too(face: Face, stream: str) -> None:
     errors, done = Collector(), Collector()
     js = (await face.connect(error_cb=errors.callback)).jetstream()
-    await fill(js, stream, 3)
+    await spread(js, stream, 3)
 
     async def acknowledge(msg: Any) -> None:
         await msg.ack()
@@ -59,7 +60,7 @@ async def test_a_callback_that_acknowledges_too(face: Face, stream: str) -> None
 async def test_a_callback_that_fails_does_not_acknowledge(face: Face, stream: str) -> None:
     errors = Collector()
     js = (await face.connect(error_cb=errors.callback)).jetstream()
-    await fill(js, stream, 1)
+    await spread(js, stream, 1)
 
     async def fail(msg: Any) -> None:
         raise KeyError("no such thing")
@@ -70,7 +71,7 @@ async def test_a_callback_that_fails_does_not_acknowledge(face: Face, stream: st
 
 
 async def test_manual_ack(js: Any, stream: str) -> None:
-    await fill(js, stream, 2)
+    await spread(js, stream, 2)
     got = Collector()
     sub = await js.subscribe(f"{stream}.>", cb=got.callback, manual_ack=True)
     msgs = await got.wait(2)
@@ -81,7 +82,7 @@ async def test_manual_ack(js: Any, stream: str) -> None:
 
 
 async def test_without_a_callback_nothing_is_acknowledged(js: Any, stream: str) -> None:
-    await fill(js, stream, 4)
+    await spread(js, stream, 4)
     sub = await js.subscribe(f"{stream}.>")
     assert [(await sub.next_msg()).data for _ in range(2)] == [b"0", b"1"]
     assert (await sub.consumer_info()).num_ack_pending == 4
@@ -101,13 +102,13 @@ async def test_next_msg_times_out(face: Face, js: Any, stream: str) -> None:
 
 
 async def test_a_durable_goes_on_where_it_was(js: Any, stream: str) -> None:
-    await fill(js, stream, 4)
+    await spread(js, stream, 4)
     sub = await js.subscribe(f"{stream}.>", durable="mine")
     assert await next_data(sub, 2) == [b"0", b"1"]
     await nothing_unacknowledged_before(sub, 2)
     await sub.unsubscribe()
     again = await js.subscribe(f"{stream}.>", durable="mine")
-    await fill(js, stream, 1)
+    await spread(js, stream, 1)
     # What was delivered and not acknowledged comes when its time is up; what is new comes at once.
     assert (await again.next_msg()).data == b"0"
     info = await again.consumer_info()
@@ -145,10 +146,8 @@ async def test_a_queue_shares(face: Face, stream: str) -> None:
         await js.subscribe(f"{stream}.>", queue="workers", cb=one.callback)
         for js, one in zip((first, second), got, strict=True)
     ]
-    await fill(first, stream, 60)
-    async with asyncio.timeout(5):
-        while sum(len(one.all) for one in got) < 60:
-            await asyncio.sleep(0.005)
+    await spread(first, stream, 60)
+    await until(lambda: sum(len(one.all) for one in got) >= 60)
     assert sorted(int(data) for one in got for data in one.data) == list(range(60))
     assert all(one.all for one in got)
     infos = [await sub.consumer_info() for sub in subs]
@@ -181,7 +180,7 @@ async def test_where_to_begin(face: Face, js: Any, stream: str, policy: str, exp
 
 
 async def test_begin_at_a_sequence(face: Face, js: Any, stream: str) -> None:
-    await fill(js, stream, 5)
+    await spread(js, stream, 5)
     policy = face.api.DeliverPolicy.BY_START_SEQUENCE
     config = face.api.ConsumerConfig(deliver_policy=policy, opt_start_seq=4)
     sub = await js.subscribe(f"{stream}.>", config=config)
@@ -189,7 +188,7 @@ async def test_begin_at_a_sequence(face: Face, js: Any, stream: str) -> None:
 
 
 async def test_filters(face: Face, js: Any, stream: str) -> None:
-    await fill(js, stream, 6)
+    await spread(js, stream, 6)
     one = await js.subscribe(f"{stream}.1")
     config = face.api.ConsumerConfig(filter_subjects=[f"{stream}.0", f"{stream}.2"])
     two = await js.subscribe("", stream=stream, config=config)
@@ -204,7 +203,7 @@ async def test_headers_only(js: Any, stream: str) -> None:
 
 
 async def test_ordered_consumer(js: Any, stream: str) -> None:
-    await fill(js, stream, 50)
+    await spread(js, stream, 50)
     by_callback = Collector()
     await js.subscribe(f"{stream}.>", ordered_consumer=True, cb=by_callback.callback)
     sub = await js.subscribe(f"{stream}.>", ordered_consumer=True)
@@ -217,7 +216,7 @@ async def test_ordered_consumer(js: Any, stream: str) -> None:
 
 
 async def test_an_ordered_consumer_is_made_again(js: Any, stream: str) -> None:
-    await fill(js, stream, 3)
+    await spread(js, stream, 3)
     sub = await js.subscribe(f"{stream}.>", ordered_consumer=True, idle_heartbeat=0.2)
     first = [(await sub.next_msg()).data for _ in range(3)]
     await js.delete_consumer(stream, (await sub.consumer_info()).name)
@@ -229,7 +228,7 @@ async def test_an_ordered_consumer_is_made_again(js: Any, stream: str) -> None:
 
 async def test_flow_control_and_heartbeats(js: Any) -> None:
     stream = await make_stream(js)
-    await fill(js, stream, 10)
+    await spread(js, stream, 10)
     for _ in range(40):
         await js.publish(f"{stream}.a", b"x" * 100_000)
     sub = await js.subscribe(f"{stream}.>", flow_control=True, idle_heartbeat=0.3)
@@ -248,7 +247,7 @@ async def test_inactive_threshold(js: Any, stream: str) -> None:
 
 
 async def test_bind_to_a_consumer(js: Any, stream: str) -> None:
-    await fill(js, stream, 2)
+    await spread(js, stream, 2)
     info = await js.add_consumer(stream, durable_name="mine", deliver_subject=subject(), ack_policy="explicit")
     sub = await js.subscribe_bind(stream=stream, config=info.config, consumer="mine")
     assert await next_data(sub, 2) == [b"0", b"1"]
@@ -267,7 +266,7 @@ async def test_no_such_stream(face: Face, js: Any) -> None:
 async def test_limits_of_what_is_held(face: Face, stream: str) -> None:
     errors = Collector()
     js = (await face.connect(error_cb=errors.callback)).jetstream()
-    await fill(js, stream, 10)
+    await spread(js, stream, 10)
     sub = await js.subscribe(f"{stream}.>", pending_msgs_limit=4)
     found = await errors.wait(1)
     await arrived(sub, 10)
@@ -278,16 +277,16 @@ async def test_limits_of_what_is_held(face: Face, stream: str) -> None:
 async def test_unsubscribe(face: Face, js: Any, stream: str) -> None:
     got = Collector()
     sub = await js.subscribe(f"{stream}.>", cb=got.callback)
-    await fill(js, stream, 1)
+    await spread(js, stream, 1)
     await got.wait(1)
     await sub.unsubscribe()
-    await fill(js, stream, 1)
+    await spread(js, stream, 1)
     assert got.data == [b"0"]
     assert await face.failure(sub.unsubscribe()) == "errors.BadSubscriptionError"
 
 
 async def test_drain(js: Any, stream: str) -> None:
-    await fill(js, stream, 10)
+    await spread(js, stream, 10)
     got = Collector()
 
     async def slow(msg: Any) -> None:
@@ -312,7 +311,7 @@ async def test_a_partial_is_a_callback(js: Any, stream: str) -> None:
         got.add((name, msg.data))
 
     await js.subscribe(f"{stream}.>", cb=functools.partial(named, name="partial"))
-    await fill(js, stream, 1)
+    await spread(js, stream, 1)
     assert await got.wait(1) == [("partial", b"0")]
 
 

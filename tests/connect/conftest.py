@@ -10,7 +10,7 @@ import ipaddress
 import json
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,6 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from jetarrow.server import NatsServer
 
 DAY = datetime.timedelta(days=1)
 
@@ -211,3 +212,9 @@ def operator() -> Operator:
 @pytest.fixture
 def new_key() -> Callable[[], NKey]:
     return lambda: NKey("U")
+
+
+@pytest.fixture
+def two() -> Iterator[tuple[NatsServer, NatsServer]]:
+    with NatsServer(jetstream=False) as first, NatsServer(jetstream=False) as second:
+        yield first, second

@@ -17,6 +17,9 @@ import pytest
 from jetarrow import TLS, errors
 from jetarrow.server import NatsServer
 
+# What a handshake begins with.
+TLS_RECORD = b"\x16\x03"
+
 
 def config(files: Any, more: str = "") -> str:
     return f'tls {{ cert_file: "{files.cert}", key_file: "{files.key}", timeout: 2\n {more} }}\n'
@@ -162,7 +165,7 @@ async def test_handshake_first(authority: Any, good: NatsServer) -> None:
         await connects(at(server, scheme="nats"), tls=authority.ca.context(), tls_handshake_first=True)
     # A server that speaks first.
     error = await refusal(at(good), tls=TLS(ca=authority.ca.cert, handshake_first=True))
-    assert isinstance(error, errors.SecureConnWantedError | errors.SecureConnFailedError)
+    assert type(error) is errors.SecureConnWantedError
 
 
 @pytest.fixture
@@ -187,7 +190,7 @@ def plaintext() -> Iterator[tuple[int, Callable[[], bytes]]]:
                     try:
                         while data := sock.recv(4096):
                             received.extend(data)
-                            if not data.startswith(b"\x16\x03"):
+                            if not data.startswith(TLS_RECORD):
                                 sock.sendall(b"PONG\r\n")
                             else:
                                 sock.sendall(b"-ERR 'Unknown Protocol Operation'\r\n")
@@ -225,11 +228,20 @@ async def test_no_credential_in_clear(plaintext: tuple[int, Callable[[], bytes]]
     assert b"CONNECT" not in wire()
 
 
-async def test_one_tls_address_means_all(plaintext: tuple[int, Callable[[], bytes]], good: NatsServer) -> None:
+@pytest.mark.parametrize("plain_first", [False, True])
+async def test_one_tls_address_means_all(
+    plaintext: tuple[int, Callable[[], bytes]], good: NatsServer, plain_first: bool
+) -> None:
     port, wire = plaintext
-    with pytest.raises(errors.Error):
-        await jetarrow.connect([f"nats://127.0.0.1:{port}", at(good)], user="me", password="canary")
+    plain, secure = (f"nats://127.0.0.1:{port}", errors.SecureConnWantedError), (at(good), errors.SecureConnFailedError)
+    both = [plain, secure] if plain_first else [secure, plain]
+    with pytest.raises(errors.Error) as info:
+        await jetarrow.connect([url for url, _ in both], user="me", password="canary", dont_randomize=True)
+    # Both were asked; the first is what it says.
+    assert info.type is both[0][1]
+    assert wire().startswith(TLS_RECORD)
     assert b"canary" not in wire()
+    assert b"CONNECT" not in wire()
 
 
 def test_bad_settings(authority: Any, good: NatsServer) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 import jetarrow
@@ -11,12 +10,7 @@ import pytest
 from jetarrow import TLS, errors
 from jetarrow.server import NatsServer
 
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+from ..tools import free_port
 
 
 def serve(tls: str, more: str = "") -> tuple[NatsServer, int]:

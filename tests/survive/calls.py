@@ -245,7 +245,7 @@ def push_subscribe(at: Setting) -> None:
     at.js.subscribe(at.subject)
 
 
-@call("PushSubscription.__iter__")
+@call("Subscription.__iter__")
 def push_subscription(at: Setting) -> None:
     messages = iter(at.js.subscribe(at.subject))
     for _ in range(10):
@@ -371,8 +371,6 @@ def main(name: str, url: str, pid: str) -> None:
     print(outcome, time.monotonic(), flush=True)
     os.kill(at.pid, signal.SIGCONT)
     print(at.js.publish(at.subject, b"still alive", timeout=LONG).stream, flush=True)
-    # What the call left behind is not to hold the end up.
-    os._exit(0)
 
 
 if __name__ == "__main__":

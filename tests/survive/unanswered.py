@@ -10,20 +10,16 @@ import os
 import signal
 import sys
 import threading
-from pathlib import Path
 
 import jetarrow
 import jetarrow.sync
 from jetarrow import errors
+from tools import rss
 
 WINDOW = 5_000
 FIFTH = 20_000
 THREADS = 40
 EACH = 200
-
-
-def rss() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 async def awaiting(url: str, pid: int) -> None:

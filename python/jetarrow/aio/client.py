@@ -4,12 +4,11 @@ from __future__ import annotations
 
 # What is imported as itself (`X as X`), nats-py has here, too.
 from jetarrow._jetarrow import Msg as Msg
+from jetarrow.client import Client
 from jetarrow.core import errors as errors
-from jetarrow.core.client import Client
 from jetarrow.core.errors import InvalidUserCredentialsError as ErrInvalidUserCredentials
 from jetarrow.core.errors import StaleConnectionError as ErrStaleConnection
 from jetarrow.core.events import Callback, ErrorCallback
-from jetarrow.core.messaging import DEFAULT_FLUSH_TIMEOUT
 from jetarrow.core.nuid import NUID as NUID
 from jetarrow.core.options import (
     DEFAULT_CONNECT_TIMEOUT,
@@ -27,6 +26,7 @@ from jetarrow.core.options import (
     SignatureCallback,
     TokenCallback,
 )
+from jetarrow.core.publish import DEFAULT_FLUSH_TIMEOUT
 from jetarrow.core.servers import RawCredentials, ReconnectToServerHandler, Server, ServerVersion, Srv
 from jetarrow.core.subscription import DEFAULT_SUB_PENDING_BYTES_LIMIT as DEFAULT_SUB_PENDING_BYTES_LIMIT
 from jetarrow.core.subscription import DEFAULT_SUB_PENDING_MSGS_LIMIT as DEFAULT_SUB_PENDING_MSGS_LIMIT

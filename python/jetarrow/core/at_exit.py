@@ -1,24 +1,28 @@
-"""The end of the process: what was published before it is sent, also where nobody closed the connection."""
+"""The end of the process: what was published before it is sent, also where the connection was never closed."""
 
 from __future__ import annotations
 
 import atexit
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Protocol
 from weakref import WeakSet
 
 from jetarrow import _jetarrow
 from jetarrow.core.errors import Error
 
-if TYPE_CHECKING:
-    from jetarrow.jetstream.publisher import Acks
+
+class Publisher(Protocol):
+    """A publisher of messages to streams."""
+
+    native: _jetarrow.Publisher
+
 
 # Seconds that all connections together may take.
-PATIENCE = 1.5
+SEND_TIMEOUT = 1.5
 
 _connections: WeakSet[_jetarrow.Connection] = WeakSet()
-_publishers: WeakSet[Acks] = WeakSet()
+_publishers: WeakSet[Publisher] = WeakSet()
 
 
 def watch(connection: _jetarrow.Connection) -> None:
@@ -26,19 +30,19 @@ def watch(connection: _jetarrow.Connection) -> None:
     _connections.add(connection)
 
 
-def watch_publisher(acks: Acks) -> None:
+def watch_publisher(publisher: Publisher) -> None:
     """Waits at the end of the process until the server has this publisher's messages."""
-    _publishers.add(acks)
+    _publishers.add(publisher)
 
 
 @atexit.register
 def _send_the_rest() -> None:
     # What a forked child has inherited raises ForkError, and is its parent's to send.
-    deadline = time.monotonic() + PATIENCE
-    for acks in list(_publishers):
+    deadline = time.monotonic() + SEND_TIMEOUT
+    for publisher in list(_publishers):
         with suppress(Error):
-            acks.native.hand_over()
-            while acks.native.pending and time.monotonic() < deadline:
+            publisher.native.hand_over()
+            while publisher.native.pending and time.monotonic() < deadline:
                 time.sleep(0.002)
     for connection in list(_connections):
         left = deadline - time.monotonic()

@@ -1,8 +1,8 @@
 """Errors of the connection and of core NATS.
 
-The tree, the names and the constructors are those of nats-py's ``nats.errors``, so ``except`` clauses carry
+The tree, the names and the constructors are those of nats-py's `nats.errors`, so `except` clauses carry
 over. Two things are added: every class takes an optional message of its own, and every error can be pickled,
-which Spark and ``multiprocessing`` need. JetStream's errors are in ``jetarrow.js.errors``.
+which Spark and `multiprocessing` need. JetStream's errors are in `jetarrow.js.errors`.
 """
 
 from __future__ import annotations
@@ -81,10 +81,8 @@ def _portable(value: Any) -> Any:
 class Error(Exception):
     """The base of every error that jetarrow raises on its own account.
 
-    Parameters
-    ----------
-    message:
-        What happened, in words. Default: a text that fits the class.
+    Args:
+        message: What happened, in words. Default: a text that fits the class.
     """
 
     _default: ClassVar[str] = "the operation failed"
@@ -118,7 +116,7 @@ class Error(Exception):
 
 
 class TimeoutError(Error, builtins.TimeoutError):
-    """No answer came in the time that the call was given. Also a builtin (and asyncio) ``TimeoutError``."""
+    """No answer came in the time that the call was given. Also a builtin (and asyncio) `TimeoutError`."""
 
     _default = "timeout: no answer came in the time allowed; try again, or allow more with timeout="
 
@@ -136,7 +134,7 @@ class StaleConnectionError(Error):
 
 
 class OutboundBufferLimitError(Error):
-    """More is waiting to be sent than ``pending_size`` allows."""
+    """More is waiting to be sent than `pending_size` allows."""
 
     _default = "outbound buffer limit exceeded: publish more slowly, or raise pending_size when connecting"
 
@@ -192,12 +190,9 @@ class BadSubjectError(Error):
 class BadHeaderError(Error):
     """A header name or value cannot be sent.
 
-    Parameters
-    ----------
-    key:
-        The name of the header. Default: not told.
-    message:
-        What is wrong with it. Default: a general text with the name.
+    Args:
+        key: The name of the header. Default: unknown.
+        message: What is wrong with it. Default: a general text with the name.
     """
 
     def __init__(self, key: str = "", *, message: str | None = None) -> None:
@@ -211,12 +206,12 @@ class BadHeaderError(Error):
 class SlowConsumerError(Error):
     """A subscription's buffer was full, and messages for it were dropped.
 
-    Parameters
-    ----------
-    subject, reply, sid, sub:
-        Of the message dropped: subject and reply subject, its subscription's number, and the subscription.
-    message:
-        What happened. Default: a text made of the above.
+    Args:
+        subject: Subject of the message that was dropped.
+        reply: Its reply subject.
+        sid: The number of its subscription.
+        sub: The subscription.
+        message: What happened. Default: a text made of the above.
     """
 
     _local = ("sub",)
@@ -251,14 +246,10 @@ class AuthorizationError(Error):
 class PermissionsViolationError(Error):
     """The server refused a publish or a subscription: this user has no permission for it.
 
-    Parameters
-    ----------
-    message:
-        The server's words. Default: a general text.
-    operation:
-        ``publish`` or ``subscription``. Default: not told.
-    subject:
-        What it was for. Default: not told.
+    Args:
+        message: The server's words. Default: a general text.
+        operation: `publish` or `subscription`. Default: unknown.
+        subject: What it was for. Default: unknown.
     """
 
     _default = "permissions violation: this user may not publish, or subscribe, to the subject"
@@ -270,7 +261,7 @@ class PermissionsViolationError(Error):
 
 
 class BadAddressError(Error, ValueError):
-    """A server address cannot be understood. Also a ``ValueError``."""
+    """A server address cannot be understood. Also a `ValueError`."""
 
     _default = "invalid connect url: use nats://host:port, tls://host:port, ws://host:port or wss://host:port"
 
@@ -294,7 +285,7 @@ class MaxPayloadError(Error):
 
 
 class DrainTimeoutError(TimeoutError):
-    """Draining took longer than ``drain_timeout``."""
+    """Draining took longer than `drain_timeout`."""
 
     _default = "draining the connection timed out: some messages may be left unhandled; see drain_timeout"
 
@@ -318,7 +309,7 @@ class InvalidUserCredentialsError(Error):
 
 
 class InvalidCallbackTypeError(Error):
-    """A callback is not an ``async def`` function."""
+    """A callback is not an `async def` function."""
 
     _default = "callbacks must be coroutine functions: define them with async def"
 
@@ -336,7 +327,7 @@ class ServerNotInPoolError(Error):
 
 
 class NotJSMessageError(Error):
-    """A JetStream verb (``ack``, ``metadata`` ...) was used on a message that no stream delivered."""
+    """A JetStream verb (`ack`, `metadata` ...) was used on a message that no stream delivered."""
 
     _default = "not a JetStream message: it was not delivered by a consumer, so it has no metadata or acks"
 
@@ -344,12 +335,9 @@ class NotJSMessageError(Error):
 class MsgAlreadyAckdError(Error):
     """The message has had its final acknowledgement.
 
-    Parameters
-    ----------
-    msg:
-        The message. Default: not told.
-    message:
-        What happened. Default: a text that names the message.
+    Args:
+        msg: The message. Default: unknown.
+        message: What happened. Default: a text that names the message.
     """
 
     _local = ("_msg",)
@@ -364,7 +352,7 @@ class MsgAlreadyAckdError(Error):
 
 
 class ForkError(Error):
-    """A client made before ``os.fork()`` was used in the child process."""
+    """A client made before `os.fork()` was used in the child process."""
 
     _default = "this client was connected in the parent process; after a fork, connect again in the child"
 
@@ -372,16 +360,11 @@ class ForkError(Error):
 class UnsupportedError(Error):
     """Something is missing that the feature needs: in the server, in the stream, or on this machine.
 
-    Parameters
-    ----------
-    feature:
-        What was asked for.
-    needs:
-        What it needs. Default: not told.
-    has:
-        What there is instead. Default: not told.
-    message:
-        The whole text. Default: made of the three.
+    Args:
+        feature: What was asked for.
+        needs: What it needs. Default: unknown.
+        has: What there is instead. Default: unknown.
+        message: The whole text. Default: made of the three.
     """
 
     def __init__(

@@ -18,16 +18,20 @@ _log = logging.getLogger("jetarrow")
 
 
 def check_callbacks(callbacks: Mapping[str, Any]) -> None:
-    """Raises InvalidCallbackTypeError for one that is not a coroutine function."""
+    """Checks that every callback is a coroutine function.
+
+    Raises:
+        InvalidCallbackTypeError: One is not.
+    """
     for name, callback in callbacks.items():
         if callback and not inspect.iscoroutinefunction(callback):
             raise InvalidCallbackTypeError(f"nats: {name} must be a coroutine function: define it with async def")
 
 
 class Events:
-    """What one connection tells, on its way to the callbacks. Belongs to the event loop that connected.
+    """A connection's events, on their way to the callbacks. Belongs to the event loop that connected.
 
-    There is a task only while there is something to tell: a loop that closes finds none that waits.
+    There is a task only while there are events: a loop that closes finds no task that waits.
     """
 
     def __init__(self, callbacks: Mapping[str, Any]) -> None:
@@ -46,7 +50,7 @@ class Events:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def settle(self) -> None:
-        """Waits until everything so far was told; a callback that calls this does not wait for itself."""
+        """Waits until all events so far were handled; a callback that calls this does not wait for itself."""
         while self._task is not None and self._task is not asyncio.current_task():
             await asyncio.wait([self._task])
 

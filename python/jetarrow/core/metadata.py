@@ -22,11 +22,12 @@ class Metadata:
     """What the server says about a delivered message.
 
     Attributes:
-        sequence: its numbers in consumer and stream.
-        num_pending: messages of the consumer that are still to come.
-        num_delivered: how often this message was delivered, this time included.
-        timestamp: when it was stored, in microseconds; `timestamp_ns` is exact.
-        stream, consumer: names.
+        sequence: Its numbers in consumer and stream.
+        num_pending: Messages of the consumer that are still to come.
+        num_delivered: How often this message was delivered, this time included.
+        timestamp: When it was stored, in microseconds; `timestamp_ns` is exact.
+        stream: The stream's name.
+        consumer: The consumer's name.
         domain: JetStream domain, where there is one.
     """
 

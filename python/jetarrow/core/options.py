@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 from urllib.parse import urlparse
 
 from jetarrow.core.errors import BadAddressError, NoServersError, ServerNotInPoolError, UnsupportedError
-from jetarrow.core.events import Events
 from jetarrow.core.servers import RawCredentials, ReconnectToServerHandler, Server
 from jetarrow.core.tls import native_tls
 
@@ -35,16 +34,16 @@ _SECRET = {"user", "password", "token", "user_credentials", "nkeys_seed_str", "s
 
 
 class Caller:
-    """Wraps the caller's own functions: their exceptions are kept for `connect` and told to the error callback."""
+    """Wraps the caller's own functions: their exceptions are kept for `connect` and reported to the error callback."""
 
-    def __init__(self, events: Events | None) -> None:
-        self._events = events
+    def __init__(self, tell: Callable[[str, Exception], None]) -> None:
+        self._tell = tell
         self.failure: Exception | None = None
 
     def failed(self, error: Exception) -> None:
+        """Keeps an exception for `connect`, and reports it to the error callback."""
         self.failure = error
-        if self._events is not None:
-            self._events.tell("error", error)
+        self._tell("error", error)
 
     def text(self, name: str, function: Callable[..., Any]) -> Callable[..., str]:
         """A function that returns a string, or bytes that are one."""
@@ -147,8 +146,9 @@ def native(given: dict[str, Any], caller: Caller) -> dict[str, Any]:
     """What the native core takes.
 
     Raises:
-        ValueError, TypeError: an option cannot be used.
-        UnsupportedError: an option that the core does not have.
+        ValueError: An option has a value that cannot be used.
+        TypeError: An option is of a wrong type.
+        UnsupportedError: An option that the core does not have.
     """
     if given["ws_connection_headers"]:
         raise UnsupportedError(

@@ -1,56 +1,35 @@
-"""How a native call is waited for: awaited on an event loop, or blocked on in this thread."""
+"""A client's connection, and how a call on it is waited for: awaited on an event loop, or blocked on in this thread.
+
+Whatever works on a connection is handed a `Session`, and never the client. The two faces of the package differ in the
+session alone: with a `BlockingSession` no coroutine ever suspends, so that one `send(None)` runs it to its end.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+import ssl
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
-from jetarrow._jetarrow import Bridge, Call
+from jetarrow._jetarrow import Bridge, Call, Connection, Msg, Notices
+from jetarrow._jetarrow import Subscription as NativeSubscription
+from jetarrow.core.errors import ConnectionClosedError, ConnectionDrainingError
+from jetarrow.core.futures import FutureHome
+from jetarrow.core.options import DEFAULT_DRAIN_TIMEOUT, DEFAULT_PENDING_SIZE
+from jetarrow.core.tls import TLS
 
 _T = TypeVar("_T")
+Headers = Mapping[str, str | list[str]]
 
-_bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = WeakKeyDictionary()
-
-
-def bridge_of(loop: asyncio.AbstractEventLoop) -> Bridge:
-    """The loop's mailbox, made at its first use."""
-    bridge = _bridges.get(loop)
-    if bridge is None:
-        bridge = _bridges[loop] = Bridge()
-        drain = bridge.drain
-        try:
-            loop.add_reader(bridge.fileno(), drain)
-        except NotImplementedError:
-            # Windows' default loop watches no pipes.
-            bridge.wake_with(lambda: loop.call_soon_threadsafe(drain))
-    return bridge
-
-
-async def awaited(call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
-    """Starts the call and awaits it; cancelling the await ends the call.
-
-    `unwanted` makes the call that undoes a result which came too late to be wanted.
-    """
-    loop = asyncio.get_running_loop()
-    future = call.start(loop, bridge_of(loop))
-    try:
-        return await future
-    except asyncio.CancelledError:
-        call.cancel()
-        if unwanted is not None and future.done() and not future.cancelled() and future.exception() is None:
-            unwanted(future.result()).start(loop, bridge_of(loop))
-        raise
-
-
-async def blocked(call: Call[_T], unwanted: object = None) -> _T:
-    """The same for `finish`: blocks the thread with the GIL released, and never suspends."""
-    return call.block()
+# While the link is up, a publish waits when more bytes than this are queued.
+HIGH_WATER = 8 * 1024 * 1024
 
 
 def finish(coro: Coroutine[Any, Any, _T]) -> _T:
-    """Runs a coroutine that only ever awaits `blocked`."""
+    """Runs a coroutine that waits through a `BlockingSession` alone."""
     try:
         coro.send(None)
     except StopIteration as done:
@@ -58,3 +37,181 @@ def finish(coro: Coroutine[Any, Any, _T]) -> _T:
         return result
     coro.close()
     raise RuntimeError("this coroutine needs an event loop")
+
+
+class Closable(Protocol):
+    """A subscription, as its session knows it."""
+
+    def _stop(self) -> None: ...
+
+    async def _drain(self) -> None: ...
+
+
+class Drainable(Protocol):
+    """A publisher, as its session knows it."""
+
+    def here(self) -> bool:
+        """True where its futures can be waited for."""
+
+    async def drained(self, wait: float | None = None) -> None:
+        """Waits, at most `wait` seconds, until every message has its answer."""
+
+
+class Session(Protocol):
+    """A connection and the way to wait. `LoopSession` awaits, `BlockingSession` blocks."""
+
+    # True where one blocking native call is the shortest way to a result: there is no loop to keep free.
+    blocks: bool
+    connection: Connection | None
+    # The same after the end, for what can still be asked.
+    last: Connection | None
+    connecting: bool
+    closed: bool
+    # What `connect` was given: without secrets, and for TLS.
+    options: dict[str, Any]
+    tls: ssl.SSLContext | TLS | None
+    # "", "subs" while the subscriptions are drained, then "pubs".
+    draining: str
+    drain_timeout: float
+    pending_size: int
+    # The error that ended `connect`, or the last one of a session without events.
+    failure: Exception | None
+    subscriptions: dict[int, Closable]
+    # Weakly, because a publisher's owner may be done with it.
+    publishers: WeakSet[Drainable]
+
+    @property
+    def native(self) -> Connection:
+        """The connection. Raises `ConnectionClosedError` where there is none."""
+
+    @property
+    def is_closed(self) -> bool:
+        """True once the connection has ended for good."""
+
+    @property
+    def last_error(self) -> Exception | None:
+        """The last error that no call raised, or that ended `connect`."""
+
+    def next_sid(self) -> int:
+        """A new subscription's number."""
+
+    def begin(self, callbacks: Mapping[str, Any]) -> Notices | None:
+        """Takes the connection's callbacks, and returns where the native core reports events."""
+
+    async def settle(self) -> None:
+        """Lets the callbacks run for all that has happened so far."""
+
+    def tell(self, kind: str, error: Exception) -> None:
+        """An event of Python's own making."""
+
+    def report(self, error: Exception) -> None:
+        """An error that no call waits for: to the error callback, or to the log."""
+
+    async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
+        """Waits for a native call. Cancelling the wait ends the call.
+
+        `unwanted` makes the call that undoes a result which came too late to be wanted.
+        """
+
+    async def pause(self, delay: float) -> None:
+        """Waits `delay` seconds; with 0 it gives others a turn."""
+
+    def now(self) -> float:
+        """Seconds of a clock that only goes forward."""
+
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that runs; None where there is none."""
+
+    def bridge(self) -> Bridge | None:
+        """The mailbox of the event loop that runs; None where there is none."""
+
+    def home(self) -> FutureHome:
+        """Where a publisher's futures are made and resolved."""
+
+    def lock(self) -> AbstractAsyncContextManager[object]:
+        """A lock between those that wait on this session."""
+
+    async def drain(self, subscriptions: Sequence[Closable]) -> None:
+        """Drains subscriptions side by side, at most `drain_timeout` seconds."""
+
+    async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
+        """Waits until a drained subscription's messages were taken; False where only the caller takes them."""
+
+    def send(self, subject: str, payload: bytes | str, reply: str, headers: Headers | None) -> Call[None] | None:
+        """Queues a message; the call to wait for where too many bytes are queued."""
+
+    async def request(self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None) -> Msg:
+        """Publishes a request and waits for the first answer."""
+
+    # What a message's verbs call. They return what the user awaits, or have done it when they return.
+
+    def ack(self, reply: str, kind: str, **options: Any) -> Any:
+        """Sends an acknowledgement."""
+
+    def respond(self, reply: str, data: bytes | str, headers: Headers | None) -> Any:
+        """Publishes an answer."""
+
+    def fail(self, error: Exception) -> Any:
+        """Ends in an error, as every other outcome does."""
+
+
+class SharedState:
+    """What both kinds of session have."""
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.last: Connection | None = None
+        self.connecting = False
+        self.closed = False
+        self.options: dict[str, Any] = {}
+        self.tls: ssl.SSLContext | TLS | None = None
+        self.draining = ""
+        self.drain_timeout: float = DEFAULT_DRAIN_TIMEOUT
+        self.pending_size = DEFAULT_PENDING_SIZE
+        self.failure: Exception | None = None
+        self.subscriptions: dict[int, Closable] = {}
+        self.publishers: WeakSet[Drainable] = WeakSet()
+        self._last_sid = 0
+
+    @property
+    def native(self) -> Connection:
+        if self.connection is None:
+            raise ConnectionClosedError
+        return self.connection
+
+    @property
+    def is_closed(self) -> bool:
+        connection = self.connection or self.last
+        return self.closed or (connection is not None and connection.is_closed)
+
+    def next_sid(self) -> int:
+        self._last_sid += 1
+        return self._last_sid
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        return None
+
+    def send(self, subject: str, payload: bytes | str, reply: str, headers: Headers | None) -> Call[None] | None:
+        if self.draining == "pubs":
+            raise ConnectionDrainingError
+        native = self.native
+        if native.send(self.loop(), subject, payload, reply, headers, self.pending_size) > HIGH_WATER:
+            return native.room(HIGH_WATER // 2)
+        return None
+
+    async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
+        raise NotImplementedError
+
+    async def ack(self, reply: str, kind: str, *, confirm: float | None = None, **options: Any) -> None:
+        if confirm is None:
+            self.native.ack_one(self.loop(), reply, kind, **options)
+        else:
+            await self.run(self.native.ack([reply], kind, confirm=confirm))
+
+    async def respond(self, reply: str, data: bytes | str, headers: Headers | None) -> None:
+        room = self.send(reply, data, "", headers)
+        if room is not None:
+            await self.run(room)

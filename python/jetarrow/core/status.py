@@ -9,8 +9,9 @@ from urllib.parse import ParseResult, urlparse
 from jetarrow import _jetarrow
 from jetarrow.core.errors import Error
 from jetarrow.core.servers import Server, ServerVersion
+from jetarrow.core.session import Session
 
-# Until a server tells.
+# Until a server has announced its own.
 DEFAULT_MAX_PAYLOAD_SIZE = 1024 * 1024
 _NO_STATS = ("in_msgs", "out_msgs", "in_bytes", "out_bytes", "reconnects", "errors_received")
 
@@ -26,30 +27,23 @@ class Status:
     DRAINING_SUBS = 5
     DRAINING_PUBS = 6
 
+    _session: Session
+
     def _seen(self) -> _jetarrow.Connection | None:
         """The connection; a closed one too."""
-        raise NotImplementedError
-
-    @property
-    def _phase(self) -> str:
-        """ "connecting", "subs" or "pubs" while draining, "closed", or an empty string."""
-        raise NotImplementedError
-
-    @property
-    def _error(self) -> Exception | None:
-        raise NotImplementedError
+        return self._session.connection or self._session.last
 
     @property
     def _status(self) -> int:
-        connection, phase = self._seen(), self._phase
-        if phase == "closed" or (connection is not None and connection.is_closed):
+        session, connection = self._session, self._seen()
+        if session.is_closed:
             return self.CLOSED
-        if phase == "connecting":
+        if session.draining:
+            return self.DRAINING_SUBS if session.draining == "subs" else self.DRAINING_PUBS
+        if session.connecting:
             return self.CONNECTING
         if connection is None:
             return self.DISCONNECTED
-        if phase:
-            return self.DRAINING_SUBS if phase == "subs" else self.DRAINING_PUBS
         return self.CONNECTED if connection.is_connected else self.RECONNECTING
 
     @property
@@ -84,9 +78,9 @@ class Status:
 
     @property
     def last_error(self) -> Exception | None:
-        """The last error that nobody waited for, or that ended `connect()`."""
+        """The last error that no call raised, or that ended `connect()`."""
         connection = self._seen()
-        return self._error or (None if connection is None else connection.last_error)
+        return self._session.last_error or (None if connection is None else connection.last_error)
 
     @property
     def connected_url(self) -> ParseResult | None:
@@ -102,7 +96,7 @@ class Status:
 
     @property
     def discovered_servers(self) -> list[ParseResult]:
-        """The addresses that servers told us about."""
+        """The addresses that servers have announced."""
         return [urlparse(url) for url, _, discovered in self._servers() if discovered]
 
     @property
@@ -113,6 +107,11 @@ class Status:
     def _servers(self) -> list[tuple[str, int, bool]]:
         connection = self._seen()
         return [] if connection is None else connection.servers
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `connect` was given, without secrets."""
+        return self._session.options
 
     @property
     def max_payload(self) -> int:
@@ -158,12 +157,9 @@ class Status:
         Raises:
             Error: `tls` is a `jetarrow.TLS`.
         """
-        tls = self._tls()
+        tls = self._session.tls
         if tls is None:
             return ssl.create_default_context()
         if not isinstance(tls, ssl.SSLContext):
             raise Error("nats: no ssl context provided: tls is a jetarrow.TLS")
         return tls
-
-    def _tls(self) -> Any:
-        raise NotImplementedError

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from weakref import WeakMethod
 
+from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
-from jetarrow.core import errors as errors
 from jetarrow.core.errors import (
     BadSubscriptionError,
     ConnectionClosedError,
@@ -17,15 +18,12 @@ from jetarrow.core.errors import (
     SlowConsumerError,
     TimeoutError,
 )
-
-if TYPE_CHECKING:
-    from jetarrow import _jetarrow
-    from jetarrow.core.messaging import Messaging
+from jetarrow.core.session import Session
 
 DEFAULT_SUB_PENDING_MSGS_LIMIT = 512 * 1024
 DEFAULT_SUB_PENDING_BYTES_LIMIT = 128 * 1024 * 1024
 
-# So many messages are handed out before the event loop gets a turn.
+# Messages handed out before the event loop gets a turn.
 BURST = 512
 
 Callback = Callable[[Msg], Awaitable[None]]
@@ -46,7 +44,7 @@ class Subscription:
 
     def __init__(
         self,
-        conn: Messaging,
+        conn: Session,
         id: int = 0,
         subject: str = "",
         queue: str = "",
@@ -56,7 +54,7 @@ class Subscription:
         pending_msgs_limit: int = DEFAULT_SUB_PENDING_MSGS_LIMIT,
         pending_bytes_limit: int = DEFAULT_SUB_PENDING_BYTES_LIMIT,
     ) -> None:
-        self._conn = conn
+        self._session = conn
         self._id = id
         self._subject = subject
         self._queue = queue
@@ -74,24 +72,43 @@ class Subscription:
             raise BadSubscriptionError
         return self._native_sub
 
-    async def _open(self, kind: str = "core", native_subject: str | None = None) -> None:
+    async def _open(self, kind: str = "core") -> None:
         """Subscribes at the server, and starts what delivers the messages."""
         if self._cb is not None:
             check_callback(self._cb)
-        self._native_sub = await self._conn._open_subscription(
-            native_subject or self._subject, self._queue, self._limits, kind, self._on_notice
-        )
+        self._native_sub = await self._subscribe(self._subject, self._queue, kind)
         if self._max_msgs > 0:
             self._native_sub.unsubscribe(self._max_msgs)
-        self._conn._subs[self._id] = self
+        self._session.subscriptions[self._id] = self
         if self._cb is not None or self._future is not None:
             deliver = self._deliver() if self._cb is not None else self._deliver_one()
             self._task = asyncio.get_running_loop().create_task(deliver)
 
+    async def _subscribe(self, subject: str, queue: str, kind: str) -> _jetarrow.Subscription:
+        # The native side holds it: a strong reference would keep the client for as long as it is connected.
+        method = WeakMethod(self._on_notice)
+
+        def tell(dropped: int, missed: tuple[int, int, int] | None) -> None:
+            notice = method()
+            if notice is not None:
+                notice(dropped, missed)
+
+        session = self._session
+        call = session.native.subscribe(
+            subject,
+            queue=queue or None,
+            pending_messages=max(self._limits[0], 0),
+            pending_bytes=max(self._limits[1], 0),
+            kind=kind,
+            bridge=session.bridge(),
+            on_notice=tell,
+        )
+        return await session.run(call)
+
     def _on_notice(self, dropped: int, missed: tuple[int, int, int] | None) -> None:
-        """Called in the event loop: the limits made it drop messages, or a heartbeat tells more."""
+        """Called in the event loop: the limits made it drop messages, or a heartbeat shows that some are missing."""
         if dropped:
-            self._conn._report(SlowConsumerError(self._subject, "", self._id, self))
+            self._session.report(SlowConsumerError(self._subject, "", self._id, self))
 
     @property
     def subject(self) -> str:
@@ -105,12 +122,12 @@ class Subscription:
 
     @property
     def pending_msgs(self) -> int:
-        """Messages that came and that nobody has taken yet."""
+        """Messages that have arrived and were not taken yet."""
         return self._native.counts[0]
 
     @property
     def pending_bytes(self) -> int:
-        """Payload bytes of them."""
+        """Payload bytes of those messages."""
         return self._native.counts[1]
 
     @property
@@ -128,7 +145,7 @@ class Subscription:
         """The messages as they come: `async for msg in sub.messages` (or `sub.messages()`).
 
         Raises:
-            Error: the subscription has a callback or a future.
+            Error: The subscription has a callback or a future.
         """
         if self._cb is not None or self._future is not None:
             raise Error("cannot iterate over messages with a non iteration subscription type")
@@ -140,44 +157,44 @@ class Subscription:
     async def next_msg(self, timeout: float | None = 1.0) -> Msg:
         """Takes the next message.
 
-        Parameters:
-            timeout: seconds to wait; None waits as long as it takes.
+        Args:
+            timeout: Seconds to wait; None waits as long as it takes.
 
         Raises:
-            TimeoutError: no message came in time.
-            ConnectionClosedError: the connection is closed.
-            Error: the subscription has a callback.
+            TimeoutError: No message came in time.
+            ConnectionClosedError: The connection is closed.
+            Error: The subscription has a callback.
         """
-        if self._conn.is_closed:
+        if self._session.is_closed:
             raise ConnectionClosedError
         if self._cb is not None:
             raise Error("nats: next_msg cannot be used in async subscriptions")
-        msg = self._native.take(self._conn, self._id)
+        msg = self._native.take(self._session, self._id)
         if msg is None:
             msg = await self._wait(timeout)
         return msg
 
     async def _wait(self, timeout: float | None) -> Msg:
         """The next message, once there is one. Several may wait: each message goes to one of them."""
-        deadline = None if timeout is None else self._conn._now() + timeout
+        deadline = None if timeout is None else self._session.now() + timeout
         while True:
-            left = None if deadline is None else deadline - self._conn._now()
+            left = None if deadline is None else deadline - self._session.now()
             if left is not None and left <= 0:
                 raise TimeoutError
             ready = await self._ready(left)
-            msg = self._native.take(self._conn, self._id)
+            msg = self._native.take(self._session, self._id)
             if msg is not None:
                 return msg
             if ready == "ended":
-                if self._conn.is_closed:
+                if self._session.is_closed:
                     raise ConnectionClosedError
                 if left is None:
                     raise BadSubscriptionError
-                await self._conn._pause(left)
+                await self._session.pause(left)
 
     async def _ready(self, wait: float | None) -> str:
         """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "silent"."""
-        return await self._conn._run(self._native.ready(wait))
+        return await self._session.run(self._native.ready(wait))
 
     async def _more(self) -> bool:
         """Waits for messages; False when no more will come."""
@@ -185,7 +202,7 @@ class Subscription:
 
     async def _deliver(self) -> None:
         """Calls the callback for each message, one after the other."""
-        cb, nc = self._cb, self._conn
+        cb, nc = self._cb, self._session
         assert cb is not None
         since = 0
         while await self._more():
@@ -199,7 +216,7 @@ class Subscription:
                         raise
                     break
                 except Exception as error:
-                    nc._report(error)
+                    nc.report(error)
                 since += 1
                 if since >= BURST:
                     # A callback that never waits must not keep the loop for itself.
@@ -209,19 +226,19 @@ class Subscription:
 
     async def _deliver_one(self) -> None:
         if await self._more():
-            msg = self._native.take(self._conn, self._id)
+            msg = self._native.take(self._session, self._id)
             if self._future is not None and not self._future.done() and msg is not None:
                 self._future.set_result(msg)
         self._forget()
 
     def _forget(self) -> None:
         self._closed = True
-        self._conn._subs.pop(self._id, None)
+        self._session.subscriptions.pop(self._id, None)
 
     def _check_open(self) -> None:
-        if self._conn.is_closed:
+        if self._session.is_closed:
             raise ConnectionClosedError
-        if self._conn.is_draining:
+        if self._session.draining:
             raise ConnectionDrainingError
         if self._closed:
             raise BadSubscriptionError
@@ -229,13 +246,14 @@ class Subscription:
     async def unsubscribe(self, limit: int = 0) -> None:
         """Ends the interest.
 
-        Parameters:
-            limit: end it only once so many messages have come, counted from the beginning; with 0 it ends now, and
-                messages that nobody has taken yet are discarded.
+        Args:
+            limit: End it only once this number of messages has come, counted from the beginning; 0 ends it now, and
+                messages that were not taken yet are discarded.
 
         Raises:
-            ConnectionClosedError, ConnectionDrainingError: the connection is closed, or about to be.
-            BadSubscriptionError: it has ended already.
+            ConnectionClosedError: The connection is closed.
+            ConnectionDrainingError: The connection is draining, and takes nothing new.
+            BadSubscriptionError: It has ended already.
         """
         self._check_open()
         native = self._native
@@ -243,29 +261,33 @@ class Subscription:
         if limit > 0 and (pending or delivered < limit):
             native.unsubscribe(limit)
             return
-        native.unsubscribe()
-        self._forget()
+        self._end()
 
     async def drain(self) -> None:
         """Ends the interest, and waits until all messages that had come were processed.
 
         Raises:
-            ConnectionClosedError, ConnectionDrainingError: the connection is closed, or about to be.
-            BadSubscriptionError: it has ended already.
+            ConnectionClosedError: The connection is closed.
+            ConnectionDrainingError: The connection is draining, and takes nothing new.
+            BadSubscriptionError: It has ended already.
         """
         self._check_open()
         await self._drain()
 
     async def _drain(self) -> None:
         native = self._native
+        over = True
         try:
-            await self._conn._run(native.drain(self._conn._drain_timeout))
-            await self._conn._run(native.emptied())
-            if self._task is not None and self._task is not asyncio.current_task():
-                # The last callback may still run.
-                await asyncio.wait([self._task])
+            await self._session.run(native.drain(self._session.drain_timeout))
+            over = await self._session.processed(native, self._task)
         finally:
-            self._forget()
+            if over:
+                self._forget()
+
+    def _end(self) -> None:
+        """Ends the interest at once, and discards what has come."""
+        self._native.unsubscribe()
+        self._forget()
 
     def _stop(self) -> None:
         """The connection is closing."""
@@ -291,21 +313,22 @@ class Messages:
         self._iterator: AsyncIterator[Msg] | None = None
 
     def __call__(self) -> Messages:
+        """Itself: `sub.messages` and `sub.messages()` are the same."""
         return self
 
     async def __aiter__(self) -> AsyncIterator[Msg]:
         sub = self._sub
-        nc = sub._conn
+        nc = sub._session
         since = 0
         while await sub._more():
-            # Looked up anew: an ordered subscription is replaced under the same name.
+            # Looked up each time: an ordered subscription is replaced under the same name.
             take = sub._native.take
             while not sub._closed and (msg := take(nc, sub._id)) is not None:
                 since += 1
                 if since >= BURST:
                     # The loop has other work too.
                     since = 0
-                    await nc._pause(0)
+                    await nc.pause(0)
                 yield msg
         sub._forget()
 

@@ -1,4 +1,4 @@
-"""TLS settings that an ``ssl.SSLContext`` cannot carry to the native core, first of all a client certificate."""
+"""TLS settings that an `ssl.SSLContext` cannot carry to the native core, first of all a client certificate."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ PathOrPem: TypeAlias = "str | bytes | os.PathLike[str]"
 class TLS:
     """How to speak TLS with the servers: `connect(..., tls=jetarrow.TLS(ca="ca.pem"))`.
 
-    Parameters:
-        ca: certificates of the CAs to trust: path of a PEM file, or PEM text. Default: the system's.
-        cert, key: the client certificate (with its chain) and its private key, likewise. Default: none.
-        hostname: the name that the server's certificate must carry. Default: the host of its address.
+    The files are read when connecting.
+
+    Attributes:
+        ca: Certificates of the CAs to trust: path of a PEM file, or PEM text. Default: the system's.
+        cert: The client certificate, with its chain, likewise. Default: none.
+        key: Its private key, likewise. Default: none.
+        hostname: The name that the server's certificate must carry. Default: the host of its address.
         verify: False accepts any certificate: for experiments only.
         handshake_first: TLS begins before the server's first word; the server must be set so as well.
-
-    The files are read when connecting.
     """
 
     ca: PathOrPem | None = None
@@ -38,7 +39,7 @@ def read_pem(given: PathOrPem) -> bytes:
     """PEM text itself, or what is in the file.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: The file cannot be read.
     """
     text = given.encode() if isinstance(given, str) else given
     if isinstance(text, bytes) and b"-----BEGIN " in text:
@@ -54,7 +55,7 @@ def native_tls(
 
     Raises:
         TypeError: `given` is neither a context nor TLS.
-        ValueError: a certificate without its key, or the other way round.
+        ValueError: A certificate without its key, or the other way round.
     """
     settings: dict[str, Any] = {
         "required": True,

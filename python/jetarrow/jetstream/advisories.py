@@ -6,15 +6,12 @@ import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from jetarrow.core.errors import BadSubscriptionError, ConnectionClosedError, ConnectionDrainingError
-from jetarrow.core.subscription import BURST
+from jetarrow.core.publish import DEFAULT_FLUSH_TIMEOUT
+from jetarrow.core.session import Session
+from jetarrow.core.subscription import BURST, Subscription
 from jetarrow.jetstream.models import Advisory, AdvisoryKind
-
-if TYPE_CHECKING:
-    from jetarrow.core.client import Client
-    from jetarrow.core.subscription import Subscription
 
 _EVENTS, _ADVISORIES, _METRICS = "$JS.EVENT.>", "$JS.EVENT.ADVISORY.>", "$JS.EVENT.METRIC.>"
 
@@ -27,9 +24,9 @@ class Advisories:
     """
 
     def __init__(
-        self, nc: Client, stream: str | None, kinds: AdvisoryKind | str | Iterable[AdvisoryKind | str] | None
+        self, session: Session, stream: str | None, kinds: AdvisoryKind | str | Iterable[AdvisoryKind | str] | None
     ) -> None:
-        self._nc = nc
+        self._session = session
         self._stream = stream
         if isinstance(kinds, str):
             kinds = (kinds,)
@@ -47,10 +44,12 @@ class Advisories:
 
     async def _open(self) -> Subscription:
         if self._sub is None:
-            self._sub = await self._nc.subscribe(self._subject())
+            session = self._session
+            self._sub = Subscription(session, session.next_sid(), self._subject())
             try:
+                await self._sub._open()
                 # What anybody does from now on is seen.
-                await self._nc.flush()
+                await session.run(session.native.flush(DEFAULT_FLUSH_TIMEOUT))
             except BaseException:
                 await self.close()
                 raise
@@ -82,7 +81,7 @@ class Advisories:
                 if since >= BURST:
                     # The loop has other work too.
                     since = 0
-                    await self._nc._pause(0)
+                    await self._session.pause(0)
         finally:
             if opened:
                 await self.close()

@@ -1,4 +1,4 @@
-"""JetStream's base error and the errors that the server answers with. Public as ``jetarrow.js.errors``."""
+"""JetStream's base error and the errors that the server answers with. Public as `jetarrow.js.errors`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ _ADVICE = {
 class Error(core.Error):
     """The base of every JetStream error.
 
-    Parameters
-    ----------
-    description:
-        What happened, in words. Default: a text that fits the class.
+    Args:
+        description: What happened, in words. Default: a text that fits the class.
     """
 
     _default: ClassVar[str] = "the JetStream operation failed"
@@ -42,18 +40,13 @@ class Error(core.Error):
 class APIError(Error):
     """The server answered a JetStream request with an error.
 
-    Parameters
-    ----------
-    code:
-        The HTTP-like status, for example 404. Default: the one that the class stands for, else None.
-    description:
-        The server's own words. Default: None.
-    err_code:
-        The server's number for exactly this error, for example 10059. Default: None.
-    stream, seq:
-        The stream concerned and the sequence, where the server told them. Default: None.
-    message:
-        What was attempted; the server's answer is added to it. Default: none.
+    Args:
+        code: The HTTP-like status, for example 404. Default: the one that the class stands for, else None.
+        description: The server's own words. Default: None.
+        err_code: The server's number for exactly this error, for example 10059. Default: None.
+        stream: The stream concerned, where the server names it. Default: None.
+        seq: The sequence concerned, where the server names it. Default: None.
+        message: What was attempted; the server's answer is added to it. Default: none.
     """
 
     _code: ClassVar[int | None] = None
@@ -82,19 +75,14 @@ class APIError(Error):
 
     @classmethod
     def build(cls, err: Mapping[str, Any], *, message: str | None = None) -> APIError:
-        """Make the error that fits the ``error`` object of a server's answer.
+        """Make the error that fits the `error` object of a server's answer.
 
-        Parameters
-        ----------
-        err:
-            The object: ``code``, ``err_code`` and ``description``; anything else in it is ignored.
-        message:
-            What was attempted. Default: none.
+        Args:
+            err: The object: `code`, `err_code` and `description`; anything else in it is ignored.
+            message: What was attempted. Default: none.
 
-        Returns
-        -------
-        APIError
-            Of the subclass for the code (404: NotFoundError and so on), not raised.
+        Returns:
+            The error, of the subclass for the code (404 is NotFoundError, and so on), not raised.
         """
         code = err.get("code")
         kind: type[APIError] = _BY_CODE.get(code, APIError)
@@ -105,23 +93,25 @@ class APIError(Error):
 
     @classmethod
     def from_error(cls, err: Mapping[str, Any]) -> NoReturn:
-        """Raise what ``build`` makes of the ``error`` object of a server's answer, as nats-py does.
+        """Raise what `build` makes of the `error` object of a server's answer, as nats-py does.
 
-        Raises
-        ------
-        APIError
-            Always; of the subclass for the code.
+        Args:
+            err: The object: `code`, `err_code` and `description`.
+
+        Raises:
+            APIError: Always; of the subclass for the code.
         """
         raise cls.build(err)
 
     @classmethod
     def from_msg(cls, msg: Any) -> NoReturn:
-        """Raise the error that a status message (headers ``Status`` and ``Description``) stands for.
+        """Raise the error that a status message (headers `Status` and `Description`) stands for.
 
-        Raises
-        ------
-        APIError
-            Always; ServiceUnavailableError for 503, plain APIError without headers.
+        Args:
+            msg: The status message.
+
+        Raises:
+            APIError: Always; ServiceUnavailableError for 503, plain APIError without headers.
         """
         header = msg.header or {}
         status = str(header.get("Status", ""))
@@ -173,7 +163,7 @@ class BadRequestError(APIError):
 
 
 class ConsumerInvalidResetError(BadRequestError):
-    """err_code 10204: the consumer's ``deliver_policy`` does not allow a reset to this sequence."""
+    """err_code 10204: the consumer's `deliver_policy` does not allow a reset to this sequence."""
 
 
 _BY_CODE: dict[Any, type[APIError]] = {

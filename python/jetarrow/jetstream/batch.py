@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.session import Session
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
 
-    from jetarrow.core.client import Client
-
 
 class Columns:
     """What a batch is without its acknowledgements; the same in both faces."""
 
-    def __init__(self, nc: Client, native: _jetarrow.Batch) -> None:
-        self._nc = nc
+    def __init__(self, session: Session, native: _jetarrow.Batch) -> None:
+        self._session = session
         self._native = native
 
     def __len__(self) -> int:
@@ -30,9 +29,9 @@ class Columns:
         """One message.
 
         Raises:
-            IndexError: there is no such row.
+            IndexError: There is no such row.
         """
-        return self._native.message(self._nc, index)
+        return self._native.message(self._session, index)
 
     def __iter__(self) -> Iterator[Msg]:
         return (self[row] for row in range(len(self)))
@@ -91,59 +90,81 @@ class MessageBatch(Columns):
     def decode(self, schema: object, mode: str = "PERMISSIVE") -> MessageBatch:
         """The same rows with their JSON payloads decoded: `data` gives way to `value`.
 
-        Parameters:
-            schema, mode: as `js.read`.
+        Args:
+            schema: As `js.read`.
+            mode: As `js.read`.
 
         Raises:
-            DecodeError: mode FAILFAST, and a row does not fit.
-            ValueError: a type that cannot be decoded, or an unknown mode.
+            DecodeError: Mode FAILFAST, and a row does not fit.
+            ValueError: A type that cannot be decoded, or an unknown mode.
         """
-        return MessageBatch(self._nc, self._native.decode(schema, mode))
+        return MessageBatch(self._session, self._native.decode(schema, mode))
 
     async def ack(self, rows: Iterable[int] | Iterable[bool] | None = None) -> None:
         """Acknowledges the messages: they were processed and do not come again.
 
-        Parameters:
-            rows: row numbers, or one bool per row; None is the whole batch.
+        Args:
+            rows: Row numbers, or one bool per row; None is the whole batch.
 
         Raises:
-            IndexError, ValueError: a row that is not there, a mask of another length.
-            ConnectionClosedError: the connection is closed.
+            IndexError: A row that is not there.
+            ValueError: A mask of another length.
+            ConnectionClosedError: The connection is closed.
         """
         await self._ack("ack", rows)
 
     async def ack_sync(self, rows: Iterable[int] | Iterable[bool] | None = None, *, timeout: float = 5.0) -> None:
         """As `ack`, and waits for the server's word on every message.
 
-        Parameters:
-            rows: as `ack`.
-            timeout: seconds for all of them together.
+        Args:
+            rows: As `ack`.
+            timeout: Seconds for all of them together.
 
         Raises:
-            TimeoutError: the server did not confirm all in time; those may be delivered again.
+            TimeoutError: The server did not confirm all in time; those may be delivered again.
         """
         await self._ack("ack", rows, confirm=timeout)
 
     async def nak(self, rows: Iterable[int] | Iterable[bool] | None = None, *, delay: float | None = None) -> None:
         """Gives the messages back: they are delivered again, after `delay` seconds (default at once).
 
-        Parameters and errors as `ack`.
+        Args:
+            rows: Row numbers, or one bool per row; None is the whole batch.
+            delay: Seconds until they come again; None is at once.
+
+        Raises:
+            IndexError: A row that is not there.
+            ValueError: A mask of another length.
+            ConnectionClosedError: The connection is closed.
         """
         await self._ack("nak", rows, delay=delay)
 
     async def term(self, rows: Iterable[int] | Iterable[bool] | None = None, *, reason: str | None = None) -> None:
         """Gives the messages up: they are not delivered again. `reason` goes into the server's advisory.
 
-        Parameters and errors as `ack`.
+        Args:
+            rows: Row numbers, or one bool per row; None is the whole batch.
+            reason: A text for the server's advisory; None is none.
+
+        Raises:
+            IndexError: A row that is not there.
+            ValueError: A mask of another length.
+            ConnectionClosedError: The connection is closed.
         """
         await self._ack("term", rows, reason=reason)
 
     async def in_progress(self, rows: Iterable[int] | Iterable[bool] | None = None) -> None:
-        """Tells the server that work goes on: the time to acknowledge starts anew.
+        """Tells the server that work goes on: the time to acknowledge starts again.
 
-        Parameters and errors as `ack`.
+        Args:
+            rows: Row numbers, or one bool per row; None is the whole batch.
+
+        Raises:
+            IndexError: A row that is not there.
+            ValueError: A mask of another length.
+            ConnectionClosedError: The connection is closed.
         """
         await self._ack("in_progress", rows)
 
     async def _ack(self, kind: str, rows: Iterable[int] | Iterable[bool] | None, **options: Any) -> None:
-        await self._nc._run(self._nc._native.ack_rows(self._native, kind, rows, **options))
+        await self._session.run(self._session.native.ack_rows(self._native, kind, rows, **options))

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import checked
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
-from jetarrow.jetstream.fetch import PATIENCE, PullSubscription
-
-if TYPE_CHECKING:
-    from jetarrow.jetstream.manager import JetStreamManager
+from jetarrow.jetstream.fetch import REQUEST_TIMEOUT, PullSubscription
 
 
 class Consumer(PullSubscription):
@@ -21,15 +17,13 @@ class Consumer(PullSubscription):
     A pull consumer is read with `fetch`, `fetch_batch`, `messages()`, `consume()` and `batches(n)`.
 
     Attributes:
-        name: its name.
-        stream_name: its stream's name.
-        cached_info: what the server told last through this handle; None before the first time.
+        name: Its name.
+        stream_name: Its stream's name.
+        cached_info: What the server last answered through this handle; None before the first time.
     """
 
-    def __init__(self, js: JetStreamManager, stream: str, name: str, info: models.ConsumerInfo | None = None) -> None:
-        checked("consumer", name)
-        native = js._nc._native.pull_subscribe(js._prefix, stream, name)
-        super().__init__(js, native, stream=stream, consumer=name)
+    def __init__(self, api: JetStreamApi, stream: str, name: str, info: models.ConsumerInfo | None = None) -> None:
+        super().__init__(api, stream=stream, consumer=name)
         self.name = name
         self.stream_name = stream
         self.cached_info = info
@@ -41,39 +35,46 @@ class Consumer(PullSubscription):
         """Configuration and state, from the server; kept as `cached_info`.
 
         Raises:
-            NotFoundError: the consumer is gone, or its stream.
+            NotFoundError: The consumer is gone, or its stream.
         """
         self.cached_info = info = await self.consumer_info()
         return info
 
     async def pause(self, until: str | datetime) -> models.ConsumerPause:
-        """Stops deliveries until a time; as `js.pause_consumer`."""
-        return await self._js.pause_consumer(self.stream_name, self.name, until)
+        """Stops deliveries until a time; as `js.pause_consumer`.
+
+        Args:
+            until: A datetime or RFC 3339 text (without a zone local time); a time that is past resumes.
+        """
+        return await self._manage.pause_consumer(self.stream_name, self.name, until)
 
     async def resume(self) -> models.ConsumerPause:
         """Ends a pause at once."""
-        return await self._js.resume_consumer(self.stream_name, self.name)
+        return await self._manage.resume_consumer(self.stream_name, self.name)
 
     async def batches(
         self,
         max_messages: int = 1000,
         *,
         max_bytes: int | None = None,
-        timeout: float = PATIENCE,
+        timeout: float = REQUEST_TIMEOUT,
         min_messages: int = 1,
         columns: Sequence[str] | None = None,
     ) -> AsyncIterator[MessageBatch]:
         """All messages as they come, as Arrow batches, without end: `async for batch in consumer.batches(1000)`.
 
-        Parameters:
-            max_messages: most rows of a batch.
-            max_bytes: most bytes of a batch, as the server counts them; None is no limit.
-            timeout: seconds after which a batch has what came until then, even if fewer than `min_messages`.
-            min_messages: rows worth waiting for.
-            columns: what is built, as for `fetch_batch`.
+        Args:
+            max_messages: Most rows of a batch.
+            max_bytes: Most bytes of a batch, as the server counts them; None is no limit.
+            timeout: Seconds after which a batch has what came until then, even if fewer than `min_messages`.
+            min_messages: Rows worth waiting for.
+            columns: What is built, as for `fetch_batch`.
 
         Raises:
-            NotFoundError, APIError, ValueError, ConnectionClosedError: as `fetch_batch`.
+            NotFoundError: As `fetch_batch`.
+            APIError: As `fetch_batch`.
+            ValueError: As `fetch_batch`.
+            ConnectionClosedError: As `fetch_batch`.
         """
         while True:
             batch = await self.fetch_batch(

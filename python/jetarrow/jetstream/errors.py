@@ -1,6 +1,6 @@
 """Errors of JetStream, the key-value store and the object store.
 
-The tree, the names and the constructors are those of nats-py's ``nats.js.errors``; see ``jetarrow.errors``
+The tree, the names and the constructors are those of nats-py's `nats.js.errors`; see `jetarrow.errors`
 for what is added. Errors that only jetarrow has are at the end.
 """
 
@@ -87,7 +87,7 @@ class NoStreamResponseError(Error):
 
 
 class TooManyStalledMsgsError(Error):
-    """The window of unacknowledged publishes stayed full for ``wait_stall`` seconds."""
+    """The window of unacknowledged publishes stayed full for `wait_stall` seconds."""
 
     _default = (
         "stalled with too many outstanding async published messages; wait for their acks, or raise"
@@ -104,14 +104,11 @@ class FetchTimeoutError(core.TimeoutError):
 class ConsumerSequenceMismatchError(Error):
     """An idle heartbeat shows that messages of this consumer have been missed.
 
-    Parameters
-    ----------
-    stream_resume_sequence:
-        Where in the stream to start the consumer again. Default: None.
-    consumer_sequence, last_consumer_sequence:
-        The consumer sequence received, and the one that the server has sent. Default: None.
-    message:
-        What happened. Default: a text made of the above.
+    Args:
+        stream_resume_sequence: Where in the stream to start the consumer again. Default: None.
+        consumer_sequence: The consumer sequence that was received. Default: None.
+        last_consumer_sequence: The consumer sequence that the server has sent. Default: None.
+        message: What happened. Default: a text made of the above.
     """
 
     def __init__(
@@ -158,14 +155,10 @@ class MaxAckPendingError(TooManyStalledMsgsError):
 class DataLossError(Error):
     """The stream no longer holds messages that were asked for.
 
-    Parameters
-    ----------
-    asked:
-        The first sequence asked for, or the range (first, end). Default: None.
-    available:
-        The first sequence that the stream still has. Default: None.
-    message:
-        What happened. Default: a text made of the two.
+    Args:
+        asked: The first sequence asked for, or the range (first, end). Default: None.
+        available: The first sequence that the stream still has. Default: None.
+        message: What happened. Default: a text made of the two.
     """
 
     def __init__(
@@ -199,14 +192,10 @@ class StreamRecreatedError(Error):
 class DecodeError(Error):
     """A message's data does not fit the schema.
 
-    Parameters
-    ----------
-    message:
-        What does not fit. Default: a general text.
-    seq:
-        The message's sequence in the stream. Default: None, not known.
-    column:
-        The column. Default: None, not known.
+    Args:
+        message: What does not fit. Default: a general text.
+        seq: The message's sequence in the stream. Default: None, not known.
+        column: The column. Default: None, not known.
     """
 
     _default = "the data does not fit the schema"
@@ -226,16 +215,13 @@ class DecodeError(Error):
 class BatchError(Error):
     """A batch was refused as a whole, or rows of it failed.
 
-    Parameters
-    ----------
-    message:
-        What happened. Default: a text made of the rest.
-    errors:
-        The rows' errors. Default: none.
-    code, err_code, description:
-        The server's answer, where the batch was refused. Default: None.
-    row:
-        The row that the answer is about, from 0. Default: None.
+    Args:
+        message: What happened. Default: a text made of the rest.
+        errors: The rows' errors. Default: none.
+        code: The HTTP-like status of the server's answer, where the batch was refused. Default: None.
+        err_code: The server's number for exactly this error. Default: None.
+        description: The server's own words. Default: None.
+        row: The row that the answer is about, from 0. Default: None.
     """
 
     def __init__(

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import BadSubscriptionError
-from jetarrow.core.session import bridge_of
+from jetarrow.core.loop_session import bridge_of
+from jetarrow.jetstream import models
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import FetchTimeoutError
+from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.names import checked
 
 # Seconds; a wait without end is a very long one.
 FOREVER = 10 * 365 * 86400.0
 # What an iterator asks for at a time, and how long one request waits. Few, because each is on its way to be processed.
-AT_ONCE = 500
-PATIENCE = 30.0
-
-if TYPE_CHECKING:
-    from jetarrow.jetstream import models
-    from jetarrow.jetstream.manager import JetStreamManager
+MESSAGES_AT_ONCE = 500
+REQUEST_TIMEOUT = 30.0
 
 
 class PullSubscription:
     """Takes messages from a pull consumer when asked. Made by `js.pull_subscribe`."""
 
-    def __init__(self, js: JetStreamManager, native: _jetarrow.PullSubscription, *, stream: str, consumer: str) -> None:
-        self._js = js
-        self._native = native
+    def __init__(self, api: JetStreamApi, *, stream: str, consumer: str) -> None:
+        self._session = api.session
+        self._manage = Management(api)
+        self._native = api.session.native.pull_subscribe(
+            api.prefix, checked("stream", stream), checked("consumer", consumer)
+        )
         self._stream = stream
         self._consumer = consumer
         self._closed = False
@@ -40,9 +42,9 @@ class PullSubscription:
         """Configuration and state of the consumer.
 
         Raises:
-            NotFoundError: the consumer is gone.
+            NotFoundError: The consumer is gone.
         """
-        return await self._js.consumer_info(self._stream, self._consumer)
+        return await self._manage.consumer_info(self._stream, self._consumer)
 
     async def fetch(
         self,
@@ -59,18 +61,20 @@ class PullSubscription:
 
         Returns what is there, up to `batch`; waits for the first one only.
 
-        Parameters:
-            batch (or batch_size, or max_messages): most messages, default 1.
-            timeout: seconds to wait for the first message; None waits as long as it takes.
-            heartbeat: seconds between the server's signs of life while it has nothing.
-            max_bytes: most bytes of messages, as the server counts them; None is no limit.
-            no_wait: only what is there now; an empty list where there is nothing.
+        Args:
+            batch: Most messages, default 1.
+            batch_size: Another name for `batch`.
+            max_messages: Another name for `batch`.
+            timeout: Seconds to wait for the first message; None waits as long as it takes.
+            heartbeat: Seconds between the server's signs of life while it has nothing.
+            max_bytes: Most bytes of messages, as the server counts them; None is no limit.
+            no_wait: Only what is there now; an empty list where there is nothing.
 
         Raises:
-            FetchTimeoutError: no message within `timeout`.
-            NotFoundError: the consumer is gone.
-            APIError: the server refuses the request.
-            TypeError: more than one of `batch`, `batch_size`, `max_messages`.
+            FetchTimeoutError: No message within `timeout`.
+            NotFoundError: The consumer is gone.
+            APIError: The server refuses the request.
+            TypeError: More than one of `batch`, `batch_size`, `max_messages`.
         """
         given = [size for size in (batch, batch_size, max_messages) if size is not None]
         if len(given) > 1:
@@ -92,25 +96,27 @@ class PullSubscription:
     async def _fetch(
         self, most: int, *, timeout: float, heartbeat: float | None = None, max_bytes: int | None = None
     ) -> list[Msg]:
-        nc = self._js._nc
-        call = self._native.fetch(nc, most, max_bytes=max_bytes, timeout=timeout, min_messages=1, heartbeat=heartbeat)
-        messages = await nc._run(call, lambda messages: nc._native.ack([msg.reply for msg in messages], "nak"))
+        session = self._session
+        call = self._native.fetch(
+            session, most, max_bytes=max_bytes, timeout=timeout, min_messages=1, heartbeat=heartbeat
+        )
+        messages = await session.run(call, lambda messages: session.native.ack([msg.reply for msg in messages], "nak"))
         self._delivered += len(messages)
         return messages
 
     def _begin(self, most: int, max_bytes: int | None) -> tuple[asyncio.Future[list[Msg]], _jetarrow.Call[list[Msg]]]:
         """A fetch that is under way when this returns, not only at the loop's next turn."""
         call = self._native.fetch(
-            self._js._nc, most, max_bytes=max_bytes, timeout=PATIENCE, min_messages=1, heartbeat=None
+            self._session, most, max_bytes=max_bytes, timeout=REQUEST_TIMEOUT, min_messages=1, heartbeat=None
         )
         loop = asyncio.get_running_loop()
         return call.start(loop, bridge_of(loop)), call
 
     async def _give_back(self, messages: list[Msg]) -> None:
-        """Makes messages that nobody looked at available again at once."""
+        """Gives messages that were not handed out back to the server."""
         if messages:
-            nc = self._js._nc
-            await nc._run(nc._native.ack([msg.reply for msg in messages], "nak"))
+            session = self._session
+            await session.run(session.native.ack([msg.reply for msg in messages], "nak"))
 
     @property
     def messages(self) -> Messages:
@@ -118,14 +124,14 @@ class PullSubscription:
         return Messages(self)
 
     def consume(
-        self, max_messages: int = AT_ONCE, *, max_bytes: int | None = None, threshold: int | None = None
+        self, max_messages: int = MESSAGES_AT_ONCE, *, max_bytes: int | None = None, threshold: int | None = None
     ) -> Messages:
         """As `messages`, with the sizes of its requests: `async for msg in sub.consume()`.
 
-        Parameters:
-            max_messages: most messages of one request.
-            max_bytes: most bytes of one request, as the server counts them; None is no limit.
-            threshold: with so few left at hand the next request is sent, so that its messages come while these are
+        Args:
+            max_messages: Most messages of one request.
+            max_bytes: Most bytes of one request, as the server counts them; None is no limit.
+            threshold: With so few left at hand the next request is sent, so that its messages come while these are
                 processed; default half of `max_messages`, 0 sends it when none is left.
         """
         ahead = max_messages // 2 if threshold is None else threshold
@@ -134,9 +140,9 @@ class PullSubscription:
     def pull(self, batch: int = 1, expires: float = 5.0) -> None:
         """Asks for messages that `async for msg in sub` then yields; nothing comes there that was not asked for.
 
-        Parameters:
-            batch: most messages.
-            expires: seconds until the request is over.
+        Args:
+            batch: Most messages.
+            expires: Seconds until the request is over.
         """
         if batch < 1 or not expires > 0:
             raise ValueError(f"batch must be at least 1 and expires positive, not {batch} and {expires}")
@@ -147,26 +153,29 @@ class PullSubscription:
 
     async def _pulled(self, *, wait: bool) -> AsyncIterator[Msg]:
         """What `pull` asked for; then waits for the next `pull`, or is over."""
-        nc = self._js._nc
+        now = self._session.now
         rest: list[Msg] = []
         try:
             while wait or not self._asked.empty():
                 batch, expires = await self._asked.get()
-                deadline = nc._now() + expires
-                while batch > 0 and (left := deadline - nc._now()) > 0:
+                deadline = now() + expires
+                while batch > 0 and (left := deadline - now()) > 0:
                     rest = await self._fetch(batch, timeout=left)
                     batch -= len(rest)
                     while rest:
                         yield rest.pop(0)
         finally:
-            # Nobody goes on: what was not handed out is for others.
+            # The iteration has ended: what was not handed out is for others.
             await self._give_back(rest)
 
     async def unsubscribe(self, limit: int = 0) -> None:
         """Ends the subscription. The consumer stays.
 
+        Args:
+            limit: nats-py's, without effect.
+
         Raises:
-            BadSubscriptionError: it has ended already.
+            BadSubscriptionError: It has ended already.
         """
         if self._closed:
             raise BadSubscriptionError
@@ -202,21 +211,21 @@ class PullSubscription:
         Returns when `max_messages` or `max_bytes` are there, or at `timeout` with what came (an empty batch is a value,
         not an error); earlier only once `min_messages` are there and no more are waiting at the server.
 
-        Parameters:
-            max_messages: most rows.
-            max_bytes: most bytes of messages, as the server counts them; None is no limit.
-            timeout: seconds.
-            min_messages: rows worth waiting for.
-            heartbeat: seconds between the server's signs of life while it has nothing; default a quarter of the
-                wait, none under 2 s. Two missed ones and the request is sent again.
-            columns: what is built; default stream, seq, subject, timestamp, headers, data. There are also delivered,
+        Args:
+            max_messages: Most rows.
+            max_bytes: Most bytes of messages, as the server counts them; None is no limit.
+            timeout: Seconds.
+            min_messages: Rows worth waiting for.
+            heartbeat: Seconds between the server's signs of life while it has nothing; default a quarter of the wait,
+                none under 2 s. Two missed ones and the request is sent again.
+            columns: What is built; default stream, seq, subject, timestamp, headers, data. There are also delivered,
                 consumer_seq, pending, reply.
 
         Raises:
-            NotFoundError: the consumer is gone.
-            APIError: the server refuses the request, such as more than the consumer's `max_request_batch`.
-            ValueError: a limit is not positive, a column is unknown, or the next message is larger than `max_bytes`.
-            ConnectionClosedError: the connection is closed.
+            NotFoundError: The consumer is gone.
+            APIError: The server refuses the request, such as more than the consumer's `max_request_batch`.
+            ValueError: A limit is not positive, a column is unknown, or the next message is larger than `max_bytes`.
+            ConnectionClosedError: The connection is closed.
         """
         call = self._native.fetch_batch(
             max_messages,
@@ -226,15 +235,16 @@ class PullSubscription:
             heartbeat=heartbeat,
             columns=columns,
         )
-        nc = self._js._nc
-        return MessageBatch(nc, await nc._run(call, lambda batch: nc._native.ack_rows(batch, "nak", None)))
+        session = self._session
+        batch = await session.run(call, lambda late: session.native.ack_rows(late, "nak", None))
+        return MessageBatch(session, batch)
 
 
 class Messages:
     """The messages of a pull subscription, one after the other. It pulls by itself."""
 
     def __init__(
-        self, sub: PullSubscription, most: int = AT_ONCE, *, max_bytes: int | None = None, threshold: int = 0
+        self, sub: PullSubscription, most: int = MESSAGES_AT_ONCE, *, max_bytes: int | None = None, threshold: int = 0
     ) -> None:
         self._sub = sub
         self._most = most
@@ -242,6 +252,7 @@ class Messages:
         self._threshold = threshold
 
     def __call__(self) -> Messages:
+        """Itself: `sub.messages` and `sub.messages()` are the same."""
         return self
 
     async def __aiter__(self) -> AsyncIterator[Msg]:
@@ -258,7 +269,7 @@ class Messages:
                         ahead, call = sub._begin(self._most, self._max_bytes)
                     yield msg
         finally:
-            # Nobody goes on: what was not handed out is for others.
+            # The iteration has ended: what was not handed out is for others.
             rest = messages[number:]
             if ahead is not None:
                 if ahead.done() and not ahead.cancelled() and ahead.exception() is None:
@@ -269,4 +280,4 @@ class Messages:
             await sub._give_back(rest)
 
     async def _next(self) -> list[Msg]:
-        return await self._sub._fetch(self._most, timeout=PATIENCE, max_bytes=self._max_bytes)
+        return await self._sub._fetch(self._most, timeout=REQUEST_TIMEOUT, max_bytes=self._max_bytes)

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
-# What is imported as itself (`X as X`), nats-py has here, too.
-from jetarrow.core.errors import NoRespondersError as NoRespondersError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.advisories import Advisories
-from jetarrow.jetstream.api import STREAM_NAME_IN_USE, STREAM_NOT_FOUND
-from jetarrow.jetstream.errors import APIError as APIError
+from jetarrow.jetstream.api import STREAM_NAME_IN_USE, STREAM_NOT_FOUND, HasSession, JetStreamApi
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
-from jetarrow.jetstream.errors import ConsumerInvalidResetError as ConsumerInvalidResetError
-from jetarrow.jetstream.errors import ServiceUnavailableError as ServiceUnavailableError
-from jetarrow.jetstream.manage.consumers import ConsumerAdmin
-from jetarrow.jetstream.manage.messages import MessageAdmin
-from jetarrow.jetstream.manage.streams import StreamAdmin
+from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models import AdvisoryKind
 from jetarrow.jetstream.stream import Stream
 
+if TYPE_CHECKING:
+    from jetarrow.jetstream.option_types import StreamOptions
 
-class JetStreamManager(StreamAdmin, ConsumerAdmin, MessageAdmin):
+
+class JetStreamManager(Management):
     """Administration of streams and consumers. Made by `nc.jsm()`; a context of `nc.jetstream()` is one too."""
+
+    def __init__(self, conn: HasSession, prefix: str = models.DEFAULT_PREFIX, timeout: float = 5.0) -> None:
+        super().__init__(JetStreamApi(conn._session, prefix, timeout))
+        # nats-py's name; programs go by it to the client.
+        self._nc = conn
 
     async def account_info(self) -> models.AccountInfo:
         """What the account uses and may use.
@@ -30,7 +31,7 @@ class JetStreamManager(StreamAdmin, ConsumerAdmin, MessageAdmin):
         Raises:
             ServiceUnavailableError: JetStream is off, or not enabled for the account.
         """
-        return models.AccountInfo.from_response(await self._api("INFO"))
+        return models.AccountInfo.from_response(await self._api.request("INFO"))
 
     def advisories(
         self,
@@ -41,49 +42,58 @@ class JetStreamManager(StreamAdmin, ConsumerAdmin, MessageAdmin):
 
         `async with js.advisories() as events:` listens from there on, so that nothing is missed before the iteration.
 
-        Parameters:
-            stream: only what is about this stream; None is all.
-            kinds: only these, one or several of `AdvisoryKind` or their strings; None is all. Kinds that this version
+        Args:
+            stream: Only what is about this stream; None is all.
+            kinds: Only these, one or several of `AdvisoryKind` or their strings; None is all. Kinds that this version
                 does not know come as plain strings in `event.kind`.
 
         Raises:
-            ValueError: a kind that is not known.
+            ValueError: A kind that is not known.
         """
-        return Advisories(self._nc, stream, kinds)
+        return Advisories(self._api.session, stream, kinds)
 
     def stream(self, name: str) -> Stream:
         """A handle of a stream. No request is made; it need not be there yet.
 
+        Args:
+            name: The stream's name.
+
         Raises:
-            ValueError: the name is not valid.
+            ValueError: The name is not valid.
         """
-        return Stream(self, name)
+        return Stream(self._api, name)
 
     async def get_stream(self, name: str) -> Stream:
         """A handle of a stream that is there, with its information in `cached_info`.
 
+        Args:
+            name: The stream's name.
+
         Raises:
-            NotFoundError: there is no such stream.
-            ValueError: the name is not valid.
+            NotFoundError: There is no such stream.
+            ValueError: The name is not valid.
         """
-        stream = Stream(self, name)
+        stream = Stream(self._api, name)
         await stream.info()
         return stream
 
-    async def get_or_create_stream(self, /, config: models.StreamConfig | None = None, **params: Any) -> Stream:
+    async def get_or_create_stream(
+        self, /, config: models.StreamConfig | None = None, **params: Unpack[StreamOptions]
+    ) -> Stream:
         """A handle of the stream of that name, which is created where it is not there.
 
         One that is there stays as it is, whatever the configuration says.
 
-        Parameters:
-            config: the configuration; every field of `StreamConfig` is a keyword as well, and keywords win.
+        Args:
+            config: The configuration.
+            **params: Fields of `StreamConfig`, by name; they win over `config`.
 
         Raises:
-            BadRequestError: the server refuses the configuration.
-            ValueError: no name, or one that is not valid.
+            BadRequestError: The server refuses the configuration.
+            ValueError: No name, or one that is not valid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
-        stream = Stream(self, config.name)
+        stream = Stream(self._api, config.name)
         try:
             await stream.info()
         except NotFoundError:
@@ -92,19 +102,23 @@ class JetStreamManager(StreamAdmin, ConsumerAdmin, MessageAdmin):
             except BadRequestError as error:
                 if error.err_code != STREAM_NAME_IN_USE:
                     raise
-                # Somebody else created it meanwhile.
+                # Another client created it in the meantime.
                 await stream.info()
         return stream
 
-    async def create_or_update_stream(self, /, config: models.StreamConfig | None = None, **params: Any) -> Stream:
+    async def create_or_update_stream(
+        self, /, config: models.StreamConfig | None = None, **params: Unpack[StreamOptions]
+    ) -> Stream:
         """A handle of the stream of that name, which has this configuration now: created, or updated as a whole.
 
-        Parameters:
-            config: the configuration; every field of `StreamConfig` is a keyword as well, and keywords win.
+        Args:
+            config: The configuration.
+            **params: Fields of `StreamConfig`, by name; they win over `config`.
 
         Raises:
-            BadRequestError, ServerError: the server refuses the configuration; some fields can never change.
-            ValueError: no name, or one that is not valid.
+            BadRequestError: The server refuses the configuration; some fields can never change.
+            ServerError: The server refuses the configuration; some fields can never change.
+            ValueError: No name, or one that is not valid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
         try:
@@ -117,6 +131,6 @@ class JetStreamManager(StreamAdmin, ConsumerAdmin, MessageAdmin):
             except BadRequestError as refusal:
                 if refusal.err_code != STREAM_NAME_IN_USE:
                     raise
-                # Somebody else created it meanwhile.
+                # Another client created it in the meantime.
                 info = await self.update_stream(config)
-        return Stream(self, config.name, info)
+        return Stream(self._api, config.name, info)

@@ -1,114 +1,285 @@
-"""Publishing many messages in one call."""
+"""Publishing to streams."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from typing import NamedTuple
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
 
-from jetarrow import _jetarrow
-from jetarrow.jetstream.errors import BatchError
+from jetarrow.core.session import Headers
+from jetarrow.jetstream import models
+from jetarrow.jetstream.api import JetStreamApi
+from jetarrow.jetstream.arrow import ArrowProducer
+from jetarrow.jetstream.errors import MaxAckPendingError
+from jetarrow.jetstream.outcome import PublishResult
+from jetarrow.jetstream.progress import Progress, progress_bar
+from jetarrow.jetstream.publisher import LoopPublisher, Publisher
 
 
-class RowError(NamedTuple):
-    """A row that was not stored, and why."""
+def _ttl(value: float | timedelta) -> str:
+    """A time to live as the server reads it: whole seconds, at least one (ADR-43)."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if not seconds >= 1 or seconds == float("inf"):
+        raise ValueError(f"msg_ttl must be at least 1 second, not {value}")
+    return str(int(seconds))
 
-    row: int
-    error: Exception
+
+def _expect(
+    headers: Headers | None,
+    stream: str | None,
+    last_seq: int | None,
+    last_subject_seq: int | None,
+    last_msg_id: str | None,
+    ttl: float | timedelta | None,
+) -> Headers | None:
+    """The headers, and those that say what is expected, in a mapping of its own."""
+    expected = {
+        models.Header.EXPECTED_STREAM.value: stream,
+        models.Header.EXPECTED_LAST_SEQUENCE.value: last_seq,
+        models.Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: last_subject_seq,
+        models.Header.EXPECTED_LAST_MSG_ID.value: last_msg_id,
+        models.Header.MSG_TTL.value: None if ttl is None else _ttl(ttl),
+    }
+    return {**(headers or {}), **{name: str(value) for name, value in expected.items() if value is not None}}
 
 
-class PublishResult:
-    """What became of each row of a `publish_batch`.
+# What a message nearly always expects.
+_NOTHING = (None, None, None, None, None)
 
-    As an Arrow producer (`__arrow_c_array__`) it is a table with one row per message: `row: int64`, `seq: int64` (null
-    where there is none), `status: string` (stored, duplicate, error), `error: string` (null where there is none).
-    """
 
-    def __init__(self, native: _jetarrow.PublishOutcome) -> None:
-        self._native = native
-        self._errors: list[RowError] | None = None
+class Publish:
+    """The publish verbs of a context."""
 
-    @property
-    def stream(self) -> str | None:
-        """The stream that took the rows; None where they went to more than one, or none was stored."""
-        return self._native.stream
+    _api: JetStreamApi
+    _max_pending: int
+    _backpressure: bool
+    _ack_timeout: float
+    _publisher: LoopPublisher | None
 
-    @property
-    def count(self) -> int:
-        """Rows given: as many as stored, duplicates and errors together."""
-        return self._native.count
+    async def publish(
+        self,
+        subject: str,
+        payload: bytes | str = b"",
+        timeout: float | None = None,
+        stream: str | None = None,
+        headers: Headers | None = None,
+        msg_ttl: float | timedelta | None = None,
+        *,
+        msg_id: str | None = None,
+        expected_stream: str | None = None,
+        expected_last_seq: int | None = None,
+        expected_last_subject_seq: int | None = None,
+        expected_last_msg_id: str | None = None,
+    ) -> models.PubAck:
+        """Publishes one message and waits until a stream has stored it.
 
-    @property
-    def stored(self) -> int:
-        """Rows that the stream stored."""
-        return self._native.stored
+        Args:
+            subject: What to publish to; a stream must take it.
+            payload: Bytes-like, or str, which is sent as UTF-8.
+            timeout: Seconds, default that of the context.
+            stream: The stream that must take it.
+            expected_stream: Another name for `stream`.
+            headers: Name to value, or to a list of values. The mapping is not changed.
+            msg_ttl: Seconds until the message goes; the stream must have `allow_msg_ttl`.
+            msg_id: The stream stores one message per id within its duplicate window.
+            expected_last_seq: The stream's last sequence must be this.
+            expected_last_subject_seq: The last sequence of the subject must be this; 0 is none.
+            expected_last_msg_id: The last message's id must be this.
 
-    @property
-    def duplicates(self) -> int | None:
-        """Rows whose message id the stream knew; also a row that had to be sent twice after a lost connection.
-
-        None in mode fast, where the server does not tell: such rows count as stored.
+        Raises:
+            NoStreamResponseError: No stream takes the subject.
+            APIError: The stream refuses the message; carries the server's codes.
+            TimeoutError: No answer in time: it may or may not be stored.
+            BadSubjectError: The subject is not valid; nothing was sent.
+            BadHeaderError: A header cannot be sent; nothing was sent.
+            MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
         """
-        return self._native.duplicates
+        stream = stream or expected_stream
+        expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
+        if expected != _NOTHING:
+            headers = _expect(headers, *expected)
+        session, wait = self._api.session, timeout or self._api.timeout
+        if session.blocks:
+            if msg_id is not None:
+                headers = {**(headers or {}), models.Header.MSG_ID.value: msg_id}
+            call = session.native.publish(subject, payload, timeout=wait, headers=headers)
+            found, seq, duplicate, domain = await session.run(call)
+            return models.PubAck(stream=found, seq=seq, duplicate=duplicate or None, domain=domain)
+        publisher = self._publisher
+        if publisher is None or not publisher.here():
+            publisher = self._new_publisher()
+        while (future := publisher.publish(publisher.loop, subject, payload, headers, msg_id, wait)) is None:
+            await publisher.room(wait)
+        return await future
 
-    @property
-    def seqs(self) -> _jetarrow.Array:
-        """The stream sequence of each row: an Arrow int64 array.
+    def _new_publisher(self) -> LoopPublisher:
+        """The publisher behind `publish` and `publish_async`: one for the loop that runs, with one window."""
+        self._publisher = publisher = LoopPublisher(
+            self._api.session, max_inflight=self._max_pending, max_bytes=None, ack_timeout=self._ack_timeout
+        )
+        return publisher
 
-        Null where the row failed and, in mode fast, where the server does not tell: at all rows but the last.
+    async def publish_async(
+        self,
+        subject: str,
+        payload: bytes | str = b"",
+        wait_stall: float | None = None,
+        stream: str | None = None,
+        headers: Headers | None = None,
+        msg_ttl: float | timedelta | None = None,
+        *,
+        msg_id: str | None = None,
+        expected_stream: str | None = None,
+        expected_last_seq: int | None = None,
+        expected_last_subject_seq: int | None = None,
+        expected_last_msg_id: str | None = None,
+    ) -> asyncio.Future[models.PubAck]:
+        """Publishes one message without waiting for its ack.
+
+        Args:
+            subject: As `publish`.
+            payload: As `publish`.
+            stream: As `publish`.
+            headers: As `publish`.
+            msg_ttl: As `publish`.
+            msg_id: As `publish`.
+            expected_stream: As `publish`.
+            expected_last_seq: As `publish`.
+            expected_last_subject_seq: As `publish`.
+            expected_last_msg_id: As `publish`.
+            wait_stall: Seconds to wait for room when as many messages are unanswered as the context allows
+                (`publish_async_max_pending`, default 5000); None waits as long as it takes.
+
+        Returns:
+            A future that resolves to the `PubAck` or raises a typed error, at the latest after the context's
+            `ack_timeout`, default 30 seconds.
+
+        Raises:
+            TooManyStalledMsgsError: No room within `wait_stall`.
+            MaxAckPendingError: No room, and the context has `backpressure_on_inflight=False`.
+            BadSubjectError: The subject is not valid; nothing was sent.
+            BadHeaderError: A header cannot be sent; nothing was sent.
+            MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
         """
-        return self._native.seqs
+        stream = stream or expected_stream
+        expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
+        if expected != _NOTHING:
+            headers = _expect(headers, *expected)
+        publisher = self._publisher
+        if publisher is None or not publisher.here():
+            publisher = self._new_publisher()
+        while (future := publisher.publish(publisher.loop, subject, payload, headers, msg_id, None)) is None:
+            if not self._backpressure:
+                raise MaxAckPendingError
+            await publisher.room(wait_stall)
+        return future
 
-    @property
-    def errors(self) -> list[RowError]:
-        """The rows that failed, in order."""
-        if self._errors is None:
-            self._errors = [RowError(row, error) for row, error in self._native.errors()]
-        return self._errors
+    def publish_async_pending(self) -> int:
+        """How many messages of `publish` and `publish_async` have no answer yet."""
+        return self._publisher.native.pending if self._publisher is not None else 0
 
-    @property
-    def ok(self) -> bool:
-        """True when no row failed."""
-        return not self.errors
+    async def publish_async_completed(self) -> None:
+        """Waits until every message of `publish_async` has its answer."""
+        if self._publisher is not None:
+            await self._publisher.drained()
 
-    def raise_for_errors(self) -> None:
-        """Raises `BatchError`, with the rows in its `errors`, unless `ok`."""
-        if self.errors:
-            first = self.errors[0]
-            raise BatchError(
-                f"{len(self.errors)} of {self.count} rows were not stored; the first is row {first.row}: {first.error}",
-                errors=self.errors,
-                row=first.row,
-            ) from first.error
+    def publisher(
+        self,
+        subject: str | None = None,
+        *,
+        max_inflight: int = 5000,
+        max_bytes: int = 64 * 1024 * 1024,
+        backpressure: bool = True,
+        ack_timeout: float = 30.0,
+    ) -> Publisher:
+        """A publisher with a window of its own, for messages that come one by one.
 
-    def __repr__(self) -> str:
-        duplicates = "" if self.duplicates is None else f"{self.duplicates} duplicates, "
-        return f"<PublishResult: {self.count} rows, {self.stored} stored, {duplicates}{len(self.errors)} errors>"
+        Args:
+            subject: Default subject of its messages.
+            max_inflight: Most messages that are unanswered at once.
+            max_bytes: Most bytes of them.
+            backpressure: At the limit `publish` waits; False raises `MaxAckPendingError` at once.
+            ack_timeout: Seconds until a message without an answer fails.
+        """
 
-    def __arrow_c_schema__(self) -> object:
-        return self._native.__arrow_c_schema__()
+        def make() -> LoopPublisher:
+            return LoopPublisher(
+                self._api.session, max_inflight=max_inflight, max_bytes=max_bytes, ack_timeout=ack_timeout
+            )
 
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        return self._native.__arrow_c_array__(requested_schema)
+        return Publisher(make, subject, backpressure=backpressure)
 
+    async def publish_batch(
+        self,
+        subject: str | Sequence[str] | ArrowProducer | None = None,
+        payloads: Sequence[bytes | bytearray | memoryview | str] | ArrowProducer | None = None,
+        *,
+        headers: Headers | Sequence[Headers | None] | None = None,
+        msg_ids: Sequence[str | None] | ArrowProducer | None = None,
+        msg_ttl: float | timedelta | None = None,
+        expected_stream: str | None = None,
+        mode: str = "window",
+        max_inflight: int = 5000,
+        timeout: float = 30.0,
+        resend: bool | None = None,
+        progress: Progress | bool | None = None,
+    ) -> PublishResult:
+        """Publishes many messages, many in flight at once, and returns what became of each.
 
-Progress = Callable[[int, int | None], object]
+        Args:
+            subject: One for all rows, or one per row (a sequence, or an Arrow string column). None where the payloads
+                are a table with a column `subject`; given both, this wins.
+            payloads: A sequence of bytes-like or str; or Arrow data of any library: a binary or string column, or a
+                table with a column `data` and optionally `subject`, `headers` (map<string, string or list<string>>) and
+                `msg_id`. A stream is read block by block, so that memory stays bounded. A null payload is that row's
+                error, and so is everything that is wrong with a row of a stream.
+            headers: One mapping for all rows, or (with a sequence of payloads) one or None per row.
+            msg_ids: One (or None) per row, a sequence or an Arrow string column; the stream stores one message per id
+                within its duplicate window.
+            msg_ttl: Seconds until the messages go; the stream must have `allow_msg_ttl`.
+            expected_stream: The stream that must take every row.
+            mode: "window", an ack for every row; "fast", the server's fast ingest (ADR-50, server 2.14, a stream with
+                `allow_batched`): few acks, and no sequence but the last row's; "atomic", all rows or none (ADR-50,
+                server 2.12, a stream with `allow_atomic`, at most 1000 rows); "auto", fast where server and stream
+                allow it and all rows go to one stream, else window.
+            max_inflight: Most rows that are unanswered at once.
+            timeout: Seconds a row may stay unanswered; when nothing at all was answered for so long, every row left
+                ends in an error and the call is over.
+            resend: After a lost connection: None sends the rows in flight again that have a message id and ends the
+                others in `PublishUnconfirmedError`; True and False force it for all.
+            progress: Called with (rows done, rows in all) at most ten times a second; True shows a bar on stderr where
+                that is a terminal.
 
+        Returns:
+            The result of each row; failed rows are in its `errors`, so call `raise_for_errors()` where none may fail.
 
-def progress_bar(label: str) -> Progress | None:
-    """A bar on stderr; None where stderr is no terminal."""
-    if not sys.stderr.isatty():
-        return None
-    width = 30
-
-    def show(done: int, total: int | None) -> None:
-        if total is None:
-            sys.stderr.write(f"\r{label}  {done:,} rows")
-            return
-        filled = width * done // max(total, 1)
-        sys.stderr.write(f"\r{label}  {'█' * filled}{'░' * (width - filled)}  {done:,} of {total:,}")
-        if done >= total:
-            sys.stderr.write("\n")
-        sys.stderr.flush()
-
-    return show
+        Raises:
+            TypeError: An argument is of a wrong type; nothing was sent.
+            ValueError: An argument has a value that cannot be used; nothing was sent.
+            BadSubjectError: A subject is not valid; nothing was sent.
+            BadHeaderError: A header cannot be sent; nothing was sent.
+            MaxPayloadError: A message is larger than the server takes, headers counted; nothing was sent.
+            BatchError: An atomic batch, or a fast one at its start, was refused: nothing is stored. Carries the
+                server's codes, and the row where the server names it.
+            UnsupportedError: Server or stream lacks the mode.
+        """
+        report = progress_bar("publishing") if progress is True else progress or None
+        session = self._api.session
+        call = session.native.publish_batch(
+            subject,
+            payloads,
+            prefix=self._api.prefix,
+            headers=headers,
+            msg_ids=msg_ids,
+            msg_ttl=None if msg_ttl is None else _ttl(msg_ttl),
+            expected_stream=expected_stream,
+            mode=mode,
+            max_inflight=max_inflight,
+            timeout=timeout,
+            resend=resend,
+            progress=report,
+        )
+        result = PublishResult(await session.run(call))
+        if report is not None:
+            report(result.count, result.count)
+        return result

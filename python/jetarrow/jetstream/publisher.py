@@ -3,148 +3,51 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import select
-import threading
-import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from jetarrow import _jetarrow
-from jetarrow._jetarrow import Bridge
 from jetarrow.core.at_exit import watch_publisher
-from jetarrow.core.session import bridge_of
+from jetarrow.core.session import Headers, Session
 from jetarrow.jetstream.errors import BatchError, MaxAckPendingError, TooManyStalledMsgsError
-from jetarrow.jetstream.publish import RowError
-
-if TYPE_CHECKING:
-    from jetarrow.core.client import Client
-    from jetarrow.jetstream.models import PubAck
-
-Headers = Mapping[str, str | list[str]]
+from jetarrow.jetstream.models import PubAck
+from jetarrow.jetstream.outcome import RowError
 
 
-class Acks:
-    """The native publisher of one event loop, with its limits. The futures are the loop's."""
+class LoopPublisher:
+    """The native publisher of one event loop (or of all threads, where there is none), with its limits."""
 
-    def __init__(self, nc: Client, *, max_inflight: int, max_bytes: int | None, ack_timeout: float) -> None:
-        self.loop, bridge = self._home()
-        self.native = nc._native.publisher(
-            bridge,
+    def __init__(self, session: Session, *, max_inflight: int, max_bytes: int | None, ack_timeout: float) -> None:
+        self._home = home = session.home()
+        self.loop = home.loop
+        self.native = session.native.publisher(
+            home.bridge,
             max_inflight=max_inflight,
             max_bytes=max_bytes,
             timeout=ack_timeout,
-            by_turn=not nc._blocks,
+            by_turn=home.by_turn,
             # Only a publisher with its own window, which also bounds bytes, asks for its failures at the end.
             keep_failed=max_bytes is not None,
         )
         self.publish = self.native.publish
-        self._thread = threading.get_ident()
+        self.here = home.here
         watch_publisher(self)
-        nc._publishers.add(self)
-
-    def _home(self) -> tuple[Any, Bridge]:
-        loop = asyncio.get_running_loop()
-        return loop, bridge_of(loop)
-
-    def here(self) -> bool:
-        """True where its futures can be used: in its own loop."""
-        # Asking asyncio costs a system call. A thread runs one loop at a time.
-        return self._thread == threading.get_ident() and bool(self.loop.is_running())
+        session.publishers.add(self)
+        home.serve(self.native, weakref.ref(self))
 
     async def room(self, wait: float | None) -> None:
         """Waits until there is room, at most `wait` seconds."""
         try:
-            async with asyncio.timeout(wait):
-                while self.native.full():
-                    await self.native.room(self.loop)
+            await self._home.wait_while(self.native.full, self.native.room, wait)
         except TimeoutError:
             raise TooManyStalledMsgsError from None
 
     async def drained(self, wait: float | None = None) -> None:
         """Waits, at most `wait` seconds, until every message has its answer."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(wait):
-                while self.native.pending:
-                    await self.native.room(self.loop)
-
-
-class AckFuture(concurrent.futures.Future[Any]):
-    """A future that knows, as asyncio's do, whether anybody has looked at its exception."""
-
-    _log_traceback = False
-
-    def set_exception(self, exception: BaseException | None) -> None:
-        self._log_traceback = True
-        super().set_exception(exception)
-
-    def result(self, timeout: float | None = None) -> Any:
-        self._log_traceback = False
-        return super().result(timeout)
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        self._log_traceback = False
-        return super().exception(timeout)
-
-
-class Threads:
-    """What stands for the event loop where there is none: its futures are for any thread."""
-
-    @staticmethod
-    def create_future() -> AckFuture:
-        return AckFuture()
-
-
-def _serve(bridge: Bridge, native: _jetarrow.Publisher, owner: weakref.ref[Acks]) -> None:
-    """Resolves futures in a thread of its own, until their publisher is gone and none is left."""
-    while True:
-        if select.select([bridge.fileno()], [], [], 1.0)[0]:
-            bridge.drain()
-        elif owner() is None and not native.pending:
-            return
-
-
-class BlockingAcks(Acks):
-    """The same for the sync twin. Its coroutines never suspend: they block, and Ctrl-C wakes them."""
-
-    def __init__(self, nc: Client, *, max_inflight: int, max_bytes: int | None, ack_timeout: float) -> None:
-        super().__init__(nc, max_inflight=max_inflight, max_bytes=max_bytes, ack_timeout=ack_timeout)
-        # Not the native thread: what a user hangs on a future may block, and would stop all that the client does.
-        arguments = (self._bridge, self.native, weakref.ref(self))
-        threading.Thread(target=_serve, args=arguments, name="jetarrow-acks", daemon=True).start()
-
-    def _home(self) -> tuple[Any, Bridge]:
-        self._bridge = Bridge()
-        return Threads, self._bridge
-
-    def here(self) -> bool:
-        return True
-
-    async def room(self, wait: float | None) -> None:
-        deadline = None if wait is None else time.monotonic() + wait
-        try:
-            while self.native.full():
-                left = None if deadline is None else max(deadline - time.monotonic(), 0)
-                future: Any = self.native.room(self.loop)
-                future.result(left)
-        except TimeoutError:
-            raise TooManyStalledMsgsError from None
-
-    async def drained(self, wait: float | None = None) -> None:
-        deadline = None if wait is None else time.monotonic() + wait
-        with suppress(TimeoutError):
-            while self.native.pending:
-                future: Any = self.native.room(self.loop)
-                future.result(None if deadline is None else max(deadline - time.monotonic(), 0))
-
-
-def acks_of(nc: Client, *, max_inflight: int, max_bytes: int | None, ack_timeout: float) -> Acks:
-    """The publisher for the face that `nc` belongs to."""
-    kind = BlockingAcks if nc._blocks else Acks
-    return kind(nc, max_inflight=max_inflight, max_bytes=max_bytes, ack_timeout=ack_timeout)
+            await self._home.wait_while(lambda: self.native.pending > 0, self.native.room, wait)
 
 
 class Stats(NamedTuple):
@@ -160,12 +63,12 @@ class Stats(NamedTuple):
 class Publisher:
     """Publishes message by message with many in flight. Made by `js.publisher`; use it with `async with`.
 
-    Leaving the block waits for all acks; failed messages that nobody awaited raise `BatchError` there.
+    Leaving the block waits for all acks; failed messages whose future was not awaited raise `BatchError` there.
     """
 
     def __init__(
         self,
-        make: Callable[[], Acks],
+        make: Callable[[], LoopPublisher],
         subject: str | None,
         *,
         backpressure: bool,
@@ -173,7 +76,7 @@ class Publisher:
         self._make = make
         self._subject = subject
         self._backpressure = backpressure
-        self._acks: Acks | None = None
+        self._loop_publisher: LoopPublisher | None = None
 
     async def publish(
         self,
@@ -185,47 +88,49 @@ class Publisher:
     ) -> asyncio.Future[PubAck]:
         """Queues one message; waits for room in the window only.
 
-        Parameters:
-            payload: bytes-like, or str, which is sent as UTF-8.
-            subject: default the publisher's.
-            headers: name to value, or to a list of values.
-            msg_id: the stream stores one message per id within its duplicate window.
+        Args:
+            payload: Bytes-like, or str, which is sent as UTF-8.
+            subject: Default the publisher's.
+            headers: Name to value, or to a list of values.
+            msg_id: The stream stores one message per id within its duplicate window.
 
         Returns:
             A future that resolves to the `PubAck`, or raises a typed error.
 
         Raises:
-            MaxAckPendingError: the window is full and the publisher has `backpressure=False`; nothing was sent.
-            BadSubjectError, BadHeaderError, MaxPayloadError: before anything is sent.
+            MaxAckPendingError: The window is full and the publisher has `backpressure=False`; nothing was sent.
+            BadSubjectError: The subject is not valid; nothing was sent.
+            BadHeaderError: A header cannot be sent; nothing was sent.
+            MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
         """
-        acks = self._acks
-        if acks is None:
-            acks = self._acks = self._make()
+        publisher = self._loop_publisher
+        if publisher is None:
+            publisher = self._loop_publisher = self._make()
         target = subject if subject is not None else self._subject
         if target is None:
             raise TypeError("subject is missing: give it to publisher() or to publish()")
-        while (future := acks.publish(acks.loop, target, payload, headers, msg_id, None)) is None:
+        while (future := publisher.publish(publisher.loop, target, payload, headers, msg_id, None)) is None:
             if not self._backpressure:
                 raise MaxAckPendingError
-            await acks.room(None)
+            await publisher.room(None)
         return future
 
     async def flush(self) -> None:
         """Waits until every message has its answer."""
-        if self._acks is not None:
-            await self._acks.drained()
+        if self._loop_publisher is not None:
+            await self._loop_publisher.drained()
 
     @property
     def pending(self) -> int:
         """Messages that have no answer yet."""
-        return self._acks.native.pending if self._acks is not None else 0
+        return self._loop_publisher.native.pending if self._loop_publisher is not None else 0
 
     @property
     def stats(self) -> Stats:
         """Counts so far: stored, duplicates, errors, pending, pending_bytes."""
-        if self._acks is None:
+        if self._loop_publisher is None:
             return Stats(0, 0, 0, 0, 0)
-        native = self._acks.native
+        native = self._loop_publisher.native
         return Stats(*native.counts, native.pending, native.pending_bytes)
 
     async def __aenter__(self) -> Publisher:
@@ -238,13 +143,13 @@ class Publisher:
             await self._finish()
 
     async def _finish(self) -> None:
-        """Waits for all acks, and raises what nobody has looked at."""
+        """Waits for all acks, and raises the errors that no caller has seen."""
         await self.flush()
-        if self._acks is None:
+        if self._loop_publisher is None:
             return
         unseen = []
-        for number, future in enumerate(self._acks.native.take_failed()):
-            # The future's own mark for an exception that nobody has looked at.
+        for number, future in enumerate(self._loop_publisher.native.take_failed()):
+            # The future's own mark for an exception that was not retrieved.
             if getattr(future, "_log_traceback", True) and not future.cancelled():
                 failure = future.exception()
                 if isinstance(failure, Exception):

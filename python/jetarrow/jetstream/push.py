@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from jetarrow.core.errors import Error
 from jetarrow.core.subscription import Callback, Subscription
 from jetarrow.jetstream import models
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError, ConsumerSequenceMismatchError
-
-if TYPE_CHECKING:
-    from jetarrow.jetstream.manager import JetStreamManager
+from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.manage.consumers import put_consumer
 
 # Two missed heartbeats mean that nothing will come (ADR-17).
 MISSED = 2
-# Seconds between attempts to make a lost ordered consumer anew.
+# Seconds between attempts to recreate a lost ordered consumer.
 RETRY = 0.25
 
 
 class PushSubscription(Subscription):
     """Takes what a push consumer delivers. Made by `js.subscribe`.
 
-    An ordered one makes its consumer anew, at the next sequence, whenever a message or the heartbeats are missing.
+    An ordered one recreates its consumer, at the next sequence, whenever a message or the heartbeats are missing.
     """
 
     def __init__(
         self,
-        js: JetStreamManager,
+        api: JetStreamApi,
         stream: str,
         consumer: str,
         config: models.ConsumerConfig,
@@ -37,11 +35,10 @@ class PushSubscription(Subscription):
         ordered: bool,
         limits: tuple[int, int],
     ) -> None:
-        nc = js._nc
-        nc._last_sid += 1
-        super().__init__(nc, nc._last_sid, config.deliver_subject or "", config.deliver_group or "", cb)
+        session = api.session
+        super().__init__(session, session.next_sid(), config.deliver_subject or "", config.deliver_group or "", cb)
         self._limits = limits
-        self._js = js
+        self._api = api
         self._stream = stream
         self._consumer = consumer
         self._config = config
@@ -51,7 +48,7 @@ class PushSubscription(Subscription):
         # Of an ordered one: the last sequence, and how many messages its former consumers delivered.
         self._seq = 0
         self._delivered = 0
-        self._resetting = asyncio.Lock() if not nc._blocks else None
+        self._resetting = session.lock()
 
     async def _start(self) -> None:
         await self._open("ordered" if self._ordered else "push")
@@ -60,14 +57,14 @@ class PushSubscription(Subscription):
         """Configuration and state of the consumer.
 
         Raises:
-            NotFoundError: the consumer is gone.
+            NotFoundError: The consumer is gone.
         """
-        return await self._js.consumer_info(self._stream, self._consumer)
+        return await Management(self._api).consumer_info(self._stream, self._consumer)
 
     def _on_notice(self, dropped: int, missed: tuple[int, int, int] | None) -> None:
         if missed is not None:
             seq, ours, servers = missed
-            self._conn._report(
+            self._session.report(
                 ConsumerSequenceMismatchError(
                     stream_resume_sequence=seq, consumer_sequence=ours, last_consumer_sequence=servers
                 )
@@ -78,13 +75,13 @@ class PushSubscription(Subscription):
     async def _ready(self, wait: float | None) -> str:
         if not self._ordered:
             return await super()._ready(wait)
-        deadline = None if wait is None else self._conn._now() + wait
+        deadline = None if wait is None else self._session.now() + wait
         while True:
-            left = None if deadline is None else max(deadline - self._conn._now(), 0.0)
+            left = None if deadline is None else max(deadline - self._session.now(), 0.0)
             limits = [limit for limit in (left, self._silence) if limit is not None]
             native = self._native
-            ready = await self._conn._run(native.ready(min(limits) if limits else None))
-            if self._closed or self._conn.is_closed:
+            ready = await self._session.run(native.ready(min(limits) if limits else None))
+            if self._closed or self._session.is_closed:
                 return "ended"
             if ready in ("messages", "ended"):
                 return ready
@@ -94,9 +91,7 @@ class PushSubscription(Subscription):
                 return "ended"
 
     async def _reset_once(self, native: object) -> bool:
-        """Makes the consumer anew, unless another task that waits has just done it; False where that is impossible."""
-        if self._resetting is None:
-            return await self._reset()
+        """Recreates the consumer, unless another task that waits has just done it; False where that is impossible."""
         async with self._resetting:
             return True if self._native_sub is not native else await self._reset()
 
@@ -105,9 +100,9 @@ class PushSubscription(Subscription):
         self._seq = old.last_seq or self._seq
         self._delivered += old.counts[2]
         old.unsubscribe()
-        nc = self._conn
-        while not self._closed and not nc.is_closed:
-            deliver = nc.new_inbox()
+        session = self._session
+        while not self._closed and not session.is_closed:
+            deliver = session.native.new_inbox()
             config = replace(self._config, name=None, deliver_subject=deliver)
             if self._seq:
                 config = replace(
@@ -116,17 +111,17 @@ class PushSubscription(Subscription):
                     opt_start_seq=self._seq + 1,
                     opt_start_time=None,
                 )
-            fresh = await nc._open_subscription(deliver, "", self._limits, "ordered", self._on_notice)
+            fresh = await self._subscribe(deliver, "", "ordered")
             try:
-                info = await self._js.add_consumer(self._stream, config)
+                info = await put_consumer(self._api, self._stream, config)
             except Error as error:
                 fresh.unsubscribe()
                 if isinstance(error, APIError) and error.code is not None and error.code < 500:
                     # The stream is gone, or will not have this consumer.
-                    nc._report(error)
+                    session.report(error)
                     break
                 # Not connected, or no leader: it is tried until it works.
-                await nc._pause(RETRY)
+                await session.pause(RETRY)
                 continue
             self._native_sub, self._subject, self._consumer = fresh, deliver, info.name
             return True

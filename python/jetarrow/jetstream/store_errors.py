@@ -1,4 +1,4 @@
-"""Errors of the key-value and object stores. Public as ``jetarrow.js.errors``."""
+"""Errors of the key-value and object stores. Public as `jetarrow.js.errors`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,10 @@ class KeyValueError(APIError):
 class KeyDeletedError(KeyValueError, NotFoundError):
     """The key's last revision is a delete or purge marker.
 
-    Parameters
-    ----------
-    entry:
-        The marker's entry. Default: None.
-    op:
-        ``"DEL"`` or ``"PURGE"``. Default: None.
-    message:
-        What happened. Default: a text with the operation.
+    Args:
+        entry: The marker's entry. Default: None.
+        op: `"DEL"` or `"PURGE"`. Default: None.
+        message: What happened. Default: a text with the operation.
     """
 
     _local = ("entry",)
@@ -50,12 +46,10 @@ class KeyDeletedError(KeyValueError, NotFoundError):
 class KeyNotFoundError(KeyValueError, NotFoundError):
     """The bucket has no such key.
 
-    Parameters
-    ----------
-    entry, op:
-        The entry and its operation, where there are any. Default: None.
-    message:
-        What was looked for. Default: none.
+    Args:
+        entry: The entry, where there is one. Default: None.
+        op: Its operation. Default: None.
+        message: What was looked for. Default: none.
     """
 
     _local = ("entry",)
@@ -70,12 +64,10 @@ class KeyNotFoundError(KeyValueError, NotFoundError):
 
 
 class KeyWrongLastSequenceError(KeyValueError, BadRequestError):
-    """``create`` or ``update`` of a key found another revision than the one expected.
+    """`create` or `update` of a key found another revision than the one expected.
 
-    Parameters
-    ----------
-    description:
-        The server's words, or what happened. Default: a general text.
+    Args:
+        description: The server's words, or what happened. Default: a general text.
     """
 
     _default = "the key has another revision than expected: read it again, then retry"
@@ -159,6 +151,6 @@ class ObjectAlreadyExists(Error):
 
 
 class KeyValueLimitMarkerTTLNotSupportedError(Error):
-    """``limit_marker_ttl`` was asked of a server older than 2.11."""
+    """`limit_marker_ttl` was asked of a server older than 2.11."""
 
     _default = "limit marker TTLs not supported by server: they need nats-server 2.11 or later"

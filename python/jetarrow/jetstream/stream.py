@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import CONSUMER_EXISTS, CONSUMER_NOT_FOUND, checked
+from jetarrow.jetstream.api import CONSUMER_EXISTS, CONSUMER_NOT_FOUND, JetStreamApi
 from jetarrow.jetstream.consumer import Consumer
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
+from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.manage.consumers import put_consumer
+from jetarrow.jetstream.manage.streams import purge
+from jetarrow.jetstream.names import checked
 
 if TYPE_CHECKING:
-    from jetarrow.jetstream.manager import JetStreamManager
+    from jetarrow.jetstream.option_types import ConsumerOptions, NamedConsumerOptions
 
 
 class Stream:
     """A stream. Made by `js.stream(name)` and `js.get_stream(name)`.
 
     Attributes:
-        name: its name.
-        cached_info: what the server told last through this handle; None before the first time.
+        name: Its name.
+        cached_info: What the server last answered through this handle; None before the first time.
     """
 
-    def __init__(self, js: JetStreamManager, name: str | None, info: models.StreamInfo | None = None) -> None:
-        self._js = js
+    def __init__(self, api: JetStreamApi, name: str | None, info: models.StreamInfo | None = None) -> None:
+        self._api = api
+        self._manage = Management(api)
         self.name = checked("stream", name)
         self.cached_info = info
 
@@ -33,29 +38,35 @@ class Stream:
     async def info(self, subjects_filter: str | None = None, *, deleted_details: bool = False) -> models.StreamInfo:
         """Configuration and state, from the server; kept as `cached_info`.
 
-        Parameters and errors: as `js.stream_info`.
+        Args:
+            subjects_filter: Also count the messages of each subject that matches, in `state.subjects`; `">"` is all.
+            deleted_details: Also list the sequences of deleted messages, in `state.deleted`.
+
+        Raises:
+            NotFoundError: There is no such stream.
+            ValueError: The name is not valid.
         """
-        info = await self._js.stream_info(self.name, subjects_filter, deleted_details=deleted_details)
+        info = await self._manage.stream_info(self.name, subjects_filter, deleted_details=deleted_details)
         self.cached_info = info
         return info
 
     async def purge(self, seq: int | None = None, subject: str | None = None, keep: int | None = None) -> int:
         """Removes messages.
 
-        Parameters:
-            seq: only those before this sequence; not together with `keep`.
-            subject: only those of the subjects that match.
-            keep: all but so many of the newest.
+        Args:
+            seq: Only those before this sequence; not together with `keep`.
+            subject: Only those of the subjects that match.
+            keep: The number of newest messages to keep.
 
         Returns:
             How many were removed.
 
         Raises:
-            NotFoundError: the stream is gone.
-            BadRequestError: both `seq` and `keep`.
-            ServerError: the stream does not allow it (`deny_purge`, `sealed`).
+            NotFoundError: The stream is gone.
+            BadRequestError: Both `seq` and `keep`.
+            ServerError: The stream does not allow it (`deny_purge`, `sealed`).
         """
-        return int((await self._js._purge(self.name, seq, subject, keep))["purged"])
+        return int((await purge(self._api, self.name, seq=seq, subject=subject, keep=keep))["purged"])
 
     async def get_msg(
         self,
@@ -64,77 +75,131 @@ class Stream:
         direct: bool = False,
         next: bool = False,
     ) -> models.RawStreamMsg:
-        """Reads one message; parameters and errors as `js.get_msg`."""
-        return await self._js.get_msg(self.name, seq, subject, direct, next)
+        """Reads one message.
+
+        Args:
+            seq: Its sequence.
+            subject: Instead of a sequence: the last message of this subject (wildcards allowed).
+            direct: Ask any replica or mirror instead of the stream's leader: cheaper, and it may not know the newest
+                messages yet. The stream must have `allow_direct`. `headers` then holds what the server says about the
+                message too (`Nats-Sequence` and so on).
+            next: With `subject`: the first message of it at `seq` or after.
+
+        Raises:
+            NotFoundError: There is no such message, or stream.
+            BadRequestError: Neither sequence nor subject.
+            NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
+            ValueError: The name is not valid.
+        """
+        return await self._manage.get_msg(self.name, seq, subject, direct, next)
 
     async def get_last_msg(self, subject: str, direct: bool = False) -> models.RawStreamMsg:
-        """Reads the last message of a subject; parameters and errors as `js.get_last_msg`."""
-        return await self._js.get_last_msg(self.name, subject, direct)
+        """Reads the last message of a subject.
+
+        Args:
+            subject: The subject.
+            direct: As for `get_msg`.
+
+        Raises:
+            NotFoundError: There is no such message, or stream.
+            NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
+            ValueError: The name is not valid.
+        """
+        return await self._manage.get_last_msg(self.name, subject, direct)
 
     async def direct_get(self, seq: int) -> models.RawStreamMsg:
         """Reads one message from any replica or mirror, which may not know the newest yet.
 
+        Args:
+            seq: Its sequence.
+
         Raises:
-            NotFoundError: there is no such message.
-            NoRespondersError: there is no such stream, or it has not `allow_direct`.
+            NotFoundError: There is no such message.
+            NoRespondersError: There is no such stream, or it has not `allow_direct`.
         """
-        return await self._js.get_msg(self.name, seq, direct=True)
+        return await self._manage.get_msg(self.name, seq, direct=True)
 
     async def direct_get_last_for_subject(self, subject: str) -> models.RawStreamMsg:
-        """Reads the last message of a subject (wildcards allowed), as `direct_get`."""
-        return await self._js.get_msg(self.name, subject=subject, direct=True)
+        """Reads the last message of a subject (wildcards allowed), as `direct_get`.
+
+        Args:
+            subject: The subject.
+        """
+        return await self._manage.get_msg(self.name, subject=subject, direct=True)
 
     async def delete_msg(self, seq: int, erase: bool = True) -> bool:
-        """Deletes one message; parameters and errors as `js.delete_msg`."""
-        return await self._js.delete_msg(self.name, seq, erase)
+        """Deletes one message.
+
+        Args:
+            seq: The message's sequence.
+            erase: Also overwrite its bytes in storage; False only marks it as deleted, which is quicker.
+
+        Raises:
+            NotFoundError: There is no such stream.
+            ServerError: There is no such message, or the stream does not allow it (`deny_delete`, `sealed`).
+            ValueError: The name is not valid.
+        """
+        return await self._manage.delete_msg(self.name, seq, erase)
 
     def consumer(self, name: str) -> Consumer:
         """A handle of a consumer. No request is made; it need not be there yet.
 
+        Args:
+            name: The consumer's name.
+
         Raises:
-            ValueError: the name is not valid.
+            ValueError: The name is not valid.
         """
-        return Consumer(self._js, self.name, name)
+        return Consumer(self._api, self.name, name)
 
     async def get_consumer(self, name: str) -> Consumer:
         """A handle of a consumer that is there, with its information in `cached_info`.
 
+        Args:
+            name: The consumer's name.
+
         Raises:
-            NotFoundError: there is no such consumer, or stream.
-            ValueError: the name is not valid.
+            NotFoundError: There is no such consumer, or stream.
+            ValueError: The name is not valid.
         """
         consumer = self.consumer(name)
         await consumer.info()
         return consumer
 
-    async def create_consumer(self, /, config: models.ConsumerConfig | None = None, **params: Any) -> Consumer:
+    async def create_consumer(
+        self, /, config: models.ConsumerConfig | None = None, **params: Unpack[ConsumerOptions]
+    ) -> Consumer:
         """Creates a consumer, or changes the one of that name.
 
-        Parameters:
-            config: the configuration; every field of `ConsumerConfig` is a keyword as well, and keywords win.
+        Args:
+            config: The configuration.
+            **params: Fields of `ConsumerConfig`, by name; they win over `config`.
 
         Raises:
-            NotFoundError: the stream is gone.
-            BadRequestError, ServerError: the server refuses the configuration.
-            ValueError: a name is not valid.
+            NotFoundError: The stream is gone.
+            BadRequestError: The server refuses the configuration.
+            ServerError: The server refuses the configuration.
+            ValueError: A name is not valid.
         """
-        return self._handle(await self._js.add_consumer(self.name, config, **params))
+        return self._handle(await self._manage.add_consumer(self.name, config, **params))
 
     async def get_or_create_consumer(
-        self, /, name: str, config: models.ConsumerConfig | None = None, **params: Any
+        self, /, name: str, config: models.ConsumerConfig | None = None, **params: Unpack[NamedConsumerOptions]
     ) -> Consumer:
         """A handle of the consumer of that name, which is created where it is not there.
 
         One that is there stays as it is, whatever the configuration says.
 
-        Parameters:
-            name: its name. A durable one needs `durable_name` in the configuration as well.
-            config: the configuration; every field of `ConsumerConfig` is a keyword as well, and keywords win.
+        Args:
+            name: Its name. A durable one needs `durable_name` in the configuration as well.
+            config: The configuration.
+            **params: Fields of `ConsumerConfig`, by name; they win over `config`.
 
         Raises:
-            NotFoundError: the stream is gone.
-            BadRequestError, ServerError: the server refuses the configuration.
-            ValueError: a name is not valid, or not that of the configuration.
+            NotFoundError: The stream is gone.
+            BadRequestError: The server refuses the configuration.
+            ServerError: The server refuses the configuration.
+            ValueError: A name is not valid, or not that of the configuration.
         """
         config = (config or models.ConsumerConfig()).evolve(**params)
         others = {config.name, config.durable_name} - {None, name}
@@ -147,27 +212,45 @@ class Stream:
             if error.err_code != CONSUMER_NOT_FOUND:
                 raise
             try:
-                info = await self._js._put_consumer(self.name, config.evolve(name=name), "create", None)
+                info = await put_consumer(self._api, self.name, config.evolve(name=name), action="create")
                 consumer.cached_info = info
             except BadRequestError as refusal:
                 if refusal.err_code != CONSUMER_EXISTS:
                     raise
-                # Somebody else created it meanwhile.
+                # Another client created it in the meantime.
                 await consumer.info()
         return consumer
 
-    async def update_consumer(self, /, config: models.ConsumerConfig | None = None, **fields: Any) -> Consumer:
-        """Changes a consumer that is there; parameters and errors as `js.update_consumer`."""
-        return self._handle(await self._js.update_consumer(self.name, config, **fields))
+    async def update_consumer(
+        self, /, config: models.ConsumerConfig | None = None, **fields: Unpack[ConsumerOptions]
+    ) -> Consumer:
+        """Changes a consumer that is there.
+
+        Args:
+            config: The new configuration, which takes the place of the old one as a whole. None keeps the old one but
+                for the fields given: `update_consumer(name="worker", ack_wait=60)`.
+            **fields: Fields of `ConsumerConfig`; they win over `config`. `name` (or `durable_name`) says which
+                consumer.
+
+        Raises:
+            NotFoundError: There is no such stream or consumer (without `config`).
+            BadRequestError: There is no such consumer (with `config`), or the server refuses the configuration.
+            ServerError: The server refuses the configuration; some fields, such as `deliver_policy`, can never change.
+            ValueError: No name, or one that is not valid.
+        """
+        return self._handle(await self._manage.update_consumer(self.name, config, **fields))
 
     async def delete_consumer(self, name: str) -> bool:
         """Deletes a consumer. The messages stay.
 
+        Args:
+            name: The consumer's name.
+
         Raises:
-            NotFoundError: there is no such consumer, or stream.
-            ValueError: the name is not valid.
+            NotFoundError: There is no such consumer, or stream.
+            ValueError: The name is not valid.
         """
-        return await self._js.delete_consumer(self.name, name)
+        return await self._manage.delete_consumer(self.name, name)
 
     async def consumers(self) -> AsyncIterator[models.ConsumerInfo]:
         """All consumers, in the order of their names: `async for info in stream.consumers()`.
@@ -176,15 +259,15 @@ class Stream:
         come twice or not at all.
 
         Raises:
-            NotFoundError: the stream is gone.
+            NotFoundError: The stream is gone.
         """
-        async for consumer in self._js._pages(f"CONSUMER.LIST.{self.name}", "consumers"):
+        async for consumer in self._api.pages(f"CONSUMER.LIST.{self.name}", "consumers"):
             yield models.ConsumerInfo.from_response(consumer)
 
     async def consumer_names(self) -> AsyncIterator[str]:
         """The names of all consumers, sorted; as `consumers`, and much cheaper."""
-        async for name in self._js._pages(f"CONSUMER.NAMES.{self.name}", "consumers"):
+        async for name in self._api.pages(f"CONSUMER.NAMES.{self.name}", "consumers"):
             yield name
 
     def _handle(self, info: models.ConsumerInfo) -> Consumer:
-        return Consumer(self._js, self.name, info.name, info)
+        return Consumer(self._api, self.name, info.name, info)

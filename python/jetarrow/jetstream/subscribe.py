@@ -7,23 +7,27 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import MsgAlreadyAckdError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import APIError, Error, NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription
-from jetarrow.jetstream.manager import JetStreamManager
+from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
 from jetarrow.jetstream.push import PushSubscription
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.option_types import ConsumerOptions, PushConsumerOptions
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 Callback = Callable[[Msg], Awaitable[None] | None]
 
-# Seconds between heartbeats of an ordered consumer that nobody chose.
+# Default seconds between heartbeats of an ordered consumer.
 HEARTBEAT = 5.0
 
 
@@ -59,7 +63,7 @@ def _either_order(
     return bind
 
 
-class Subscribing(JetStreamManager):
+class Subscribe(Management):
     """The subscribe family of a JetStream context."""
 
     async def subscribe(
@@ -80,30 +84,34 @@ class Subscribing(JetStreamManager):
         deliver_policy: models.DeliverPolicy | str | None = None,
         headers_only: bool | None = None,
         inactive_threshold: float | None = None,
-        **params: Any,
+        **params: Unpack[PushConsumerOptions],
     ) -> PushSubscription:
         """Subscribes with a push consumer, which is created where it is not there.
 
-        Parameters:
-            subject: what to receive; becomes the consumer's filter.
-            queue: deliver group; it is the consumer's durable name as well.
-            cb: called with each message, one after the other: a coroutine function or a plain one. Without it take the
+        Args:
+            subject: What to receive; becomes the consumer's filter.
+            queue: Deliver group; it is the consumer's durable name as well.
+            cb: Called with each message, one after the other: a coroutine function or a plain one. Without it take the
                 messages from the subscription that is returned, and acknowledge them yourself.
-            durable: name of a consumer that stays; None makes one that goes with the subscription.
-            stream: the stream; None finds it by the subject.
-            config: configuration of a new consumer; every field is a keyword as well, and keywords win.
-            manual_ack: messages are not acknowledged when the callback has returned.
-            ordered_consumer: all messages in order, without acks: the consumer is made anew at the next message
+            durable: Name of a consumer that stays; None makes one that goes with the subscription.
+            stream: The stream; None finds it by the subject.
+            config: Configuration of a new consumer.
+            manual_ack: Messages are not acknowledged when the callback has returned.
+            ordered_consumer: All messages in order, without acks: the consumer is recreated at the next message
                 whenever one is missing.
-            idle_heartbeat: seconds between signs of life while there is nothing, default 5 for an ordered consumer.
-            flow_control: the server waits until what it has sent was taken.
-            pending_msgs_limit, pending_bytes_limit: most messages, and payload bytes, that may wait to be taken.
-            deliver_policy, headers_only, inactive_threshold: as in `ConsumerConfig`.
+            idle_heartbeat: Seconds between signs of life while there is nothing, default 5 for an ordered consumer.
+            flow_control: The server waits until what it has sent was taken.
+            pending_msgs_limit: Most messages that may wait to be taken.
+            pending_bytes_limit: Most payload bytes that may wait to be taken.
+            deliver_policy: As in `ConsumerConfig`.
+            headers_only: As in `ConsumerConfig`.
+            inactive_threshold: As in `ConsumerConfig`.
+            **params: Fields of `ConsumerConfig`, by name; they win over `config`.
 
         Raises:
-            NotFoundError: no stream takes the subject.
-            BadRequestError: the server refuses the configuration.
-            Error: the consumer exists and is not for this: it has another deliver group, or is bound already.
+            NotFoundError: No stream takes the subject.
+            BadRequestError: The server refuses the configuration.
+            Error: The consumer exists and is not for this: it has another deliver group, or is bound already.
         """
         stream = stream or await self.find_stream_name_by_subject(subject)
         if queue and durable and durable != queue:
@@ -116,7 +124,7 @@ class Subscribing(JetStreamManager):
         if info is not None and info.config is not None:
             _check_group(info, queue)
         else:
-            given = {
+            given: dict[str, Any] = {
                 "durable_name": durable,
                 "deliver_group": queue,
                 "headers_only": headers_only,
@@ -125,10 +133,10 @@ class Subscribing(JetStreamManager):
                 "idle_heartbeat": idle_heartbeat,
                 "flow_control": flow_control,
             }
-            params.update((name, value) for name, value in given.items() if value)
-            config = (config or models.ConsumerConfig()).evolve(**params)
+            wanted = {**params, **{name: value for name, value in given.items() if value}}
+            config = (config or models.ConsumerConfig()).evolve(**wanted)
             if config.deliver_subject is None:
-                config = replace(config, deliver_subject=self._nc.new_inbox())
+                config = replace(config, deliver_subject=self._api.session.native.new_inbox())
             if not config.filter_subjects:
                 config = replace(config, filter_subject=subject)
             if ordered_consumer:
@@ -161,7 +169,7 @@ class Subscribing(JetStreamManager):
         if not durable:
             return await self.add_consumer(stream, config)
         try:
-            return await self._put_consumer(stream, config, "create", None)
+            return await put_consumer(self._api, stream, config, action="create")
         except APIError:
             try:
                 info = await self.consumer_info(stream, durable)
@@ -186,16 +194,20 @@ class Subscribing(JetStreamManager):
     ) -> PushSubscription:
         """Subscribes to what an existing push consumer delivers.
 
-        Parameters:
-            stream: the stream.
-            config: the consumer's configuration; None asks the server. A name here is the consumer's:
+        Args:
+            stream: The stream.
+            config: The consumer's configuration; None asks the server. A name here is the consumer's:
                 `subscribe_bind(stream, consumer)`.
-            consumer: the consumer's name.
-            cb, manual_ack, ordered_consumer, pending_msgs_limit, pending_bytes_limit: as for `subscribe`.
+            consumer: The consumer's name.
+            cb: As for `subscribe`.
+            manual_ack: As for `subscribe`.
+            ordered_consumer: As for `subscribe`.
+            pending_msgs_limit: As for `subscribe`.
+            pending_bytes_limit: As for `subscribe`.
 
         Raises:
-            NotFoundError: there is no such consumer.
-            TypeError: it is a pull consumer, or its name is missing.
+            NotFoundError: There is no such consumer.
+            TypeError: It is a pull consumer, or its name is missing.
         """
         if isinstance(config, str):
             config, consumer = None, consumer or config
@@ -207,7 +219,7 @@ class Subscribing(JetStreamManager):
             raise TypeError("config.deliver_subject is required: this is a pull consumer, use pull_subscribe_bind")
         acks = config.ack_policy not in (models.AckPolicy.NONE, models.AckPolicy.FLOW_CONTROL)
         sub = PushSubscription(
-            self,
+            self._api,
             stream,
             consumer,
             config,
@@ -228,27 +240,29 @@ class Subscribing(JetStreamManager):
         pending_msgs_limit: int = DEFAULT_JS_SUB_PENDING_MSGS_LIMIT,
         pending_bytes_limit: int = DEFAULT_JS_SUB_PENDING_BYTES_LIMIT,
         inbox_prefix: bytes | None = None,
-        **params: Any,
+        **params: Unpack[ConsumerOptions],
     ) -> PullSubscription:
         """Subscribes with a pull consumer, which is created where it is not there.
 
-        Parameters:
-            subject: what to receive; becomes the consumer's filter.
-            durable: name of a consumer that stays; None makes one that goes when it is not used.
-            stream: the stream; None finds it by the subject.
-            config: configuration of a new consumer; every field is a keyword as well, and keywords win.
-            pending_msgs_limit, pending_bytes_limit, inbox_prefix: taken for nats-py's sake, and not needed: nothing
-                comes that was not asked for.
+        Args:
+            subject: What to receive; becomes the consumer's filter.
+            durable: Name of a consumer that stays; None makes one that goes when it is not used.
+            stream: The stream; None finds it by the subject.
+            config: Configuration of a new consumer.
+            pending_msgs_limit: Taken for nats-py's sake, and not needed: nothing comes that was not asked for.
+            pending_bytes_limit: Taken for nats-py's sake, and not needed.
+            inbox_prefix: Taken for nats-py's sake, and not needed.
+            **params: Fields of `ConsumerConfig`, by name; they win over `config`.
 
         Raises:
-            NotFoundError: no stream takes the subject.
-            BadRequestError: the server refuses the configuration.
+            NotFoundError: No stream takes the subject.
+            BadRequestError: The server refuses the configuration.
         """
         stream = stream or await self.find_stream_name_by_subject(subject)
         if durable is not None:
             try:
                 await self.consumer_info(stream, durable)
-                return self._pull(stream, durable)
+                return PullSubscription(self._api, stream=stream, consumer=durable)
             except NotFoundError:
                 pass
         config = (config or models.ConsumerConfig()).evolve(**params)
@@ -257,7 +271,7 @@ class Subscribing(JetStreamManager):
         if subject and not config.filter_subjects:
             config = replace(config, filter_subject=subject)
         info = await self.add_consumer(stream, config)
-        return self._pull(stream, info.name)
+        return PullSubscription(self._api, stream=stream, consumer=info.name)
 
     @_either_order
     async def pull_subscribe_bind(
@@ -275,25 +289,29 @@ class Subscribing(JetStreamManager):
         Both by position, they may stand in either order: one request finds out which is the stream. With keywords no
         request is made.
 
-        Parameters:
-            consumer (or name, or durable): the consumer.
-            stream: its stream.
-            inbox_prefix, pending_msgs_limit, pending_bytes_limit: taken for nats-py's sake, and not needed.
+        Args:
+            consumer: The consumer.
+            name: Another name for `consumer`.
+            durable: Another name for `consumer`.
+            stream: Its stream.
+            inbox_prefix: Taken for nats-py's sake, and not needed.
+            pending_msgs_limit: Taken for nats-py's sake, and not needed.
+            pending_bytes_limit: Taken for nats-py's sake, and not needed.
 
         Raises:
-            ValueError: a name is missing or not valid.
+            ValueError: A name is missing or not valid.
         """
         if not stream:
             raise ValueError("nats: stream name is required")
-        return self._pull(stream, durable or name or consumer or "")
-
-    def _pull(self, stream: str, consumer: str) -> PullSubscription:
-        native = self._nc._native.pull_subscribe(self._prefix, stream, consumer)
-        return PullSubscription(self, native, stream=stream, consumer=consumer)
+        return PullSubscription(self._api, stream=stream, consumer=durable or name or consumer or "")
 
     @classmethod
     def is_status_msg(cls, msg: Msg | None) -> str | None:
-        """The status of a message that is not one of the stream, such as "100"; None for others."""
+        """The status of a message that is not one of the stream, such as "100"; None for others.
+
+        Args:
+            msg: The message.
+        """
         return None if msg is None or msg.headers is None else msg.headers.get(models.Header.STATUS.value)
 
 

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 # What is imported as itself (`X as X`), nats-py has here, too.
 from jetarrow._jetarrow import Msg as Msg
+from jetarrow.core.session import Headers
 from jetarrow.core.subscription import Subscription as Subscription
-from jetarrow.jetstream.context import (
-    ArrowArray,
-    ArrowProducer,
-    ArrowSchema,
-    ArrowStream,
-    Headers,
-    JetStreamContext,
-)
+from jetarrow.jetstream.arrow import ArrowArray, ArrowProducer, ArrowSchema, ArrowStream
+from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.jetstream.errors import FetchTimeoutError as FetchTimeoutError
 from jetarrow.jetstream.errors import NotFoundError as NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription as PullSubscription
@@ -20,7 +15,7 @@ from jetarrow.jetstream.manager import JetStreamManager as JetStreamManager
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT as DEFAULT_JS_SUB_PENDING_BYTES_LIMIT
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_MSGS_LIMIT as DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
 from jetarrow.jetstream.ordered import OrderedConsumer as OrderedConsumer
-from jetarrow.jetstream.publish import PublishResult as PublishResult
+from jetarrow.jetstream.outcome import PublishResult as PublishResult
 from jetarrow.jetstream.publisher import Publisher as Publisher
 from jetarrow.jetstream.push import PushSubscription as PushSubscription
 from jetarrow.jetstream.read import Reader as Reader

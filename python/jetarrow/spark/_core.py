@@ -9,9 +9,9 @@ import jetarrow.sync
 from jetarrow import _jetarrow
 from jetarrow.core.errors import NoRespondersError, NoServersError, TimeoutError
 from jetarrow.core.servers import RawCredentials
-from jetarrow.core.session import blocked, finish
-from jetarrow.jetstream.api import checked
 from jetarrow.jetstream.errors import ServiceUnavailableError
+from jetarrow.jetstream.names import checked
+from jetarrow.sync.embed import native_reader, request
 
 __all__ = [
     "Batch",
@@ -73,7 +73,7 @@ def api_request(js: jetarrow.sync.JetStream, verb: str, body: dict[str, Any] | N
     Raises:
         APIError: The server's answer is an error.
     """
-    return finish(js._inner._api(verb, body))
+    return request(js, verb, body)
 
 
 class RangeReader:
@@ -89,7 +89,7 @@ class RangeReader:
     """
 
     def __init__(self, js: jetarrow.sync.JetStream, stream: str, **arguments: Any) -> None:
-        self._native = finish(js.read(stream, on_data_loss="warn", **arguments)._inner._open(blocked))
+        self._native = native_reader(js.read(stream, on_data_loss="warn", **arguments))
 
     @property
     def end(self) -> int:

@@ -3,41 +3,14 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import jetarrow.core.client as aio_client
-from jetarrow import _jetarrow
-from jetarrow.core.session import blocked, finish
+from jetarrow.core.session import finish
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _U = TypeVar("_U")
-
-
-class Connection(aio_client.Client):
-    """The async client, except that nothing ever suspends."""
-
-    _blocks = True
-
-    async def _run(self, call: _jetarrow.Call[_T], unwanted: object = None) -> _T:
-        return await blocked(call)
-
-    async def _pause(self, delay: float) -> None:
-        time.sleep(delay)  # noqa: ASYNC251  # there is no event loop here
-
-    def _loop(self) -> None:
-        return None
-
-    def _fail(self, error: Exception) -> Any:
-        raise error
-
-    def _respond(self, reply: str, data: bytes | str, headers: Any) -> Any:
-        return finish(self.publish(reply, data, headers=headers))
-
-    def _ack(self, reply: str, kind: str, **options: Any) -> Any:
-        return finish(self._send_ack(reply, kind, **options))
 
 
 def blocking(

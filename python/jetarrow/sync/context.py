@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core.session import finish
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from jetarrow.jetstream.models import PubAck
+    from jetarrow.jetstream.option_types import (
+        BindOptions,
+        OrderedConsumerOptions,
+        PublishAsyncOptions,
+        PublisherOptions,
+        PushSubscribeOptions,
+        ReadOptions,
+    )
 
 
 class JetStream(JetStreamManager):
@@ -32,7 +40,9 @@ class JetStream(JetStreamManager):
     publish_batch = blocking(JetStreamContext.publish_batch)
     publish_async_completed = blocking(JetStreamContext.publish_async_completed)
 
-    def publish_async(self, subject: str, payload: bytes | str = b"", **options: Any) -> Future[PubAck]:
+    def publish_async(
+        self, subject: str, payload: bytes | str = b"", **options: Unpack[PublishAsyncOptions]
+    ) -> Future[PubAck]:
         """As `jetarrow.js.client.JetStreamContext.publish_async`, with a future for any thread."""
         return cast("Future[PubAck]", finish(self._inner.publish_async(subject, payload, **options)))
 
@@ -40,7 +50,7 @@ class JetStream(JetStreamManager):
         """How many messages of `publish_async` have no answer yet."""
         return self._inner.publish_async_pending()
 
-    def publisher(self, subject: str | None = None, **options: Any) -> Publisher:
+    def publisher(self, subject: str | None = None, **options: Unpack[PublisherOptions]) -> Publisher:
         """As `jetarrow.js.client.JetStreamContext.publisher`, with the same options."""
         return Publisher(self._inner.publisher(subject, **options))
 
@@ -48,22 +58,24 @@ class JetStream(JetStreamManager):
     pull_subscribe_bind = wrapped(JetStreamContext.pull_subscribe_bind, PullSubscription)
     is_status_msg = staticmethod(JetStreamContext.is_status_msg)
 
-    def subscribe(self, subject: str, queue: str | None = None, **options: Any) -> PushSubscription:
+    def subscribe(
+        self, subject: str, queue: str | None = None, **options: Unpack[PushSubscribeOptions]
+    ) -> PushSubscription:
         """As `jetarrow.js.client.JetStreamContext.subscribe`, without callbacks: iterate with `for`."""
         return PushSubscription(finish(self._inner.subscribe(subject, queue, **without_callbacks(options))))
 
-    def subscribe_bind(self, stream: str, *args: Any, **options: Any) -> PushSubscription:
+    def subscribe_bind(self, stream: str, *args: Any, **options: Unpack[BindOptions]) -> PushSubscription:
         """As `jetarrow.js.client.JetStreamContext.subscribe_bind`, without callbacks."""
         return PushSubscription(finish(self._inner.subscribe_bind(stream, *args, **without_callbacks(options))))
 
     def ordered_consumer(
-        self, stream: str, subjects: str | Sequence[str] | None = None, **options: Any
+        self, stream: str, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
     ) -> Iterator[Msg]:
         """As `jetarrow.js.client.JetStreamContext.ordered_consumer`: iterate it with `for`."""
         with Reader(self._inner.ordered_consumer(stream, subjects, **options)._read()) as reader:
             for batch in reader:
                 yield from batch
 
-    def read(self, stream: str, **options: Any) -> Reader:
+    def read(self, stream: str, **options: Unpack[ReadOptions]) -> Reader:
         """As `jetarrow.js.client.JetStreamContext.read`, with the same options; the reader blocks."""
         return Reader(self._inner.read(stream, **options))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jetarrow._jetarrow import Msg
 from jetarrow.jetstream import batch, read
-from jetarrow.jetstream import fetch as subscription
+from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
 from jetarrow.sync.blocking import blocking, drained, wrapped
 
@@ -20,7 +20,7 @@ class MessageBatch(batch.Columns):
     """As `jetarrow.batch.MessageBatch`, blocking."""
 
     def __init__(self, inner: batch.MessageBatch) -> None:
-        super().__init__(inner._nc, inner._native)
+        super().__init__(inner._session, inner._native)
         self._inner = inner
 
     def decode(self, schema: object, mode: str = "PERMISSIVE") -> MessageBatch:
@@ -44,25 +44,42 @@ class PullSubscription:
     fetch = blocking(AsyncPullSubscription.fetch)
     fetch_batch = wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
 
+    unsubscribe = blocking(AsyncPullSubscription.unsubscribe)
+
+    @property
+    def pending_msgs(self) -> int:
+        """0: nothing comes that was not asked for."""
+        return self._inner.pending_msgs
+
+    @property
+    def pending_bytes(self) -> int:
+        """0: nothing comes that was not asked for."""
+        return self._inner.pending_bytes
+
+    @property
+    def delivered(self) -> int:
+        """Messages that were fetched so far."""
+        return self._inner.delivered
+
     def messages(self) -> Iterator[Msg]:
         """All messages as they come, without end."""
         return self.consume()
 
-    def consume(self, max_messages: int = subscription.AT_ONCE, *, max_bytes: int | None = None) -> Iterator[Msg]:
+    def consume(self, max_messages: int = MESSAGES_AT_ONCE, *, max_bytes: int | None = None) -> Iterator[Msg]:
         """As `messages`, with the sizes of its requests.
 
-        Parameters:
-            max_messages: most messages of one request.
-            max_bytes: most bytes of one request, as the server counts them; None is no limit.
+        Args:
+            max_messages: Most messages of one request.
+            max_bytes: Most bytes of one request, as the server counts them; None is no limit.
         """
         return drained(aiter(self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0)))
 
     def pull(self, batch: int = 1, expires: float = 5.0) -> None:
         """Asks for messages that `for msg in sub` then yields, until all that was asked for has come or expired.
 
-        Parameters:
-            batch: most messages.
-            expires: seconds until the request is over.
+        Args:
+            batch: Most messages.
+            expires: Seconds until the request is over.
         """
         self._inner.pull(batch, expires)
 

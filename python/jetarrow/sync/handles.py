@@ -9,7 +9,7 @@ from jetarrow.core.session import finish
 from jetarrow.jetstream import models
 from jetarrow.jetstream.advisories import Advisories as AsyncAdvisories
 from jetarrow.jetstream.consumer import Consumer as AsyncConsumer
-from jetarrow.jetstream.fetch import PATIENCE
+from jetarrow.jetstream.fetch import REQUEST_TIMEOUT
 from jetarrow.jetstream.models import Advisory
 from jetarrow.jetstream.stream import Stream as AsyncStream
 from jetarrow.sync.blocking import blocking, drained, iterated, wrapped
@@ -39,7 +39,7 @@ class Consumer(PullSubscription):
 
     @property
     def cached_info(self) -> models.ConsumerInfo | None:
-        """What the server told last through this handle; None before the first time."""
+        """What the server last answered through this handle; None before the first time."""
         return self._inner.cached_info
 
     info = blocking(AsyncConsumer.info)
@@ -51,7 +51,7 @@ class Consumer(PullSubscription):
         max_messages: int = 1000,
         *,
         max_bytes: int | None = None,
-        timeout: float = PATIENCE,
+        timeout: float = REQUEST_TIMEOUT,
         min_messages: int = 1,
         columns: Sequence[str] | None = None,
     ) -> Iterator[MessageBatch]:
@@ -78,7 +78,7 @@ class Stream:
 
     @property
     def cached_info(self) -> models.StreamInfo | None:
-        """What the server told last through this handle; None before the first time."""
+        """What the server last answered through this handle; None before the first time."""
         return self._inner.cached_info
 
     info = blocking(AsyncStream.info)

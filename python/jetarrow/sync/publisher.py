@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
-from jetarrow.core.session import finish
+from jetarrow.core.session import Headers, finish
 from jetarrow.jetstream import publisher
 from jetarrow.sync.blocking import blocking
 
@@ -28,7 +28,7 @@ class Publisher:
         payload: bytes | str,
         *,
         subject: str | None = None,
-        headers: publisher.Headers | None = None,
+        headers: Headers | None = None,
         msg_id: str | None = None,
     ) -> Future[PubAck]:
         """As `jetarrow.publisher.Publisher.publish`."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core import subscription as aio
@@ -11,8 +11,10 @@ from jetarrow.core.session import finish
 from jetarrow.jetstream import push
 from jetarrow.sync.blocking import blocking
 
+_O = TypeVar("_O", bound=Mapping[str, object])
 
-def without_callbacks(options: dict[str, Any]) -> dict[str, Any]:
+
+def without_callbacks(options: _O) -> _O:
     """The options, if none of them needs an event loop."""
     if options.get("cb") is not None or options.get("future") is not None:
         raise TypeError("there are no callbacks here: iterate the subscription, or call next_msg()")
@@ -27,21 +29,12 @@ class Subscription:
 
     next_msg = blocking(aio.Subscription.next_msg)
     unsubscribe = blocking(aio.Subscription.unsubscribe)
-
-    def drain(self) -> None:
-        """Ends the interest; the messages that had come can still be taken.
-
-        Raises:
-            ConnectionClosedError, BadSubscriptionError: it has ended already.
-        """
-        inner = self._inner
-        inner._check_open()
-        finish(inner._conn._run(inner._native.drain(inner._conn._drain_timeout)))
+    drain = blocking(aio.Subscription.drain)
 
     def __iter__(self) -> Iterator[Msg]:
         inner = self._inner
         while finish(inner._more()):
-            while not inner._closed and (msg := inner._native.take(inner._conn, inner._id)) is not None:
+            while not inner._closed and (msg := inner._native.take(inner._session, inner._id)) is not None:
                 yield msg
 
     def messages(self) -> Iterator[Msg]:
@@ -60,12 +53,12 @@ class Subscription:
 
     @property
     def pending_msgs(self) -> int:
-        """Messages that came and that nobody has taken yet."""
+        """Messages that have arrived and were not taken yet."""
         return self._inner.pending_msgs
 
     @property
     def pending_bytes(self) -> int:
-        """Payload bytes of them."""
+        """Payload bytes of those messages."""
         return self._inner.pending_bytes
 
     @property

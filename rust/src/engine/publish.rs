@@ -1,27 +1,39 @@
 //! Publishing into a stream: one message with its ack, or rows under an in-flight window.
 
+pub mod arena;
+pub mod atomic;
+pub mod content_ids;
+pub mod fast;
+pub mod inflight;
+pub mod outcome;
+pub mod puback;
+pub mod publisher;
+pub mod rows;
+pub mod size;
+pub mod window;
+
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::engine::atomic::atomic;
-use crate::engine::connect::Connection;
-use crate::engine::fast::fast;
-use crate::engine::outcome::{Blocks, Fill, Outcome, RowFeed};
-use crate::engine::puback::{self, PubAck};
-use crate::engine::request::{api, request};
-use crate::engine::rows::{Rows, Subjects};
-use crate::engine::window::{Window, run};
+use crate::engine::api::{Api, StreamConfig};
+use crate::engine::choice::choose;
+use crate::engine::connection::Connection;
+use crate::engine::publish::atomic::atomic;
+use crate::engine::publish::fast::fast;
+use crate::engine::publish::outcome::{Blocks, Fill, Outcome, RowFeed};
+use crate::engine::publish::puback::PubAck;
+use crate::engine::publish::rows::{Rows, Subjects};
+use crate::engine::publish::window::{Window, run};
 use crate::error::{JetError, Result};
 
 /// Before a question is asked once more.
-const AGAIN: Duration = Duration::from_millis(100);
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Publishes one message and waits for its ack.
 pub async fn publish(
@@ -31,7 +43,7 @@ pub async fn publish(
     headers: Option<HeaderMap>,
     timeout: Duration,
 ) -> Result<PubAck> {
-    let answer = request(conn, subject.clone(), payload, headers, timeout).await.map_err(|err| match err {
+    let answer = conn.request(subject.clone(), payload, headers, timeout).await.map_err(|err| match err {
         JetError::NoResponders { .. } => JetError::NoStream { subject },
         other => other,
     })?;
@@ -49,38 +61,23 @@ pub enum Mode {
     Auto,
 }
 
-/// What a stream's configuration says about batches; a server that does not know a flag never shows it.
-#[derive(Default, Deserialize)]
-struct Allowed {
-    #[serde(default)]
-    allow_batched: bool,
-    #[serde(default)]
-    allow_atomic: bool,
-}
+impl FromStr for Mode {
+    type Err = JetError;
 
-#[derive(Deserialize)]
-struct StreamInfo {
-    config: Allowed,
-}
-
-#[derive(Deserialize)]
-struct Names {
-    streams: Option<Vec<String>>,
+    fn from_str(word: &str) -> Result<Mode> {
+        let known = [("window", Mode::Window), ("fast", Mode::Fast), ("atomic", Mode::Atomic), ("auto", Mode::Auto)];
+        choose("mode", word, &known)
+    }
 }
 
 /// Looks the stream of the first row up. It matters that this comes before the first message: servers that do not know
 /// these protocols store every message of a batch on its own.
-async fn allowed(conn: &Connection, prefix: &str, rows: &Rows) -> Result<(String, Allowed)> {
+async fn find_stream(api: Api<'_>, rows: &Rows) -> Result<(String, StreamConfig)> {
     let stream = match &rows.expected_stream {
         Some(stream) => stream.to_string(),
-        None => {
-            let subject = rows.subject(0).unwrap_or_default();
-            let names: Names = api(conn, prefix, "STREAM.NAMES", &json!({"subject": subject})).await?;
-            let first = names.streams.unwrap_or_default().into_iter().next();
-            first.ok_or_else(|| JetError::NoStream { subject: subject.to_owned() })?
-        }
+        None => api.stream_of(rows.subject(0).unwrap_or_default()).await?,
     };
-    let info: StreamInfo = api(conn, prefix, &format!("STREAM.INFO.{stream}"), &serde_json::Value::Null).await?;
+    let info = api.stream_info(&stream).await?;
     Ok((stream, info.config))
 }
 
@@ -94,7 +91,8 @@ pub async fn publish_batch(
 ) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut feed = RowFeed::new(blocks);
-    let mode = if mode == Mode::Window { mode } else { settle(conn, prefix, &mut feed, mode, window.timeout).await? };
+    let mode =
+        if mode == Mode::Window { mode } else { choose_mode(conn, prefix, &mut feed, mode, window.timeout).await? };
     let mut fill = Fill { outcome: &mut outcome, done: &done };
     match mode {
         Mode::Atomic => atomic(conn, feed, &mut fill, window.timeout).await?,
@@ -107,7 +105,13 @@ pub async fn publish_batch(
 }
 
 /// Checks that server and stream can do it, and settles what `Auto` means.
-async fn settle(conn: &Connection, prefix: &str, feed: &mut RowFeed, mode: Mode, timeout: Duration) -> Result<Mode> {
+async fn choose_mode(
+    conn: &Connection,
+    prefix: &str,
+    feed: &mut RowFeed,
+    mode: Mode,
+    timeout: Duration,
+) -> Result<Mode> {
     let Some(rows) = feed.first_block().await? else { return Ok(Mode::Window) };
     if rows.len == 0 {
         return Ok(Mode::Window);
@@ -124,18 +128,16 @@ async fn settle(conn: &Connection, prefix: &str, feed: &mut RowFeed, mode: Mode,
     };
     let (breaks, deadline) = (conn.breaks(), Instant::now() + timeout);
     let found = loop {
-        match allowed(conn, prefix, &rows).await {
+        match find_stream(Api::new(conn, prefix), &rows).await {
             // The question went with the link, or to a server that has just started. It changes nothing: once more.
-            Err(JetError::Timeout { .. } | JetError::NoResponders { .. })
-                if conn.breaks() != breaks && Instant::now() < deadline =>
-            {
-                sleep(AGAIN).await;
+            Err(err) if err.is_transient() && conn.breaks() != breaks && Instant::now() < deadline => {
+                sleep(RETRY_PAUSE).await;
             }
             found => break found,
         }
     };
     match (mode, found) {
-        (Mode::Auto, Ok((_, Allowed { allow_batched: true, .. }))) => Ok(Mode::Fast),
+        (Mode::Auto, Ok((_, StreamConfig { allow_batched: true, .. }))) => Ok(Mode::Fast),
         (Mode::Auto, _) => Ok(Mode::Window),
         (_, Err(err)) => Err(err),
         (Mode::Fast, Ok((stream, allowed))) if !allowed.allow_batched => Err(lacks(stream, "allow_batched", "2.14")),

@@ -4,13 +4,13 @@ use async_nats::Subject;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::engine::ack::{Kind, ack, ack_sync};
-use crate::engine::outbox::Outgoing;
+use crate::engine::connection::outbox::Outgoing;
+use crate::engine::receive::ack::{Kind, Verb, ack, ack_sync};
 use crate::engine::subject;
 use crate::py::batch::Batch;
 use crate::py::call::Call;
-use crate::py::connect::{Connection, seconds};
-use crate::py::outbox::BURST;
+use crate::py::connect::Connection;
+use crate::py::convert::optional_seconds;
 
 #[pymethods]
 impl Connection {
@@ -49,12 +49,8 @@ impl Connection {
             return Err(conn.closed().into());
         }
         let payload = parse_kind(kind, delay, reason)?.payload();
-        let held = conn.outbox.hold(Outgoing { subject: reply.into(), reply: None, headers: None, payload });
-        match event_loop {
-            Some(event_loop) if held.messages < BURST => Connection::kick_later(slf, event_loop)?,
-            _ => conn.outbox.kick(),
-        }
-        Ok(())
+        let message = Outgoing { subject: reply.into(), reply: None, headers: None, payload };
+        Connection::hold(slf, conn, event_loop, message).map(drop)
     }
 
     /// Sends one ack to each reply subject; with `confirm` (seconds) waits for the server's word.
@@ -83,23 +79,20 @@ impl Connection {
     ) -> PyResult<Call> {
         let conn = self.get()?;
         let kind = parse_kind(kind, delay, reason)?;
-        let confirm = confirm.map(|c| seconds("timeout", c)).transpose()?;
+        let confirm = optional_seconds("timeout", confirm)?;
         let work = async move {
             match confirm {
                 Some(timeout) => ack_sync(&conn, replies, &kind, timeout).await,
                 None => ack(&conn, replies, &kind).await,
             }
         };
-        Ok(Call::new(work, |py, ()| Ok(py.None().into_bound(py))))
+        Ok(Call::unit(work))
     }
 }
 
+/// The delay counts for a nak only, and is looked at there only.
 fn parse_kind(kind: &str, delay: Option<f64>, reason: Option<String>) -> PyResult<Kind> {
-    Ok(match kind {
-        "ack" => Kind::Ack,
-        "nak" => Kind::Nak(delay.map(|d| seconds("delay", d)).transpose()?),
-        "in_progress" => Kind::Progress,
-        "term" => Kind::Term(reason),
-        other => return Err(PyValueError::new_err(format!("unknown kind of ack {other:?}"))),
-    })
+    let verb: Verb = kind.parse()?;
+    let delay = if verb == Verb::Nak { optional_seconds("delay", delay)? } else { None };
+    Ok(verb.with(delay, reason))
 }

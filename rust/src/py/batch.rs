@@ -6,13 +6,12 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{Field, FieldRef, Schema};
-use arrow_select::filter::{filter, filter_record_batch};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 
-use crate::engine::columns;
+use crate::engine::columns::batch as engine;
 use crate::py::headers;
 use crate::py::message::Msg;
 use crate::py::requested;
@@ -86,7 +85,7 @@ fn position(index: isize, len: usize) -> PyResult<usize> {
 /// Messages in columns.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Batch {
-    pub inner: columns::Batch,
+    pub inner: engine::Batch,
 }
 
 impl Batch {
@@ -149,13 +148,7 @@ impl Batch {
     /// The same rows with `data` decoded from JSON.
     fn decode(&self, schema: &Bound<'_, PyAny>, mode: &str) -> PyResult<Batch> {
         let mut typed = typed(self.inner.record.schema_ref(), schema, mode)?;
-        let copy = columns::Batch {
-            record: self.inner.record.clone(),
-            replies: self.inner.replies.clone(),
-            seqs: self.inner.seqs.clone(),
-            bytes: self.inner.bytes,
-        };
-        Ok(Batch { inner: typed.apply(copy)? })
+        Ok(Batch { inner: typed.apply(self.inner.clone())? })
     }
 
     /// The rows where the mask, an Arrow array of booleans, is true.
@@ -163,18 +156,7 @@ impl Batch {
         let wrong = |err: String| pyo3::exceptions::PyValueError::new_err(err);
         let mask = mask.into_inner().0;
         let mask = mask.as_boolean_opt().ok_or_else(|| wrong("the mask is not of booleans".into()))?;
-        let record = filter_record_batch(&self.inner.record, mask).map_err(|err| wrong(err.to_string()))?;
-        let seqs = filter(&self.inner.seqs, mask).map_err(|err| wrong(err.to_string()))?;
-        let replies = self.inner.replies.as_ref().map(|replies| filter(replies, mask)).transpose();
-        let replies = replies.map_err(|err| wrong(err.to_string()))?;
-        Ok(Batch {
-            inner: columns::Batch {
-                record,
-                replies: replies.map(|replies| replies.as_string().clone()),
-                seqs: seqs.as_primitive().clone(),
-                bytes: self.inner.bytes,
-            },
-        })
+        Ok(Batch { inner: self.inner.filter(mask).map_err(|err| wrong(err.to_string()))? })
     }
 
     /// The same rows with other payloads: a binary array as long as the batch.
@@ -185,14 +167,7 @@ impl Batch {
         let mut columns = record.columns().to_vec();
         columns[at] = data.into_inner().0;
         let record = RecordBatch::try_new(record.schema(), columns).map_err(|err| wrong(err.to_string()))?;
-        Ok(Batch {
-            inner: columns::Batch {
-                record,
-                replies: self.inner.replies.clone(),
-                seqs: self.inner.seqs.clone(),
-                bytes: self.inner.bytes,
-            },
-        })
+        Ok(Batch { inner: engine::Batch { record, ..self.inner.clone() } })
     }
 
     /// One row as a `Msg`; what the batch does not hold is empty.

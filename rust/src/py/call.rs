@@ -11,13 +11,14 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tokio::task::AbortHandle;
 
-use crate::bridge::{Bridge, Event, Progress, Reply, lock, panicked};
+use crate::bridge::{Bridge, Event, Progress, Reply, panicked};
 use crate::error::Result;
-use crate::py::connect::seconds;
+use crate::lock::lock;
+use crate::py::convert::seconds;
 use crate::runtime;
 
-/// Progress is told at most so often.
-const PROGRESS: Duration = Duration::from_millis(100);
+/// Least time between two reports of progress.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 type Work = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;
 
@@ -43,6 +44,11 @@ impl Call {
             Ok(reply(move |py| wrap(py, value)))
         };
         Call { work: Mutex::new(Some(Box::pin(work))), abort: Mutex::default(), progress: None }
+    }
+
+    /// Work without a result: None in Python.
+    pub fn unit(work: impl Future<Output = Result<()>> + Send + 'static) -> Self {
+        Call::new(work, |py, ()| Ok(py.None().into_bound(py)))
     }
 
     pub fn with_progress(mut self, progress: Option<Progress>) -> Self {
@@ -74,7 +80,7 @@ impl Call {
             let task = handle.spawn(async move {
                 let done = if ticks {
                     loop {
-                        match tokio::time::timeout(PROGRESS, work.as_mut()).await {
+                        match tokio::time::timeout(REPORT_INTERVAL, work.as_mut()).await {
                             Ok(done) => break done,
                             Err(_) => mailbox.push(id, Event::Tick),
                         }
@@ -108,7 +114,7 @@ impl Call {
     }
 }
 
-/// Waits, at most so many seconds, for what goes on although its owner is gone: messages on their way.
+/// Waits, at most `timeout` seconds, for what goes on although its owner is gone: messages on their way.
 /// None where there is nothing.
 #[pyfunction]
 pub fn lingering(timeout: f64) -> PyResult<Option<Call>> {
@@ -120,7 +126,7 @@ pub fn lingering(timeout: f64) -> PyResult<Option<Call>> {
         let _given_up = tokio::time::timeout(timeout, runtime::lingering()).await;
         Ok(())
     };
-    Ok(Some(Call::new(work, |py, ()| Ok(py.None().into_bound(py)))))
+    Ok(Some(Call::unit(work)))
 }
 
 /// Panics inside native code, to test that this becomes an exception. Debug builds only.
@@ -133,5 +139,5 @@ pub fn force_panic() -> Call {
         }
         Ok(())
     };
-    Call::new(work, |py, ()| Ok(py.None().into_bound(py)))
+    Call::unit(work)
 }

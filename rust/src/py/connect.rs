@@ -2,26 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::engine::connect as engine;
+use crate::engine::connection as engine;
 use crate::error::JetError;
 use crate::py::call::Call;
 use crate::py::notices::Notices;
-use crate::py::options::Given;
+use crate::py::options::RawOptions;
 use crate::runtime::Owned;
-
-/// Seconds from Python: finite, not negative, and short enough that no clock overflows.
-pub fn seconds(name: &str, value: f64) -> PyResult<Duration> {
-    const YEAR: f64 = 366.0 * 24.0 * 3600.0;
-    if !value.is_finite() || value < 0.0 {
-        return Err(PyValueError::new_err(format!("{name} must be a number of seconds, 0 or more, not {value}")));
-    }
-    Ok(Duration::from_secs_f64(value.min(YEAR)))
-}
 
 #[pyclass(frozen, weakref, module = "jetarrow._jetarrow")]
 pub struct Connection {
@@ -44,7 +33,7 @@ impl Connection {
 /// Opens a connection; the call's result is a `Connection`. `notices` is None in the sync twin.
 #[pyfunction]
 #[pyo3(signature = (options, notices))]
-pub fn connect(py: Python<'_>, options: Given, notices: Option<&Notices>) -> PyResult<Call> {
+pub fn connect(py: Python<'_>, options: RawOptions, notices: Option<&Notices>) -> PyResult<Call> {
     let options = options.into_options(py, notices)?;
     Ok(Call::new(engine::connect(options), |py, conn| {
         Ok(Connection { inner: Owned::new(Arc::new(conn)), promised: AtomicUsize::new(0) }
@@ -59,12 +48,9 @@ impl Connection {
     #[pyo3(signature = (hurry=false))]
     fn close(&self, hurry: bool) -> PyResult<Call> {
         let conn = self.get()?;
-        Ok(Call::new(
-            async move {
-                conn.close(hurry).await;
-                Ok(())
-            },
-            |py, ()| Ok(py.None().into_bound(py)),
-        ))
+        Ok(Call::unit(async move {
+            conn.close(hurry).await;
+            Ok(())
+        }))
     }
 }

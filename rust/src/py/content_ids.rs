@@ -1,16 +1,21 @@
 //! Message ids for a table of rows, as one Arrow column.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::builder::StringBuilder;
+use arrow_array::cast::AsArray;
 use arrow_array::{Array as _, ArrayRef};
 use arrow_schema::{DataType, Field};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
+use pyo3_arrow::input::AnyArray;
 
-use crate::engine::content_ids as engine;
-use crate::py::arrow::IdSource;
+use crate::engine::publish::content_ids as engine;
+use crate::engine::publish::rows::{Payloads, Texts};
+use crate::lock::lock;
+use crate::py::arrow::{HeaderColumn, extract, payload_column, strings, unfit};
 
 /// The ids of one task, see the engine.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
@@ -30,7 +35,7 @@ impl ContentIds {
     fn column(&self, py: Python<'_>, table: &Bound<'_, PyAny>, subject: Option<&str>) -> PyResult<Ids> {
         let source = IdSource::new(table)?;
         Ok(py.detach(|| {
-            let mut ids = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ids = lock(&self.inner);
             let mut column = StringBuilder::with_capacity(source.len, source.len * 24);
             let (mut id, mut headers) = (String::new(), Vec::new());
             for row in 0..source.len {
@@ -52,7 +57,51 @@ impl ContentIds {
     }
 
     fn forget(&self) {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).forget();
+        lock(&self.inner).forget();
+    }
+}
+
+/// The columns of a table that a message's id is made of.
+struct IdSource {
+    len: usize,
+    payloads: Box<dyn Payloads>,
+    subjects: Option<Arc<dyn Texts>>,
+    msg_ids: Option<Arc<dyn Texts>>,
+    headers: Option<HeaderColumn>,
+}
+
+impl IdSource {
+    fn new(table: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let AnyArray::Array(array) = extract("table", table)? else {
+            return Err(PyTypeError::new_err("table must be one batch, not a stream"));
+        };
+        let table = array.array().as_struct_opt().ok_or_else(|| unfit("table", "struct", array.array().data_type()))?;
+        let text = |name: &str| table.column_by_name(name).map(|column| strings(name, column)).transpose();
+        let data = table.column_by_name("data");
+        let data = data.ok_or_else(|| PyValueError::new_err("the table has no column \"data\""))?;
+        Ok(IdSource {
+            len: table.len(),
+            payloads: payload_column("data", data)?,
+            subjects: text("subject")?,
+            msg_ids: text("msg_id")?,
+            headers: table.column_by_name("headers").map(HeaderColumn::new).transpose()?.flatten(),
+        })
+    }
+
+    fn payload(&self, row: usize) -> Option<&[u8]> {
+        self.payloads.get(row)
+    }
+
+    fn subject(&self, row: usize) -> Option<&str> {
+        self.subjects.as_ref()?.get(row)
+    }
+
+    fn msg_id(&self, row: usize) -> Option<&str> {
+        self.msg_ids.as_ref()?.get(row)
+    }
+
+    fn headers<'a>(&'a self, row: usize, out: &mut Vec<(&'a str, &'a str)>) {
+        out.extend(self.headers.iter().flat_map(|headers| headers.of(row)));
     }
 }
 

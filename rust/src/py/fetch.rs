@@ -6,12 +6,14 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::engine::columns::{Builder, Column, Layout};
-use crate::engine::fetch::{self as engine, Fetch, Messages};
+use crate::engine::columns::builder::Builder;
+use crate::engine::columns::column::{Column, Layout};
+use crate::engine::receive::fetch::{self as engine, Fetch, Messages};
 use crate::engine::subject;
 use crate::py::batch::Batch;
 use crate::py::call::Call;
-use crate::py::connect::{Connection, seconds};
+use crate::py::connect::Connection;
+use crate::py::convert::{optional_seconds, seconds};
 use crate::py::message::Msg;
 use crate::runtime::Owned;
 
@@ -52,7 +54,7 @@ fn limits(
         max_bytes,
         timeout: seconds("timeout", timeout)?,
         min_messages,
-        heartbeat: heartbeat.map(|h| seconds("heartbeat", h)).transpose()?,
+        heartbeat: optional_seconds("heartbeat", heartbeat)?,
     })
 }
 

@@ -27,8 +27,9 @@ pub fn from_python(headers: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
 }
 
 /// As nats-py's core publish reads them: names and values are trimmed, entries without a name left out, and line breaks
-/// in a value become spaces.
-pub fn lenient(headers: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
+/// in a value become spaces. None where nothing is left.
+pub fn lenient(headers: Option<&Bound<'_, PyDict>>) -> PyResult<Option<HeaderMap>> {
+    let Some(headers) = headers else { return Ok(None) };
     let tidy = PyDict::new(headers.py());
     let value = |value: &Bound<'_, PyAny>| -> PyResult<String> {
         let text: String = value.extract().map_err(|_| PyTypeError::new_err("header values must be str"))?;
@@ -46,7 +47,7 @@ pub fn lenient(headers: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
             tidy.set_item(name.trim(), value(&values)?)?;
         }
     }
-    from_python(&tidy)
+    Ok(Some(from_python(&tidy)?).filter(|map| !map.is_empty()))
 }
 
 fn append_python(map: &mut HeaderMap, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {

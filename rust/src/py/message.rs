@@ -3,20 +3,22 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_nats::{HeaderMap, Message};
-use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use crate::engine::columns::{Meta, parse_meta};
+use crate::engine::columns::meta::{Meta, parse_meta};
+use crate::engine::receive::ack::Verb;
+use crate::error::JetError;
 use crate::py::headers;
+use crate::python_names::{METADATA, import};
 
 /// A message. Subject, reply and payload are copied out of the connection's read buffer, which one small message would
 /// otherwise keep alive as a whole.
 #[pyclass(frozen, module = "jetarrow.aio.msg")]
 pub struct Msg {
     /// Takes the acks: awaits them, or blocks, as its face does.
-    client: Option<Py<PyAny>>,
+    session: Option<Py<PyAny>>,
     /// Subject, reply, payload.
     bytes: Box<[u8]>,
     reply_at: usize,
@@ -28,7 +30,7 @@ pub struct Msg {
 }
 
 impl Msg {
-    pub fn received(client: Py<PyAny>, message: Message) -> Self {
+    pub fn received(session: Py<PyAny>, message: Message) -> Self {
         let reply = message.reply.as_deref().unwrap_or_default();
         let headers = match message.status {
             None => message.headers,
@@ -42,11 +44,11 @@ impl Msg {
                 Some(headers)
             }
         };
-        Msg::build(Some(client), &message.subject, reply, &message.payload, headers)
+        Msg::build(Some(session), &message.subject, reply, &message.payload, headers)
     }
 
     pub fn build(
-        client: Option<Py<PyAny>>,
+        session: Option<Py<PyAny>>,
         subject: &str,
         reply: &str,
         data: &[u8],
@@ -54,7 +56,7 @@ impl Msg {
     ) -> Self {
         let bytes = [subject.as_bytes(), reply.as_bytes(), data].concat().into_boxed_slice();
         let (reply_at, data_at) = (subject.len(), subject.len() + reply.len());
-        Msg { client, bytes, reply_at, data_at, headers, acked: AtomicBool::new(false), sid: None }
+        Msg { session, bytes, reply_at, data_at, headers, acked: AtomicBool::new(false), sid: None }
     }
 
     pub fn of(mut self, sid: u64) -> Self {
@@ -70,40 +72,27 @@ impl Msg {
         parse_meta(self.reply())
     }
 
-    fn refuse(py: Python<'_>, module: &str, class: &str, text: &str) -> PyErr {
-        let error = py.import(module).and_then(|m| m.getattr(class)).and_then(|c| {
-            let kwargs = PyDict::new(py);
-            kwargs.set_item("message", text)?;
-            c.call((), Some(&kwargs))
-        });
-        error.map_or_else(|err| err, PyErr::from_value)
+    fn session<'py>(&self, py: Python<'py>) -> Result<&Bound<'py, PyAny>, JetError> {
+        self.session.as_ref().map(|session| session.bind(py)).ok_or(JetError::NoConnection)
     }
 
-    /// Hands an ack to the client; `last` kinds may be sent only once.
-    fn send_ack<'py>(
-        &self,
-        py: Python<'py>,
-        kind: &str,
-        last: bool,
-        options: &Bound<'py, PyDict>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let Some(client) = &self.client else {
-            return Err(Self::refuse(py, "jetarrow.errors", "Error", "this message came from no connection"));
-        };
-        let client = client.bind(py);
-        // Like every other outcome, a refusal comes with the await.
-        let refuse = |class: &str, text: &str| {
-            let error = Self::refuse(py, "jetarrow.errors", class, text);
-            client.call_method1(intern!(py, "_fail"), (error.into_value(py),))
-        };
+    /// Hands an ack to the session. Like every other outcome, a refusal comes with the await.
+    fn send_ack<'py>(&self, py: Python<'py>, verb: Verb, options: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+        let session = self.session(py)?;
         if self.meta().is_none() {
-            return refuse("NotJSMessageError", "not a message of a stream");
+            return fail(session, &JetError::NotJetStream);
         }
-        if last && self.acked.swap(true, Ordering::Relaxed) {
-            return refuse("MsgAlreadyAckdError", "the message was already acknowledged");
+        if verb.is_final() && self.acked.swap(true, Ordering::Relaxed) {
+            return fail(session, &JetError::AlreadyAcknowledged);
         }
-        client.call_method(intern!(py, "_ack"), (self.reply(), kind), Some(options))
+        session.call_method(intern!(py, "ack"), (self.reply(), verb.name()), Some(options))
     }
+}
+
+/// What the session gives its caller to await in the place of a result.
+fn fail<'py>(session: &Bound<'py, PyAny>, error: &JetError) -> PyResult<Bound<'py, PyAny>> {
+    let py = session.py();
+    session.call_method1(intern!(py, "fail"), (error.to_exception(py)?,))
 }
 
 #[pymethods]
@@ -111,6 +100,7 @@ impl Msg {
     #[new]
     #[pyo3(signature = (_client=None, subject="", reply="", data=None, headers=None))]
     fn new(
+        py: Python<'_>,
         _client: Option<Py<PyAny>>,
         subject: &str,
         reply: &str,
@@ -118,7 +108,10 @@ impl Msg {
         headers: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let headers = headers.map(headers::from_python).transpose()?;
-        Ok(Msg::build(_client, subject, reply, data.unwrap_or_default(), headers))
+        // By hand it is made with a client: the verbs go through that one's session.
+        let session =
+            _client.map(|client| client.bind(py).getattr("_session").map_or(client.clone_ref(py), Bound::unbind));
+        Ok(Msg::build(session, subject, reply, data.unwrap_or_default(), headers))
     }
 
     #[getter]
@@ -177,55 +170,50 @@ impl Msg {
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let Some(meta) = self.meta() else {
-            return Err(Self::refuse(py, "jetarrow.errors", "NotJSMessageError", "not a message of a stream"));
+            return Err(JetError::NotJetStream.into());
         };
         let Meta { stream, consumer, delivered, seq, consumer_seq, nanos, pending } = meta;
-        let build = py.import("jetarrow.core.metadata")?.getattr("build")?;
-        build.call1((stream, consumer, delivered, seq, consumer_seq, nanos, pending))
+        import(py, METADATA, "build")?.call1((stream, consumer, delivered, seq, consumer_seq, nanos, pending))
     }
 
     /// Publishes an answer to the message's reply subject, with the message's own headers, as nats-py does.
     #[pyo3(signature = (data))]
     fn respond<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let Some(client) = &self.client else {
-            return Err(Self::refuse(py, "jetarrow.errors", "Error", "this message came from no connection"));
-        };
+        let session = self.session(py)?;
         if self.reply().is_empty() {
-            let text = "the message has no reply subject: its sender wants no answer";
-            let error = Self::refuse(py, "jetarrow.errors", "Error", text);
-            return client.bind(py).call_method1(intern!(py, "_fail"), (error.into_value(py),));
+            return fail(session, &JetError::NoReply);
         }
         let arguments = (self.reply(), data, self.headers_all(py)?);
-        client.bind(py).call_method1(intern!(py, "_respond"), arguments)
+        session.call_method1(intern!(py, "respond"), arguments)
     }
 
     fn ack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.send_ack(py, "ack", true, &PyDict::new(py))
+        self.send_ack(py, Verb::Ack, &PyDict::new(py))
     }
 
     #[pyo3(signature = (timeout=1.0))]
     fn ack_sync<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
         let options = PyDict::new(py);
         options.set_item("confirm", timeout)?;
-        self.send_ack(py, "ack", true, &options)
+        self.send_ack(py, Verb::Ack, &options)
     }
 
     #[pyo3(signature = (delay=None))]
     fn nak<'py>(&self, py: Python<'py>, delay: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         let options = PyDict::new(py);
         options.set_item("delay", delay)?;
-        self.send_ack(py, "nak", true, &options)
+        self.send_ack(py, Verb::Nak, &options)
     }
 
     fn in_progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.send_ack(py, "in_progress", false, &PyDict::new(py))
+        self.send_ack(py, Verb::InProgress, &PyDict::new(py))
     }
 
     #[pyo3(signature = (reason=None))]
     fn term<'py>(&self, py: Python<'py>, reason: Option<String>) -> PyResult<Bound<'py, PyAny>> {
         let options = PyDict::new(py);
         options.set_item("reason", reason)?;
-        self.send_ack(py, "term", true, &options)
+        self.send_ack(py, Verb::Term, &options)
     }
 
     /// True once one of the verbs that can be sent only once was.
@@ -235,22 +223,21 @@ impl Msg {
     }
 
     #[getter]
-    fn sid(&self, py: Python<'_>) -> PyResult<u64> {
-        self.sid
-            .ok_or_else(|| Self::refuse(py, "jetarrow.errors", "Error", "sid not set: it came from no subscription"))
+    fn sid(&self) -> PyResult<u64> {
+        Ok(self.sid.ok_or(JetError::NoSubscription)?)
     }
 
     /// nats-py's names: the ack protocol's words, and the class of `metadata`.
     #[classattr]
     #[pyo3(name = "Ack")]
     fn ack_words(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-        py.import("jetarrow.core.metadata")?.getattr("Ack")
+        import(py, METADATA, "Ack")
     }
 
     #[classattr]
     #[pyo3(name = "Metadata")]
     fn metadata_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-        py.import("jetarrow.core.metadata")?.getattr("Metadata")
+        import(py, METADATA, "Metadata")
     }
 
     /// nats.js's name of `metadata`.
@@ -274,12 +261,11 @@ impl Msg {
         reason: Option<String>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let name: String = kind.getattr(intern!(py, "name"))?.extract()?;
-        match name.as_str() {
-            "ACK" => self.ack(py),
-            "NAK" => self.nak(py, delay),
-            "PROGRESS" => self.in_progress(py),
-            "TERM" => self.term(py, reason),
-            _ => Err(PyValueError::new_err(format!("unknown kind of ack {name:?}: use ACK, NAK, PROGRESS or TERM"))),
+        match Verb::from_server_name(&name)? {
+            Verb::Ack => self.ack(py),
+            Verb::Nak => self.nak(py, delay),
+            Verb::InProgress => self.in_progress(py),
+            Verb::Term => self.term(py, reason),
         }
     }
 

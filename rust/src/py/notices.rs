@@ -1,11 +1,12 @@
-//! What a connection has to tell on its own account, on its way to the callbacks.
+//! Events of a connection, on their way to the user's callbacks.
 
 use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 
-use crate::bridge::{Bridge, Event, Mailbox, lock};
-use crate::engine::connect::hub::{self, Notice};
+use crate::bridge::{Bridge, Event, Mailbox};
+use crate::engine::connection::hub::{self, Notice};
+use crate::lock::lock;
 
 /// Calls `sink(kind, error)` in the event loop for each notice, in order.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]

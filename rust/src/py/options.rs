@@ -11,18 +11,18 @@ use pyo3::types::{PyDict, PyString};
 use tokio::sync::oneshot;
 
 use crate::bridge::{Event, Mailbox};
-use crate::engine::connect::Options;
-use crate::engine::connect::auth::{Answer, Credentials, Source, Text};
-use crate::engine::connect::pool;
-use crate::engine::connect::tls::Tls;
+use crate::engine::connection::Options;
+use crate::engine::connection::auth::{Answer, Callback, Credentials, Source, Text};
+use crate::engine::connection::pool;
+use crate::engine::connection::tls::Tls;
 use crate::error::JetError;
-use crate::py::connect::seconds;
+use crate::py::convert::seconds;
 use crate::py::notices::Notices;
 
-/// As `jetarrow/aio/_options.py` makes it.
+/// What `connect` gets from Python, already checked there for types.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Given {
+pub struct RawOptions {
     servers: Vec<String>,
     name: Option<String>,
     connect_timeout: f64,
@@ -42,13 +42,13 @@ pub struct Given {
     source: Option<(String, String, Option<String>)>,
     jwt: Option<Py<PyAny>>,
     sign: Option<Py<PyAny>>,
-    tls: Option<GivenTls>,
+    tls: Option<RawTls>,
     choose: Option<Py<PyAny>>,
 }
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-struct GivenTls {
+struct RawTls {
     required: bool,
     roots: Option<Vec<Vec<u8>>>,
     identity: Option<(Vec<u8>, Vec<u8>)>,
@@ -58,12 +58,12 @@ struct GivenTls {
     handshake_first: bool,
 }
 
-/// Where the caller's own functions run: in the event loop, as he expects, or in a thread where there is no loop.
+/// Where user callbacks run: in the event loop, or in a thread of their own where there is no loop.
 #[derive(Clone)]
 struct Caller(Option<Arc<Mailbox>>);
 
 impl Caller {
-    /// `name` is the option, for messages. The exception itself stays with Python.
+    /// `name` is the option, for messages. Where the callback raises, Python already holds the exception.
     fn ask<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -96,11 +96,21 @@ impl Caller {
         if !value.bind(py).is_callable() {
             return Err(PyTypeError::new_err(format!("{name} must be a string, or a function that returns one")));
         }
-        let (caller, function) = (self.clone(), Arc::new(value));
-        Ok(Some(Text::Asked(Arc::new(move |()| {
+        Ok(Some(Text::Callback(self.callback(name, value, |function, ()| function.call0()))))
+    }
+
+    /// A function of the user's that returns a text; `call` calls it.
+    fn callback<A: Send + 'static>(
+        &self,
+        name: &'static str,
+        function: Py<PyAny>,
+        call: impl for<'py> Fn(&Bound<'py, PyAny>, A) -> PyResult<Bound<'py, PyAny>> + Copy + Send + Sync + 'static,
+    ) -> Callback<A, String> {
+        let (caller, function) = (self.clone(), Arc::new(function));
+        Arc::new(move |argument| {
             let function = function.clone();
-            caller.ask(name, move |py| text_of(&function.bind(py).call0()?))
-        }))))
+            caller.ask(name, move |py| text_of(&call(function.bind(py), argument)?))
+        })
     }
 }
 
@@ -112,37 +122,17 @@ fn text_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
     }
 }
 
-impl Given {
+impl RawOptions {
     pub fn into_options(self, py: Python<'_>, notices: Option<&Notices>) -> PyResult<Options> {
         let caller = Caller(notices.map(Notices::mailbox));
-        let paths = |(kind, first, second): (String, String, Option<String>)| {
-            let second = second.unwrap_or_default();
-            match kind.as_str() {
-                "file" => Source::File(PathBuf::from(first)),
-                "pair" => Source::Pair(PathBuf::from(first), PathBuf::from(second)),
-                "seed_file" => Source::SeedFile(PathBuf::from(first)),
-                "seed" => Source::Seed(first),
-                _ => Source::Raw(first),
-            }
-        };
         let credentials = Credentials {
             user: caller.text(py, "user", self.user)?,
             password: caller.text(py, "password", self.password)?,
             token: caller.text(py, "token", self.token)?,
-            source: self.source.map(paths),
-            jwt: self.jwt.map(|function| {
-                let (caller, function) = (caller.clone(), Arc::new(function));
-                Arc::new(move |()| {
-                    let function = function.clone();
-                    caller.ask("user_jwt_cb", move |py| text_of(&function.bind(py).call0()?))
-                }) as _
-            }),
+            source: self.source.map(|(kind, first, second)| source(&kind, first, second.unwrap_or_default())),
+            jwt: self.jwt.map(|function| caller.callback("user_jwt_cb", function, |function, ()| function.call0())),
             sign: self.sign.map(|function| {
-                let (caller, function) = (caller.clone(), Arc::new(function));
-                Arc::new(move |nonce: String| {
-                    let function = function.clone();
-                    caller.ask("signature_cb", move |py| text_of(&function.bind(py).call1((nonce,))?))
-                }) as _
+                caller.callback("signature_cb", function, |function, nonce: String| function.call1((nonce,)))
             }),
         };
         Ok(Options {
@@ -159,15 +149,7 @@ impl Given {
             randomize: self.randomize,
             retry_first: self.retry_first,
             credentials,
-            tls: self.tls.map(|tls| Tls {
-                required: tls.required,
-                roots: tls.roots,
-                identity: tls.identity,
-                hostname: tls.hostname,
-                verify: tls.verify,
-                check_name: tls.check_name,
-                handshake_first: tls.handshake_first,
-            }),
+            tls: self.tls.map(Tls::from),
             choose: self.choose.map(|function| {
                 let function = Arc::new(function);
                 Arc::new(move |servers: Vec<(ServerAddr, u32)>, info: ServerInfo| {
@@ -177,6 +159,31 @@ impl Given {
             }),
             notices: notices.map(Notices::taker),
         })
+    }
+}
+
+impl From<RawTls> for Tls {
+    fn from(raw: RawTls) -> Tls {
+        Tls {
+            required: raw.required,
+            roots: raw.roots,
+            identity: raw.identity,
+            hostname: raw.hostname,
+            verify: raw.verify,
+            check_name: raw.check_name,
+            handshake_first: raw.handshake_first,
+        }
+    }
+}
+
+/// Where the keys are; `kind` is one of Python's words for it.
+fn source(kind: &str, first: String, second: String) -> Source {
+    match kind {
+        "file" => Source::File(PathBuf::from(first)),
+        "pair" => Source::Pair(PathBuf::from(first), PathBuf::from(second)),
+        "seed_file" => Source::SeedFile(PathBuf::from(first)),
+        "seed" => Source::Seed(first),
+        _ => Source::Raw(first),
     }
 }
 

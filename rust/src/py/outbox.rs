@@ -2,22 +2,20 @@
 
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::engine::outbox::Outgoing;
-use crate::engine::rows::header_size;
+use crate::engine::connection as engine;
+use crate::engine::connection::outbox::{Held, Outgoing};
 use crate::engine::subject;
-use crate::error::JetError;
+use crate::error::{About, JetError};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
-use crate::py::headers;
-use crate::py::payload::Cell;
+use crate::py::{headers, payload};
 
-/// So many messages are sent without waiting for the loop's next turn.
-pub const BURST: usize = 128;
+/// As soon as this many messages wait they are sent, without waiting for the end of the loop's turn.
+const BURST: usize = 128;
 
 #[pymethods]
 impl Connection {
@@ -39,13 +37,9 @@ impl Connection {
         if !reply.is_empty() {
             subject::check(reply)?;
         }
-        let payload = Bytes::copy_from_slice(Cell::new(payload)?.as_slice());
-        let headers = headers.map(headers::lenient).transpose()?.filter(|map| !map.is_empty());
-        let size = payload.len() + headers.as_ref().map_or(0, header_size);
-        let most = conn.client.max_payload();
-        if size > most {
-            return Err(JetError::MaxPayload { what: format!("the message for {subject:?}"), size, limit: most }.into());
-        }
+        let what = || About::Other(format!("the message for {subject:?}"));
+        let (payload, headers) =
+            payload::message(what, payload, || headers::lenient(headers), conn.client.max_payload())?;
         let link = *conn.link.borrow();
         if link.closed {
             return Err(conn.closed().into());
@@ -54,12 +48,8 @@ impl Connection {
             return Err(JetError::OutboundLimit { limit }.into());
         }
         let reply = (!reply.is_empty()).then(|| reply.into());
-        let held = conn.outbox.hold(Outgoing { subject: subject.into(), reply, headers, payload });
-        match event_loop {
-            Some(event_loop) if held.messages < BURST => Connection::kick_later(slf, event_loop)?,
-            _ => conn.outbox.kick(),
-        }
-        Ok(held.bytes)
+        let message = Outgoing { subject: subject.into(), reply, headers, payload };
+        Ok(Connection::hold(slf, conn, event_loop, message)?.bytes)
     }
 
     /// Sends what was queued in this turn of the loop.
@@ -76,7 +66,7 @@ impl Connection {
             conn.while_up(conn.outbox.room(bytes)).await;
             Ok(())
         };
-        Ok(Call::new(work, |py, ()| Ok(py.None().into_bound(py))))
+        Ok(Call::unit(work))
     }
 
     /// Payload bytes of core messages that are queued.
@@ -87,6 +77,21 @@ impl Connection {
 }
 
 impl Connection {
+    /// Queues a message that is sent at the end of the loop's turn: at once where there is no loop, or where many wait.
+    pub fn hold(
+        slf: &Bound<'_, Self>,
+        conn: &engine::Connection,
+        event_loop: Option<&Bound<'_, PyAny>>,
+        message: Outgoing,
+    ) -> PyResult<Held> {
+        let held = conn.outbox.hold(message);
+        match event_loop {
+            Some(event_loop) if held.messages < BURST => Connection::kick_later(slf, event_loop)?,
+            _ => conn.outbox.kick(),
+        }
+        Ok(held)
+    }
+
     /// Kicks the outbox at the end of the loop's turn. What another loop has promised counts for nothing: it may be gone.
     pub fn kick_later(slf: &Bound<'_, Self>, event_loop: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = slf.py();

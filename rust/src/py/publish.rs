@@ -5,23 +5,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{Array as _, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
-use bytes::Bytes;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 
 use crate::bridge::Progress;
-use crate::engine::outcome::{Blocks, Outcome};
+use crate::engine::publish::outcome::{Blocks, Outcome};
+use crate::engine::publish::window::Window;
 use crate::engine::publish::{self as engine, Mode};
-use crate::engine::rows::header_size;
 use crate::engine::subject;
-use crate::engine::window::Window;
-use crate::error::JetError;
+use crate::error::{About, JetError};
+use crate::py::arrow::is_producer;
 use crate::py::batch::{Array, export, export_schema};
 use crate::py::call::Call;
-use crate::py::connect::{Connection, seconds};
-use crate::py::payload::{Beside, Cell, rows};
-use crate::py::{arrow, headers};
+use crate::py::connect::Connection;
+use crate::py::convert::seconds;
+use crate::py::rows::{self, RowArguments};
+use crate::py::{headers, payload};
 
 #[pymethods]
 impl Connection {
@@ -37,13 +37,9 @@ impl Connection {
         let conn = self.get()?;
         subject::check(&subject)?;
         let timeout = seconds("timeout", timeout)?;
-        let payload = Bytes::copy_from_slice(Cell::new(payload)?.as_slice());
-        let headers = headers.map(headers::from_python).transpose()?;
-        let size = payload.len() + headers.as_ref().map_or(0, header_size);
-        let limit = conn.client.max_payload();
-        if size > limit {
-            return Err(JetError::MaxPayload { what: format!("the message for {subject:?}"), size, limit }.into());
-        }
+        let what = || About::Other(format!("the message for {subject:?}"));
+        let headers = || headers.map(headers::from_python).transpose();
+        let (payload, headers) = payload::message(what, payload, headers, conn.client.max_payload())?;
         Ok(Call::new(async move { engine::publish(&conn, subject, payload, headers, timeout).await }, |py, ack| {
             Ok((ack.stream, ack.seq, ack.duplicate, ack.domain).into_pyobject(py)?.into_any())
         }))
@@ -68,29 +64,20 @@ impl Connection {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
-        let mode = match mode {
-            "window" => Mode::Window,
-            "fast" => Mode::Fast,
-            "atomic" => Mode::Atomic,
-            "auto" => Mode::Auto,
-            other => {
-                let text = format!("mode must be one of window, fast, atomic, auto, not {other:?}");
-                return Err(PyValueError::new_err(text));
-            }
-        };
+        let mode: Mode = mode.parse()?;
         if max_inflight == 0 {
             return Err(PyValueError::new_err("max_inflight must be at least 1"));
         }
         if let Some(stream) = &expected_stream {
             subject::check_name("stream", stream)?;
         }
-        let beside = Beside { subject, headers, msg_ids, expected_stream, msg_ttl };
+        let arguments = RowArguments { subject, headers, msg_ids, expected_stream, msg_ttl };
         let limit = conn.client.max_payload();
-        let (blocks, total, keep) = if arrow::is_producer(payloads)? {
-            let (blocks, total) = arrow::blocks(payloads, beside, limit)?;
+        let (blocks, total, keep) = if is_producer(payloads)? {
+            let (blocks, total) = rows::blocks(payloads, arguments, limit)?;
             (blocks, total, None)
         } else {
-            let rows = Arc::new(rows(payloads, beside)?.checked(limit)?);
+            let rows = Arc::new(rows::rows(payloads, arguments)?.checked(limit)?);
             let blocks: Blocks = Box::pin(futures_util::stream::iter([Ok(rows.clone())]));
             // Kept to the end, so that the objects behind the rows are given back where the GIL is held.
             (blocks, Some(rows.len), Some(rows))

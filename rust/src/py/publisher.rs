@@ -4,23 +4,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_nats::Subject;
-use bytes::{Bytes, BytesMut};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use slab::Slab;
 
-use crate::bridge::{Bridge, Event, Mailbox, lock};
-use crate::engine::puback::PubAck;
-use crate::engine::publisher as engine;
-use crate::engine::rows::{Body, Single, header_size};
+use crate::bridge::{Bridge, Event, Mailbox};
+use crate::engine::publish::arena::Arena;
+use crate::engine::publish::puback::PubAck;
+use crate::engine::publish::publisher as engine;
+use crate::engine::publish::rows::{Body, Single};
+use crate::engine::publish::size::check_size;
+use crate::engine::publish::window::{Item, Outlet, Window};
 use crate::engine::subject;
-use crate::engine::window::{Item, Outlet, Window};
-use crate::error::JetError;
-use crate::py::connect::{Connection, seconds};
+use crate::error::{About, JetError};
+use crate::lock::lock;
+use crate::py::connect::Connection;
+use crate::py::convert::{optional_seconds, seconds};
 use crate::py::headers;
 use crate::py::payload::Cell;
+use crate::python_names::{JS_API, import};
 use crate::runtime::{self, Owned};
 
 /// What came back for one message.
@@ -50,33 +54,19 @@ struct Waiting {
     bytes: u64,
 }
 
-/// So many messages are handed over without waiting for the loop's next turn.
+/// As soon as this many messages wait they are handed over, without waiting for the end of the loop's turn.
 const BURST: usize = 128;
-
-/// Subjects and payloads are copied into blocks of this size: one allocation for hundreds of messages.
-const ARENA: usize = 64 * 1024;
 
 /// Messages of this turn of the loop; handed over together at its end.
 #[derive(Default)]
 struct Turn {
     items: Vec<Item>,
-    arena: BytesMut,
+    arena: Arena,
     /// The last one: nearly always the next one too.
     subject: Option<Subject>,
 }
 
 impl Turn {
-    fn copy(&mut self, bytes: &[u8]) -> Bytes {
-        if bytes.len() >= ARENA / 4 {
-            return Bytes::copy_from_slice(bytes);
-        }
-        if self.arena.capacity() - self.arena.len() < bytes.len() {
-            self.arena = BytesMut::with_capacity(ARENA);
-        }
-        self.arena.extend_from_slice(bytes);
-        self.arena.split().freeze()
-    }
-
     /// The subject, if one can publish to it.
     fn subject(&mut self, subject: &str) -> Result<Subject, JetError> {
         if let Some(last) = self.subject.as_ref().filter(|last| last.as_str() == subject) {
@@ -94,7 +84,7 @@ pub struct Publisher {
     turn: Mutex<Turn>,
     /// False where there is no loop: every message is handed over by itself.
     by_turn: bool,
-    /// At so many messages, or bytes, there is no room for another one.
+    /// At this many messages, or bytes, there is no room for another one.
     max_inflight: u64,
     max_bytes: u64,
 }
@@ -122,7 +112,7 @@ impl Connection {
             waiting: Mutex::default(),
             stalled: Mutex::default(),
             failed: keep_failed.then(Mutex::default),
-            puback: py.import("jetarrow.js.api")?.getattr("PubAck")?.unbind(),
+            puback: import(py, JS_API, "PubAck")?.unbind(),
             pending: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
             stored: AtomicU64::new(0),
@@ -172,23 +162,20 @@ impl Publisher {
             headers::append(map.get_or_insert_default(), "Nats-Msg-Id", id)?;
         }
         let cell = Cell::new(payload)?;
-        let size = cell.as_slice().len() + map.as_ref().map_or(0, header_size);
-        let limit = inner.max_payload();
-        if size > limit {
-            return Err(JetError::MaxPayload { what: format!("the message for {subject:?}"), size, limit }.into());
-        }
-        let timeout = timeout.map(|t| seconds("timeout", t)).transpose()?;
+        let what = || About::Other(format!("the message for {subject:?}"));
+        let size = check_size(what, cell.as_slice().len(), map.as_ref(), inner.max_payload())?;
+        let timeout = optional_seconds("timeout", timeout)?;
         let bytes = (size + subject.len()) as u64;
         let (to, payload) = {
             let mut turn = lock(&this.turn);
-            (turn.subject(subject)?, turn.copy(cell.as_slice()))
+            (turn.subject(subject)?, turn.arena.copy(cell.as_slice()))
         };
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
         let row = lock(&this.shared.waiting).insert(Waiting { future: future.clone().unbind(), bytes }) as u64;
         let others = this.shared.pending.fetch_add(1, Ordering::Relaxed);
         this.shared.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
         let item = (row, Body::Single(Box::new(Single { subject: to, payload, headers: map, timeout })));
-        // With others in flight nobody notices that this one waits for the end of the turn.
+        // With others in flight the wait until the end of the turn costs nothing.
         if !this.by_turn || others == 0 {
             this.send(vec![item])?;
             return Ok(Some(future));
@@ -315,7 +302,7 @@ impl Shared {
                     Err(PyErr::from(*err))
                 }
             };
-            // A cancelled future refuses the result, and nobody misses it.
+            // A cancelled future refuses the result, which is right.
             let _refused = match value {
                 Ok(ack) => future.call_method1(intern!(py, "set_result"), (ack,)),
                 Err(err) => future.call_method1(intern!(py, "set_exception"), (err.into_value(py),)),

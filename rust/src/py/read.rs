@@ -10,8 +10,8 @@ use pyo3::types::PyCapsule;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 use tokio::sync::Mutex;
 
-use crate::engine::columns::{Column, Layout};
-use crate::engine::read::{self as engine, Bound, Item, Range};
+use crate::engine::columns::column::{Column, Layout};
+use crate::engine::receive::read::{self as engine, Bound, Item, Range};
 use crate::engine::subject;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;
@@ -124,7 +124,7 @@ impl Reader {
             reader.lock().await.close().await;
             Ok(())
         };
-        Ok(Call::new(work, |py, ()| Ok(py.None().into_bound(py))))
+        Ok(Call::unit(work))
     }
 
     /// The range that is read: (start, end), end exclusive.

@@ -6,17 +6,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::bridge::{Bridge, Event};
-use crate::engine::connect as engine;
-use crate::engine::connect::ping::round_trip;
-use crate::engine::request::{Request, request};
-use crate::engine::rows::header_size;
+use crate::engine::connection as engine;
+use crate::engine::connection::request::Request;
 use crate::engine::subject;
-use crate::error::JetError;
+use crate::error::{About, JetError};
 use crate::py::call::Call;
-use crate::py::connect::{Connection, seconds};
-use crate::py::headers;
+use crate::py::connect::Connection;
+use crate::py::convert::seconds;
 use crate::py::message::Msg;
-use crate::py::payload::Cell;
+use crate::py::{headers, payload};
 
 #[pymethods]
 impl Connection {
@@ -26,7 +24,7 @@ impl Connection {
         subject::check_tokens(&subject)?;
         let timeout = seconds("timeout", timeout)?;
         let payload = Bytes::copy_from_slice(payload);
-        Ok(Call::new(async move { request(&conn, subject, payload, None, timeout).await }, |py, answer| {
+        Ok(Call::new(async move { conn.request(subject, payload, None, timeout).await }, |py, answer| {
             Ok(PyBytes::new(py, &answer.payload).into_any())
         }))
     }
@@ -43,12 +41,12 @@ impl Connection {
     ) -> PyResult<Call> {
         let conn = self.get()?;
         let Request { subject, payload, headers, timeout } = checked(&conn, subject, payload, timeout, headers)?;
-        Ok(Call::new(async move { request(&conn, subject, payload, headers, timeout).await }, |py, answer| {
+        Ok(Call::new(async move { conn.request(subject, payload, headers, timeout).await }, |py, answer| {
             Ok(Msg::received(nc, answer).into_pyobject(py)?.into_any())
         }))
     }
 
-    /// The same as a future of the loop of `bridge`; None before the first request, which has to be a call.
+    /// `request_msg` as a future of the loop of `bridge`; None before the first request, which has to be a call.
     fn request_future<'py>(
         slf: &Bound<'py, Self>,
         py: Python<'py>,
@@ -61,7 +59,7 @@ impl Connection {
         headers: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let conn = slf.get().connection()?;
-        if !conn.requests.is_open() {
+        if !conn.can_start_requests() {
             return Ok(None);
         }
         let request = checked(conn, subject, payload, timeout, headers)?;
@@ -69,7 +67,7 @@ impl Connection {
         let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
         let done = Box::new(move |answer: Result<async_nats::Message, JetError>| {
             let deliver = move |py: Python<'_>| {
-                // A cancelled future refuses the result, and nobody misses it.
+                // A cancelled future refuses the result, which is right.
                 let _refused = match answer {
                     Ok(message) => waiting.call_method1(py, intern!(py, "set_result"), (Msg::received(nc, message),)),
                     Err(err) => {
@@ -80,9 +78,9 @@ impl Connection {
             };
             mailbox.push(0, Event::Many(Box::new(deliver)));
         });
-        let others = conn.requests.pending();
-        conn.requests.start(conn, request, done)?;
-        // With others under way nobody notices that this one waits for the end of the turn.
+        let others = conn.pending_requests();
+        conn.start_request(request, done)?;
+        // With others under way the wait until the end of the turn costs nothing.
         if others > 0 {
             Connection::kick_later(slf, event_loop)?
         } else {
@@ -91,7 +89,7 @@ impl Connection {
         Ok(Some(future))
     }
 
-    /// A subject that nobody else uses.
+    /// A subject that is used nowhere else.
     fn new_inbox(&self) -> PyResult<String> {
         Ok(self.connection()?.client.new_inbox())
     }
@@ -100,7 +98,7 @@ impl Connection {
     fn flush(&self, timeout: f64) -> PyResult<Call> {
         let conn = self.get()?;
         let timeout = seconds("timeout", timeout)?;
-        Ok(Call::new(async move { round_trip(&conn, timeout).await }, |py, ()| Ok(py.None().into_bound(py))))
+        Ok(Call::unit(async move { conn.round_trip(timeout).await }))
     }
 }
 
@@ -114,12 +112,7 @@ fn checked(
 ) -> PyResult<Request> {
     subject::check(&subject)?;
     let timeout = seconds("timeout", timeout)?;
-    let payload = Bytes::copy_from_slice(Cell::new(payload)?.as_slice());
-    let headers = headers.map(headers::lenient).transpose()?.filter(|map| !map.is_empty());
-    let size = payload.len() + headers.as_ref().map_or(0, header_size);
-    let limit = conn.client.max_payload();
-    if size > limit {
-        return Err(JetError::MaxPayload { what: format!("the request to {subject:?}"), size, limit }.into());
-    }
+    let what = || About::Other(format!("the request to {subject:?}"));
+    let (payload, headers) = payload::message(what, payload, || headers::lenient(headers), conn.client.max_payload())?;
     Ok(Request { subject, payload, headers, timeout })
 }

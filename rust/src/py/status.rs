@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::engine::connect::pool;
+use crate::engine::connection::pool;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 
@@ -81,7 +81,7 @@ impl Connection {
     /// Drops the link and connects anew.
     fn force_reconnect(&self) -> PyResult<Call> {
         let conn = self.get()?;
-        Ok(Call::new(async move { conn.force_reconnect().await }, |py, ()| Ok(py.None().into_bound(py))))
+        Ok(Call::unit(async move { conn.force_reconnect().await }))
     }
 
     /// Puts another list of servers in the place of the present one.

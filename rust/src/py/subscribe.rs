@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::bridge::{Bridge, Event};
+use crate::engine::receive::subscribe::{self as engine, Counts, Kind, Limits, Notice, OnNotice, Ready};
 use crate::engine::subject;
-use crate::engine::subscribe::{self as engine, Counts, Kind, Limits, Notice, OnNotice, Ready};
 use crate::py::call::Call;
-use crate::py::connect::{Connection, seconds};
+use crate::py::connect::Connection;
+use crate::py::convert::{optional_seconds, seconds};
 use crate::py::message::Msg;
 use crate::runtime::Owned;
 
@@ -39,12 +39,7 @@ impl Connection {
         if let Some(queue) = &queue {
             subject::check_queue(queue)?;
         }
-        let kind = match kind {
-            "core" => Kind::Core,
-            "push" => Kind::Push,
-            "ordered" => Kind::Ordered,
-            other => return Err(PyValueError::new_err(format!("unknown kind of subscription {other:?}"))),
-        };
+        let kind: Kind = kind.parse()?;
         let limits = Limits { messages: pending_messages, bytes: pending_bytes };
         let tell: OnNotice = match (bridge, on_notice) {
             (Some(bridge), Some(on_notice)) => {
@@ -81,7 +76,7 @@ impl Subscription {
     #[pyo3(signature = (silence=None))]
     fn ready(&self, silence: Option<f64>) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
-        let silence = silence.map(|s| seconds("silence", s)).transpose()?;
+        let silence = optional_seconds("silence", silence)?;
         Ok(Call::new(async move { Ok(inner.ready(silence).await) }, |py, ready| {
             let word = match ready {
                 Ready::Messages => "messages",
@@ -109,7 +104,7 @@ impl Subscription {
     fn drain(&self, timeout: f64) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
         let timeout = seconds("timeout", timeout)?;
-        Ok(Call::new(async move { inner.drain(timeout).await }, |py, ()| Ok(py.None().into_bound(py))))
+        Ok(Call::unit(async move { inner.drain(timeout).await }))
     }
 
     /// Waits until all messages were taken.
@@ -119,7 +114,7 @@ impl Subscription {
             inner.emptied().await;
             Ok(())
         };
-        Ok(Call::new(work, |py, ()| Ok(py.None().into_bound(py))))
+        Ok(Call::unit(work))
     }
 
     /// (waiting messages, their bytes, delivered, dropped).

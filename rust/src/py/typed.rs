@@ -1,23 +1,15 @@
 //! The decoder that `schema=` and `mode=` ask for.
 
 use arrow_schema::Schema;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::engine::decode::Mode;
-use crate::engine::typed::Typed;
+use crate::engine::columns::decode::Mode;
+use crate::engine::columns::typed::Typed;
 
 /// The decoder of `schema=` (anything with an Arrow schema) and `mode=`.
 pub fn typed(input: &Schema, schema: &Bound<'_, PyAny>, mode: &str) -> PyResult<Typed> {
-    let mode = match mode {
-        "PERMISSIVE" => Mode::Permissive,
-        "DROPMALFORMED" => Mode::DropMalformed,
-        "FAILFAST" => Mode::FailFast,
-        other => {
-            let text = format!("mode must be one of PERMISSIVE, DROPMALFORMED, FAILFAST, not {other:?}");
-            return Err(PyValueError::new_err(text));
-        }
-    };
+    let mode: Mode = mode.parse()?;
     let fields = schema.extract::<pyo3_arrow::PySchema>().map_err(|err| {
         PyTypeError::new_err(format!("schema must be an Arrow schema or struct type of any library: {err}"))
     })?;

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import Requests, checked
-from jetarrow.jetstream.models.base import to_rfc3339
+from jetarrow.jetstream.api import JetStreamApi
+from jetarrow.jetstream.models.values import to_rfc3339
+from jetarrow.jetstream.names import checked
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.option_types import ConsumerOptions
 
 # A pause until then is over.
 _PAST = "1970-01-01T00:00:00Z"
 
 
-class ConsumerAdmin(Requests):
+class ConsumerVerbs:
     """Create, change, list, pause, reset and delete consumers."""
+
+    _api: JetStreamApi
 
     async def add_consumer(
         self,
@@ -23,79 +29,69 @@ class ConsumerAdmin(Requests):
         stream: str,
         config: models.ConsumerConfig | None = None,
         timeout: float | None = None,
-        **params: Any,
+        **params: Unpack[ConsumerOptions],
     ) -> models.ConsumerInfo:
         """Creates a consumer, or changes the one of that name.
 
-        Parameters:
-            stream: the stream it reads.
-            config: the configuration; every field of `ConsumerConfig` is a keyword as well, and keywords win.
-            timeout: seconds, default that of the context.
+        Args:
+            stream: The stream it reads.
+            config: The configuration.
+            timeout: Seconds, default that of the context.
+            **params: Fields of `ConsumerConfig`, by name; they win over `config`.
 
         Raises:
-            NotFoundError: there is no such stream.
-            BadRequestError, ServerError: the server refuses the configuration.
-            ValueError: a name is not valid.
+            NotFoundError: There is no such stream.
+            BadRequestError: The server refuses the configuration.
+            ServerError: The server refuses the configuration.
+            ValueError: A name is not valid.
         """
-        return await self._put_consumer(stream, (config or models.ConsumerConfig()).evolve(**params), "", timeout)
+        return await put_consumer(
+            self._api, stream, (config or models.ConsumerConfig()).evolve(**params), timeout=timeout
+        )
 
     async def update_consumer(
-        self, /, stream: str, config: models.ConsumerConfig | None = None, **fields: Any
+        self, /, stream: str, config: models.ConsumerConfig | None = None, **fields: Unpack[ConsumerOptions]
     ) -> models.ConsumerInfo:
         """Changes a consumer that is there.
 
-        Parameters:
-            stream: the stream it reads.
-            config: the new configuration, which takes the place of the old one as a whole. None keeps the old one but
+        Args:
+            stream: The stream it reads.
+            config: The new configuration, which takes the place of the old one as a whole. None keeps the old one but
                 for the fields given: `update_consumer("S", name="worker", ack_wait=60)`.
-            fields: fields of `ConsumerConfig`; they win over `config`. `name` (or `durable_name`) says which consumer.
+            **fields: Fields of `ConsumerConfig`; they win over `config`. `name` (or `durable_name`) says which
+                consumer.
 
         Raises:
-            NotFoundError: there is no such stream or consumer (without `config`).
-            BadRequestError, ServerError: no such consumer (with `config`), or the server refuses the configuration;
-                some fields, such as `deliver_policy`, can never change.
-            ValueError: no name, or one that is not valid.
+            NotFoundError: There is no such stream or consumer (without `config`).
+            BadRequestError: There is no such consumer (with `config`), or the server refuses the configuration.
+            ServerError: The server refuses the configuration; some fields, such as `deliver_policy`, can never change.
+            ValueError: No name, or one that is not valid.
         """
+        given: dict[str, Any] = {**fields}
         if config is None:
-            name = fields.get("name") or fields.get("durable_name")
+            name = given.get("name") or given.get("durable_name")
             config = (await self.consumer_info(stream, name or "")).config
             # They exclude each other: who gives one means it instead of the other.
             for one, other in (("filter_subject", "filter_subjects"), ("filter_subjects", "filter_subject")):
-                if one in fields:
-                    fields.setdefault(other, None)
-        config = config.evolve(**fields)
+                if one in given:
+                    given.setdefault(other, None)
+        config = config.evolve(**given)
         checked("consumer", config.name or config.durable_name)
-        return await self._put_consumer(stream, config, "update", None)
-
-    async def _put_consumer(
-        self, stream: str, config: models.ConsumerConfig, action: str, timeout: float | None
-    ) -> models.ConsumerInfo:
-        verb = f"CONSUMER.CREATE.{checked('stream', stream)}"
-        for name in (config.durable_name, config.name):
-            if name:
-                checked("consumer", name)
-        name = config.name or config.durable_name
-        if name:
-            verb += f".{name}"
-            if config.filter_subject:
-                verb += f".{config.filter_subject}"
-        body: dict[str, Any] = {"stream_name": stream, "config": config.as_dict()}
-        if action:
-            body["action"] = action
-        return models.ConsumerInfo.from_response(await self._api(verb, body, timeout=timeout))
+        return await put_consumer(self._api, stream, config, action="update")
 
     async def consumer_info(self, stream: str, consumer: str, timeout: float | None = None) -> models.ConsumerInfo:
         """Configuration and state of a consumer.
 
-        Parameters:
-            stream, consumer: their names.
-            timeout: seconds, default that of the context.
+        Args:
+            stream: The stream's name.
+            consumer: The consumer's name.
+            timeout: Seconds, default that of the context.
 
         Raises:
-            NotFoundError: there is no such stream or consumer.
-            ValueError: a name is not valid.
+            NotFoundError: There is no such stream or consumer.
+            ValueError: A name is not valid.
         """
-        answer = await self._api(_verb("INFO", stream, consumer), timeout=timeout)
+        answer = await self._api.request(_verb("INFO", stream, consumer), timeout=timeout)
         return models.ConsumerInfo.from_response(answer)
 
     async def consumers_info(self, stream: str, offset: int | None = None) -> list[models.ConsumerInfo]:
@@ -103,26 +99,30 @@ class ConsumerAdmin(Requests):
 
         `js.stream(name).consumers()` goes through all pages.
 
-        Parameters:
-            stream: the stream.
-            offset: how many to leave out before it.
+        Args:
+            stream: The stream.
+            offset: How many to leave out before it.
 
         Raises:
-            NotFoundError: there is no such stream.
-            ValueError: the name is not valid.
+            NotFoundError: There is no such stream.
+            ValueError: The name is not valid.
         """
         body = None if offset is None else {"offset": offset}
-        answer = await self._api(f"CONSUMER.LIST.{checked('stream', stream)}", body)
+        answer = await self._api.request(f"CONSUMER.LIST.{checked('stream', stream)}", body)
         return [models.ConsumerInfo.from_response(consumer) for consumer in answer["consumers"] or ()]
 
     async def delete_consumer(self, stream: str, consumer: str) -> bool:
         """Deletes a consumer. The messages stay in the stream.
 
+        Args:
+            stream: The stream's name.
+            consumer: The consumer's name.
+
         Raises:
-            NotFoundError: there is no such stream or consumer.
-            ValueError: a name is not valid.
+            NotFoundError: There is no such stream or consumer.
+            ValueError: A name is not valid.
         """
-        answer = await self._api(_verb("DELETE", stream, consumer))
+        answer = await self._api.request(_verb("DELETE", stream, consumer))
         return bool(answer["success"])
 
     async def pause_consumer(
@@ -130,28 +130,35 @@ class ConsumerAdmin(Requests):
     ) -> models.ConsumerPause:
         """Stops a consumer's deliveries until a time. Server 2.11 or later.
 
-        Parameters:
-            stream, consumer: their names.
-            pause_until: a datetime or RFC 3339 text (without a zone local time); a time that is past resumes.
-            timeout: seconds, default that of the context.
+        Args:
+            stream: The stream's name.
+            consumer: The consumer's name.
+            pause_until: A datetime or RFC 3339 text (without a zone local time); a time that is past resumes.
+            timeout: Seconds, default that of the context.
 
         Returns:
             Whether it is paused now, and for how many nanoseconds more.
 
         Raises:
-            NotFoundError: there is no such stream or consumer.
-            BadRequestError: the text is no time.
-            ValueError: a name is not valid.
+            NotFoundError: There is no such stream or consumer.
+            BadRequestError: The text is no time.
+            ValueError: A name is not valid.
         """
         # As with nats-py, it is the server that refuses a text which is no time.
         with suppress(ValueError):
             pause_until = to_rfc3339(pause_until)
         body = {"pause_until": pause_until}
-        answer = await self._api(_verb("PAUSE", stream, consumer), body, timeout=timeout)
+        answer = await self._api.request(_verb("PAUSE", stream, consumer), body, timeout=timeout)
         return models.ConsumerPause.from_response(answer)
 
     async def resume_consumer(self, stream: str, consumer: str, timeout: float | None = None) -> models.ConsumerPause:
-        """Ends a pause at once; as `pause_consumer` with a time that is past."""
+        """Ends a pause at once; as `pause_consumer` with a time that is past.
+
+        Args:
+            stream: The stream's name.
+            consumer: The consumer's name.
+            timeout: Seconds, default that of the context.
+        """
         return await self.pause_consumer(stream, consumer, _PAST, timeout)
 
     async def reset_consumer(
@@ -159,20 +166,47 @@ class ConsumerAdmin(Requests):
     ) -> models.ConsumerReset:
         """Lets a consumer deliver again what it had delivered (ADR-60). Server 2.14 or later.
 
-        Parameters:
-            stream, consumer: their names.
-            seq: the stream sequence to go on with; None (or 0) is the first one that is not acknowledged. A sequence
+        Args:
+            stream: The stream's name.
+            consumer: The consumer's name.
+            seq: The stream sequence to go on with; None (or 0) is the first one that is not acknowledged. A sequence
                 needs `deliver_policy` all, by_start_sequence or by_start_time, and none before its start.
-            timeout: seconds, default that of the context.
+            timeout: Seconds, default that of the context.
 
         Raises:
-            ConsumerInvalidResetError: its `deliver_policy` does not allow this sequence.
-            NotFoundError: there is no such stream or consumer.
-            ValueError: a name is not valid.
+            ConsumerInvalidResetError: Its `deliver_policy` does not allow this sequence.
+            NotFoundError: There is no such stream or consumer.
+            ValueError: A name is not valid.
         """
-        answer = await self._api(_verb("RESET", stream, consumer), {"seq": seq} if seq else None, timeout=timeout)
+        answer = await self._api.request(
+            _verb("RESET", stream, consumer), {"seq": seq} if seq else None, timeout=timeout
+        )
         return models.ConsumerReset.from_response(answer)
 
 
 def _verb(verb: str, stream: str, consumer: str) -> str:
     return f"CONSUMER.{verb}.{checked('stream', stream)}.{checked('consumer', consumer)}"
+
+
+async def put_consumer(
+    api: JetStreamApi,
+    stream: str,
+    config: models.ConsumerConfig,
+    *,
+    action: str = "",
+    timeout: float | None = None,
+) -> models.ConsumerInfo:
+    """Creates or changes a consumer; `action` "create" or "update" allows only that."""
+    verb = f"CONSUMER.CREATE.{checked('stream', stream)}"
+    for name in (config.durable_name, config.name):
+        if name:
+            checked("consumer", name)
+    name = config.name or config.durable_name
+    if name:
+        verb += f".{name}"
+        if config.filter_subject:
+            verb += f".{config.filter_subject}"
+    body: dict[str, Any] = {"stream_name": stream, "config": config.as_dict()}
+    if action:
+        body["action"] = action
+    return models.ConsumerInfo.from_response(await api.request(verb, body, timeout=timeout))

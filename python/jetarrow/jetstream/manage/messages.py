@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any
 
 from jetarrow._jetarrow import Msg
-from jetarrow.core.errors import NoRespondersError
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import Requests, checked
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError
+from jetarrow.jetstream.names import checked
 
 
-class MessageAdmin(Requests):
+class MessageVerbs:
     """Get and delete single messages."""
+
+    _api: JetStreamApi
 
     async def get_msg(
         self,
@@ -26,20 +27,20 @@ class MessageAdmin(Requests):
     ) -> models.RawStreamMsg:
         """Reads one message of a stream.
 
-        Parameters:
-            stream_name: the stream.
-            seq: its sequence.
-            subject: instead of a sequence: the last message of this subject (wildcards allowed).
-            direct: ask any replica or mirror instead of the stream's leader: cheaper, and it may not know the newest
+        Args:
+            stream_name: The stream.
+            seq: Its sequence.
+            subject: Instead of a sequence: the last message of this subject (wildcards allowed).
+            direct: Ask any replica or mirror instead of the stream's leader: cheaper, and it may not know the newest
                 messages yet. The stream must have `allow_direct`. `headers` then holds what the server says about the
                 message too (`Nats-Sequence` and so on).
-            next: with `subject`: the first message of it at `seq` or after.
+            next: With `subject`: the first message of it at `seq` or after.
 
         Raises:
-            NotFoundError: there is no such message, or stream.
-            BadRequestError: neither sequence nor subject.
+            NotFoundError: There is no such message, or stream.
+            BadRequestError: Neither sequence nor subject.
             NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
-            ValueError: the name is not valid.
+            ValueError: The name is not valid.
         """
         checked("stream", stream_name)
         query: dict[str, Any] = {}
@@ -50,7 +51,7 @@ class MessageAdmin(Requests):
         if seq and (next or not subject):
             query["seq"] = seq
         if not direct:
-            answer = await self._api(f"STREAM.MSG.GET.{stream_name}", query)
+            answer = await self._api.request(f"STREAM.MSG.GET.{stream_name}", query)
             return _stored(answer["message"], stream_name)
         if subject and seq is None and not next and not {"*", ">"} & set(subject.split(".")):
             # The subject stands in the request's subject, so that permissions can be given for it.
@@ -60,47 +61,39 @@ class MessageAdmin(Requests):
     async def get_last_msg(self, stream_name: str, subject: str, direct: bool | None = False) -> models.RawStreamMsg:
         """Reads the last message of a subject (wildcards allowed).
 
-        Parameters:
-            stream_name: the stream.
-            subject: the subject.
-            direct: as for `get_msg`.
+        Args:
+            stream_name: The stream.
+            subject: The subject.
+            direct: As for `get_msg`.
 
         Raises:
-            NotFoundError: there is no such message, or stream.
+            NotFoundError: There is no such message, or stream.
             NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
-            ValueError: the name is not valid.
+            ValueError: The name is not valid.
         """
         return await self.get_msg(stream_name, subject=subject, direct=direct)
 
     async def delete_msg(self, stream_name: str, seq: int, erase: bool = True) -> bool:
         """Deletes one message.
 
-        Parameters:
-            stream_name: the stream.
-            seq: the message's sequence.
-            erase: also overwrite its bytes in storage; False only marks it as deleted, which is quicker.
+        Args:
+            stream_name: The stream.
+            seq: The message's sequence.
+            erase: Also overwrite its bytes in storage; False only marks it as deleted, which is quicker.
 
         Raises:
-            NotFoundError: there is no such stream.
-            ServerError: there is no such message, or the stream does not allow it (`deny_delete`, `sealed`).
-            ValueError: the name is not valid.
+            NotFoundError: There is no such stream.
+            ServerError: There is no such message, or the stream does not allow it (`deny_delete`, `sealed`).
+            ValueError: The name is not valid.
         """
         body: dict[str, Any] = {"seq": seq}
         if not erase:
             body["no_erase"] = True
-        answer = await self._api(f"STREAM.MSG.DELETE.{checked('stream', stream_name)}", body)
+        answer = await self._api.request(f"STREAM.MSG.DELETE.{checked('stream', stream_name)}", body)
         return bool(answer["success"])
 
     async def _direct(self, verb: str, query: dict[str, Any] | None) -> models.RawStreamMsg:
-        payload = b"" if query is None else json.dumps(query).encode()
-        native = self._nc._native
-        call = native.request_msg(self._nc, f"{self._prefix}.{verb}", payload, timeout=self._timeout)
-        try:
-            answer = await self._nc._run(call)
-        except NoRespondersError:
-            raise NoRespondersError(
-                f"{verb}: nobody answers; there is no such stream, or it has not allow_direct"
-            ) from None
+        answer = await self._api.direct(verb, query)
         headers = answer.headers or {}
         # Only a stored message has a sequence; it may well have headers that look like a status.
         if models.Header.SEQUENCE not in headers:

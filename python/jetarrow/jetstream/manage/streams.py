@@ -3,46 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import Requests, checked
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError
+from jetarrow.jetstream.names import checked
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.option_types import StreamOptions
 
 
-class StreamAdmin(Requests):
+class StreamVerbs:
     """Create, change, list, empty and delete streams."""
 
-    async def add_stream(self, /, config: models.StreamConfig | None = None, **params: Any) -> models.StreamInfo:
+    _api: JetStreamApi
+
+    async def add_stream(
+        self, /, config: models.StreamConfig | None = None, **params: Unpack[StreamOptions]
+    ) -> models.StreamInfo:
         """Creates a stream; does nothing where it is there with the same configuration.
 
-        Parameters:
-            config: the configuration; every field of `StreamConfig` is a keyword as well, and keywords win.
+        Args:
+            config: The configuration.
+            **params: Fields of `StreamConfig`, by name; they win over `config`.
 
         Raises:
-            BadRequestError: the server refuses the configuration, or a stream of that name has another one.
-            ValueError: no name, or one that is not valid.
+            BadRequestError: The server refuses the configuration, or a stream of that name has another one.
+            ValueError: No name, or one that is not valid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
-        answer = await self._api(f"STREAM.CREATE.{checked('stream', config.name)}", config.as_dict())
+        answer = await self._api.request(f"STREAM.CREATE.{checked('stream', config.name)}", config.as_dict())
         return models.StreamInfo.from_response(answer)
 
-    async def update_stream(self, /, config: models.StreamConfig | None = None, **params: Any) -> models.StreamInfo:
+    async def update_stream(
+        self, /, config: models.StreamConfig | None = None, **params: Unpack[StreamOptions]
+    ) -> models.StreamInfo:
         """Gives a stream a new configuration.
 
         It takes the place of the old one as a whole: what is not given goes back to its default. To change one field,
         begin with what is there: `update_stream((await js.stream_info("S")).config, max_age=3600)`.
 
-        Parameters:
-            config: the configuration; every field of `StreamConfig` is a keyword as well, and keywords win.
+        Args:
+            config: The configuration.
+            **params: Fields of `StreamConfig`, by name; they win over `config`.
 
         Raises:
-            NotFoundError: there is no such stream.
-            BadRequestError, ServerError: the server refuses the configuration; some fields can never change.
-            ValueError: no name, or one that is not valid.
+            NotFoundError: There is no such stream.
+            BadRequestError: The server refuses the configuration; some fields can never change.
+            ServerError: The server refuses the configuration; some fields can never change.
+            ValueError: No name, or one that is not valid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
-        answer = await self._api(f"STREAM.UPDATE.{checked('stream', config.name)}", config.as_dict())
+        answer = await self._api.request(f"STREAM.UPDATE.{checked('stream', config.name)}", config.as_dict())
         return models.StreamInfo.from_response(answer)
 
     async def stream_info(
@@ -50,14 +63,14 @@ class StreamAdmin(Requests):
     ) -> models.StreamInfo:
         """Configuration and state of a stream.
 
-        Parameters:
-            name: the stream.
-            subjects_filter: also count the messages of each subject that matches, in `state.subjects`; `">"` is all.
-            deleted_details: also list the sequences of deleted messages, in `state.deleted`.
+        Args:
+            name: The stream.
+            subjects_filter: Also count the messages of each subject that matches, in `state.subjects`; `">"` is all.
+            deleted_details: Also list the sequences of deleted messages, in `state.deleted`.
 
         Raises:
-            NotFoundError: there is no such stream.
-            ValueError: the name is not valid.
+            NotFoundError: There is no such stream.
+            ValueError: The name is not valid.
         """
         verb = f"STREAM.INFO.{checked('stream', name)}"
         body: dict[str, Any] = {}
@@ -65,11 +78,11 @@ class StreamAdmin(Requests):
             body["subjects_filter"] = subjects_filter
         if deleted_details:
             body["deleted_details"] = True
-        answer = await self._api(verb, body or None)
+        answer = await self._api.request(verb, body or None)
         subjects = answer["state"].get("subjects")
-        # The server tells at most 100,000 subjects at a time.
+        # The server lists at most 100,000 subjects at a time.
         while subjects and len(subjects) < answer.get("total", 0):
-            more = await self._api(verb, {"subjects_filter": subjects_filter, "offset": len(subjects)})
+            more = await self._api.request(verb, {"subjects_filter": subjects_filter, "offset": len(subjects)})
             if not (page := more["state"].get("subjects")):
                 break
             subjects.update(page)
@@ -78,57 +91,55 @@ class StreamAdmin(Requests):
     async def delete_stream(self, name: str) -> bool:
         """Deletes a stream with all its messages and consumers.
 
+        Args:
+            name: The stream's name.
+
         Raises:
-            NotFoundError: there is no such stream.
-            ValueError: the name is not valid.
+            NotFoundError: There is no such stream.
+            ValueError: The name is not valid.
         """
-        answer = await self._api(f"STREAM.DELETE.{checked('stream', name)}")
+        answer = await self._api.request(f"STREAM.DELETE.{checked('stream', name)}")
         return bool(answer["success"])
 
     async def purge_stream(
         self, name: str, seq: int | None = None, subject: str | None = None, keep: int | None = None
     ) -> bool:
-        """Removes messages of a stream. `js.stream(name).purge()` tells how many.
+        """Removes messages of a stream. `js.stream(name).purge()` returns how many.
 
-        Parameters:
-            name: the stream.
-            seq: only those before this sequence; not together with `keep`.
-            subject: only those of the subjects that match.
-            keep: all but so many of the newest.
+        Args:
+            name: The stream.
+            seq: Only those before this sequence; not together with `keep`.
+            subject: Only those of the subjects that match.
+            keep: The number of newest messages to keep.
 
         Returns:
             True.
 
         Raises:
-            NotFoundError: there is no such stream.
-            BadRequestError: both `seq` and `keep`.
-            ServerError: the stream does not allow it (`deny_purge`, `sealed`).
-            ValueError: the name is not valid.
+            NotFoundError: There is no such stream.
+            BadRequestError: Both `seq` and `keep`.
+            ServerError: The stream does not allow it (`deny_purge`, `sealed`).
+            ValueError: The name is not valid.
         """
-        answer = await self._purge(name, seq, subject, keep)
+        answer = await purge(self._api, name, seq=seq, subject=subject, keep=keep)
         return bool(answer["success"])
-
-    async def _purge(self, name: str, seq: int | None, subject: str | None, keep: int | None) -> Any:
-        # nats-py and the server take 0 for "not given".
-        request = models.StreamPurgeRequest(seq=seq or None, filter=subject or None, keep=keep or None)
-        return await self._api(f"STREAM.PURGE.{checked('stream', name)}", request.as_dict())
 
     async def streams_info(self, offset: int = 0) -> list[models.StreamInfo]:
         """One page of the streams, at most 256, in the order of their names. `streams()` goes through all pages.
 
-        Parameters:
-            offset: how many to leave out before it.
+        Args:
+            offset: How many to leave out before it.
         """
-        answer = await self._api("STREAM.LIST", {"offset": offset})
+        answer = await self._api.request("STREAM.LIST", {"offset": offset})
         return [models.StreamInfo.from_response(stream) for stream in answer["streams"] or ()]
 
     async def streams_info_iterator(self, offset: int = 0) -> Iterable[models.StreamInfo]:
         """The same page as an iterator, which also has `offset` and `total`, the number of streams there are.
 
-        Parameters:
-            offset: how many to leave out before it.
+        Args:
+            offset: How many to leave out before it.
         """
-        answer = await self._api("STREAM.LIST", {"offset": offset})
+        answer = await self._api.request("STREAM.LIST", {"offset": offset})
         return models.StreamsListIterator(answer["offset"], answer["total"], answer["streams"] or [])
 
     async def streams(self, subject: str | None = None) -> AsyncIterator[models.StreamInfo]:
@@ -137,25 +148,39 @@ class StreamAdmin(Requests):
         Pages are fetched as they are needed; a stream that is created or deleted meanwhile may make another one come
         twice or not at all.
 
-        Parameters:
-            subject: only streams with a subject that matches this one; None is all.
+        Args:
+            subject: Only streams with a subject that matches this one; None is all.
         """
-        async for stream in self._pages("STREAM.LIST", "streams", {"subject": subject} if subject else None):
+        async for stream in self._api.pages("STREAM.LIST", "streams", {"subject": subject} if subject else None):
             yield models.StreamInfo.from_response(stream)
 
     async def stream_names(self, subject: str | None = None) -> AsyncIterator[str]:
-        """The names of all streams, sorted; as `streams`, and much cheaper."""
-        async for name in self._pages("STREAM.NAMES", "streams", {"subject": subject} if subject else None):
+        """The names of all streams, sorted; as `streams`, and much cheaper.
+
+        Args:
+            subject: Only streams with a subject that matches this one; None is all.
+        """
+        async for name in self._api.pages("STREAM.NAMES", "streams", {"subject": subject} if subject else None):
             yield name
 
     async def find_stream_name_by_subject(self, subject: str) -> str:
         """Name of the stream that takes a subject.
 
+        Args:
+            subject: The subject.
+
         Raises:
-            NotFoundError: no stream does.
+            NotFoundError: No stream does.
         """
-        answer = await self._api("STREAM.NAMES", {"subject": subject})
+        answer = await self._api.request("STREAM.NAMES", {"subject": subject})
         if not answer.get("streams"):
             raise APIError.build({"code": 404, "description": f"no stream takes the subject {subject!r}"})
         name: str = answer["streams"][0]
         return name
+
+
+async def purge(api: JetStreamApi, name: str, *, seq: int | None, subject: str | None, keep: int | None) -> Any:
+    """Removes messages of a stream; the server's answer, which says how many."""
+    # nats-py and the server take 0 for "not given".
+    request = models.StreamPurgeRequest(seq=seq or None, filter=subject or None, keep=keep or None)
+    return await api.request(f"STREAM.PURGE.{checked('stream', name)}", request.as_dict())

@@ -1,175 +1,29 @@
-"""What the dataclasses of ``jetarrow.js.api`` share: the way between Python values and the server's JSON."""
+"""What the dataclasses of `jetarrow.js.api` share: the way between Python values and the server's JSON."""
 
 from __future__ import annotations
 
-import math
-import os
-import sys
-import warnings
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from datetime import UTC, datetime, timedelta
-from enum import Enum, StrEnum
+from datetime import datetime, timedelta
+from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
 
-_NANOSECOND = 10**9
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_DATACLASSES = replace.__code__.co_filename
+from jetarrow.jetstream.models.values import (
+    Choices,
+    FromServer,
+    from_nanoseconds,
+    from_rfc3339,
+    to_nanoseconds,
+    to_rfc3339,
+    to_seconds,
+)
 
 _B = TypeVar("_B", bound="Base")
-_E = TypeVar("_E", bound="Choices")
-
-
-class Choices(StrEnum):
-    """A string enum that takes its values and names in any case, and whose errors list what is valid."""
-
-    @classmethod
-    def _missing_(cls, value: object) -> Any:
-        if isinstance(value, str):
-            wanted = value.strip().lower()
-            for member in cls:
-                if wanted in (member.value.lower(), member.name.lower()):
-                    return member
-        valid = ", ".join(repr(member.value) for member in cls)
-        raise ValueError(f"nats: {value!r} is not a valid {cls.__name__}; valid are {valid}")
-
-
-class Seconds(float):
-    """Seconds known to be seconds, however many; ``to_seconds`` takes other large numbers as nanoseconds."""
-
-
-class FromServer(str):
-    """A choice that only a newer server knows; kept as it is, so that it can be sent back."""
-
-
-def _user_level() -> int:
-    """The ``stacklevel`` of the first caller outside this package, for warnings raised in ``to_seconds``."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None:
-        name = frame.f_code.co_filename
-        # "<string>" is the __init__ that dataclasses generate.
-        if name != "<string>" and not name.startswith(_PACKAGE + os.sep) and name != _DATACLASSES:
-            break
-        frame = frame.f_back
-        level += 1
-    return level
-
-
-def to_seconds(value: float | timedelta, name: str) -> float:
-    """Read a duration that a caller gave.
-
-    Parameters
-    ----------
-    value:
-        Seconds, or a timedelta. A number of 1e9 or more is taken as nanoseconds, with a warning.
-    name:
-        The field, for messages.
-
-    Returns
-    -------
-    float
-        Seconds.
-
-    Raises
-    ------
-    TypeError
-        It is neither a number nor a timedelta.
-    ValueError
-        It is not finite.
-    """
-    if isinstance(value, timedelta):
-        return Seconds(value.total_seconds())
-    if isinstance(value, Seconds):
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"nats: {name} must be seconds (a number) or a timedelta, not {value!r}")
-    if not math.isfinite(value):
-        raise ValueError(f"nats: {name} must be a finite number of seconds, not {value!r}")
-    if value < _NANOSECOND:
-        return value
-    seconds = Seconds(value / _NANOSECOND)
-    warnings.warn(
-        f"{name}={value!r} is taken as nanoseconds, that is {seconds:g} s, and not as {value:g} s"
-        f" ({value / 31_557_600:.0f} years); give seconds or a timedelta",
-        UserWarning,
-        stacklevel=_user_level(),
-    )
-    return seconds
-
-
-def to_nanoseconds(seconds: float | None) -> int:
-    """Seconds as whole nanoseconds; None is 0, which the server reads as "not set"."""
-    if seconds is None:
-        return 0
-    if seconds == int(seconds):
-        return int(seconds) * _NANOSECOND
-    from decimal import Decimal  # here, as it is rarely needed
-
-    # By way of the digits that are shown: a float product is off in the last digits of long durations.
-    return round(Decimal(repr(float(seconds))) * _NANOSECOND)
-
-
-def from_nanoseconds(value: int) -> float:
-    """The server's nanoseconds as seconds."""
-    seconds = value / _NANOSECOND
-    return seconds if seconds < _NANOSECOND else Seconds(seconds)
-
-
-def to_rfc3339(value: datetime | str) -> str:
-    """Write a moment as the server wants it: UTC, ``Z``, and as many digits of a second as there are.
-
-    Parameters
-    ----------
-    value:
-        A datetime, or a string in RFC 3339 or ISO 8601. Without an offset it means local time.
-
-    Returns
-    -------
-    str
-        For example ``2024-05-01T10:00:00.123456789Z``.
-
-    Raises
-    ------
-    ValueError
-        The string is not a moment.
-    """
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
-    head, fraction, tail = _split_fraction(value)
-    try:
-        moment = datetime.fromisoformat(head + tail).astimezone(UTC)
-    except ValueError:
-        raise ValueError(f"nats: {value!r} is not a time; write it as 2024-05-01T10:00:00Z") from None
-    text = moment.replace(tzinfo=None).isoformat()
-    return f"{text}.{fraction[:9]}Z" if fraction else f"{text}Z"
-
-
-def from_rfc3339(text: str) -> datetime:
-    """Read a server's time as an aware UTC datetime, cut to microseconds."""
-    head, fraction, tail = _split_fraction(text)
-    moment = datetime.fromisoformat(head + tail)
-    micros = int(fraction[:6].ljust(6, "0")) if fraction else 0
-    return moment.astimezone(UTC).replace(microsecond=micros)
-
-
-def epoch_ns(text: str) -> int:
-    """Nanoseconds since 1970 of an RFC 3339 text."""
-    head, fraction, tail = _split_fraction(text)
-    since = datetime.fromisoformat(head + tail).astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * _NANOSECOND + int(fraction[:9].ljust(9, "0") or 0)
-
-
-def _split_fraction(text: str) -> tuple[str, str, str]:
-    """Text before, digits of, and text after the fraction of a second; datetime would cut it at six."""
-    head, dot, rest = text.strip().partition(".")
-    if not dot:
-        return head, "", ""
-    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-    return head, digits, rest[len(digits) :]
+_E = TypeVar("_E", bound=Choices)
 
 
 class Codec:
-    """How one field travels. As a descriptor it also checks what is set; else only ``from_response`` does."""
+    """How one field travels. As a descriptor it also checks what is set; else only `from_response` does."""
 
     name = ""
 
@@ -202,9 +56,11 @@ class Duration(Codec):
         obj.__dict__[self.name] = None if value is None else to_seconds(value, self.name)
 
     def load(self, value: Any) -> Any:
+        """Nanoseconds as seconds."""
         return from_nanoseconds(value)
 
     def dump(self, value: Any) -> Any:
+        """Seconds as nanoseconds."""
         return to_nanoseconds(value)
 
 
@@ -220,9 +76,11 @@ class Durations(Codec):
         obj.__dict__[self.name] = None if value is None else [to_seconds(item, self.name) for item in value]
 
     def load(self, value: Any) -> Any:
+        """Each of them, nanoseconds as seconds."""
         return [from_nanoseconds(item) for item in value]
 
     def dump(self, value: Any) -> Any:
+        """Each of them, seconds as nanoseconds."""
         return [to_nanoseconds(item) for item in value]
 
 
@@ -245,12 +103,14 @@ class Choice(Codec, Generic[_E]):
         obj.__dict__[self.name] = value
 
     def load(self, value: Any) -> Any:
+        """The member, or the server's text where this version does not know it."""
         try:
             return self._enum(value)
         except ValueError:
             return FromServer(value)
 
     def dump(self, value: Any) -> Any:
+        """The member's text."""
         return value.value if isinstance(value, Enum) else str(value)
 
 
@@ -272,9 +132,11 @@ class Moment(Codec):
         obj.__dict__[self.name] = value
 
     def load(self, value: Any) -> Any:
+        """RFC 3339 text as a datetime."""
         return from_rfc3339(value)
 
     def dump(self, value: Any) -> Any:
+        """A datetime as RFC 3339 text."""
         return to_rfc3339(value)
 
 
@@ -289,9 +151,11 @@ class TimeText(Codec):
         obj.__dict__[self.name] = None if value is None else to_rfc3339(value)
 
     def load(self, value: Any) -> Any:
+        """The text as it is."""
         return value
 
     def dump(self, value: Any) -> Any:
+        """The text as it is."""
         return value
 
 
@@ -302,11 +166,13 @@ class Nested(Codec):
         self._kind = kind
 
     def load(self, value: Any) -> Any:
+        """The object, or a list of them."""
         if isinstance(value, list):
             return [self._kind.from_response(item) for item in value]
         return self._kind.from_response(value)
 
     def dump(self, value: Any) -> Any:
+        """The object, or what holds several, as JSON has it."""
         return _plain(value)
 
 
@@ -314,6 +180,7 @@ class NestedDict(Nested):
     """A dict of name to dataclass."""
 
     def load(self, value: Any) -> Any:
+        """A dict of name to object."""
         return {key: self._kind.from_response(item) for key, item in value.items()}
 
 
@@ -332,7 +199,7 @@ def _plain(value: Any) -> Any:
 class Base:
     """The base of the JetStream API's dataclasses.
 
-    What a server sends and this version does not know is kept, and ``as_dict`` gives it back: a configuration
+    What a server sends and this version does not know is kept, and `as_dict` gives it back: a configuration
     that is read, changed and written does not lose the settings of a newer server.
     """
 
@@ -344,14 +211,11 @@ class Base:
     def from_response(cls: type[_B], resp: Mapping[str, Any]) -> _B:
         """Read an object out of a server's answer.
 
-        Parameters
-        ----------
-        resp:
-            The decoded JSON; it is left as it is. Fields unknown here are kept aside for ``as_dict``.
+        Args:
+            resp: The decoded JSON; it is left as it is. Fields unknown here are kept aside for `as_dict`.
 
-        Returns
-        -------
-        An instance of the class.
+        Returns:
+            An instance of the class.
         """
         rest, params, raw = dict(resp), {}, {}
         for field in fields(cls):  # type: ignore[arg-type]  # every subclass is a dataclass
@@ -374,14 +238,11 @@ class Base:
     def evolve(self: _B, **params: Any) -> _B:
         """Copy the object with some fields changed.
 
-        Parameters
-        ----------
-        params:
-            The fields to change.
+        Args:
+            **params: The fields to change.
 
-        Returns
-        -------
-        A new instance; this one stays as it is.
+        Returns:
+            A new instance; this one stays as it is.
         """
         new: _B = replace(self, **params)  # type: ignore[type-var]
         new.__dict__["_extra"] = dict(self.__dict__.get("_extra", {}))
@@ -395,10 +256,8 @@ class Base:
     def as_dict(self) -> dict[str, object]:
         """Convert the object to what the server's API takes.
 
-        Returns
-        -------
-        dict
-            Ready for JSON: durations in nanoseconds, times as RFC 3339 text, nothing that is None.
+        Returns:
+            What is ready for JSON, with durations in nanoseconds, times as RFC 3339 text, and nothing that is None.
         """
         result: dict[str, object] = dict(self.__dict__.get("_extra", {}))
         for field in fields(self):  # type: ignore[arg-type]

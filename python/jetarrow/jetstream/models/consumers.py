@@ -1,4 +1,4 @@
-"""Consumers: configuration and information. Public as ``jetarrow.js.api``."""
+"""Consumers: configuration and information. Public as `jetarrow.js.api`."""
 
 # ruff: noqa: RUF009  # Choice, Duration and the like are descriptors, not shared mutable defaults
 
@@ -9,25 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from jetarrow.jetstream.models.base import (
-    Base,
-    Choice,
-    Choices,
-    Codec,
-    Duration,
-    Durations,
-    Moment,
-    Nested,
-    TimeText,
-    epoch_ns,
-)
+from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Durations, Moment, Nested, TimeText
 from jetarrow.jetstream.models.stream_info import ClusterInfo
+from jetarrow.jetstream.models.values import Choices, epoch_ns
 
 
 class AckPolicy(Choices):
     """What must be acknowledged: nothing, all up to a message at once, or every message.
 
-    ``flow_control`` is for consumers through which another stream copies (ADR-60).
+    `flow_control` is for consumers through which another stream copies (ADR-60).
     """
 
     NONE = "none"
@@ -67,45 +57,43 @@ class PriorityPolicy(Choices):
 class ConsumerConfig(Base):
     """How a consumer works. Durations are seconds or a timedelta; a number of 1e9 or more means nanoseconds.
 
-    Parameters
-    ----------
-    name, durable_name, description:
-        Its name; the same, for a consumer that stays when nobody uses it; a text for people. Default: the
-        server makes up a name, and the consumer goes after ``inactive_threshold``.
-    deliver_policy, opt_start_seq, opt_start_time:
-        Where it starts; the sequence, or time, for the ``by_start_`` policies. The time is a datetime (naive:
-        local time) or an RFC 3339 string. Default: at the stream's beginning.
-    ack_policy, ack_wait, max_deliver, backoff, max_ack_pending:
-        What is acknowledged, default ``explicit``; seconds until a message comes again, default 30; how often
-        it comes, default without end; instead of ``ack_wait`` the seconds before each delivery; how many
-        messages may be unacknowledged, default 1000, -1 for no limit.
-    filter_subject, filter_subjects:
-        One subject, or several that do not overlap; wildcards allowed. Default: all.
-    replay_policy, rate_limit_bps:
-        How fast messages come; bits per second, push only. Default: at once, without limit.
-    sample_freq:
-        How many of the acks are reported as events, for example ``"100%"``. Default: none.
-    max_waiting:
-        Pull: most requests that may wait at once. Default: 512.
-    flow_control, idle_heartbeat:
-        Push: whether the server waits for the client; seconds between signs of life. Default: no, none.
-    headers_only:
-        Leave the data out. Default: no.
-    deliver_subject, deliver_group:
-        Push: where messages go, and the queue group there. Default: a pull consumer.
-    inactive_threshold:
-        Seconds without use after which it is removed. Default: 5 for an ephemeral one, else never.
-    num_replicas, mem_storage:
-        Replicas of its state, and whether to hold it in memory. Default: as the stream.
-    metadata:
-        Texts by name, for your own use. Default: none.
-    pause_until:
-        Deliver nothing before this time; datetime or RFC 3339 string, kept as a string. Server 2.11 or later.
-    max_request_batch, max_request_expires, max_request_max_bytes:
-        Pull: most messages, seconds and bytes that one request may ask for. Default: no limit.
-    priority_groups, priority_policy, priority_timeout:
-        Pull: the group's name, how its clients share, and after how many idle seconds a pinned client is
-        replaced. Server 2.11 or later. Default: none.
+    Attributes:
+        name: Its name. Default: the server makes one up.
+        durable_name: Its name, for a consumer that stays while it is not used. Default: none, the consumer goes after
+            `inactive_threshold`.
+        description: A text for people. Default: none.
+        deliver_policy: Where it starts. Default: at the stream's beginning.
+        opt_start_seq: The sequence for `by_start_sequence`.
+        opt_start_time: The time for `by_start_time`: a datetime (naive: local time) or an RFC 3339 string.
+        ack_policy: What is acknowledged. Default: `explicit`.
+        ack_wait: Seconds (or a timedelta) until a message that is not acknowledged comes again. Default: 30.
+        max_deliver: How often a message comes. Default: without end.
+        backoff: Seconds (or timedeltas) before each further delivery, instead of `ack_wait`. Default: none.
+        max_ack_pending: Most messages that may be unacknowledged; -1 is no limit. Default: 1000.
+        filter_subject: The subject that it delivers; wildcards allowed. Default: all.
+        filter_subjects: Several subjects instead, which do not overlap; wildcards allowed. Default: all.
+        replay_policy: How fast messages come. Default: at once.
+        rate_limit_bps: Push: most bits per second. Default: no limit.
+        sample_freq: How many of the acks are reported as events, for example `"100%"`. Default: none.
+        max_waiting: Pull: most requests that may wait at once. Default: 512.
+        flow_control: Push: whether the server waits for the client. Default: no.
+        idle_heartbeat: Push: seconds (or a timedelta) between signs of life while there is nothing. Default: none.
+        headers_only: Leave the data out. Default: no.
+        deliver_subject: Push: the subject that messages go to. Default: none, a pull consumer.
+        deliver_group: Push: the queue group there. Default: none.
+        inactive_threshold: Seconds without use after which it is removed. Default: 5 for an ephemeral one, else never.
+        num_replicas: How many servers keep its state. Default: as the stream.
+        mem_storage: Whether its state is kept in memory. Default: as the stream.
+        metadata: Texts by name, for your own use. Default: none.
+        pause_until: Deliver nothing before this time; datetime or RFC 3339 string, kept as a string. Server 2.11 or
+            later.
+        max_request_batch: Pull: most messages that one request may ask for. Default: no limit.
+        max_request_expires: Pull: most seconds (or a timedelta) that one request may wait. Default: no limit.
+        max_request_max_bytes: Pull: most bytes that one request may ask for. Default: no limit.
+        priority_groups: Pull: the name of its priority group, in a list. Server 2.11 or later. Default: none.
+        priority_policy: Pull: how the clients of the group share. Server 2.11 or later. Default: none.
+        priority_timeout: Pull: seconds (or a timedelta) of idleness after which a pinned client is replaced. Server
+            2.11 or later. Default: the server's.
     """
 
     _wire: ClassVar[dict[str, str]] = {
@@ -149,7 +137,7 @@ class ConsumerConfig(Base):
     priority_timeout: Duration = Duration()
 
     def as_dict(self) -> dict[str, object]:
-        """Convert to what the server's API takes; see ``Base.as_dict``."""
+        """Convert to what the server's API takes; see `Base.as_dict`."""
         result = super().as_dict()
         # Unset durations go as 0, so that an update can take them back.
         for name in ("ack_wait", "idle_heartbeat", "inactive_threshold"):
@@ -183,26 +171,23 @@ class PriorityGroupState(Base):
 class ConsumerInfo(Base):
     """A consumer as the server has it now.
 
-    Parameters
-    ----------
-    name, stream_name, config:
-        Its name, its stream, and how it is configured.
-    created:
-        When it was made, UTC, in microseconds; ``created_raw`` and ``created_ns`` have all digits.
-    delivered, ack_floor:
-        The last message delivered, and the last before which everything is acknowledged.
-    num_ack_pending, num_redelivered, num_waiting, num_pending:
-        Messages delivered and not acknowledged; delivered again; pull requests waiting; messages to come.
-    cluster:
-        Leader and replicas.
-    push_bound:
-        Push: whether somebody listens.
-    paused, pause_remaining:
-        Whether it is paused, and for how many nanoseconds more.
-    ts:
-        The server's time of this answer.
-    priority_groups:
-        State of its priority groups.
+    Attributes:
+        name: Its name.
+        stream_name: Its stream's name.
+        config: How it is configured.
+        created: When it was made, UTC, in microseconds; `created_raw` and `created_ns` have all digits.
+        delivered: The last message delivered.
+        ack_floor: The last message up to which everything is acknowledged.
+        num_ack_pending: Messages that were delivered and are not acknowledged.
+        num_redelivered: Messages that were delivered again.
+        num_waiting: Pull requests that wait.
+        num_pending: Messages that are still to come.
+        cluster: Leader and replicas.
+        push_bound: Push: whether somebody listens.
+        paused: Whether it is paused.
+        pause_remaining: For how many nanoseconds more.
+        ts: The server's time of this answer.
+        priority_groups: State of its priority groups.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {
@@ -257,12 +242,9 @@ class ConsumerPause(Base):
 class ConsumerReset(Base):
     """The answer to a reset (ADR-60, server 2.14 or later).
 
-    Parameters
-    ----------
-    info:
-        The consumer after it.
-    reset_seq:
-        The stream sequence at which it goes on.
+    Attributes:
+        info: The consumer after it.
+        reset_seq: The stream sequence at which it goes on.
     """
 
     info: ConsumerInfo
@@ -270,6 +252,6 @@ class ConsumerReset(Base):
 
     @classmethod
     def from_response(cls, resp: Mapping[str, Any]) -> ConsumerReset:
-        """Read it out of the server's answer: the consumer's information with ``reset_seq`` added."""
+        """Read it out of the server's answer: the consumer's information with `reset_seq` added."""
         rest = dict(resp)
         return cls(reset_seq=rest.pop("reset_seq"), info=ConsumerInfo.from_response(rest))

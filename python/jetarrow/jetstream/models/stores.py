@@ -1,4 +1,4 @@
-"""Buckets of the key-value and object stores. Public as ``jetarrow.js.api``."""
+"""Buckets of the key-value and object stores. Public as `jetarrow.js.api`."""
 
 # ruff: noqa: RUF009  # Choice, Duration and the like are descriptors, not shared mutable defaults
 
@@ -15,24 +15,19 @@ from jetarrow.jetstream.models.streams import Placement, RePublish, StorageType
 class KeyValueConfig(Base):
     """How a key-value bucket works.
 
-    Parameters
-    ----------
-    bucket, description:
-        Its name (letters, digits, ``-`` and ``_``), and a text for people.
-    max_value_size, max_bytes:
-        Most bytes of one value, and of the whole. Default: no limit.
-    history:
-        Revisions kept per key, 1 to 64. Default: 1.
-    ttl:
-        Seconds (or a timedelta) that a value lives. Default: for ever.
-    storage, replicas, placement:
-        Where it is kept. Default: file, 1 replica, anywhere.
-    republish:
-        What to publish again. Default: nothing.
-    direct:
-        Whether any replica may answer reads. Default: the server's choice.
-    limit_marker_ttl:
-        Seconds that a marker stays where a key expired; needs server 2.11. Default: no markers.
+    Attributes:
+        bucket: Its name: letters, digits, `-` and `_`.
+        description: A text for people. Default: none.
+        max_value_size: Most bytes of one value. Default: no limit.
+        max_bytes: Most bytes of the whole. Default: no limit.
+        history: Revisions kept per key, 1 to 64. Default: 1.
+        ttl: Seconds (or a timedelta) that a value lives. Default: for ever.
+        storage: Where it is kept. Default: in files.
+        replicas: How many servers keep it. Default: 1.
+        placement: Which servers may keep it. Default: any.
+        republish: What to publish again. Default: nothing.
+        direct: Whether any replica may answer reads. Default: the server's choice.
+        limit_marker_ttl: Seconds that a marker stays where a key expired; needs server 2.11. Default: no markers.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {"placement": Nested(Placement), "republish": Nested(RePublish)}
@@ -51,7 +46,7 @@ class KeyValueConfig(Base):
     limit_marker_ttl: Duration = Duration()
 
     def as_dict(self) -> dict[str, object]:
-        """Convert to a dict; ``limit_marker_ttl`` is left out, since it is a setting of the stream."""
+        """Convert to a dict; `limit_marker_ttl` is left out, since it is a setting of the stream."""
         result = super().as_dict()
         result.setdefault("ttl", 0)
         result.pop("limit_marker_ttl", None)
@@ -62,16 +57,14 @@ class KeyValueConfig(Base):
 class ObjectStoreConfig(Base):
     """How an object store's bucket works.
 
-    Parameters
-    ----------
-    bucket, description:
-        Its name (letters, digits, ``-`` and ``_``), and a text for people.
-    ttl:
-        Seconds (or a timedelta) that an object lives. Default: for ever.
-    max_bytes:
-        Most bytes of the whole. Default: no limit.
-    storage, replicas, placement:
-        Where it is kept. Default: file, 1 replica, anywhere.
+    Attributes:
+        bucket: Its name: letters, digits, `-` and `_`.
+        description: A text for people. Default: none.
+        ttl: Seconds (or a timedelta) that an object lives. Default: for ever.
+        max_bytes: Most bytes of the whole. Default: no limit.
+        storage: Where it is kept. Default: in files.
+        replicas: How many servers keep it. Default: 1.
+        placement: Which servers may keep it. Default: any.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {"placement": Nested(Placement)}
@@ -85,7 +78,7 @@ class ObjectStoreConfig(Base):
     placement: Placement | None = None
 
     def as_dict(self) -> dict[str, object]:
-        """Convert to a dict; see ``Base.as_dict``."""
+        """Convert to a dict; see `Base.as_dict`."""
         result = super().as_dict()
         result.setdefault("ttl", 0)
         return result
@@ -93,7 +86,7 @@ class ObjectStoreConfig(Base):
 
 @dataclass
 class ObjectLink(Base):
-    """A link to an object of another bucket, or (``name`` None) to the whole bucket."""
+    """A link to an object of another bucket, or (`name` None) to the whole bucket."""
 
     bucket: str
     name: str | None = None
@@ -125,18 +118,18 @@ class ObjectMeta(Base):
 class ObjectInfo(Base):
     """An object as the store has it.
 
-    Parameters
-    ----------
-    name, bucket, nuid:
-        Its name, its bucket, and the id of this version.
-    size, chunks, digest:
-        Bytes, number of chunks, and ``SHA-256=`` with the checksum.
-    mtime:
-        When it was put, as RFC 3339 text.
-    deleted:
-        Whether it has been deleted. Default: False.
-    description, headers, options:
-        As in ``ObjectMeta``.
+    Attributes:
+        name: Its name.
+        bucket: Its bucket.
+        nuid: The id of this version.
+        size: Its size in bytes.
+        chunks: Number of chunks that it is stored in.
+        digest: `SHA-256=` with the checksum.
+        mtime: When it was put, as RFC 3339 text.
+        deleted: Whether it has been deleted. Default: False.
+        description: As in `ObjectMeta`.
+        headers: As in `ObjectMeta`.
+        options: As in `ObjectMeta`.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {"options": Nested(ObjectMetaOptions)}

@@ -1,4 +1,4 @@
-"""Streams: state and information. Public as ``jetarrow.js.api``."""
+"""Streams: state and information. Public as `jetarrow.js.api`."""
 
 from __future__ import annotations
 
@@ -7,26 +7,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from jetarrow.jetstream.models.base import Base, Codec, Moment, Nested, epoch_ns
+from jetarrow.jetstream.models.base import Base, Codec, Moment, Nested
 from jetarrow.jetstream.models.streams import ExternalStream, StreamConfig, SubjectTransform
+from jetarrow.jetstream.models.values import epoch_ns
 
 
 @dataclass
 class StreamSourceInfo(Base):
     """How far the copying from another stream has come.
 
-    Parameters
-    ----------
-    name:
-        The other stream's name.
-    lag:
-        Messages still to copy.
-    active:
-        Nanoseconds since it was last heard of; -1: never yet.
-    error:
-        The server's error object, if copying fails.
-    external, filter_subject, subject_transforms:
-        As configured.
+    Attributes:
+        name: The other stream's name.
+        lag: Messages still to copy.
+        active: Nanoseconds since it was last heard of; -1: never yet.
+        error: The server's error object, if copying fails.
+        external: Where the other stream is, as configured.
+        filter_subject: Which subjects are copied, as configured.
+        subject_transforms: How subjects are rewritten, as configured.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {
@@ -55,22 +52,19 @@ class LostStreamData(Base):
 class StreamState(Base):
     """What is in a stream.
 
-    Parameters
-    ----------
-    messages, bytes:
-        How many messages, and their size in bytes.
-    first_seq, last_seq:
-        Sequences of the first and the last message; an empty stream has ``first_seq`` = ``last_seq`` + 1.
-    consumer_count:
-        How many consumers it has.
-    deleted, num_deleted:
-        Sequences of deleted messages between first and last (asked for with ``deleted_details``); how many.
-    lost:
-        What was found damaged.
-    subjects, num_subjects:
-        Messages by subject (asked for with ``subjects_filter``); how many subjects.
-    first_ts, last_ts:
-        When the first and last message were stored; year 1 in an empty stream.
+    Attributes:
+        messages: How many messages.
+        bytes: Their size in bytes.
+        first_seq: Sequence of the first message; in an empty stream `last_seq` + 1.
+        last_seq: Sequence of the last message.
+        consumer_count: How many consumers it has.
+        deleted: Sequences of deleted messages between first and last; asked for with `deleted_details`.
+        num_deleted: How many those are.
+        lost: What was found damaged.
+        subjects: Number of messages by subject; asked for with `subjects_filter`.
+        num_subjects: How many subjects there are.
+        first_ts: When the first message was stored; year 1 in an empty stream.
+        last_ts: When the last message was stored; year 1 in an empty stream.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {
@@ -135,22 +129,16 @@ class StreamAlternate(Base):
 class StreamInfo(Base):
     """A stream as the server has it now.
 
-    Parameters
-    ----------
-    config, state:
-        How it is configured, and what is in it.
-    mirror, sources:
-        How far copying has come, where it copies.
-    cluster:
-        Leader and replicas.
-    did_create:
-        Whether the request that this answers made it.
-    created:
-        When it was made, UTC, in microseconds; ``created_raw`` and ``created_ns`` have all digits.
-    ts:
-        The server's time of this answer.
-    alternates:
-        Mirrors that can be read instead.
+    Attributes:
+        config: How it is configured.
+        state: What is in it.
+        mirror: How far copying has come, where it is a mirror.
+        sources: How far copying has come, where it has sources.
+        cluster: Leader and replicas.
+        did_create: Whether the request that this answers made it.
+        created: When it was made, UTC, in microseconds; `created_raw` and `created_ns` have all digits.
+        ts: The server's time of this answer.
+        alternates: Mirrors that can be read instead.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {
@@ -189,14 +177,10 @@ class StreamInfo(Base):
 class StreamsListIterator:
     """Iterates over one page of a stream list.
 
-    Parameters
-    ----------
-    offset:
-        How many streams come before this page.
-    total:
-        How many streams there are.
-    streams:
-        The page: the server's objects.
+    Args:
+        offset: How many streams come before this page.
+        total: How many streams there are.
+        streams: The page: the server's objects.
     """
 
     def __init__(self, offset: int, total: int, streams: list[Mapping[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Streams: configuration. Public as ``jetarrow.js.api``."""
+"""Streams: configuration. Public as `jetarrow.js.api`."""
 
 # ruff: noqa: RUF009  # Choice, Duration and the like are descriptors, not shared mutable defaults
 
@@ -7,11 +7,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jetarrow.jetstream.models.base import Base, Choice, Choices, Codec, Duration, Moment, Nested
+from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Moment, Nested
+from jetarrow.jetstream.models.values import Choices
 
 
 class RetentionPolicy(Choices):
-    """When a stream lets go of messages: at its limits, when nobody is interested, or once acknowledged."""
+    """When a stream lets go of messages: at its limits, when no consumer is interested, or once acknowledged."""
 
     LIMITS = "limits"
     INTEREST = "interest"
@@ -19,7 +20,7 @@ class RetentionPolicy(Choices):
 
 
 class StorageType(Choices):
-    """Where a stream keeps its messages; ``memory`` is lost when the server stops."""
+    """Where a stream keeps its messages; `memory` is lost when the server stops."""
 
     FILE = "file"
     MEMORY = "memory"
@@ -40,9 +41,9 @@ class StoreCompression(Choices):
 
 
 class PersistMode(Choices):
-    """When a stream acknowledges: after writing, or (``async``, one replica only) before. Server 2.12.
+    """When a stream acknowledges: after writing, or (`async`, one replica only) before. Server 2.12.
 
-    With ``async`` an acknowledged message can be lost in a crash, and batches are refused.
+    With `async` an acknowledged message can be lost in a crash, and batches are refused.
     """
 
     DEFAULT = "default"
@@ -53,14 +54,10 @@ class PersistMode(Choices):
 class Placement(Base):
     """Which servers may hold a stream.
 
-    Parameters
-    ----------
-    cluster:
-        Name of the cluster. Default: any.
-    tags:
-        Tags that a server must have, all of them. Default: none.
-    preferred:
-        Name of the server to lead, used by leader step-down requests. Default: any.
+    Attributes:
+        cluster: Name of the cluster. Default: any.
+        tags: Tags that a server must have, all of them. Default: none.
+        preferred: Name of the server to lead, used by leader step-down requests. Default: any.
     """
 
     cluster: str | None = None
@@ -72,12 +69,9 @@ class Placement(Base):
 class ExternalStream(Base):
     """A stream of another account or domain.
 
-    Parameters
-    ----------
-    api:
-        API prefix of the other side, for example ``$JS.hub.API``.
-    deliver:
-        Prefix of the subjects that deliver here. Default: none.
+    Attributes:
+        api: API prefix of the other side, for example `$JS.hub.API`.
+        deliver: Prefix of the subjects that deliver here. Default: none.
     """
 
     api: str
@@ -91,12 +85,9 @@ External = ExternalStream
 class SubjectTransform(Base):
     """Rewrites the subjects of messages.
 
-    Parameters
-    ----------
-    src:
-        Subject pattern that applies, for example ``orders.*``.
-    dest:
-        What it becomes, for example ``archive.{{wildcard(1)}}``.
+    Attributes:
+        src: Subject pattern that applies, for example `orders.*`.
+        dest: What it becomes, for example `archive.{{wildcard(1)}}`.
     """
 
     src: str
@@ -107,12 +98,9 @@ class SubjectTransform(Base):
 class StreamConsumerSource(Base):
     """A push consumer made beforehand, to source a work queue or interest stream through (ADR-60).
 
-    Parameters
-    ----------
-    name:
-        The consumer's name.
-    deliver_subject:
-        The subject it delivers to.
+    Attributes:
+        name: The consumer's name.
+        deliver_subject: The subject it delivers to.
     """
 
     name: str
@@ -123,22 +111,14 @@ class StreamConsumerSource(Base):
 class StreamSource(Base):
     """Another stream that this one copies from.
 
-    Parameters
-    ----------
-    name:
-        The other stream's name.
-    opt_start_seq:
-        First sequence to copy. Default: all.
-    opt_start_time:
-        Copy from this time on; datetime (naive: local time) or RFC 3339 string. Default: all.
-    filter_subject:
-        Copy only these subjects. Default: all.
-    external:
-        Where the stream is, if in another account or domain. Default: here.
-    subject_transforms:
-        How to rewrite subjects on the way. Default: not.
-    consumer:
-        The consumer to use, for work queue and interest streams. Default: the server makes its own.
+    Attributes:
+        name: The other stream's name.
+        opt_start_seq: First sequence to copy. Default: all.
+        opt_start_time: Copy from this time on; datetime (naive: local time) or RFC 3339 string. Default: all.
+        filter_subject: Copy only these subjects. Default: all.
+        external: Where the stream is, if in another account or domain. Default: here.
+        subject_transforms: How to rewrite subjects on the way. Default: not.
+        consumer: The consumer to use, for work queue and interest streams. Default: the server makes its own.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {
@@ -160,14 +140,10 @@ class StreamSource(Base):
 class RePublish(Base):
     """Publishes messages again, on another subject, once they are stored.
 
-    Parameters
-    ----------
-    src:
-        Which subjects. Default: all.
-    dest:
-        The subject to publish on; may use the source's wildcards.
-    headers_only:
-        Leave the data out. Default: no.
+    Attributes:
+        src: Which subjects. Default: all.
+        dest: The subject to publish on; may use the source's wildcards.
+        headers_only: Leave the data out. Default: no.
     """
 
     src: str | None = None
@@ -179,12 +155,9 @@ class RePublish(Base):
 class StreamConsumerLimits(Base):
     """Limits and defaults for the consumers of a stream. Server 2.10 or later.
 
-    Parameters
-    ----------
-    inactive_threshold:
-        Seconds (or a timedelta) after which an unused consumer is removed. Default: no limit.
-    max_ack_pending:
-        Most messages that one consumer may have unacknowledged. Default: no limit.
+    Attributes:
+        inactive_threshold: Seconds (or a timedelta) after which an unused consumer is removed. Default: no limit.
+        max_ack_pending: Most messages that one consumer may have unacknowledged. Default: no limit.
     """
 
     inactive_threshold: Duration = Duration()
@@ -195,47 +168,47 @@ class StreamConsumerLimits(Base):
 class StreamConfig(Base):
     """How a stream works. Durations are seconds or a timedelta; a number of 1e9 or more means nanoseconds.
 
-    Parameters
-    ----------
-    name, description:
-        Its name (letters, digits, ``-`` and ``_``), and a text for people.
-    subjects:
-        What it stores; wildcards allowed. Default: its name; none for a mirror.
-    retention:
-        When messages go. Default: at the limits.
-    max_consumers, max_msgs, max_bytes, max_age, max_msgs_per_subject, max_msg_size:
-        Limits; -1 (for ``max_age``, seconds, 0) is none. Default: none.
-    discard, discard_new_per_subject:
-        What to do at a limit, default ``old``; with ``new``, whether ``max_msgs_per_subject`` refuses too.
-    storage, num_replicas, placement, compression, persist_mode:
-        Where and how messages are kept. Default: file, 1 replica, anywhere, not compressed, written first.
-    no_ack:
-        Publishes are not acknowledged. Default: False.
-    template_owner:
-        For nats-py's sake; servers no longer know it.
-    duplicate_window:
-        Seconds in which a message id is remembered. Default: 0, the server's default of two minutes.
-    mirror, sources:
-        The stream it copies; the streams it gathers. Default: none.
-    sealed, deny_delete, deny_purge, allow_rollup_hdrs:
-        Nothing may change any more; messages may not be deleted; not purged; a message may replace those
-        before it. Default: False.
-    first_seq:
-        The first message's sequence. Default: 1.
-    republish, subject_transform:
-        What to publish again; how to rewrite subjects on the way in. Default: nothing.
-    allow_direct, mirror_direct:
-        Whether any replica, or a mirror, may answer single reads. Default: the server decides.
-    allow_msg_ttl, subject_delete_marker_ttl:
-        Whether messages may carry their own time to live (2.11); how many seconds a marker is left where the
-        last message of a subject expired (2.11). Default: no, none.
-    allow_msg_schedules, allow_atomic, allow_batched, allow_msg_counter:
-        Whether it takes scheduled messages (2.12), atomic batches (2.12), fast batches (2.14), or is a
-        counter (2.12). Default: no.
-    metadata:
-        Texts by name, for your own use. Default: none.
-    consumer_limits:
-        Limits for its consumers. Default: none.
+    Attributes:
+        name: Its name: letters, digits, `-` and `_`.
+        description: A text for people. Default: none.
+        subjects: What it stores; wildcards allowed. Default: its name; none for a mirror.
+        retention: When messages go. Default: at the limits.
+        max_consumers: Most consumers; -1 is no limit. Default: no limit.
+        max_msgs: Most messages; -1 is no limit. Default: no limit.
+        max_bytes: Most bytes of all messages; -1 is no limit. Default: no limit.
+        max_age: Seconds (or a timedelta) that a message stays; 0 is no limit. Default: no limit.
+        max_msgs_per_subject: Most messages of one subject; -1 is no limit. Default: no limit.
+        max_msg_size: Most bytes of one message; -1 is no limit. Default: no limit.
+        discard: What to do at a limit: drop the `old` messages, or refuse `new` ones. Default: `old`.
+        discard_new_per_subject: With `new`: whether `max_msgs_per_subject` refuses too. Default: False.
+        storage: Where messages are kept. Default: in files.
+        num_replicas: How many servers keep them. Default: 1.
+        placement: Which servers may keep them. Default: any.
+        compression: How files are compressed. Default: not.
+        persist_mode: Whether a message is acknowledged after it was written, or before. Default: after.
+        no_ack: Publishes are not acknowledged. Default: False.
+        template_owner: For nats-py's sake; servers no longer know it.
+        duplicate_window: Seconds in which a message id is remembered. Default: 0, the server's default of two minutes.
+        mirror: The stream that it copies. Default: none.
+        sources: The streams that it gathers. Default: none.
+        sealed: Nothing may change any more. Default: False.
+        deny_delete: Messages may not be deleted. Default: False.
+        deny_purge: It may not be purged. Default: False.
+        allow_rollup_hdrs: A message may replace those before it, by a header. Default: False.
+        first_seq: The first message's sequence. Default: 1.
+        republish: What to publish again. Default: nothing.
+        subject_transform: How to rewrite subjects on the way in. Default: not at all.
+        allow_direct: Whether any replica may answer reads of single messages. Default: the server decides.
+        mirror_direct: Whether a mirror may answer them too. Default: the server decides.
+        allow_msg_ttl: Whether messages may carry their own time to live. Server 2.11 or later. Default: no.
+        subject_delete_marker_ttl: Seconds (or a timedelta) that a marker is left where the last message of a subject
+            expired. Server 2.11 or later. Default: no markers.
+        allow_msg_schedules: Whether it takes scheduled messages. Server 2.12 or later. Default: no.
+        allow_atomic: Whether it takes atomic batches. Server 2.12 or later. Default: no.
+        allow_batched: Whether it takes fast batches. Server 2.14 or later. Default: no.
+        allow_msg_counter: Whether it is a counter. Server 2.12 or later. Default: no.
+        metadata: Texts by name, for your own use. Default: none.
+        consumer_limits: Limits for its consumers. Default: none.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {
@@ -288,12 +261,10 @@ class StreamConfig(Base):
     subject_delete_marker_ttl: Duration = Duration()
 
     def as_dict(self) -> dict[str, object]:
-        """Convert to what the server's API takes; see ``Base.as_dict``.
+        """Convert to what the server's API takes; see `Base.as_dict`.
 
-        Raises
-        ------
-        ValueError
-            ``metadata`` is not a dict.
+        Raises:
+            ValueError: `metadata` is not a dict.
         """
         if self.metadata is not None and not isinstance(self.metadata, dict):
             raise ValueError(f"nats: metadata must be a dict of texts, not {type(self.metadata).__name__}")

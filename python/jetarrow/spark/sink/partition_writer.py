@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import jetarrow.sync
 from jetarrow.jetstream.errors import BatchError, PublishUnconfirmedError
-from jetarrow.jetstream.publish import PublishResult
+from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.spark._core import ContentIds, text_of_row_error
 from jetarrow.spark.connection import jetstream, retry_transient, shared_client
 from jetarrow.spark.options.choices import Dedup, PublishMode

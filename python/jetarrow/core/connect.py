@@ -1,0 +1,274 @@
+"""Connecting, draining and closing."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from jetarrow import _jetarrow
+from jetarrow.core import options as _options
+from jetarrow.core.at_exit import watch
+from jetarrow.core.errors import (
+    ConnectionClosedError,
+    ConnectionReconnectingError,
+    Error,
+)
+from jetarrow.core.events import Callback, ErrorCallback
+from jetarrow.core.options import (
+    DEFAULT_CONNECT_TIMEOUT,
+    DEFAULT_DRAIN_TIMEOUT,
+    DEFAULT_INBOX_PREFIX,
+    DEFAULT_MAX_FLUSHER_QUEUE_SIZE,
+    DEFAULT_MAX_OUTSTANDING_PINGS,
+    DEFAULT_MAX_RECONNECT_ATTEMPTS,
+    DEFAULT_PENDING_SIZE,
+    DEFAULT_PING_INTERVAL,
+    DEFAULT_RECONNECT_TIME_WAIT,
+    CredentialCallback,
+    Credentials,
+    JWTCallback,
+    SignatureCallback,
+    TokenCallback,
+)
+from jetarrow.core.publish import DEFAULT_FLUSH_TIMEOUT
+from jetarrow.core.servers import ReconnectToServerHandler
+from jetarrow.core.session import Session
+from jetarrow.core.tls import TLS
+
+# Seconds that `close` waits for the answers to messages published to streams.
+LAST_ACKS_TIMEOUT = 2.0
+
+
+class Connect:
+    """The verbs `connect`, `drain` and `close` of a client, and what they need."""
+
+    _session: Session
+
+    async def connect(
+        self,
+        servers: str | list[str] = "nats://localhost:4222",
+        error_cb: ErrorCallback | None = None,
+        disconnected_cb: Callback | None = None,
+        closed_cb: Callback | None = None,
+        discovered_server_cb: Callback | None = None,
+        reconnected_cb: Callback | None = None,
+        name: str | None = None,
+        pedantic: bool = False,
+        verbose: bool = False,
+        allow_reconnect: bool = True,
+        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+        reconnect_time_wait: float = DEFAULT_RECONNECT_TIME_WAIT,
+        max_reconnect_attempts: int = DEFAULT_MAX_RECONNECT_ATTEMPTS,
+        ping_interval: float = DEFAULT_PING_INTERVAL,
+        max_outstanding_pings: int = DEFAULT_MAX_OUTSTANDING_PINGS,
+        dont_randomize: bool = False,
+        flusher_queue_size: int = DEFAULT_MAX_FLUSHER_QUEUE_SIZE,
+        no_echo: bool = False,
+        tls: ssl.SSLContext | TLS | None = None,
+        tls_hostname: str | None = None,
+        tls_handshake_first: bool = False,
+        user: str | CredentialCallback | None = None,
+        password: str | CredentialCallback | None = None,
+        token: str | TokenCallback | None = None,
+        drain_timeout: float = DEFAULT_DRAIN_TIMEOUT,
+        signature_cb: SignatureCallback | None = None,
+        user_jwt_cb: JWTCallback | None = None,
+        user_credentials: Credentials | None = None,
+        nkeys_seed: str | None = None,
+        nkeys_seed_str: str | None = None,
+        inbox_prefix: str | bytes = DEFAULT_INBOX_PREFIX,
+        pending_size: int = DEFAULT_PENDING_SIZE,
+        flush_timeout: float | None = None,
+        ws_connection_headers: Mapping[str, list[str]] | None = None,
+        reconnect_to_server_handler: ReconnectToServerHandler | None = None,
+        lame_duck_mode_cb: Callback | None = None,
+        skip_subject_validation: bool = False,
+        loop: object = None,
+    ) -> None:
+        """Connects to the first server that answers.
+
+        Every server is tried once; with `max_reconnect_attempts` below 0 again and again until one answers.
+
+        Args:
+            servers: One address, several separated by commas, or a list: `nats://host:port`, `ws://` and `wss://` for
+                WebSocket, `tls://` for TLS, which is then never left out, not for the other servers either.
+            error_cb: Called with each error that no call raises, failed attempts to connect among them. Without it
+                they go to the log "jetarrow". All callbacks are coroutine functions, and run one after the other.
+            disconnected_cb: Called once for each time that the connection breaks.
+            reconnected_cb: Called once for each time that it is back.
+            closed_cb: Called at the end, after `disconnected_cb`.
+            discovered_server_cb: Called when a server announces new ones.
+            lame_duck_mode_cb: Called when the server is about to shut down.
+            name: Shown by the server's monitoring.
+            allow_reconnect: False closes the connection at the first break.
+            connect_timeout: Seconds for one attempt at one server.
+            reconnect_time_wait: Most seconds between two attempts at a server: the first is at once, then the waits
+                double, spread by a fifth.
+            max_reconnect_attempts: Failed attempts at one server until it is given up; the connection is closed when
+                all are. 0 or less is never.
+            ping_interval: Seconds between pings, which go out so that the server says something.
+            max_outstanding_pings: The connection is given up after this many intervals in which the server said
+                nothing.
+            dont_randomize: Try the servers in the given order.
+            no_echo: The server does not send us our own messages.
+            tls: Trust roots, verification and host check are taken from an `ssl.SSLContext`. A client certificate
+                cannot be read out of one: use `jetarrow.TLS`. TLS is then never left out.
+            tls_hostname: The name that the server's certificate must carry, instead of the address's host.
+            tls_handshake_first: TLS begins before the server's first word; the server must be set so as well.
+            user: A string or a function; or as `nats://user:password@host`.
+            password: Likewise.
+            token: A string or a function; or as `nats://token@host`.
+            user_credentials: Path of a credentials file, (JWT file, seed file), or `RawCredentials`. Read again at each
+                reconnect.
+            nkeys_seed: Path of a file with an nkey seed.
+            nkeys_seed_str: The seed itself.
+            user_jwt_cb: Returns the user's JWT. It, and the other functions, must not block.
+            signature_cb: Called with the server's nonce, returns it signed (base64).
+            inbox_prefix: First tokens of the subjects that answers come to.
+            drain_timeout: Seconds that `drain()` gives the subscriptions.
+            pending_size: Bytes that may be published while there is no connection.
+            reconnect_to_server_handler: Called with the servers and the last INFO, returns the server to try (None: the
+                first) and the seconds to wait before.
+            pedantic: nats-py's, without effect.
+            verbose: nats-py's, without effect.
+            flusher_queue_size: nats-py's, without effect.
+            flush_timeout: nats-py's, without effect.
+            skip_subject_validation: nats-py's, without effect: subjects are always checked.
+            loop: nats-py's, without effect.
+            ws_connection_headers: Cannot be sent.
+
+        Raises:
+            NoServersError: No server could be reached; the text names them and the causes.
+            AuthorizationError: A server refused the credentials.
+            SecureConnFailedError: The TLS handshake failed.
+            SecureConnWantedError: TLS was asked for, and the server has none.
+            InvalidUserCredentialsError: The credentials cannot be used.
+            FileNotFoundError: The file of the credentials is not there.
+            InvalidCallbackTypeError: A callback is not a coroutine function.
+            BadAddressError: An address cannot be understood.
+            ValueError: An option has a value that cannot be used.
+            TypeError: An option is of a wrong type.
+            UnsupportedError: `ws_connection_headers` was given.
+        """
+        given = locals()
+        del given["self"], given["loop"]
+        await self._open(given)
+
+    async def _open(self, given: dict[str, Any]) -> None:
+        session = self._session
+        callbacks = {name: given.pop(name) for name in _options.CALLBACKS}
+        if session.connection is not None and not session.connection.is_closed:
+            raise Error("nats: already connected: close() first, or use another client")
+        notices = session.begin(callbacks)
+        caller = _options.Caller(session.tell)
+        call = _jetarrow.connect(_options.native(given, caller), notices)
+        session.tls, session.options = given["tls"], _options.public(given)
+        session.drain_timeout, session.pending_size = given["drain_timeout"], given["pending_size"]
+        session.connecting, session.closed = True, False
+        try:
+            session.connection = session.last = await session.run(call, lambda late: late.close())
+            watch(session.connection)
+        except Exception as error:
+            await session.settle()
+            session.failure = caller.failure or error
+            if caller.failure is not None:
+                raise caller.failure from None
+            raise
+        finally:
+            session.connecting = False
+
+    async def drain(self) -> None:
+        """Ends all subscriptions, waits until their messages are processed, sends what is queued, and closes.
+
+        Subscriptions that take longer than `drain_timeout` (30 seconds unless `connect` sets another time) are given
+        up, and the error callback gets DrainTimeoutError.
+
+        Raises:
+            ConnectionClosedError: The connection is closed.
+            ConnectionReconnectingError: The link is down.
+        """
+        session = self._session
+        if session.draining:
+            return
+        if session.is_closed:
+            raise ConnectionClosedError
+        if not session.native.is_connected:
+            raise ConnectionReconnectingError
+        subs = list(session.subscriptions.values())
+        session.draining = "subs"
+        try:
+            await session.drain(subs)
+            session.draining = "pubs"
+            await session.run(session.native.flush(DEFAULT_FLUSH_TIMEOUT))
+        except Error as error:
+            session.report(error)
+        except BaseException:
+            # Ctrl-C, or cancelled: the caller does not wait any longer.
+            await self._close(hurry=True)
+            raise
+        finally:
+            session.draining = "pubs"
+            await self.close()
+            session.draining = ""
+
+    async def close(self) -> None:
+        """Sends what is queued, then closes the connection, and returns after `closed_cb`.
+
+        A second call does nothing.
+        """
+        await self._close()
+
+    async def _close(self, *, hurry: bool = False) -> None:
+        session = self._session
+        connection, session.connection = session.connection, None
+        if connection is None:
+            return
+        session.closed = True
+        if not hurry:
+            # What was published in this turn of the loop goes out at its end.
+            await session.pause(0)
+            for publisher in list(session.publishers):
+                # Their futures can still say what became of the messages.
+                if publisher.here() and connection.is_connected:
+                    await publisher.drained(LAST_ACKS_TIMEOUT)
+        for sub in list(session.subscriptions.values()):
+            sub._stop()
+        session.subscriptions.clear()
+        await session.run(connection.close(hurry))
+        await session.settle()
+
+    def set_server_pool(self, servers: list[str]) -> None:
+        """Puts another list of servers in the place of the present one.
+
+        It counts from the next reconnect on; while there is no connection, from the one after it.
+
+        Args:
+            servers: Addresses, as for `connect`.
+
+        Raises:
+            BadAddressError: An address cannot be understood; nothing was changed.
+            ConnectionClosedError: The connection is closed.
+        """
+        if self._session.is_closed:
+            raise ConnectionClosedError
+        self._session.native.set_server_pool(_options.server_list(servers))
+
+    async def force_reconnect(self) -> None:
+        """Drops the link and reconnects, to another server where there are several.
+
+        Does nothing while there is no connection, or where `allow_reconnect` is False.
+        """
+        session = self._session
+        if session.connection is not None and not session.connection.is_closed:
+            await session.run(session.connection.force_reconnect())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Ctrl-C, or cancelled: the caller does not wait any longer.
+        await self._close(hurry=kind is not None and not issubclass(kind, Exception))

@@ -1,0 +1,126 @@
+"""Where the futures of a publisher are made and resolved: in an event loop, or for any thread."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import select
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from jetarrow._jetarrow import Bridge, Publisher
+
+# Seconds between two looks at whether a publisher is gone.
+_LOOK = 1.0
+
+
+class AckFuture(concurrent.futures.Future[Any]):
+    """A future that knows, as asyncio's do, whether anybody has looked at its exception."""
+
+    _log_traceback = False
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """Ends it with an exception that was not looked at yet."""
+        self._log_traceback = True
+        super().set_exception(exception)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The result; an exception counts as looked at."""
+        self._log_traceback = False
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The exception, which counts as looked at."""
+        self._log_traceback = False
+        return super().exception(timeout)
+
+
+class ThreadFutureFactory:
+    """Stands for the event loop where there is none: its futures are for any thread."""
+
+    @staticmethod
+    def create_future() -> AckFuture:
+        """A new future."""
+        return AckFuture()
+
+
+class FutureHome(Protocol):
+    """Makes the futures of one publisher, and waits for them."""
+
+    # Has `create_future`.
+    loop: Any
+    bridge: Bridge
+    # Messages of one turn of the loop are handed over together.
+    by_turn: bool
+
+    def here(self) -> bool:
+        """True where its futures can be waited for: in its own loop."""
+
+    def serve(self, native: Publisher, owner: weakref.ref[Any]) -> None:
+        """Begins to resolve the futures, until their publisher is gone and none is left."""
+
+    async def wait_while(self, busy: Callable[[], bool], turn: Callable[[Any], Any], wait: float | None) -> None:
+        """Waits for futures that `turn` makes as long as it is busy.
+
+        Raises:
+            TimeoutError: It was still busy after `wait` seconds.
+        """
+
+
+class LoopHome:
+    """The event loop that runs."""
+
+    by_turn = True
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, bridge: Bridge) -> None:
+        self.loop = loop
+        self.bridge = bridge
+        self._thread = threading.get_ident()
+
+    def here(self) -> bool:
+        # Asking asyncio costs a system call. A thread runs one loop at a time.
+        """Whether the caller may publish with it: always."""
+        return self._thread == threading.get_ident() and self.loop.is_running()
+
+    def serve(self, native: Publisher, owner: weakref.ref[Any]) -> None:
+        pass  # The loop watches the bridge.
+
+    async def wait_while(self, busy: Callable[[], bool], turn: Callable[[Any], Any], wait: float | None) -> None:
+        async with asyncio.timeout(wait):
+            while busy():
+                await turn(self.loop)
+
+
+class ThreadHome:
+    """Any thread. Its coroutine never suspends: it blocks, and Ctrl-C wakes it."""
+
+    by_turn = False
+
+    def __init__(self) -> None:
+        self.loop = ThreadFutureFactory
+        self.bridge = Bridge()
+
+    def here(self) -> bool:
+        """Whether the caller may publish with it: always."""
+        return True
+
+    def serve(self, native: Publisher, owner: weakref.ref[Any]) -> None:
+        # Not the native thread: what a user hangs on a future may block, and would stop all that the client does.
+        arguments = (self.bridge, native, owner)
+        threading.Thread(target=_serve, args=arguments, name="jetarrow-acks", daemon=True).start()
+
+    async def wait_while(self, busy: Callable[[], bool], turn: Callable[[Any], Any], wait: float | None) -> None:
+        deadline = None if wait is None else time.monotonic() + wait
+        while busy():
+            turn(self.loop).result(None if deadline is None else max(deadline - time.monotonic(), 0))
+
+
+def _serve(bridge: Bridge, native: Publisher, owner: weakref.ref[Any]) -> None:
+    while True:
+        if select.select([bridge.fileno()], [], [], _LOOK)[0]:
+            bridge.drain()
+        elif owner() is None and not native.pending:
+            return

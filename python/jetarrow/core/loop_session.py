@@ -1,0 +1,134 @@
+"""Waiting on the running event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from jetarrow._jetarrow import Bridge, Call, Msg, Notices
+from jetarrow._jetarrow import Subscription as NativeSubscription
+from jetarrow.core.errors import DrainTimeoutError
+from jetarrow.core.events import Events, check_callbacks, log_error
+from jetarrow.core.futures import FutureHome, LoopHome
+from jetarrow.core.session import Closable, Headers, Session, SharedState
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger("jetarrow")
+_bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = WeakKeyDictionary()
+
+
+def bridge_of(loop: asyncio.AbstractEventLoop) -> Bridge:
+    """The loop's mailbox, made at its first use."""
+    bridge = _bridges.get(loop)
+    if bridge is None:
+        bridge = _bridges[loop] = Bridge()
+        drain = bridge.drain
+        try:
+            loop.add_reader(bridge.fileno(), drain)
+        except NotImplementedError:
+            # Windows' default loop watches no pipes.
+            bridge.wake_with(lambda: loop.call_soon_threadsafe(drain))
+    return bridge
+
+
+async def _raise(error: Exception) -> None:
+    raise error
+
+
+class LoopSession(SharedState, Session):
+    """Awaits on the running event loop."""
+
+    blocks = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._events: Events | None = None
+        self._notices: Notices | None = None
+
+    def begin(self, callbacks: Mapping[str, Any]) -> Notices:
+        check_callbacks(callbacks)
+        self._events = Events(callbacks)
+        self._notices = Notices(self._events.tell, self.bridge())
+        return self._notices
+
+    async def settle(self) -> None:
+        if self._events is not None and self._notices is not None:
+            self._notices.deliver()
+            await self._events.settle()
+
+    def tell(self, kind: str, error: Exception) -> None:
+        if self._events is not None:
+            self._events.tell(kind, error)
+
+    def report(self, error: Exception) -> None:
+        if self._events is None:
+            self.failure = error
+            log_error(error)
+        else:
+            self._events.tell("error", error)
+
+    @property
+    def last_error(self) -> Exception | None:
+        return self.failure or (None if self._events is None else self._events.last_error)
+
+    async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
+        loop = asyncio.get_running_loop()
+        future = call.start(loop, bridge_of(loop))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            call.cancel()
+            if unwanted is not None and future.done() and not future.cancelled() and future.exception() is None:
+                unwanted(future.result()).start(loop, bridge_of(loop))
+            raise
+
+    async def pause(self, delay: float) -> None:
+        await asyncio.sleep(delay)
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    def bridge(self) -> Bridge:
+        return bridge_of(asyncio.get_running_loop())
+
+    def home(self) -> FutureHome:
+        loop = asyncio.get_running_loop()
+        return LoopHome(loop, bridge_of(loop))
+
+    def lock(self) -> AbstractAsyncContextManager[object]:
+        return asyncio.Lock()
+
+    async def drain(self, subscriptions: Sequence[Closable]) -> None:
+        tasks = [asyncio.ensure_future(sub._drain()) for sub in subscriptions]
+        if not tasks:
+            return
+        done, late = await asyncio.wait(tasks, timeout=self.drain_timeout)
+        for task in late:
+            task.cancel()
+        if late:
+            self.report(DrainTimeoutError())
+        for task in done:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                _log.debug("draining a subscription: %s", error)
+
+    async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
+        await self.run(native.emptied())
+        if task is not None and task is not asyncio.current_task():
+            # The last callback may still run.
+            await asyncio.wait([task])
+        return True
+
+    async def request(self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None) -> Msg:
+        native, loop = self.native, asyncio.get_running_loop()
+        future = native.request_future(loop, bridge_of(loop), self, subject, payload, timeout, headers)
+        if future is not None:
+            return await future
+        return await self.run(native.request_msg(self, subject, payload, timeout=timeout, headers=headers))
+
+    def fail(self, error: Exception) -> Any:
+        return _raise(error)

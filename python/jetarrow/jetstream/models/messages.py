@@ -1,0 +1,104 @@
+"""Messages, and what is said about them."""
+
+# Choice, Duration and the like are descriptors, not shared mutable defaults
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+from jetarrow.jetstream.models.base import Base, Codec, Moment
+from jetarrow.jetstream.models.values import Choices, epoch_ns
+
+
+class AckKind(Choices):
+    """The ways to answer a message; the values are what goes to the server."""
+
+    ACK = "+ACK"
+    NAK = "-NAK"
+    PROGRESS = "+WPI"
+    TERM = "+TERM"
+
+
+@dataclass
+class PubAck(Base):
+    """The server's word that a message is stored.
+
+    Attributes:
+        stream: The stream that it is stored in.
+        seq: Its sequence there.
+        domain: The JetStream domain, if there is one.
+        duplicate: True when this message id was stored before; `seq` is then the earlier one's.
+        batch_id: Id of the batch that it ended.
+        batch_size: Messages of that batch.
+        val: The counter's value after it, as text, in counter streams.
+    """
+
+    _wire: ClassVar[dict[str, str]] = {"batch_id": "batch", "batch_size": "count"}
+
+    stream: str
+    seq: int
+    domain: str | None = None
+    duplicate: bool | None = None
+    batch_id: str | None = None
+    batch_size: int | None = None
+    val: str | None = None
+
+
+@dataclass
+class RawStreamMsg(Base):
+    """A message read from its stream without a consumer.
+
+    Attributes:
+        subject: Its subject.
+        seq: Its sequence in the stream.
+        stream: The stream that it is stored in.
+        data: Its payload; None if it is empty.
+        hdrs: Its headers as they came (base64; None from a direct get).
+        headers: Its headers, name to the last value; None without headers.
+        headers_all: Its headers, name to all values; None without headers.
+        time: When it was stored, UTC, in microseconds; `time_ns` has all digits.
+    """
+
+    _codecs: ClassVar[dict[str, Codec]] = {"time": Moment()}
+
+    subject: str | None = None
+    seq: int | None = None
+    data: bytes | None = None
+    hdrs: str | None = None
+    headers: dict[str, Any] | None = None
+    stream: str | None = None
+    time: datetime | None = None
+    headers_all: dict[str, list[str]] | None = None
+
+    @property
+    def sequence(self) -> int | None:
+        """The same as `seq`."""
+        return self.seq
+
+    @property
+    def header(self) -> dict[str, Any] | None:
+        """The same as `headers`."""
+        return self.headers
+
+    @property
+    def time_ns(self) -> int | None:
+        """When it was stored, in nanoseconds since 1970."""
+        raw = self._raw_time("time")
+        return None if raw is None else epoch_ns(raw)
+
+
+@dataclass
+class StreamPurgeRequest(Base):
+    """What to remove from a stream; `seq` and `keep` exclude each other.
+
+    Attributes:
+        seq: Remove what is before this sequence. Default: everything.
+        filter: Only these subjects. Default: all.
+        keep: The number of newest messages to keep. Default: none.
+    """
+
+    seq: int | None = None
+    filter: str | None = None
+    keep: int | None = None

@@ -1,0 +1,150 @@
+"""Between Python values and the server's JSON: durations, times, choices."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import warnings
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+_NANOSECOND = 10**9
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_DATACLASSES = replace.__code__.co_filename
+
+
+class Choices(StrEnum):
+    """A string enum that takes its values and names in any case, and whose errors list what is valid."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        if isinstance(value, str):
+            wanted = value.strip().lower()
+            for member in cls:
+                if wanted in (member.value.lower(), member.name.lower()):
+                    return member
+        valid = ", ".join(repr(member.value) for member in cls)
+        raise ValueError(f"nats: {value!r} is not a valid {cls.__name__}; valid are {valid}")
+
+
+class Seconds(float):
+    """Seconds known to be seconds, however many; `to_seconds` takes other large numbers as nanoseconds."""
+
+
+class FromServer(str):
+    """A choice that only a newer server knows; kept as it is, so that it can be sent back."""
+
+
+def _user_level() -> int:
+    """The `stacklevel` of the first caller outside this package, for warnings raised in `to_seconds`."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None:
+        name = frame.f_code.co_filename
+        # "<string>" is the __init__ that dataclasses generate.
+        if name != "<string>" and not name.startswith(_PACKAGE + os.sep) and name != _DATACLASSES:
+            break
+        frame = frame.f_back
+        level += 1
+    return level
+
+
+def to_seconds(value: float | timedelta, name: str) -> float:
+    """Read a duration that a caller gave.
+
+    Args:
+        value: Seconds, or a timedelta. A number of 1e9 or more is taken as nanoseconds, with a warning.
+        name: The field, for messages.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        TypeError: It is neither a number nor a timedelta.
+        ValueError: It is not finite.
+    """
+    if isinstance(value, timedelta):
+        return Seconds(value.total_seconds())
+    if isinstance(value, Seconds):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"nats: {name} must be seconds (a number) or a timedelta, not {value!r}")
+    if not math.isfinite(value):
+        raise ValueError(f"nats: {name} must be a finite number of seconds, not {value!r}")
+    if value < _NANOSECOND:
+        return value
+    seconds = Seconds(value / _NANOSECOND)
+    warnings.warn(
+        f"{name}={value!r} is taken as nanoseconds, that is {seconds:g} s, and not as {value:g} s"
+        f" ({value / 31_557_600:.0f} years); give seconds or a timedelta",
+        UserWarning,
+        stacklevel=_user_level(),
+    )
+    return seconds
+
+
+def to_nanoseconds(seconds: float | None) -> int:
+    """Seconds as whole nanoseconds; None is 0, which the server reads as "not set"."""
+    if seconds is None:
+        return 0
+    if seconds == int(seconds):
+        return int(seconds) * _NANOSECOND
+    from decimal import Decimal  # here, as it is rarely needed
+
+    # By way of the digits that are shown: a float product is off in the last digits of long durations.
+    return round(Decimal(repr(float(seconds))) * _NANOSECOND)
+
+
+def from_nanoseconds(value: int) -> float:
+    """The server's nanoseconds as seconds."""
+    seconds = value / _NANOSECOND
+    return seconds if seconds < _NANOSECOND else Seconds(seconds)
+
+
+def to_rfc3339(value: datetime | str) -> str:
+    """Write a moment as the server wants it: UTC, `Z`, and as many digits of a second as there are.
+
+    Args:
+        value: A datetime, or a string in RFC 3339 or ISO 8601. Without an offset it means local time.
+
+    Returns:
+        Text such as `2024-05-01T10:00:00.123456789Z`.
+
+    Raises:
+        ValueError: The string is not a moment.
+    """
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+    head, fraction, tail = _split_fraction(value)
+    try:
+        moment = datetime.fromisoformat(head + tail).astimezone(UTC)
+    except ValueError:
+        raise ValueError(f"nats: {value!r} is not a time; write it as 2024-05-01T10:00:00Z") from None
+    text = moment.replace(tzinfo=None).isoformat()
+    return f"{text}.{fraction[:9]}Z" if fraction else f"{text}Z"
+
+
+def from_rfc3339(text: str) -> datetime:
+    """Read a server's time as an aware UTC datetime, cut to microseconds."""
+    head, fraction, tail = _split_fraction(text)
+    moment = datetime.fromisoformat(head + tail)
+    micros = int(fraction[:6].ljust(6, "0")) if fraction else 0
+    return moment.astimezone(UTC).replace(microsecond=micros)
+
+
+def epoch_ns(text: str) -> int:
+    """Nanoseconds since 1970 of an RFC 3339 text."""
+    head, fraction, tail = _split_fraction(text)
+    since = datetime.fromisoformat(head + tail).astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * _NANOSECOND + int(fraction[:9].ljust(9, "0") or 0)
+
+
+def _split_fraction(text: str) -> tuple[str, str, str]:
+    """Text before, digits of, and text after the fraction of a second; datetime would cut it at six."""
+    head, dot, rest = text.strip().partition(".")
+    if not dot:
+        return head, "", ""
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    return head, digits, rest[len(digits) :]

@@ -1,0 +1,90 @@
+"""What became of the rows of a batch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jetarrow import _jetarrow
+from jetarrow.jetstream.errors import BatchError
+
+
+class RowError(NamedTuple):
+    """A row that was not stored, and why."""
+
+    row: int
+    error: Exception
+
+
+class PublishResult:
+    """What became of each row of a `publish_batch`.
+
+    As an Arrow producer (`__arrow_c_array__`) it is a table with one row per message: `row: int64`, `seq: int64` (null
+    where there is none), `status: string` (stored, duplicate, error), `error: string` (null where there is none).
+    """
+
+    def __init__(self, native: _jetarrow.PublishOutcome) -> None:
+        self._native = native
+        self._errors: list[RowError] | None = None
+
+    @property
+    def stream(self) -> str | None:
+        """The stream that took the rows; None where they went to more than one, or none was stored."""
+        return self._native.stream
+
+    @property
+    def count(self) -> int:
+        """Rows given: as many as stored, duplicates and errors together."""
+        return self._native.count
+
+    @property
+    def stored(self) -> int:
+        """Rows that the stream stored."""
+        return self._native.stored
+
+    @property
+    def duplicates(self) -> int | None:
+        """Rows whose message id the stream knew; also a row that had to be sent twice after a lost connection.
+
+        None in mode fast, where the server does not tell: such rows count as stored.
+        """
+        return self._native.duplicates
+
+    @property
+    def seqs(self) -> _jetarrow.Array:
+        """The stream sequence of each row: an Arrow int64 array.
+
+        Null where the row failed and, in mode fast, where the server does not tell: at all rows but the last.
+        """
+        return self._native.seqs
+
+    @property
+    def errors(self) -> list[RowError]:
+        """The rows that failed, in order."""
+        if self._errors is None:
+            self._errors = [RowError(row, error) for row, error in self._native.errors()]
+        return self._errors
+
+    @property
+    def ok(self) -> bool:
+        """True when no row failed."""
+        return not self.errors
+
+    def raise_for_errors(self) -> None:
+        """Raises `BatchError`, with the rows in its `errors`, unless `ok`."""
+        if self.errors:
+            first = self.errors[0]
+            raise BatchError(
+                f"{len(self.errors)} of {self.count} rows were not stored; the first is row {first.row}: {first.error}",
+                errors=self.errors,
+                row=first.row,
+            ) from first.error
+
+    def __repr__(self) -> str:
+        duplicates = "" if self.duplicates is None else f"{self.duplicates} duplicates, "
+        return f"<PublishResult: {self.count} rows, {self.stored} stored, {duplicates}{len(self.errors)} errors>"
+
+    def __arrow_c_schema__(self) -> object:
+        return self._native.__arrow_c_schema__()
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        return self._native.__arrow_c_array__(requested_schema)

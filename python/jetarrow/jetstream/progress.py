@@ -1,0 +1,27 @@
+"""Progress of long calls."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+Progress = Callable[[int, int | None], object]
+
+
+def progress_bar(label: str) -> Progress | None:
+    """A bar on stderr; None where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        return None
+    width = 30
+
+    def show(done: int, total: int | None) -> None:
+        if total is None:
+            sys.stderr.write(f"\r{label}  {done:,} rows")
+            return
+        filled = width * done // max(total, 1)
+        sys.stderr.write(f"\r{label}  {'█' * filled}{'░' * (width - filled)}  {done:,} of {total:,}")
+        if done >= total:
+            sys.stderr.write("\n")
+        sys.stderr.flush()
+
+    return show

@@ -1,0 +1,47 @@
+"""What is built on the sync twin (Spark, the command) needs more of it than its users: here, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jetarrow import _jetarrow
+from jetarrow.core.session import finish
+from jetarrow.jetstream.api import JetStreamApi
+from jetarrow.sync.blocking import drained
+from jetarrow.sync.fetch import Reader
+from jetarrow.sync.manager import JetStreamManager
+
+
+def api_of(js: JetStreamManager) -> JetStreamApi:
+    """The API that a manager or context sends its requests to."""
+    return js._inner._api
+
+
+def request(
+    js: JetStreamManager, verb: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None
+) -> Any:
+    """One request to JetStream's API; the decoded answer, which has no error in it.
+
+    Args:
+        js: Whose connection, prefix and timeout.
+        verb: The API's subject after the prefix, for example `STREAM.INFO.ORDERS`.
+        body: Sent as JSON; None sends nothing.
+        timeout: Seconds; None is that of `js`.
+
+    Raises:
+        APIError: The server refuses.
+        ServiceUnavailableError: No server has JetStream for this account.
+        TimeoutError: No answer in time.
+    """
+    return finish(api_of(js).request(verb, body, timeout=timeout))
+
+
+def pages(js: JetStreamManager, verb: str, key: str, body: Mapping[str, Any] | None = None) -> Iterator[Any]:
+    """The entries of a list of JetStream's API, page after page as they are needed."""
+    return drained(api_of(js).pages(verb, key, body))
+
+
+def native_reader(reader: Reader) -> _jetarrow.Reader:
+    """The native reader behind a `Reader`, opened: its batches, and what it warns of, without the wrapping."""
+    return reader._inner._open_blocking()

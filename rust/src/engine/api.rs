@@ -1,0 +1,158 @@
+//! The JetStream API: its subjects, its answers, its error codes. Everything the engine asks a server for itself.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::engine::connection::Connection;
+use crate::error::{JetError, Result};
+
+/// How long the engine's own requests may take before they are tried again or given up.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// `code` of an answer: there is no such stream, consumer or message.
+pub const NOT_FOUND: i64 = 404;
+/// `err_code` "batch publish ID unknown": that row was not stored, its batch is over.
+pub const UNKNOWN_BATCH: i64 = 10208;
+/// Most rows of an atomic batch, the server's own limit (err_code 10199).
+pub const MAX_ATOMIC_ROWS: usize = 1_000;
+
+/// The error that a server puts in the place of an answer.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub struct ApiError {
+    pub code: i64,
+    #[serde(default)]
+    pub err_code: i64,
+    #[serde(default)]
+    pub description: String,
+}
+
+impl From<ApiError> for JetError {
+    fn from(e: ApiError) -> JetError {
+        JetError::Api { code: e.code, err_code: e.err_code, description: e.description }
+    }
+}
+
+#[derive(Deserialize)]
+pub struct StreamInfo {
+    /// As the server writes it.
+    pub created: String,
+    pub config: StreamConfig,
+    pub state: StreamState,
+}
+
+/// A server that does not know a flag never shows it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct StreamConfig {
+    pub retention: String,
+    pub allow_direct: bool,
+    pub allow_batched: bool,
+    pub allow_atomic: bool,
+}
+
+#[derive(Deserialize)]
+pub struct StreamState {
+    pub messages: u64,
+    pub bytes: u64,
+    pub first_seq: u64,
+    pub last_seq: u64,
+}
+
+#[derive(Deserialize)]
+pub struct ConsumerInfo {
+    pub num_pending: u64,
+    pub delivered: Delivered,
+}
+
+#[derive(Deserialize)]
+pub struct Delivered {
+    pub stream_seq: u64,
+}
+
+/// The API of one connection under one prefix, `$JS.API` or that of a domain.
+#[derive(Clone, Copy)]
+pub struct Api<'a> {
+    conn: &'a Connection,
+    prefix: &'a str,
+}
+
+impl<'a> Api<'a> {
+    pub fn new(conn: &'a Connection, prefix: &'a str) -> Self {
+        Api { conn, prefix }
+    }
+
+    /// One request: JSON there and back, the server's error as `JetError::Api`.
+    async fn call<T: DeserializeOwned>(self, verb: &str, body: &Value) -> Result<T> {
+        let subject = format!("{}.{verb}", self.prefix);
+        let payload = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+        let answer = self.conn.request(subject.clone(), payload, None, REQUEST_TIMEOUT).await?;
+        #[derive(Deserialize)]
+        struct Failure {
+            error: ApiError,
+        }
+        if let Ok(Failure { error }) = serde_json::from_slice(&answer.payload) {
+            return Err(error.into());
+        }
+        serde_json::from_slice(&answer.payload)
+            .map_err(|e| JetError::Protocol { what: format!("{subject:?}"), answer: e.to_string() })
+    }
+
+    pub async fn stream_info(self, stream: &str) -> Result<StreamInfo> {
+        self.call(&format!("STREAM.INFO.{stream}"), &Value::Null).await
+    }
+
+    /// The stream that takes this subject.
+    pub async fn stream_of(self, subject: &str) -> Result<String> {
+        #[derive(Deserialize)]
+        struct Names {
+            streams: Option<Vec<String>>,
+        }
+        let names: Names = self.call("STREAM.NAMES", &json!({"subject": subject})).await?;
+        let first = names.streams.unwrap_or_default().into_iter().next();
+        first.ok_or_else(|| JetError::NoStream { subject: subject.to_owned() })
+    }
+
+    /// The sequence of the message that `wanted` describes, as the stream's leader sees it; None where there is none.
+    pub async fn find_message(self, stream: &str, wanted: &Value) -> Result<Option<u64>> {
+        #[derive(Deserialize)]
+        struct Found {
+            message: FoundMessage,
+        }
+        #[derive(Deserialize)]
+        struct FoundMessage {
+            seq: u64,
+        }
+        match self.call::<Found>(&format!("STREAM.MSG.GET.{stream}"), wanted).await {
+            Ok(found) => Ok(Some(found.message.seq)),
+            Err(JetError::Api { code: NOT_FOUND, .. }) => Ok(None),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// An error where the consumer, or the answer to this, cannot be had.
+    pub async fn check_consumer(self, stream: &str, consumer: &str) -> Result<()> {
+        self.call::<Value>(&format!("CONSUMER.INFO.{stream}.{consumer}"), &Value::Null).await.map(drop)
+    }
+
+    pub async fn create_consumer(self, stream: &str, name: &str, body: &Value) -> Result<ConsumerInfo> {
+        self.call(&format!("CONSUMER.CREATE.{stream}.{name}"), body).await
+    }
+
+    pub async fn delete_consumer(self, stream: &str, name: &str) -> Result<()> {
+        self.call::<Value>(&format!("CONSUMER.DELETE.{stream}.{name}"), &Value::Null).await.map(drop)
+    }
+}
+
+/// Where a pull consumer's requests go.
+pub fn next_message(prefix: &str, stream: &str, consumer: &str) -> String {
+    format!("{prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}")
+}
+
+/// Where direct gets go (ADR-31).
+pub fn direct_get(prefix: &str, stream: &str) -> String {
+    format!("{prefix}.DIRECT.GET.{stream}")
+}

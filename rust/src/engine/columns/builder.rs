@@ -1,0 +1,210 @@
+//! Delivered messages into Arrow columns.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, ListBuilder, MapBuilder, MapFieldNames, StringBuilder};
+use arrow_array::{
+    ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, TimestampNanosecondArray,
+};
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::TimeUnit;
+use async_nats::{HeaderMap, Message};
+
+use crate::engine::columns::batch::Batch;
+use crate::engine::columns::column::{Column, Layout};
+use crate::engine::columns::meta::Meta;
+use crate::error::{JetError, Result};
+
+type HeadersBuilder = MapBuilder<StringBuilder, ListBuilder<StringBuilder>>;
+
+fn headers_builder() -> HeadersBuilder {
+    let names = MapFieldNames { entry: "entries".into(), key: "key".into(), value: "value".into() };
+    MapBuilder::new(Some(names), StringBuilder::new(), ListBuilder::new(StringBuilder::new()))
+}
+
+/// Collects messages; only the wanted columns are built.
+pub struct Builder {
+    layout: Layout,
+    stream: String,
+    seq: Vec<i64>,
+    nanos: Vec<i64>,
+    delivered: Vec<i64>,
+    consumer_seq: Vec<i64>,
+    pending: Vec<i64>,
+    subject: Option<StringBuilder>,
+    headers: Option<HeadersBuilder>,
+    data: Option<BinaryBuilder>,
+    reply: Option<StringBuilder>,
+    bytes: usize,
+}
+
+impl Builder {
+    /// `replies`: keep the ack subjects even where no column asks for them.
+    pub fn new(layout: Layout, replies: bool) -> Self {
+        let wants = |column| layout.columns.contains(&column);
+        Builder {
+            stream: String::new(),
+            seq: Vec::new(),
+            nanos: Vec::new(),
+            delivered: Vec::new(),
+            consumer_seq: Vec::new(),
+            pending: Vec::new(),
+            subject: wants(Column::Subject).then(StringBuilder::new),
+            headers: wants(Column::Headers).then(headers_builder),
+            data: wants(Column::Data).then(BinaryBuilder::new),
+            reply: (replies || wants(Column::Reply)).then(StringBuilder::new),
+            bytes: 0,
+            layout,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.seq.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.seq.is_empty()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn push(&mut self, message: &Message, meta: &Meta<'_>) -> Result<()> {
+        if self.stream.is_empty() {
+            meta.stream.clone_into(&mut self.stream);
+        }
+        self.seq.push(meta.seq);
+        self.nanos.push(meta.nanos);
+        self.delivered.push(meta.delivered);
+        self.consumer_seq.push(meta.consumer_seq);
+        self.pending.push(meta.pending);
+        self.bytes += message.length;
+        if let Some(subject) = &mut self.subject {
+            subject.append_value(message.subject.as_str());
+        }
+        if let Some(data) = &mut self.data {
+            data.append_value(&message.payload);
+        }
+        if let Some(reply) = &mut self.reply {
+            reply.append_option(message.reply.as_deref());
+        }
+        if let Some(headers) = &mut self.headers {
+            push_headers(headers, message.headers.as_ref())?;
+        }
+        Ok(())
+    }
+
+    /// Hands out the rows so far and starts anew.
+    pub fn finish(&mut self) -> Result<Batch> {
+        let rows = self.len();
+        let broken = |e: arrow_schema::ArrowError| JetError::Internal(e.to_string());
+        let seqs = Int64Array::from(std::mem::take(&mut self.seq));
+        let replies = self.reply.as_mut().map(|b| b.finish());
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.layout.columns.len());
+        for column in self.layout.columns.clone() {
+            columns.push(match column {
+                Column::Stream => repeat(&self.stream, rows),
+                Column::Seq => Arc::new(seqs.clone()),
+                Column::Timestamp => self.timestamps(),
+                Column::Delivered => numbers(&mut self.delivered),
+                Column::ConsumerSeq => numbers(&mut self.consumer_seq),
+                Column::Pending => numbers(&mut self.pending),
+                Column::Subject => Arc::new(self.subject.get_or_insert_default().finish()),
+                Column::Data => Arc::new(self.data.get_or_insert_default().finish()),
+                Column::Headers => Arc::new(self.headers.get_or_insert_with(headers_builder).finish()),
+                Column::Reply => Arc::new(replies.clone().unwrap_or_else(|| StringArray::new_null(rows))),
+            });
+        }
+        let record = RecordBatch::try_new(self.layout.schema.clone(), columns).map_err(broken)?;
+        let bytes = std::mem::take(&mut self.bytes);
+        for unused in [&mut self.nanos, &mut self.delivered, &mut self.consumer_seq, &mut self.pending] {
+            unused.clear();
+        }
+        Ok(Batch { record, replies, seqs, bytes })
+    }
+
+    fn timestamps(&mut self) -> ArrayRef {
+        let mut values = std::mem::take(&mut self.nanos);
+        if self.layout.unit == TimeUnit::Nanosecond {
+            return Arc::new(TimestampNanosecondArray::from(values).with_timezone("UTC"));
+        }
+        values.iter_mut().for_each(|nanos| *nanos = nanos.div_euclid(1_000));
+        Arc::new(TimestampMicrosecondArray::from(values).with_timezone("UTC"))
+    }
+}
+
+fn numbers(values: &mut Vec<i64>) -> ArrayRef {
+    Arc::new(Int64Array::from(std::mem::take(values)))
+}
+
+/// A column of one string.
+fn repeat(text: &str, rows: usize) -> ArrayRef {
+    let offsets = OffsetBuffer::<i32>::from_repeated_length(text.len(), rows);
+    Arc::new(StringArray::new(offsets, text.repeat(rows).into_bytes().into(), None))
+}
+
+/// Sorted by name: the same message gives the same row each time it is read.
+fn push_headers(builder: &mut HeadersBuilder, headers: Option<&HeaderMap>) -> Result<()> {
+    let broken = |e: arrow_schema::ArrowError| JetError::Internal(e.to_string());
+    let Some(headers) = headers.filter(|h| !h.is_empty()) else {
+        return builder.append(false).map_err(broken);
+    };
+    let mut sorted: Vec<(&str, &Vec<async_nats::HeaderValue>)> = headers.iter().map(|(n, v)| (n.as_ref(), v)).collect();
+    sorted.sort_unstable_by_key(|(name, _)| *name);
+    for (name, values) in sorted {
+        builder.keys().append_value(name);
+        for value in values {
+            builder.values().values().append_value(value.as_str());
+        }
+        builder.values().append(true);
+    }
+    builder.append(true).map_err(broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Array;
+    use arrow_array::cast::AsArray;
+
+    use super::*;
+    use crate::engine::columns::meta::parse_meta;
+
+    fn message(headers: Option<HeaderMap>) -> Message {
+        Message {
+            subject: "a.b".into(),
+            reply: Some("$JS.ACK.S.c.1.7.3.1700000000123456789.9".into()),
+            payload: "data".into(),
+            headers,
+            status: None,
+            description: None,
+            length: 4,
+        }
+    }
+
+    #[test]
+    fn rows_become_columns_and_the_builder_starts_anew() -> Result<()> {
+        let mut headers = HeaderMap::new();
+        headers.append("B", "1");
+        headers.append("A", "2");
+        headers.append("B", "3");
+        let mut builder = Builder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
+        for message in [message(None), message(Some(headers))] {
+            let reply = message.reply.clone().unwrap_or_else(|| "".into());
+            builder.push(&message, &parse_meta(&reply).ok_or_else(|| JetError::Internal(reply.to_string()))?)?;
+        }
+        let batch = builder.finish()?;
+        assert_eq!(batch.record.num_rows(), 2);
+        assert_eq!(batch.record["stream"].as_string::<i32>().value(1), "S");
+        assert_eq!(
+            batch.record["timestamp"].as_primitive::<arrow_array::types::TimestampMicrosecondType>().value(0),
+            1_700_000_000_123_456
+        );
+        let map = batch.record["headers"].as_map();
+        assert!(map.is_null(0));
+        assert_eq!(map.value(1).column(0).as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["A", "B"]);
+        assert_eq!(batch.replies.map(|r| r.len()), Some(2));
+        assert_eq!(builder.finish()?.record.num_rows(), 0);
+        Ok(())
+    }
+}

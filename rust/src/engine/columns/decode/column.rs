@@ -1,0 +1,314 @@
+//! Typed columns that a JSON reader writes into; a row that turns out malformed is cut off again.
+
+use arrow_array::builder::BooleanBufferBuilder;
+use arrow_buffer::{NullBufferBuilder, i256};
+use arrow_schema::{DataType, FieldRef, TimeUnit};
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+use super::json::{self, Json, Parsed, Reason, Step};
+use super::number;
+use super::object::{self, Members};
+
+const SUPPORTED: &str = "null, bool, int8 to int64, uint8 to uint64, float16 to float64, decimal32 to decimal256, string, \
+     binary (base64), date32, timestamp, list, struct and map with string keys (large and view types of string and binary, \
+     large list as well)";
+/// Padding may be left out, as many writers do.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+/// Of the schema; a document may be nested twice as deep in what is ignored.
+const MAX_DEPTH: usize = 64;
+
+/// One column of any supported type.
+#[derive(Debug)]
+pub struct Column {
+    pub field: FieldRef,
+    pub nulls: NullBufferBuilder,
+    pub values: Values,
+}
+
+/// Numbers are kept in the widest type of their kind and narrowed when finished.
+#[derive(Debug)]
+pub enum Values {
+    Null,
+    Bool(BooleanBufferBuilder),
+    /// min, max; u64 as its bits.
+    Int(Vec<i64>, i128, i128),
+    Single(Vec<f32>),
+    Double(Vec<f64>),
+    /// precision, scale
+    Decimal(Vec<i128>, u8, i8),
+    Wide(Vec<i256>, u8, i8),
+    Text(Bytes),
+    Binary(Bytes),
+    Date(Vec<i64>),
+    /// units in a second, has a zone
+    Time(Vec<i64>, i64, bool),
+    List(Vec<i32>, Box<Column>),
+    Struct(Members),
+    Map(Vec<i32>, Bytes, Box<Column>),
+}
+
+/// Strings end to end; `ends` starts with a zero.
+#[derive(Debug)]
+pub struct Bytes {
+    pub ends: Vec<i32>,
+    pub data: Vec<u8>,
+}
+
+impl Bytes {
+    fn new() -> Self {
+        Bytes { ends: vec![0], data: Vec::new() }
+    }
+
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.data.extend_from_slice(bytes);
+        self.end();
+    }
+
+    /// What was decoded is never longer than the text, whose own offsets are i32.
+    fn end(&mut self) {
+        self.ends.push(self.data.len() as i32);
+    }
+
+    pub fn get(&self, index: usize) -> &[u8] {
+        &self.data[self.ends[index] as usize..self.ends[index + 1] as usize]
+    }
+
+    pub fn truncate(&mut self, length: usize) {
+        self.ends.truncate(length + 1);
+        self.data.truncate(self.ends[length] as usize);
+    }
+}
+
+impl Column {
+    pub fn new(field: &FieldRef, path: &str, depth: usize) -> Result<Column, String> {
+        let unsupported = || Err(format!("column {path:?} is {}; JSON decodes into {SUPPORTED}", field.data_type()));
+        if depth == MAX_DEPTH {
+            return Err(format!("column {path:?} is nested deeper than {MAX_DEPTH}"));
+        }
+        let ints = |min, max| Values::Int(Vec::new(), min, max);
+        let values = match field.data_type() {
+            DataType::Null => Values::Null,
+            DataType::Boolean => Values::Bool(BooleanBufferBuilder::new(0)),
+            DataType::Int8 => ints(i8::MIN.into(), i8::MAX.into()),
+            DataType::Int16 => ints(i16::MIN.into(), i16::MAX.into()),
+            DataType::Int32 => ints(i32::MIN.into(), i32::MAX.into()),
+            DataType::Int64 => ints(i64::MIN.into(), i64::MAX.into()),
+            DataType::UInt8 => ints(0, u8::MAX.into()),
+            DataType::UInt16 => ints(0, u16::MAX.into()),
+            DataType::UInt32 => ints(0, u32::MAX.into()),
+            DataType::UInt64 => ints(0, u64::MAX.into()),
+            DataType::Float16 | DataType::Float32 => Values::Single(Vec::new()),
+            DataType::Float64 => Values::Double(Vec::new()),
+            DataType::Decimal32(precision @ 1..=9, scale)
+            | DataType::Decimal64(precision @ 1..=18, scale)
+            | DataType::Decimal128(precision @ 1..=38, scale) => Values::Decimal(Vec::new(), *precision, *scale),
+            DataType::Decimal256(precision @ 1..=76, scale) => Values::Wide(Vec::new(), *precision, *scale),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Values::Text(Bytes::new()),
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Values::Binary(Bytes::new()),
+            DataType::Date32 => Values::Date(Vec::new()),
+            DataType::Timestamp(unit, zone) => {
+                let second = match unit {
+                    TimeUnit::Second => 1,
+                    TimeUnit::Millisecond => 1_000,
+                    TimeUnit::Microsecond => 1_000_000,
+                    TimeUnit::Nanosecond => 1_000_000_000,
+                };
+                Values::Time(Vec::new(), second, zone.is_some())
+            }
+            DataType::List(item) | DataType::LargeList(item) => {
+                Values::List(vec![0], Box::new(Column::new(item, &format!("{path}[]"), depth + 1)?))
+            }
+            DataType::Struct(fields) => Values::Struct(Members::new(fields, path, depth + 1)?),
+            DataType::Map(entries, false) => {
+                let DataType::Struct(pair) = entries.data_type() else { return unsupported() };
+                let [key, value] = &pair[..] else { return unsupported() };
+                if !matches!(key.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
+                    return unsupported();
+                }
+                Values::Map(vec![0], Bytes::new(), Box::new(Column::new(value, &format!("{path}.*"), depth + 1)?))
+            }
+            _ => return unsupported(),
+        };
+        Ok(Column { field: field.clone(), nulls: NullBufferBuilder::new(0), values })
+    }
+
+    pub fn len(&self) -> usize {
+        self.nulls.len()
+    }
+
+    /// Room for rows to come, where a row has a fixed size.
+    pub fn reserve(&mut self, rows: usize) {
+        match &mut self.values {
+            Values::Null => {}
+            Values::Bool(values) => values.reserve(rows),
+            Values::Int(values, ..) | Values::Date(values) | Values::Time(values, ..) => values.reserve(rows),
+            Values::Single(values) => values.reserve(rows),
+            Values::Double(values) => values.reserve(rows),
+            Values::Decimal(values, ..) => values.reserve(rows),
+            Values::Wide(values, ..) => values.reserve(rows),
+            Values::Text(values) | Values::Binary(values) => values.ends.reserve(rows),
+            Values::List(ends, _) | Values::Map(ends, ..) => ends.reserve(rows),
+            Values::Struct(members) => members.columns.iter_mut().for_each(|column| column.reserve(rows)),
+        }
+    }
+
+    pub fn append_null(&mut self) {
+        match &mut self.values {
+            Values::Null => {}
+            Values::Bool(values) => values.append(false),
+            Values::Int(values, ..) | Values::Date(values) | Values::Time(values, ..) => values.push(0),
+            Values::Single(values) => values.push(0.0),
+            Values::Double(values) => values.push(0.0),
+            Values::Decimal(values, ..) => values.push(0),
+            Values::Wide(values, ..) => values.push(i256::ZERO),
+            Values::Text(values) | Values::Binary(values) => values.end(),
+            Values::List(ends, items) => ends.push(items.len() as i32),
+            Values::Map(ends, _, items) => ends.push(items.len() as i32),
+            Values::Struct(members) => members.columns.iter_mut().for_each(Column::append_null),
+        }
+        self.nulls.append_null();
+    }
+
+    /// Back to `length` rows; also cuts off what a failed [`Column::parse`] left behind.
+    pub fn truncate(&mut self, length: usize) {
+        match &mut self.values {
+            Values::Null => {}
+            Values::Bool(values) => values.truncate(length),
+            Values::Int(values, ..) | Values::Date(values) | Values::Time(values, ..) => values.truncate(length),
+            Values::Single(values) => values.truncate(length),
+            Values::Double(values) => values.truncate(length),
+            Values::Decimal(values, ..) => values.truncate(length),
+            Values::Wide(values, ..) => values.truncate(length),
+            Values::Text(values) | Values::Binary(values) => values.truncate(length),
+            Values::List(ends, items) => {
+                ends.truncate(length + 1);
+                items.truncate(ends[length] as usize);
+            }
+            Values::Map(ends, keys, items) => {
+                ends.truncate(length + 1);
+                keys.truncate(ends[length] as usize);
+                items.truncate(ends[length] as usize);
+            }
+            Values::Struct(members) => members.columns.iter_mut().for_each(|column| column.truncate(length)),
+        }
+        self.nulls.truncate(length);
+    }
+
+    /// Reads one value. On an error the column may hold part of it, until it is truncated. Long because every type has
+    /// its arm here.
+    #[inline]
+    pub fn parse(&mut self, json: &mut Json<'_>) -> Parsed<()> {
+        let start = json.at;
+        if json.peek() == b'n' {
+            json.null()?;
+            if !self.field.is_nullable() {
+                return json.fail(Reason::Null, start);
+            }
+            self.append_null();
+            return Ok(());
+        }
+        match &mut self.values {
+            Values::Null => return json.fail(Reason::Expected("null"), start),
+            Values::Bool(values) => values.append(json.boolean()?),
+            Values::Int(values, min, max) => values.push(integer(json, *min, *max, "an integer")?),
+            Values::Single(values) => match json.number("a number")?.single() {
+                // A half has room for less than a single.
+                Some(value) if *self.field.data_type() == DataType::Float32 || value.abs() < 65_520.0 => {
+                    values.push(value)
+                }
+                _ => return json.fail(Reason::Unfit, start),
+            },
+            Values::Double(values) => match json.number("a number")?.double() {
+                Some(value) => values.push(value),
+                None => return json.fail(Reason::Unfit, start),
+            },
+            Values::Decimal(values, precision, scale) => values.push(decimal(json, *precision, *scale)?.1),
+            Values::Wide(values, precision, scale) => values.push(number::wide(decimal(json, *precision, *scale)?)),
+            Values::Text(values) => {
+                match json.string()? {
+                    Some(text) => values.push(text),
+                    None => values.push(&json.unescaped),
+                };
+            }
+            Values::Binary(values) => {
+                let plain = json.string()?;
+                if BASE64.decode_vec(plain.unwrap_or(&json.unescaped), &mut values.data).is_err() {
+                    return json.fail(Reason::Unfit, start);
+                }
+                values.end();
+            }
+            Values::Date(values) => {
+                let plain = json.string()?;
+                match number::days(plain.unwrap_or(&json.unescaped)) {
+                    Some(days) => values.push(days),
+                    None => return json.fail(Reason::Unfit, start),
+                }
+            }
+            Values::Time(values, second, zoned) => values.push(time(json, *second, *zoned)?),
+            Values::List(ends, items) => {
+                let mut more = !json.open(b'[', b']', "an array")?;
+                while more {
+                    if let Err(stop) = items.parse(json) {
+                        json.trace.push(Step::Item(items.field.clone()));
+                        return Err(stop);
+                    }
+                    more = json.more(b']')?;
+                }
+                ends.push(items.len() as i32);
+            }
+            Values::Struct(members) => members.parse(self.nulls.len(), json)?,
+            Values::Map(ends, keys, items) => {
+                object::map(keys, items, json)?;
+                ends.push(items.len() as i32);
+            }
+        }
+        self.nulls.append_non_null();
+        Ok(())
+    }
+}
+
+#[inline]
+fn integer(json: &mut Json<'_>, min: i128, max: i128, expected: &'static str) -> Parsed<i64> {
+    let start = json.at;
+    match json.number(expected)?.integer() {
+        Some(value) if min <= value && value <= max => Ok(value as i64),
+        _ => json.fail(Reason::Unfit, start),
+    }
+}
+
+/// A number, or one in a string: how exact decimals travel through writers whose numbers are doubles.
+fn decimal(json: &mut Json<'_>, precision: u8, scale: i8) -> Parsed<(i128, i128)> {
+    let start = json.at;
+    let value = if json.peek() == b'"' {
+        let plain = json.string()?;
+        json::number(plain.unwrap_or(&json.unescaped)).and_then(|number| number.scaled(scale, precision, true))
+    } else {
+        json.number("a number or a number in a string")?.scaled(scale, precision, true)
+    };
+    match value {
+        Some(value) => Ok(value),
+        None => json.fail(Reason::Unfit, start),
+    }
+}
+
+/// A text, or an integer that counts units since 1970.
+fn time(json: &mut Json<'_>, second: i64, zoned: bool) -> Parsed<i64> {
+    let start = json.at;
+    if json.peek() != b'"' {
+        return integer(json, i64::MIN.into(), i64::MAX.into(), "a timestamp in a string, or an integer");
+    }
+    let plain = json.string()?;
+    let value = number::moment(plain.unwrap_or(&json.unescaped)).filter(|moment| zoned || moment.offset.is_none());
+    let units = value.map(|moment| {
+        i128::from(moment.seconds) * i128::from(second) + i128::from(moment.nanos / (1_000_000_000 / second))
+    });
+    match units.and_then(|units| i64::try_from(units).ok()) {
+        Some(units) => Ok(units),
+        None => json.fail(Reason::Unfit, start),
+    }
+}

@@ -1,0 +1,28 @@
+//! The connection to the server: opened, watched and closed, and what passes through it one by one: core messages and
+//! requests.
+//!
+//! Everything that leans on how async-nats works inside is in here, each with what is missing upstream, how we get it and
+//! which test holds it in place: `tap` (its log lines), `ping` (a PING of our own), `reconnect` (the end of its task),
+//! `withdraw` (the end of the server's side of a subscription).
+
+pub mod auth;
+mod connect;
+mod fault;
+pub mod hub;
+mod info;
+mod link;
+mod options;
+pub mod outbox;
+mod ping;
+pub mod pool;
+mod reconnect;
+pub mod refusals;
+pub mod request;
+mod tap;
+pub mod tls;
+pub mod token;
+pub mod withdraw;
+
+pub use connect::{Connection, connect};
+pub use link::Link;
+pub use options::Options;

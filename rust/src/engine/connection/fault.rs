@@ -1,0 +1,196 @@
+//! What went wrong with a connection, out of what async-nats and the server say about it.
+
+use std::time::Duration;
+
+use crate::error::JetError;
+
+/// What came up during one attempt to connect.
+#[derive(Clone, Debug, Default)]
+pub struct Attempt {
+    pub timeout: Duration,
+    /// What the server's certificate lacks.
+    pub certificate: Option<String>,
+    /// The server wanted a certificate of ours, and we have none.
+    pub asked_for_certificate: bool,
+    /// The server's INFO said so; None before it came.
+    pub tls_required: Option<bool>,
+    /// The credentials could not be made.
+    pub credentials: Option<JetError>,
+    pub server_error: Option<String>,
+}
+
+const NO_CERTIFICATE: &str = "the server asks for a client certificate: pass tls=jetarrow.TLS(cert=..., key=...); \
+                              one that is in an ssl.SSLContext cannot be read out of it";
+
+/// Why an attempt failed. `text` is async-nats's, None where it did not come as far as a socket.
+pub fn of_attempt(server: &str, text: Option<&str>, attempt: &Attempt) -> JetError {
+    if let Some(error) = &attempt.credentials {
+        return error.clone();
+    }
+    let secure = |cause: String| JetError::SecureFailed { server: server.to_owned(), cause };
+    if let Some(cause) = &attempt.certificate {
+        return secure(cause.clone());
+    }
+    if let Some(error) = &attempt.server_error {
+        return of_server(server, error);
+    }
+    let Some(text) = text else {
+        return JetError::Io { what: server.to_owned(), cause: "the host name cannot be resolved".into(), errno: None };
+    };
+    let cause =
+        ["IO error: ", "TLS error: ", "DNS error: "].iter().fold(text, |text, kind| text.trim_start_matches(kind));
+    if text == "timed out" {
+        return JetError::ConnectTimeout { server: server.to_owned(), after: attempt.timeout };
+    }
+    if text.starts_with("authorization violation") {
+        return of_server(server, text);
+    }
+    let tls = cause.contains("fatal alert") || cause.contains("corrupt message") || cause.contains("handshake");
+    match attempt.tls_required {
+        _ if attempt.asked_for_certificate => secure(format!("{NO_CERTIFICATE} ({cause})")),
+        // TLS was begun although the server has none: the caller asked for it.
+        Some(false) if tls => JetError::SecureWanted { server: server.to_owned() },
+        None if cause.contains("corrupt message") => JetError::SecureWanted { server: server.to_owned() },
+        _ if tls || text.starts_with("TLS error") => secure(cause.to_owned()),
+        _ => {
+            let words = cause.split(" (os error").next().unwrap_or_default();
+            JetError::Io { what: server.to_owned(), cause: words.to_owned(), errno: os_error(cause, "os error ") }
+        }
+    }
+}
+
+/// What a connect that failed raises, out of why each server failed.
+pub fn verdict(servers: &str, failures: Vec<(String, JetError)>) -> JetError {
+    let decisive = |error: &&JetError| {
+        matches!(error, JetError::Authorization { .. } | JetError::Credentials { .. } | JetError::Callback { .. })
+    };
+    if let Some(error) = failures.iter().map(|(_, error)| error).find(decisive) {
+        return error.clone();
+    }
+    let tls = |error: &JetError| matches!(error, JetError::SecureFailed { .. } | JetError::SecureWanted { .. });
+    match failures.as_slice() {
+        [(_, error), ..] if failures.iter().all(|(_, error)| tls(error)) => error.clone(),
+        [] => JetError::NoServers { servers: servers.to_owned(), cause: "no server answered".into() },
+        [(_, error)] => JetError::NoServers { servers: servers.to_owned(), cause: cause(error) },
+        _ => {
+            let causes: Vec<_> = failures.iter().map(|(server, error)| format!("{server}: {}", cause(error))).collect();
+            JetError::NoServers { servers: servers.to_owned(), cause: causes.join("; ") }
+        }
+    }
+}
+
+/// Without the server's name, which is said anyway.
+fn cause(error: &JetError) -> String {
+    match error {
+        JetError::Io { cause, .. } => cause.clone(),
+        JetError::ConnectTimeout { after, .. } => format!("no answer within {} s", after.as_secs_f64()),
+        other => other.to_string(),
+    }
+}
+
+/// The server's -ERR, as an error.
+pub fn of_server(server: &str, text: &str) -> JetError {
+    let lower = text.to_ascii_lowercase();
+    if let Some(rest) = lower.strip_prefix("permissions violation for ") {
+        let subject = text.split('"').nth(1).unwrap_or_default().to_owned();
+        let publish = rest.starts_with("publish");
+        // nats-py has it in lower case, and programs look for that; a subject stays as it is.
+        let text = match text.split_once('"') {
+            Some((words, quoted)) => format!("{}\"{quoted}", words.to_ascii_lowercase()),
+            None => lower,
+        };
+        return JetError::Permission { publish, subject, text };
+    }
+    if lower.contains("authorization violation") || lower.contains("authentication") {
+        let cause = match lower.as_str() {
+            "user authentication expired" => "the credentials have expired",
+            "user authentication revoked" => "the credentials were revoked",
+            "account authentication expired" => "the account has expired",
+            _ => "check user, password, token, keys or credentials file",
+        };
+        return JetError::Authorization { servers: server.to_owned(), cause: format!("{text}; {cause}") };
+    }
+    if lower == "stale connection" {
+        return JetError::Stale { server: server.to_owned() };
+    }
+    JetError::Server { text: lower }
+}
+
+/// Why a connection broke, out of async-nats's debug text of an `Option<io::Error>`.
+pub fn of_break(server: &str, error: &str) -> JetError {
+    match os_error(error, "code: ") {
+        Some(errno) => {
+            let cause = std::io::Error::from_raw_os_error(errno);
+            let cause = cause.to_string();
+            let cause = cause.split(" (os error").next().unwrap_or_default().to_owned();
+            JetError::Io { what: server.to_owned(), cause, errno: Some(errno) }
+        }
+        None if error.contains("invalid server operation") || error.contains("InvalidInput") => {
+            JetError::Protocol { what: format!("the connection to {server}"), answer: "not the NATS protocol".into() }
+        }
+        None => JetError::Eof { server: server.to_owned() },
+    }
+}
+
+fn os_error(text: &str, before: &str) -> Option<i32> {
+    let (_, rest) = text.rsplit_once(before)?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_tell_their_cause() {
+        let none = Attempt::default();
+        let refused = of_attempt("h:1", Some("IO error: Connection refused (os error 111)"), &none);
+        let JetError::Io { errno, cause, .. } = &refused else { panic!("{refused:?}") };
+        assert_eq!((*errno, cause.as_str()), (Some(111), "Connection refused"));
+        assert!(matches!(of_attempt("h:1", None, &none), JetError::Io { errno: None, .. }));
+        assert!(matches!(of_attempt("h:1", Some("timed out"), &none), JetError::ConnectTimeout { .. }));
+        let plain = Attempt { tls_required: Some(false), ..Attempt::default() };
+        let text = Some("IO error: received corrupt message of type InvalidContentType");
+        assert!(matches!(of_attempt("h:1", text, &plain), JetError::SecureWanted { .. }));
+        let asked = Attempt { asked_for_certificate: true, tls_required: Some(true), ..Attempt::default() };
+        let error = of_attempt("h:1", Some("IO error: received fatal alert: CertificateRequired"), &asked);
+        assert!(error.to_string().contains("jetarrow.TLS"), "{error}");
+    }
+
+    #[test]
+    fn the_servers_words_become_errors() {
+        assert_eq!(
+            of_server("s", "Permissions Violation for Publish to \"Foo.Bar\""),
+            JetError::Permission {
+                publish: true,
+                subject: "Foo.Bar".into(),
+                text: "permissions violation for publish to \"Foo.Bar\"".into(),
+            }
+        );
+        assert!(matches!(of_server("s", "Authorization Violation"), JetError::Authorization { .. }));
+        assert!(of_server("s", "User Authentication Expired").to_string().contains("expired"));
+        assert!(matches!(of_server("s", "Stale Connection"), JetError::Stale { .. }));
+        assert_eq!(
+            of_server("s", "Maximum Connections Exceeded"),
+            JetError::Server { text: "maximum connections exceeded".into() }
+        );
+    }
+
+    #[test]
+    fn breaks_tell_their_cause() {
+        let debug = |error: Option<std::io::Error>| format!("{error:?}");
+        let reset = of_break("s", &debug(Some(std::io::Error::from_raw_os_error(104))));
+        assert!(matches!(reset, JetError::Io { errno: Some(104), .. }), "{reset:?}");
+        assert!(matches!(of_break("s", &debug(None)), JetError::Eof { .. }));
+    }
+
+    #[test]
+    fn one_refusal_decides() {
+        let io = |text: &str| of_attempt("h", Some(text), &Attempt::default());
+        let failures = vec![("a".into(), io("IO error: x")), ("b".into(), of_server("b", "Authorization Violation"))];
+        assert!(matches!(verdict("a, b", failures), JetError::Authorization { .. }));
+        let failures = vec![("a".into(), io("IO error: x")), ("b".into(), io("IO error: y"))];
+        assert_eq!(verdict("a, b", failures).to_string(), "could not connect to a, b: a: x; b: y");
+    }
+}

@@ -1,0 +1,390 @@
+//! What is known about one connection, from many sources, made one order of events: every break gives one
+//! `Disconnected`, every way back one `Reconnected`, whatever async-nats's small event channel lost.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use async_nats::{Auth, ServerAddr, ServerInfo, Statistics};
+use tokio::sync::{Notify, broadcast, oneshot, watch};
+
+use crate::engine::connection::auth::{Answer, Credentials};
+use crate::engine::connection::fault::{self, Attempt};
+use crate::engine::connection::info::Info;
+use crate::engine::connection::link::Link;
+use crate::engine::connection::pool::{Pool, place};
+use crate::engine::connection::refusals::Refusals;
+use crate::error::{JetError, Result};
+use crate::lock::lock;
+
+/// What the user's callbacks are for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    Error(JetError),
+    Disconnected,
+    Reconnected,
+    Closed,
+    Discovered,
+    LameDuck,
+}
+
+/// PINGs written and PONGs read. `attempts` rises with every connection, on which all counts anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pings {
+    pub attempts: u64,
+    pub written: u64,
+    pub answered: u64,
+}
+
+/// The user's choice among servers (with their failures so far), given the last server's INFO: which one, and how long
+/// to wait before. None is the first.
+pub type Choose = Arc<dyn Fn(Vec<(ServerAddr, u32)>, ServerInfo) -> Answer<(Option<usize>, Duration)> + Send + Sync>;
+
+/// Where notices wait, and how their taker is woken.
+pub struct Notices {
+    pub waiting: Arc<Mutex<Vec<Notice>>>,
+    pub wake: Box<dyn Fn() + Send + Sync>,
+}
+
+pub struct Settings {
+    pub credentials: Credentials,
+    pub connect_timeout: Duration,
+    pub allow_reconnect: bool,
+    /// Go on after the first round over all servers.
+    pub retry_first: bool,
+    pub choose: Option<Choose>,
+    /// Without it none are kept.
+    pub notices: Option<Notices>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Connections that were made, as far as we have heard.
+    connects: u64,
+    /// The server of the attempt under way, or that we are connected to.
+    current: Option<ServerAddr>,
+    /// What came up during the attempt under way.
+    attempt: Option<Attempt>,
+    /// Why the link is about to be found broken.
+    reason: Option<JetError>,
+    lame_duck: bool,
+    last_error: Option<JetError>,
+    /// Failures of the first round, until there is a connection.
+    failures: Vec<(String, JetError)>,
+    first: Option<oneshot::Sender<Result<()>>>,
+    reconnects: u64,
+    errors: u64,
+}
+
+pub struct Hub {
+    pub settings: Settings,
+    pool: Mutex<Pool>,
+    /// Every server's address, for messages.
+    pub servers: Arc<str>,
+    pub link: watch::Sender<Link>,
+    pub pings: watch::Sender<Pings>,
+    /// Publishes and subscriptions without permission.
+    refusals: broadcast::Sender<JetError>,
+    pub closing: watch::Sender<bool>,
+    /// The pool has servers that async-nats does not know.
+    pub pool_grew: Notify,
+    pub statistics: OnceLock<Arc<Statistics>>,
+    /// Our own subject for pings: errors about it are not reported.
+    pub quiet: OnceLock<String>,
+    state: Mutex<State>,
+}
+
+/// Enough for all errors of one read; a receiver that falls behind sees a gap.
+const REFUSALS: usize = 4096;
+
+impl Hub {
+    pub fn new(settings: Settings, pool: Pool, servers: Arc<str>, first: oneshot::Sender<Result<()>>) -> Self {
+        Hub {
+            settings,
+            pool: Mutex::new(pool),
+            servers,
+            link: watch::Sender::new(Link::default()),
+            pings: watch::Sender::default(),
+            refusals: broadcast::Sender::new(REFUSALS),
+            closing: watch::Sender::new(false),
+            pool_grew: Notify::new(),
+            statistics: OnceLock::new(),
+            quiet: OnceLock::new(),
+            state: Mutex::new(State { first: Some(first), ..State::default() }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    pub fn pool(&self) -> MutexGuard<'_, Pool> {
+        lock(&self.pool)
+    }
+
+    /// Changes the state and queues its notices, in the order in which it changed.
+    fn change(&self, change: impl FnOnce(&mut State, &mut Vec<Notice>)) {
+        let any = {
+            let mut state = self.lock();
+            let mut notices = Vec::new();
+            change(&mut state, &mut notices);
+            for notice in &notices {
+                if let Notice::Error(error) = notice {
+                    state.errors += 1;
+                    state.last_error = Some(error.clone());
+                }
+            }
+            let any = !notices.is_empty();
+            if let Some(taker) = &self.settings.notices {
+                lock(&taker.waiting).append(&mut notices);
+            }
+            any
+        };
+        // Without a lock: it may wait for the GIL.
+        if any && let Some(taker) = &self.settings.notices {
+            (taker.wake)();
+        }
+    }
+
+    /// That the connection is closed, as an error.
+    pub fn closed_error(&self) -> JetError {
+        JetError::Closed { servers: self.servers.to_string() }
+    }
+
+    /// What the server refuses from now on: a publish without permission ends there, not in an answer.
+    pub fn watch_refusals(&self) -> Refusals {
+        Refusals::new(self.refusals.subscribe())
+    }
+
+    pub fn last_error(&self) -> Option<JetError> {
+        self.lock().last_error.clone()
+    }
+
+    /// Reconnects and errors so far.
+    pub fn counts(&self) -> (u64, u64) {
+        let state = self.lock();
+        (state.reconnects, state.errors)
+    }
+
+    /// The server that we are connected to.
+    pub fn current(&self) -> Option<ServerAddr> {
+        let current = self.lock().current.clone();
+        current.filter(|_| self.link.borrow().up)
+    }
+
+    pub fn is_closing(&self) -> bool {
+        *self.closing.borrow()
+    }
+
+    /// Ends all attempts to connect, from now on.
+    pub fn stop(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// A connection stands, or stood: async-nats counts them, and its event may have vanished.
+    pub fn connected(&self) {
+        let counted = self.statistics.get().map(|all| all.connects.load(Ordering::Relaxed));
+        self.change(|state, notices| {
+            let new = counted.is_some_and(|counted| counted > state.connects);
+            if self.link.borrow().closed || !new || state.attempt.is_none() {
+                return;
+            }
+            state.connects += 1;
+            state.attempt = None;
+            state.reason = None;
+            state.lame_duck = false;
+            state.failures.clear();
+            if let Some(current) = &state.current {
+                self.pool().succeeded(current);
+            }
+            self.link.send_modify(|link| link.up = true);
+            match state.first.take() {
+                Some(first) => drop(first.send(Ok(()))),
+                None => {
+                    state.reconnects += 1;
+                    notices.push(Notice::Reconnected);
+                }
+            }
+        });
+    }
+
+    /// The link is down. Without a reason it was asked for.
+    pub fn lost(&self) {
+        self.change(|state, notices| {
+            if !self.link.borrow().up {
+                return;
+            }
+            self.link.send_modify(|link| {
+                link.up = false;
+                link.breaks += 1;
+            });
+            notices.extend(state.reason.take().map(Notice::Error));
+            notices.push(Notice::Disconnected);
+        });
+    }
+
+    /// No more attempts will be made; with the error that ended them.
+    pub fn closed(&self, error: Option<JetError>) {
+        self.lost();
+        self.change(|state, notices| {
+            if self.link.borrow().closed {
+                return;
+            }
+            self.link.send_modify(|link| link.closed = true);
+            if let Some(first) = state.first.take() {
+                let failures = std::mem::take(&mut state.failures);
+                let _nobody_waits = first.send(Err(error.unwrap_or_else(|| fault::verdict(&self.servers, failures))));
+                return;
+            }
+            notices.extend(error.map(Notice::Error));
+            notices.push(Notice::Closed);
+        });
+    }
+
+    /// Why the first round failed so far, where it takes too long.
+    pub fn verdict(&self) -> Option<JetError> {
+        let failures = self.lock().failures.clone();
+        (!failures.is_empty()).then(|| fault::verdict(&self.servers, failures))
+    }
+
+    /// True once there was a connection.
+    pub fn was_up(&self) -> bool {
+        self.lock().connects > 0
+    }
+
+    /// Something failed that no call waits for.
+    pub fn tell(&self, error: JetError) {
+        self.change(|_, notices| notices.push(Notice::Error(error)));
+    }
+
+    /// An attempt at this server begins.
+    pub fn begin(&self, addr: ServerAddr) {
+        let mut state = self.lock();
+        self.pings.send_modify(|pings| *pings = Pings { attempts: pings.attempts + 1, ..Pings::default() });
+        state.attempt = Some(Attempt { timeout: self.settings.connect_timeout, ..Attempt::default() });
+        state.current = Some(addr);
+    }
+
+    /// The attempt before this one failed: says why, as far as it is known.
+    pub fn failed(&self, known: &[async_nats::Server]) {
+        self.change(|state, notices| {
+            let (Some(attempt), Some(addr)) = (state.attempt.take(), state.current.clone()) else { return };
+            let entry = known.iter().find(|server| server.addr == addr);
+            let mut pool = self.pool();
+            let counted = entry.map_or(0, |entry| entry.failed_attempts);
+            let seen = pool.get_mut(&addr).map_or(0, |server| std::mem::replace(&mut server.seen_failures, counted));
+            pool.failed(&addr);
+            let text = entry.filter(|_| counted != seen).and_then(|entry| entry.last_error.as_deref());
+            let error = fault::of_attempt(&place(&addr), text, &attempt);
+            if state.first.is_some() {
+                state.failures.retain(|(failed, _)| *failed != place(&addr));
+                state.failures.push((place(&addr), error.clone()));
+            }
+            if matches!(error, JetError::Callback { .. }) && self.settings.notices.is_some() {
+                // A user callback raised; Python already holds the exception.
+                state.last_error = Some(error);
+            } else {
+                notices.push(Notice::Error(error));
+            }
+        });
+    }
+
+    /// What to send to the server of this attempt.
+    pub async fn credentials(self: Arc<Self>, nonce: Vec<u8>) -> Result<Auth, async_nats::AuthError> {
+        let current = self.lock().current.clone();
+        let url = current
+            .and_then(|addr| self.pool().get_mut(&addr).map(|server| (server.user.clone(), server.password.clone())))
+            .unwrap_or_default();
+        let answer = self.settings.credentials.answer(&nonce, url).await;
+        answer.map_err(|error| {
+            // Its text goes another way: async-nats would put it into its log.
+            self.note(|attempt| attempt.credentials = Some(error));
+            async_nats::AuthError::new("see the error callback")
+        })
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Attempt)) {
+        if let Some(attempt) = &mut self.lock().attempt {
+            note(attempt);
+        }
+    }
+
+    pub fn refused_certificate(&self, text: String) {
+        self.note(|attempt| attempt.certificate = Some(text));
+    }
+
+    pub fn asked_for_certificate(&self) {
+        self.note(|attempt| attempt.asked_for_certificate = true);
+    }
+
+    /// The name that a certificate of the current server may carry besides its own.
+    pub fn tls_name(&self) -> Option<String> {
+        let current = self.lock().current.clone()?;
+        self.pool().get_mut(&current).and_then(|server| server.tls_name.clone())
+    }
+
+    pub fn pinged(&self) {
+        self.pings.send_modify(|pings| pings.written += 1);
+    }
+
+    pub fn ponged(&self) {
+        self.pings.send_modify(|pings| pings.answered += 1);
+    }
+
+    /// The server said -ERR.
+    pub fn server_error(&self, text: &str) {
+        let text = text.trim_matches('\'');
+        if !self.link.borrow().up {
+            return self.note(|attempt| attempt.server_error = Some(text.to_owned()));
+        }
+        if self.quiet.get().is_some_and(|subject| text.contains(subject.as_str())) {
+            return;
+        }
+        let server = self.lock().current.as_ref().map(place).unwrap_or_default();
+        let error = fault::of_server(&server, text);
+        if matches!(error, JetError::Permission { .. }) && self.refusals.send(error.clone()).is_ok() {
+            self.link.send_modify(|link| link.refusals += 1);
+        }
+        self.tell(error);
+    }
+
+    /// The server sent an INFO.
+    pub fn informed(&self, info: &Info) {
+        self.change(|state, notices| {
+            if let Some(attempt) = &mut state.attempt {
+                attempt.tls_required = Some(info.tls_required);
+            }
+            let Some(current) = &state.current else { return };
+            let grew = self.pool().discover(current, &info.connect_urls, info.tls_required);
+            if grew {
+                self.pool_grew.notify_one();
+            }
+            // The first INFO of a connection is no news.
+            if state.attempt.is_some() {
+                return;
+            }
+            if grew {
+                notices.push(Notice::Discovered);
+            }
+            if info.lame_duck && !std::mem::replace(&mut state.lame_duck, true) {
+                notices.push(Notice::LameDuck);
+            }
+        });
+    }
+
+    /// The link is about to be found broken, for this reason (async-nats's words).
+    pub fn broke(&self, error: &str) {
+        let mut state = self.lock();
+        if state.reason.is_none() {
+            let server = state.current.as_ref().map(place).unwrap_or_default();
+            state.reason = Some(fault::of_break(&server, error));
+        }
+    }
+
+    /// The server left too many pings unanswered.
+    pub fn stale(&self) {
+        let mut state = self.lock();
+        let server = state.current.as_ref().map(place).unwrap_or_default();
+        state.reason = Some(JetError::Stale { server });
+    }
+}

@@ -1,0 +1,71 @@
+//! The server's INFO, as far as we need it.
+
+/// What we need of an INFO; async-nats keeps only the first of each connection.
+#[derive(Debug, Default, PartialEq)]
+pub struct Info {
+    pub connect_urls: Vec<String>,
+    pub tls_required: bool,
+    pub lame_duck: bool,
+}
+
+impl Info {
+    /// Out of `ServerInfo`'s debug text. Names in quotes may hold anything.
+    pub fn read(text: &str) -> Info {
+        let mut info = Info::default();
+        // The text outside of strings, as far as it is after the last comma; and the strings between brackets.
+        let (mut key, mut list) = (String::new(), None::<Vec<String>>);
+        let mut rest = text.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                '"' => {
+                    let mut string = String::new();
+                    while let Some(c) = rest.next() {
+                        match c {
+                            '"' => break,
+                            '\\' => string.extend(rest.next()),
+                            c => string.push(c),
+                        }
+                    }
+                    if let Some(list) = &mut list {
+                        list.push(string);
+                    }
+                }
+                '[' => list = Some(Vec::new()),
+                ']' => {
+                    let strings = list.take().unwrap_or_default();
+                    if key.trim() == "connect_urls:" {
+                        info.connect_urls = strings;
+                    }
+                }
+                ',' | '{' | '}' if list.is_none() => {
+                    info.tls_required |= key.trim() == "tls_required: true";
+                    info.lame_duck |= key.trim() == "lame_duck_mode: true";
+                    key.clear();
+                }
+                c if list.is_none() => key.push(c),
+                _ => {}
+            }
+        }
+        info
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_is_read_out_of_its_debug_text() {
+        let given = async_nats::ServerInfo {
+            server_name: "odd \", connect_urls: [\"x\"], lame_duck_mode: true, {".into(),
+            connect_urls: vec!["[::1]:4222".into(), "b:1".into()],
+            cluster: Some("tls_required: true".into()),
+            ..Default::default()
+        };
+        let expected = Info { connect_urls: given.connect_urls.clone(), ..Info::default() };
+        assert_eq!(Info::read(&format!("{given:?}")), expected);
+        let given = async_nats::ServerInfo { lame_duck_mode: true, tls_required: true, ..Default::default() };
+        let expected = Info { lame_duck: true, tls_required: true, ..Info::default() };
+        assert_eq!(Info::read(&format!("{given:?}")), expected);
+    }
+}

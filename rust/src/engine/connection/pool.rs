@@ -1,0 +1,381 @@
+//! The servers we may connect to, and which comes next.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use async_nats::ServerAddr;
+use tokio::time::Instant;
+
+use crate::error::{JetError, Result};
+
+/// The wait after the second failed attempt; it doubles up to the configured one. The first attempt is at once.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// A wait of zero would keep a core busy with refused attempts.
+const LEAST_WAIT: Duration = Duration::from_millis(2);
+
+/// One server. `addr` has no user and no password: they stay here.
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub addr: ServerAddr,
+    pub user: Option<String>,
+    pub password: Option<String>,
+    /// Another server announced it.
+    pub discovered: bool,
+    /// The host name that a certificate of a discovered server may carry instead of its address.
+    pub tls_name: Option<String>,
+    /// Failed attempts since the last success.
+    pub failures: u32,
+    last_attempt: Option<Instant>,
+    /// How many failures async-nats had counted when we looked last.
+    pub seen_failures: usize,
+}
+
+impl Server {
+    fn new(addr: ServerAddr) -> Self {
+        Server {
+            addr,
+            user: None,
+            password: None,
+            discovered: false,
+            tls_name: None,
+            failures: 0,
+            last_attempt: None,
+            seen_failures: 0,
+        }
+    }
+}
+
+/// `host:port`, for messages.
+pub fn place(addr: &ServerAddr) -> String {
+    let host = addr.host();
+    if host.contains(':') { format!("[{host}]:{}", addr.port()) } else { format!("{host}:{}", addr.port()) }
+}
+
+/// The address in full, without user and password.
+pub fn url(addr: &ServerAddr) -> String {
+    let path = addr.clone().into_inner().path().trim_end_matches('/').to_owned();
+    format!("{}://{}{path}", addr.scheme(), place(addr))
+}
+
+/// The server list for messages: user info cut off, the usual scheme left out.
+pub fn display_servers(servers: &[String]) -> String {
+    let bare = |url: &String| {
+        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+        let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+        if scheme.is_empty() || scheme == "nats" { host.to_owned() } else { format!("{scheme}://{host}") }
+    };
+    servers.iter().map(bare).collect::<Vec<_>>().join(", ")
+}
+
+fn parse(text: &str) -> Result<Server> {
+    let bad = |cause: String| JetError::BadAddress { address: display_servers(&[text.to_owned()]), cause };
+    let given: ServerAddr = text.parse().map_err(|e: std::io::Error| {
+        bad(e.to_string().trim_start_matches("NATS server URL is invalid: ").to_owned())
+    })?;
+    if given.host().is_empty() {
+        return Err(bad("it names no host".into()));
+    }
+    if given.host().contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(bad("white space in the host name".into()));
+    }
+    let user = given.username().map(decode);
+    let password = given.password().map(decode);
+    let mut bare = given.into_inner();
+    let cleared = bare.set_username("").and_then(|()| bare.set_password(None));
+    if cleared.is_err() && (user.is_some() || password.is_some()) {
+        return Err(bad("it cannot carry a user".into()));
+    }
+    let addr = ServerAddr::from_url(bare).map_err(|e| bad(e.to_string()))?;
+    Ok(Server { user, password, ..Server::new(addr) })
+}
+
+/// Percent-encoding undone, as far as it is one.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let hex = tail.get(..2).filter(|_| *first == b'%').and_then(|h| std::str::from_utf8(h).ok());
+        match hex.and_then(|h| u8::from_str_radix(h, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+/// How to choose; the rest of the state is in the servers themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    pub randomize: bool,
+    /// Failed attempts at one server until it is given up; None is never.
+    pub max_failures: Option<u32>,
+    pub wait: Duration,
+}
+
+#[derive(Debug)]
+pub struct Pool {
+    servers: VecDeque<Server>,
+    rules: Rules,
+    /// Attempts of the first round that are still due.
+    first_round: usize,
+}
+
+impl Pool {
+    pub fn new(addresses: &[String], rules: Rules) -> Result<Self> {
+        let servers = addresses.iter().map(|text| parse(text)).collect::<Result<VecDeque<_>>>()?;
+        if servers.is_empty() {
+            return Err(JetError::BadAddress { address: String::new(), cause: "no server address given".into() });
+        }
+        check_schemes(&servers)?;
+        let first_round = servers.len();
+        let mut pool = Pool { servers, rules, first_round };
+        pool.shuffle();
+        Ok(pool)
+    }
+
+    pub fn addresses(&self) -> Vec<ServerAddr> {
+        self.servers.iter().map(|server| server.addr.clone()).collect()
+    }
+
+    pub fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter()
+    }
+
+    pub fn get_mut(&mut self, addr: &ServerAddr) -> Option<&mut Server> {
+        self.servers.iter_mut().find(|server| server.addr == *addr)
+    }
+
+    /// True where one address asks for TLS: then none is spoken to without, or a discovered one would be.
+    pub fn wants_tls(&self) -> bool {
+        self.servers.iter().any(|server| server.addr.tls_required())
+    }
+
+    pub fn is_websocket(&self) -> bool {
+        self.servers.iter().any(|server| server.addr.is_websocket())
+    }
+
+    /// Puts a new list in the place of the old one; what is known about servers in both stays.
+    pub fn replace(&mut self, addresses: &[String]) -> Result<()> {
+        let mut fresh = Pool::new(addresses, self.rules)?;
+        if fresh.is_websocket() != self.is_websocket() {
+            return Err(JetError::BadAddress {
+                address: display_servers(addresses),
+                cause: "the connection's transport (WebSocket or not) cannot change".into(),
+            });
+        }
+        for server in &mut fresh.servers {
+            if let Some(known) = self.servers.iter().find(|known| place(&known.addr) == place(&server.addr)) {
+                server.failures = known.failures;
+                server.last_attempt = known.last_attempt;
+                server.seen_failures = known.seen_failures;
+            }
+        }
+        self.servers = fresh.servers;
+        Ok(())
+    }
+
+    /// Adds the servers that `from` announced; true where one was new.
+    pub fn discover(&mut self, from: &ServerAddr, urls: &[String], tls: bool) -> bool {
+        let scheme = match from.scheme() {
+            "nats" if tls => "tls",
+            scheme => scheme,
+        };
+        let mut fresh = Vec::new();
+        for url in urls {
+            let host = url.split_once("://").map_or(url.as_str(), |(_, host)| host);
+            let Ok(server) = parse(&format!("{scheme}://{host}")) else { continue };
+            let known = |other: &Server| place(&other.addr) == place(&server.addr);
+            if !self.servers.iter().any(known) && !fresh.iter().any(known) {
+                let tls_name = server.addr.host().parse::<std::net::IpAddr>().is_ok().then(|| from.host().to_owned());
+                fresh.push(Server { discovered: true, tls_name, ..server });
+            }
+        }
+        if self.rules.randomize {
+            shuffle(&mut fresh);
+        }
+        let any = !fresh.is_empty();
+        self.servers.extend(fresh);
+        any
+    }
+
+    pub fn shuffle(&mut self) {
+        if self.rules.randomize {
+            shuffle(self.servers.make_contiguous());
+        }
+    }
+
+    /// The next server of the first round: each is tried once, none waits.
+    pub fn first(&mut self) -> Option<ServerAddr> {
+        self.first_round = self.first_round.checked_sub(1)?;
+        let server = self.servers.pop_front()?;
+        let addr = server.addr.clone();
+        self.servers.push_back(server);
+        Some(addr)
+    }
+
+    /// What a handler may choose from, with the failures so far.
+    pub fn candidates(&self, usable: &[ServerAddr]) -> Vec<(ServerAddr, u32)> {
+        let given_up = |failures| self.rules.max_failures.is_some_and(|most| failures > most);
+        let eligible = self.servers.iter().filter(|server| !given_up(server.failures) && usable.contains(&server.addr));
+        eligible.map(|server| (server.addr.clone(), server.failures)).collect()
+    }
+
+    /// The next server in turn, and how long to wait before the attempt; only `usable` ones. None: all are given up.
+    pub fn next(&mut self, usable: &[ServerAddr]) -> Option<(ServerAddr, Duration)> {
+        if let Some(most) = self.rules.max_failures {
+            self.servers.retain(|server| server.failures <= most);
+        }
+        for _ in 0..self.servers.len() {
+            let server = self.servers.pop_front()?;
+            let addr = server.addr.clone();
+            let wait = server.last_attempt.map(|last| {
+                let due = last + backoff(server.failures, self.rules.wait);
+                due.saturating_duration_since(Instant::now())
+            });
+            self.servers.push_back(server);
+            if usable.contains(&addr) {
+                return Some((addr, wait.unwrap_or_default()));
+            }
+        }
+        // A list that was replaced while there was no connection is not known to async-nats yet.
+        let wait = self.rules.wait.max(FIRST_WAIT);
+        (!self.servers.is_empty()).then(|| usable.first().map(|addr| (addr.clone(), wait)))?
+    }
+
+    pub fn failed(&mut self, addr: &ServerAddr) {
+        if let Some(server) = self.get_mut(addr) {
+            server.failures += 1;
+            server.last_attempt = Some(Instant::now());
+        }
+    }
+
+    pub fn succeeded(&mut self, addr: &ServerAddr) {
+        if let Some(server) = self.get_mut(addr) {
+            server.failures = 0;
+            server.last_attempt = None;
+            server.seen_failures = 0;
+        }
+    }
+}
+
+fn check_schemes(servers: &VecDeque<Server>) -> Result<()> {
+    let websocket = servers.iter().filter(|server| server.addr.is_websocket()).count();
+    if websocket == 0 || websocket == servers.len() {
+        return Ok(());
+    }
+    let all: Vec<_> = servers.iter().map(|server| url(&server.addr)).collect();
+    Err(JetError::BadAddress {
+        address: all.join(", "),
+        cause: "mixing of websocket and non websocket URLs is not allowed".into(),
+    })
+}
+
+/// How long after the `failures`th failed attempt the next one is due: doubling up to `most`, spread by a fifth.
+fn backoff(failures: u32, most: Duration) -> Duration {
+    let doubled = FIRST_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(16));
+    doubled.min(most).max(LEAST_WAIT).mul_f64(0.8 + 0.4 * random())
+}
+
+/// From 0 to 1. The keys of a new hasher are random enough to spread clients.
+fn random() -> f64 {
+    RandomState::new().hash_one(0) as f64 / u64::MAX as f64
+}
+
+fn shuffle<T>(items: &mut [T]) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, (random() * last as f64).round() as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(max_failures: Option<u32>) -> Rules {
+        Rules { randomize: false, max_failures, wait: Duration::from_secs(2) }
+    }
+
+    fn list(addresses: &[&str]) -> Vec<String> {
+        addresses.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn user_info_is_decoded_and_kept_apart() {
+        for (text, plain) in
+            [("p%40ss%3a", "p@ss:"), ("100%", "100%"), ("%zz%4", "%zz%4"), ("gr%C3%BCn", "grün"), ("%ff", "%ff")]
+        {
+            assert_eq!(decode(text), plain);
+        }
+        let server = parse("nats://me:s3cret@host:4222").unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!((server.user.as_deref(), server.password.as_deref()), (Some("me"), Some("s3cret")));
+        assert_eq!(server.addr.as_url_str(), "nats://host:4222");
+        assert_eq!(url(&server.addr), "nats://host:4222");
+    }
+
+    #[test]
+    fn shown_servers_have_no_password() {
+        let servers = list(&["nats://me:s3cret@host:4222", "tls://other:1", "127.0.0.1:4222"]);
+        assert_eq!(display_servers(&servers), "host:4222, tls://other:1, 127.0.0.1:4222");
+    }
+
+    #[test]
+    fn addresses_are_checked() {
+        for text in ["http://x", "nats://host:notaport", "nats://[::", "", "nats://", "nats://a b", "nats://:4222"] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+        for (text, shown) in [
+            ("host", "nats://host:4222"),
+            ("tls://h:1", "tls://h:1"),
+            ("[::1]", "nats://[::1]:4222"),
+            ("ws://h:80/path", "ws://h:80/path"),
+        ] {
+            assert_eq!(parse(text).map(|server| url(&server.addr)).ok().as_deref(), Some(shown));
+        }
+        assert!(Pool::new(&list(&["ws://a", "nats://b"]), rules(None)).is_err());
+    }
+
+    #[test]
+    fn servers_take_turns_and_are_given_up() {
+        let mut pool = Pool::new(&list(&["a", "b"]), rules(Some(1))).unwrap_or_else(|e| panic!("{e}"));
+        let usable = pool.addresses();
+        let hosts: Vec<_> = std::iter::from_fn(|| pool.first()).map(|addr| addr.host().to_owned()).collect();
+        assert_eq!(hosts, ["a", "b"]);
+        let mut tried = Vec::new();
+        while let Some((addr, wait)) = pool.next(&usable) {
+            assert_eq!(wait.is_zero(), tried.len() < 2, "the first attempt at each is at once");
+            pool.failed(&addr);
+            tried.push(addr.host().to_owned());
+        }
+        assert_eq!(tried, ["a", "b", "a", "b"]);
+    }
+
+    #[test]
+    fn waits_double_up_to_the_limit() {
+        let limit = Duration::from_secs(2);
+        for (failures, expected) in [(1, 0.1), (2, 0.2), (5, 1.6), (6, 2.0), (500, 2.0)] {
+            let wait = backoff(failures, limit).as_secs_f64();
+            assert!((expected * 0.79..expected * 1.21).contains(&wait), "{failures}: {wait}");
+        }
+        assert!(backoff(9, Duration::ZERO) > Duration::ZERO);
+    }
+
+    #[test]
+    fn discovered_servers_keep_the_scheme_and_come_once() {
+        let mut pool = Pool::new(&list(&["tls://a:1"]), rules(None)).unwrap_or_else(|e| panic!("{e}"));
+        let from = pool.addresses()[0].clone();
+        assert!(pool.discover(&from, &list(&["a:1", "10.0.0.1:4222", "10.0.0.1:4222"]), true));
+        assert!(!pool.discover(&from, &list(&["10.0.0.1:4222"]), true));
+        let all: Vec<_> = pool.servers().map(|s| (url(&s.addr), s.discovered, s.tls_name.clone())).collect();
+        assert_eq!(
+            all,
+            [("tls://a:1".to_owned(), false, None), ("tls://10.0.0.1:4222".to_owned(), true, Some("a".to_owned())),]
+        );
+    }
+}

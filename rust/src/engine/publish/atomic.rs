@@ -1,0 +1,147 @@
+//! An atomic batch (ADR-50): all rows are stored, in order and side by side, or none is.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use async_nats::{HeaderMap, Message};
+use futures_util::StreamExt;
+use serde::Deserialize;
+
+use crate::engine::api::{ApiError, MAX_ATOMIC_ROWS};
+use crate::engine::connection::Connection;
+use crate::engine::connection::refusals::Refused;
+use crate::engine::publish::outcome::{Fill, RowFeed};
+use crate::engine::publish::window::{Item, Outlet};
+use crate::error::{About, JetError, Result};
+
+#[derive(Deserialize)]
+struct Answer {
+    error: Option<ApiError>,
+    stream: Option<String>,
+    seq: Option<u64>,
+    count: Option<u64>,
+}
+
+pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>, timeout: Duration) -> Result<()> {
+    let mut rows = Vec::new();
+    while let Some(item) = feed.next().await.transpose()? {
+        if rows.len() == MAX_ATOMIC_ROWS {
+            return Err(JetError::Value(format!("mode=\"atomic\" takes at most {MAX_ATOMIC_ROWS} rows in a call")));
+        }
+        rows.push(item);
+    }
+    check(conn, &rows)?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let inbox = conn.client.new_inbox();
+    let subscription = format!("{inbox}.*");
+    let mut refusals = conn.refusals();
+    conn.in_order().await;
+    let mut answers = conn.client.subscribe(subscription.clone()).await.map_err(|_| conn.closed())?;
+    let breaks = conn.breaks();
+    send(conn, &rows, &inbox).await?;
+    let deadline = tokio::time::Instant::now() + timeout;
+    let mut link = conn.link.clone();
+    loop {
+        tokio::select! {
+            biased;
+            message = answers.next() => {
+                let message = message.ok_or_else(|| conn.closed())?;
+                conn.traffic.received(message.payload.len());
+                if take_answer(&message, &rows, outlet)? {
+                    return Ok(());
+                }
+            }
+            Ok(()) = link.changed() => {
+                if conn.breaks() != breaks {
+                    return Err(JetError::Unconfirmed { what: About::Other("the atomic batch".into()) });
+                }
+                check_refused(&refusals.take(), &subscription, &rows)?;
+            }
+            () = tokio::time::sleep_until(deadline) => {
+                let what = "the atomic batch (all of it is stored, or nothing)".into();
+                return Err(JetError::Timeout { what, after: timeout });
+            }
+        }
+    }
+}
+
+fn refused(row: Option<u64>, cause: JetError) -> JetError {
+    JetError::Batch { row, cause: Box::new(cause) }
+}
+
+async fn send(conn: &Connection, rows: &[Item], inbox: &str) -> Result<()> {
+    let id = inbox.rsplit('.').next().unwrap_or_default();
+    for (index, (_, body)) in rows.iter().enumerate() {
+        let place = index + 1;
+        let mut headers = body.wire_headers().unwrap_or_else(HeaderMap::new);
+        headers.insert("Nats-Batch-Id", id);
+        headers.insert("Nats-Batch-Sequence", place.to_string().as_str());
+        if place == rows.len() {
+            headers.insert("Nats-Batch-Commit", "1");
+        }
+        let payload = bytes::Bytes::copy_from_slice(body.payload().unwrap_or_default());
+        conn.traffic.sent(payload.len());
+        // An answer to each, empty where all is well: so an error names its row.
+        let reply = format!("{inbox}.{place}");
+        let sent = conn.client.publish_with_reply_and_headers(body.subject(), reply, headers, payload).await;
+        sent.map_err(|_| conn.closed())?;
+    }
+    Ok(())
+}
+
+/// An error where the server did not let a row, or the answers, through.
+fn check_refused(found: &Refused, subscription: &str, rows: &[Item]) -> Result<()> {
+    if let Some(cause) = found.subscription(subscription) {
+        return Err(refused(None, cause.clone()));
+    }
+    match rows.iter().find_map(|(row, body)| Some((*row, found.publish(body.subject().as_str())?))) {
+        Some((row, cause)) => Err(refused(Some(row), cause.clone())),
+        None => Ok(()),
+    }
+}
+
+/// True once the batch is stored.
+fn take_answer(message: &Message, rows: &[Item], outlet: &mut Fill<'_>) -> Result<bool> {
+    let place = message.subject.rsplit('.').next().and_then(|n| n.parse::<usize>().ok()).unwrap_or(0);
+    let row = rows.get(place.wrapping_sub(1)).map(|(row, _)| *row);
+    if message.status.is_some() {
+        let subject = rows.first().map_or_else(String::new, |(_, body)| body.subject().to_string());
+        return Err(refused(row, JetError::NoStream { subject }));
+    }
+    if message.payload.is_empty() {
+        return Ok(false);
+    }
+    let last = place == rows.len();
+    match serde_json::from_slice(&message.payload) {
+        // The commit is checked as a whole, and its error names no row.
+        Ok(Answer { error: Some(error), .. }) => Err(refused(row.filter(|_| !last), error.into())),
+        Ok(Answer { stream: Some(stream), seq: Some(seq), count: Some(count), .. }) if last => {
+            outlet.outcome.note_stream(&stream);
+            for (index, (row, _)) in rows.iter().enumerate() {
+                outlet.stored(*row, &stream, seq + 1 + index as u64 - count, false);
+            }
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// What can be known before anything is sent.
+fn check(conn: &Connection, rows: &[Item]) -> Result<()> {
+    let mut ids = HashSet::new();
+    for (row, body) in rows {
+        body.check(*row, conn.client.max_payload()).map_err(|err| refused(Some(*row), err))?;
+        if body.payload().is_none() {
+            return Err(refused(Some(*row), JetError::Row { row: *row, reason: "the payload is null".into() }));
+        }
+        if body.msg_id().is_some_and(|id| !ids.insert(id)) {
+            return Err(refused(
+                Some(*row),
+                JetError::Row { row: *row, reason: "its message id is there twice".into() },
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,266 @@
+//! The server's fast ingest (ADR-50): no ack per row, but one for some hundred, and a last word on how many were stored.
+//!
+//! Rows go out under a window; what is not confirmed is kept, at most the window. Gap mode `fail` makes the count in the
+//! last word exact: the first row that is refused or lost ends the batch there, and the rows after it, which the server
+//! did not store, go into a new one. So every row ends as stored or as an error, in order and without a row twice.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use async_nats::Message;
+use futures_util::{FutureExt, StreamExt};
+use tokio::task::unconstrained;
+use tokio::time::{Instant, sleep};
+
+use crate::engine::connection::Connection;
+use crate::engine::connection::refusals::Refusals;
+use crate::engine::publish::outcome::{Fill, RowFeed};
+use crate::engine::publish::window::{Item, Outlet, Window};
+use crate::error::{About, JetError, Result};
+
+mod batch;
+
+use batch::{Answer, Batch, Operation};
+
+/// The server drops a batch that is idle for 10 s; a ping keeps it.
+const IDLE: Duration = Duration::from_secs(3);
+const LAST_MSG_ID: &str = "Nats-Expected-Last-Msg-Id";
+/// After this many batches in a row that stored nothing the rest gets their error too.
+const HOPELESS: u32 = 3;
+
+/// How a batch ended.
+enum End {
+    /// Its rows are stored, or go into another batch.
+    Complete,
+    /// So did this one, and this is why it stopped short.
+    Refused(JetError),
+    /// Its rows that had no answer got this error, and nothing more is to be tried.
+    Abandoned(JetError),
+}
+
+/// Sends all of the feed.
+pub async fn fast(conn: &Connection, feed: RowFeed, outlet: &mut Fill<'_>, window: &Window) -> Result<()> {
+    let mut fast = Fast { conn, feed, outlet, window, again: VecDeque::new(), any: false };
+    let mut hopeless = 0;
+    while let Some(item) = fast.next().await? {
+        let before = fast.outlet.outcome.stored();
+        let end = unconstrained(fast.one_batch(item)).await?;
+        hopeless = if fast.outlet.outcome.stored() > before { 0 } else { hopeless + 1 };
+        let cause = match end {
+            End::Complete => continue,
+            End::Refused(_) if hopeless < HOPELESS => continue,
+            End::Refused(cause) | End::Abandoned(cause) => cause,
+        };
+        while let Some((row, _)) = fast.next().await? {
+            fast.outlet.failed(row, cause.clone());
+        }
+    }
+    Ok(())
+}
+
+struct Fast<'a, 'o> {
+    conn: &'a Connection,
+    feed: RowFeed,
+    outlet: &'a mut Fill<'o>,
+    window: &'a Window,
+    /// Rows that a batch which ended early did not store.
+    again: VecDeque<Item>,
+    /// Something was stored: from now on errors are those of rows.
+    any: bool,
+}
+
+impl Fast<'_, '_> {
+    /// The next row that can be sent; the others before it end with their error.
+    async fn next(&mut self) -> Result<Option<Item>> {
+        loop {
+            let item = match self.again.pop_front() {
+                Some(item) => item,
+                None => match self.feed.next().await.transpose()? {
+                    Some(item) => item,
+                    None => return Ok(None),
+                },
+            };
+            // nats-server 2.15.1 counts a row that fails this check as stored, and then never ends its batch.
+            if item.1.has_header(LAST_MSG_ID) {
+                let reason = format!("mode=\"fast\" cannot take the header {LAST_MSG_ID}");
+                self.outlet.failed(item.0, JetError::Row { row: item.0, reason });
+                continue;
+            }
+            match item.1.check(item.0, self.conn.client.max_payload()) {
+                Ok(()) if item.1.payload().is_some() => return Ok(Some(item)),
+                Ok(()) => {
+                    self.outlet.failed(item.0, JetError::Row { row: item.0, reason: "the payload is null".into() });
+                }
+                Err(err) => self.outlet.failed(item.0, err),
+            }
+        }
+    }
+
+    /// One batch, from its first row on.
+    async fn one_batch(&mut self, first: Item) -> Result<End> {
+        let mut refusals = self.conn.refusals();
+        let mut batch = Batch::open(self.conn, self.window, &first).await?;
+        batch.send(self.conn, first, Operation::Start).await?;
+        // After the first row is on its way: a break before that lost nothing.
+        batch.breaks = self.conn.breaks();
+        batch.last_answer = Instant::now();
+        let mut link = self.conn.link.clone();
+        loop {
+            self.send_at_hand(&mut batch).await?;
+            batch.close_if_done(self.conn).await?;
+            let end = tokio::select! {
+                biased;
+                message = batch.answers.next() => match message {
+                    Some(message) => self.take_answer(&mut batch, &message)?,
+                    None => Some(self.abandon(&mut batch, self.conn.closed())),
+                },
+                Ok(()) = link.changed() => self.link_changed(&mut batch, &mut refusals)?,
+                () = sleep(IDLE.min(self.window.timeout / 3)) => self.silence(&mut batch).await?,
+            };
+            if let Some(end) = end {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Nothing goes out before the server has accepted the batch: an older one would store every row on its own.
+    async fn send_at_hand(&mut self, batch: &mut Batch) -> Result<()> {
+        while batch.accepted && !batch.broken && !batch.exhausted && !batch.is_full(self.window) {
+            let ready = match self.again.is_empty() {
+                true => self.next().now_or_never().transpose()?,
+                false => Some(self.next().await?),
+            };
+            match ready {
+                Some(Some(item)) => batch.send(self.conn, item, Operation::Add).await?,
+                Some(None) => batch.exhausted = true,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn link_changed(&mut self, batch: &mut Batch, refusals: &mut Refusals) -> Result<Option<End>> {
+        if self.conn.breaks() != batch.breaks {
+            // The server keeps the batch for 10 s; its last word says what came through.
+            (batch.broken, batch.accepted) = (true, true);
+        }
+        if self.conn.link.borrow().closed {
+            return Ok(Some(self.abandon(batch, self.conn.closed())));
+        }
+        let refused = refusals.take();
+        let Some(cause) = refused.publish(&batch.subject).or_else(|| refused.subscription(&batch.inbox)) else {
+            return Ok(None);
+        };
+        if self.any {
+            return Ok(Some(self.abandon(batch, cause.clone())));
+        }
+        Err(JetError::Batch { row: None, cause: Box::new(cause.clone()) })
+    }
+
+    /// No answer came for a while.
+    async fn silence(&mut self, batch: &mut Batch) -> Result<Option<End>> {
+        if batch.last_answer.elapsed() > self.window.timeout {
+            let what = "the publish (the server has been silent)".to_owned();
+            return Ok(Some(self.abandon(batch, JetError::Timeout { what, after: self.window.timeout })));
+        }
+        if batch.accepted && self.conn.link.borrow().up {
+            // Recovers a lost ack and keeps the batch; the end is asked for again, in case that was lost.
+            batch.ping_or_close(self.conn).await?;
+            if !batch.closing && batch.rows.is_empty() {
+                // It was the feed that was slow, not the server.
+                batch.last_answer = Instant::now();
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_answer(&mut self, batch: &mut Batch, message: &Message) -> Result<Option<End>> {
+        self.conn.traffic.received(message.payload.len());
+        batch.last_answer = Instant::now();
+        match batch.parse(message) {
+            Answer::Note => Ok(None),
+            Answer::Ack(seq) => {
+                batch.accepted = true;
+                self.any |= seq > 0;
+                self.confirm(batch, seq);
+                Ok(None)
+            }
+            Answer::Refused(1, err) if !self.any => Err(JetError::Batch { row: None, cause: Box::new(err) }),
+            Answer::Refused(1, err) => {
+                // Refused at its start: there is no batch, and no last word.
+                batch.refused.insert(1, err.clone());
+                self.finish(batch);
+                Ok(Some(End::Refused(err)))
+            }
+            Answer::Refused(seq, err) => {
+                batch.refused.insert(seq, err);
+                Ok(None)
+            }
+            Answer::Unknown(seq) => {
+                let end = batch.end();
+                let stored = batch.refused.keys().next().map_or(batch.confirmed, |refused| refused - 1);
+                self.confirm(batch, stored);
+                self.end_unconfirmed(batch, seq);
+                self.finish(batch);
+                Ok(Some(end))
+            }
+            Answer::End { stream, seq, count } => {
+                self.any = true;
+                self.outlet.outcome.note_stream(&stream);
+                self.confirm(batch, count);
+                // The server gives the sequence of the last row only, and only where no row was refused.
+                if count == batch.sent
+                    && let Some(row) = batch.last_row
+                {
+                    self.outlet.outcome.set_seq(row, seq);
+                }
+                let end = batch.end();
+                self.finish(batch);
+                Ok(Some(end))
+            }
+        }
+    }
+
+    fn confirm(&mut self, batch: &mut Batch, seq: u64) {
+        while batch.confirmed < seq {
+            let Some((row, body)) = batch.rows.pop_front() else { return };
+            batch.confirmed += 1;
+            batch.bytes = batch.bytes.saturating_sub(body.payload().map_or(0, <[u8]>::len));
+            batch.last_row = Some(row);
+            self.outlet.stored(row, "", 0, false);
+        }
+    }
+
+    /// It is not known what became of the rows before `seq` that have no answer: those with an id can safely go again,
+    /// the others end here. From `seq` on nothing was stored.
+    fn end_unconfirmed(&self, batch: &mut Batch, seq: u64) {
+        for (index, (row, body)) in batch.rows.iter().enumerate() {
+            let place = batch.confirmed + 1 + index as u64;
+            if place < seq && !self.window.resend.unwrap_or_else(|| body.has_id()) {
+                let unconfirmed = || JetError::Unconfirmed { what: About::Row(*row) };
+                batch.refused.entry(place).or_insert_with(unconfirmed);
+            }
+        }
+    }
+
+    /// Refused rows end with their errors; the rest was not stored and goes again, in its order.
+    fn finish(&mut self, batch: &mut Batch) {
+        let mut rest = VecDeque::new();
+        for (index, (row, body)) in batch.rows.drain(..).enumerate() {
+            match batch.refused.remove(&(batch.confirmed + 1 + index as u64)) {
+                Some(err) => self.outlet.failed(row, err),
+                None => rest.push_back((row, body)),
+            }
+        }
+        rest.append(&mut self.again);
+        self.again = rest;
+    }
+
+    /// Gives up on a batch: its unconfirmed rows get the cause.
+    fn abandon(&mut self, batch: &mut Batch, cause: JetError) -> End {
+        for (row, _) in batch.rows.drain(..) {
+            self.outlet.failed(row, cause.clone());
+        }
+        End::Abandoned(cause)
+    }
+}

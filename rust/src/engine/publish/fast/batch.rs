@@ -1,0 +1,196 @@
+//! One batch of a fast ingest: what goes out, and what an answer means.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use async_nats::{Message, StatusCode, Subject, Subscriber};
+use bytes::Bytes;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::End;
+use crate::engine::api::{ApiError, UNKNOWN_BATCH};
+use crate::engine::connection::Connection;
+use crate::engine::publish::window::{Item, Window};
+use crate::error::{JetError, Result};
+
+/// The most rows to one ack that a server grants.
+const FLOW: usize = 500;
+/// Most bytes that wait for a confirmation.
+const BYTES: usize = 32 << 20;
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Flow {
+    Ack { seq: u64 },
+    Gap {},
+    Err { seq: u64, error: ApiError },
+}
+
+#[derive(Deserialize)]
+struct Last {
+    stream: Option<String>,
+    seq: Option<u64>,
+    batch: Option<String>,
+    count: Option<u64>,
+    error: Option<ApiError>,
+}
+
+pub enum Answer {
+    /// Rows up to here are stored, or duplicates.
+    Ack(u64),
+    Refused(u64, JetError),
+    /// The batch is over and this row was not stored.
+    Unknown(u64),
+    End {
+        stream: String,
+        seq: u64,
+        count: u64,
+    },
+    /// Nothing to act on.
+    Note,
+}
+
+/// What a message does to the batch, as the server writes it.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub enum Operation {
+    Start = b'0',
+    Add = b'1',
+    /// Ends the batch and stores nothing.
+    End = b'3',
+    Ping = b'4',
+}
+
+/// The open batch. Row `n` of it is `rows[n - 1 - confirmed]`.
+pub struct Batch {
+    /// Of its first row; pings and the end go there too.
+    pub subject: Subject,
+    /// What the answers are subscribed with.
+    pub inbox: String,
+    prefix: String,
+    pub answers: Subscriber,
+    pub rows: VecDeque<Item>,
+    pub bytes: usize,
+    pub sent: u64,
+    pub confirmed: u64,
+    /// The row that was confirmed last.
+    pub last_row: Option<u64>,
+    pub refused: BTreeMap<u64, JetError>,
+    /// The end was asked for.
+    pub closing: bool,
+    flow: usize,
+    /// The server has answered, so it knows the protocol.
+    pub accepted: bool,
+    /// The feed has no more rows.
+    pub exhausted: bool,
+    /// The link broke since the batch began.
+    pub broken: bool,
+    pub breaks: u64,
+    pub last_answer: Instant,
+}
+
+impl Batch {
+    pub async fn open(conn: &Connection, window: &Window, first: &Item) -> Result<Batch> {
+        let base = conn.client.new_inbox();
+        conn.in_order().await;
+        let inbox = format!("{base}.>");
+        let answers = conn.client.subscribe(inbox.clone()).await.map_err(|_| conn.closed())?;
+        let id = base.rsplit('.').next().unwrap_or_default().to_owned();
+        let size = first.1.payload().map_or(1, <[u8]>::len).max(1);
+        // One ack must come before the window is full, in rows and in bytes.
+        let flow = FLOW.min(window.max_inflight).min(BYTES / 2 / size).max(1);
+        Ok(Batch {
+            subject: first.1.subject(),
+            prefix: format!("{base}.{id}.{flow}.fail."),
+            inbox,
+            answers,
+            rows: VecDeque::new(),
+            bytes: 0,
+            sent: 0,
+            confirmed: 0,
+            last_row: None,
+            refused: BTreeMap::new(),
+            closing: false,
+            flow,
+            accepted: false,
+            exhausted: false,
+            broken: false,
+            breaks: conn.breaks(),
+            last_answer: Instant::now(),
+        })
+    }
+
+    pub async fn send(&mut self, conn: &Connection, item: Item, operation: Operation) -> Result<()> {
+        self.sent += 1;
+        let body = &item.1;
+        let payload = Bytes::copy_from_slice(body.payload().unwrap_or_default());
+        self.bytes += payload.len();
+        conn.traffic.sent(payload.len());
+        let reply = self.reply(self.sent, operation);
+        let sent = match body.wire_headers() {
+            None => conn.client.publish_with_reply(body.subject(), reply, payload).await,
+            Some(headers) => conn.client.publish_with_reply_and_headers(body.subject(), reply, headers, payload).await,
+        };
+        self.rows.push_back(item);
+        sent.map_err(|_| conn.closed())
+    }
+
+    /// Asks for the end once nothing more goes out.
+    pub async fn close_if_done(&mut self, conn: &Connection) -> Result<()> {
+        if self.accepted && (self.exhausted || self.broken) && !self.closing && conn.link.borrow().up {
+            self.closing = true;
+            self.ping_or_close(conn).await?;
+        }
+        Ok(())
+    }
+
+    /// A message that stores nothing: a ping or, while closing, the end.
+    pub async fn ping_or_close(&self, conn: &Connection) -> Result<()> {
+        let reply = match self.closing {
+            true => self.reply(self.sent + 1, Operation::End),
+            false => self.reply(self.sent, Operation::Ping),
+        };
+        let sent = conn.client.publish_with_reply(self.subject.clone(), reply, "".into()).await;
+        sent.map_err(|_| conn.closed())
+    }
+
+    pub fn is_full(&self, window: &Window) -> bool {
+        self.rows.len() >= window.max_inflight || (self.bytes >= BYTES && self.rows.len() > self.flow)
+    }
+
+    /// How it ends, as far as its rows say.
+    pub fn end(&self) -> End {
+        self.refused.values().next().cloned().map_or(End::Complete, End::Refused)
+    }
+
+    /// Everything about a row's place in the batch is in its reply subject.
+    fn reply(&self, seq: u64, operation: Operation) -> String {
+        format!("{}{seq}.{}.$FI", self.prefix, operation as u8 as char)
+    }
+
+    /// Each answer comes on the reply subject of the message that caused it.
+    pub fn parse(&self, message: &Message) -> Answer {
+        let place = message.subject.strip_prefix(self.prefix.as_str()).and_then(|rest| rest.split('.').next());
+        let Some(place) = place.and_then(|seq| seq.parse::<u64>().ok()) else { return Answer::Note };
+        if message.status == Some(StatusCode::NO_RESPONDERS) {
+            let row = place.checked_sub(self.confirmed + 1).and_then(|index| self.rows.get(index as usize));
+            let subject = row.map_or_else(String::new, |(_, body)| body.subject().to_string());
+            return Answer::Refused(place, JetError::NoStream { subject });
+        }
+        match serde_json::from_slice(&message.payload) {
+            Ok(Flow::Ack { seq }) => return Answer::Ack(seq),
+            // Its last word follows at once.
+            Ok(Flow::Gap {}) => return Answer::Note,
+            Ok(Flow::Err { seq, error }) => return Answer::Refused(seq, error.into()),
+            Err(_) => {}
+        }
+        match serde_json::from_slice::<Last>(&message.payload) {
+            Ok(Last { error: Some(error), .. }) if error.err_code == UNKNOWN_BATCH => Answer::Unknown(place),
+            Ok(Last { error: Some(error), .. }) => Answer::Refused(place, error.into()),
+            Ok(Last { stream: Some(stream), seq, batch: Some(_), count: Some(count), .. }) => {
+                Answer::End { stream, seq: seq.unwrap_or(0), count }
+            }
+            _ => Answer::Note,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The server's answer to a stored message, `{"stream":"S","seq":7}`: read without a JSON parser where it can be.
+
+use serde::Deserialize;
+
+use crate::engine::api::ApiError;
+use crate::error::{JetError, Result};
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+pub struct PubAck {
+    #[serde(default)]
+    pub stream: String,
+    #[serde(default)]
+    pub seq: u64,
+    #[serde(default)]
+    pub duplicate: bool,
+    pub domain: Option<String>,
+}
+
+/// Either the acknowledgement or the error the server put in its place.
+pub fn parse(payload: &[u8]) -> Result<PubAck> {
+    #[derive(Deserialize)]
+    struct Answer {
+        error: Option<ApiError>,
+        #[serde(flatten)]
+        ack: PubAck,
+    }
+    match serde_json::from_slice::<Answer>(payload) {
+        Ok(Answer { error: Some(error), .. }) => Err(error.into()),
+        Ok(Answer { ack, .. }) if !ack.stream.is_empty() && ack.seq > 0 => Ok(ack),
+        _ => Err(JetError::Protocol {
+            what: "a publish".into(),
+            answer: String::from_utf8_lossy(&payload[..payload.len().min(200)]).into_owned(),
+        }),
+    }
+}
+
+/// Reads the acks of one stream by comparing with the first one: only the digits and the tail differ.
+#[derive(Default)]
+pub struct Parser {
+    /// The bytes up to the sequence's first digit.
+    prefix: Vec<u8>,
+    stream: String,
+}
+
+impl Parser {
+    /// Sequence, and whether it is a duplicate; `None`: not of this shape, use `parse`.
+    pub fn quick(&self, payload: &[u8]) -> Option<(u64, bool)> {
+        let rest = payload.strip_prefix(self.prefix.as_slice()).filter(|_| !self.prefix.is_empty())?;
+        let digits = rest.iter().position(|b| !b.is_ascii_digit())?;
+        if digits == 0 || digits > 18 {
+            return None;
+        }
+        let seq = rest[..digits].iter().fold(0u64, |n, b| n * 10 + u64::from(b - b'0'));
+        match &rest[digits..] {
+            b"}" => Some((seq, false)),
+            b",\"duplicate\": true}" | b",\"duplicate\":true}" => Some((seq, true)),
+            _ => None,
+        }
+    }
+
+    pub fn stream(&self) -> &str {
+        &self.stream
+    }
+
+    /// Takes an ack that was parsed in full as the pattern for the following.
+    pub fn learn(&mut self, payload: &[u8], ack: &PubAck) {
+        const KEY: &[u8] = b"\"seq\":";
+        if let Some(at) = payload.windows(KEY.len()).position(|w| w == KEY) {
+            self.prefix = payload[..at + KEY.len()].to_vec();
+            self.stream.clone_from(&ack.stream);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acks_and_errors() {
+        let ack = parse(br#"{"stream":"S", "seq":7,"duplicate": true,"domain":"hub"}"#).unwrap_or_default();
+        assert_eq!(ack, PubAck { stream: "S".into(), seq: 7, duplicate: true, domain: Some("hub".into()) });
+        let error = parse(br#"{"type":"x","error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"S","seq":0}"#);
+        assert_eq!(
+            error,
+            Err(JetError::Api { code: 400, err_code: 10071, description: "wrong last sequence: 3".into() })
+        );
+        for junk in [&b""[..], b"{", b"[]", b"{}", b"{\"stream\":\"S\"}", b"{\"stream\":\"S\",\"seq\":-1}", b"\xff"] {
+            assert!(matches!(parse(junk), Err(JetError::Protocol { .. })), "{junk:?}");
+        }
+    }
+
+    #[test]
+    fn quick_agrees_with_parse_or_steps_aside() {
+        let first = br#"{"stream":"S", "seq":7}"#;
+        let mut parser = Parser::default();
+        assert_eq!(parser.quick(first), None);
+        parser.learn(first, &PubAck { stream: "S".into(), seq: 7, ..PubAck::default() });
+        assert_eq!(parser.quick(br#"{"stream":"S", "seq":123456789012}"#), Some((123456789012, false)));
+        assert_eq!(parser.quick(br#"{"stream":"S", "seq":9,"duplicate": true}"#), Some((9, true)));
+        for other in [
+            &br#"{"stream":"T", "seq":7}"#[..],
+            br#"{"stream":"S", "seq":}"#,
+            br#"{"stream":"S", "seq":7"#,
+            br#"{"stream":"S", "seq":7,"domain":"d"}"#,
+            br#"{"stream":"S", "seq":99999999999999999999}"#,
+        ] {
+            assert_eq!(parser.quick(other), None);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! A publish loop that is fed message by message.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures_util::Stream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+use crate::engine::connection::Connection;
+use crate::engine::publish::window::{Item, Outlet, Window, run};
+use crate::error::{JetError, Result};
+use crate::runtime;
+
+/// The way in. How many messages may wait in it is the caller's to limit. Dropping it ends the loop, after the results.
+pub struct Publisher {
+    send: Option<UnboundedSender<Vec<Item>>>,
+    conn: Arc<Connection>,
+    task: Option<JoinHandle<()>>,
+}
+
+struct Channel {
+    receive: UnboundedReceiver<Vec<Item>>,
+    now: std::vec::IntoIter<Item>,
+}
+
+impl Stream for Channel {
+    type Item = Result<Item>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(item) = self.now.next() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            match ready!(self.receive.poll_recv(cx)) {
+                Some(items) => self.now = items.into_iter(),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl Publisher {
+    /// Starts the loop on the current runtime.
+    pub fn start(conn: Arc<Connection>, window: Window, outlet: impl Outlet + 'static) -> Self {
+        let (send, receive) = unbounded_channel();
+        let for_loop = conn.clone();
+        let task = tokio::spawn(async move {
+            // It fails only where the connection is closed, and then `send` says so.
+            let _closed = run(&for_loop, Channel { receive, now: Vec::new().into_iter() }, outlet, window).await;
+        });
+        Publisher { send: Some(send), conn, task: Some(task) }
+    }
+
+    /// Hands messages over, many at once where there are many: each hand-over may have to wake a thread. They come
+    /// back where the connection is closed.
+    pub fn send(&self, items: Vec<Item>) -> std::result::Result<(), (Vec<Item>, JetError)> {
+        match &self.send {
+            Some(send) => send.send(items).map_err(|refused| (refused.0, self.conn.closed())),
+            None => Err((items, self.conn.closed())),
+        }
+    }
+
+    pub fn max_payload(&self) -> usize {
+        self.conn.client.max_payload()
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.send = None;
+        if let Some(task) = self.task.take() {
+            // The end of the process waits until the server has what is on its way.
+            runtime::linger(async move {
+                let _panicked = task.await;
+            });
+        }
+    }
+}

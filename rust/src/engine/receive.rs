@@ -1,0 +1,7 @@
+//! Messages on their way in: pulled, fetched, read or subscribed to, and acknowledged.
+
+pub mod ack;
+pub mod fetch;
+pub mod pull;
+pub mod read;
+pub mod subscribe;

@@ -1,0 +1,195 @@
+//! Pull requests over a plain subscription of our own: what they say, and what an answer means (ADR-13, ADR-37).
+
+use std::time::Duration;
+
+use async_nats::{Message, Subscriber};
+use bytes::Bytes;
+
+use crate::engine::api::next_message;
+use crate::engine::connection::Connection;
+use crate::engine::connection::refusals::Refusals;
+use crate::error::{JetError, Result};
+
+/// Most messages of one request.
+pub const PULL_ROWS: usize = 10_000;
+/// Most bytes outstanding: the server cuts a client that it cannot write 64 MiB to, and 16 MiB keep it busy.
+pub const PULL_BYTES: usize = 16 << 20;
+
+/// What the server counts beside payload and headers: subject and reply, and they share a line of 4,096 bytes.
+pub const PROTOCOL_LINE: usize = 4096;
+
+/// One request as the server reads it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PullRequest {
+    pub batch: usize,
+    pub max_bytes: usize,
+    /// Zero: none, then `no_wait` must be set.
+    pub expires: Duration,
+    pub no_wait: bool,
+    pub heartbeat: Duration,
+}
+
+impl PullRequest {
+    fn json(&self) -> String {
+        let mut text = format!("{{\"batch\":{}", self.batch);
+        for (key, value) in [
+            ("max_bytes", self.max_bytes as u128),
+            ("expires", self.expires.as_nanos()),
+            ("idle_heartbeat", self.heartbeat.as_nanos()),
+        ] {
+            if value > 0 {
+                text.push_str(&format!(",\"{key}\":{value}"));
+            }
+        }
+        if self.no_wait {
+            text.push_str(",\"no_wait\":true");
+        }
+        text.push('}');
+        text
+    }
+}
+
+/// What a message without a payload says about a pull.
+#[derive(Debug, PartialEq)]
+pub enum Status {
+    Heartbeat,
+    /// The request is over, nothing is wrong: no messages, timeout, batch completed, bytes reached.
+    Over {
+        /// How many messages of the request will not come, where the server says so.
+        unserved: Option<usize>,
+        /// A message is larger than what the request allowed.
+        too_large: bool,
+    },
+    /// The server forgot the consumer's leader for now, or the consumer is gone: look, then ask again.
+    Gone(String),
+    /// Asking again would get the same answer.
+    Refused(JetError),
+}
+
+/// One consumer's request subject and the inbox that its answers come to.
+pub struct PullInbox {
+    /// Where requests go.
+    subject: String,
+    inbox: String,
+    pub messages: Subscriber,
+    refusals: Refusals,
+    requests: u64,
+}
+
+impl PullInbox {
+    pub async fn new(conn: &Connection, prefix: &str, stream: &str, consumer: &str) -> Result<Self> {
+        Self::for_subject(conn, next_message(prefix, stream, consumer)).await
+    }
+
+    /// For requests to this subject.
+    pub async fn for_subject(conn: &Connection, subject: String) -> Result<Self> {
+        let inbox = conn.client.new_inbox();
+        let refusals = conn.refusals();
+        let messages = conn.client.subscribe(format!("{inbox}.*")).await.map_err(|_| conn.closed())?;
+        Ok(PullInbox { subject, inbox, messages, refusals, requests: 0 })
+    }
+
+    /// Sends the request and returns its number.
+    pub async fn request(&mut self, conn: &Connection, request: &PullRequest) -> Result<u64> {
+        self.send(conn, request.json()).await
+    }
+
+    /// Sends a request that is already text.
+    pub async fn send(&mut self, conn: &Connection, request: String) -> Result<u64> {
+        // An ack that makes room for more must be there first.
+        conn.in_order().await;
+        self.requests += 1;
+        let reply = format!("{}.{}", self.inbox, self.requests);
+        let payload = Bytes::from(request);
+        conn.traffic.sent(payload.len());
+        conn.client.publish_with_reply(self.subject.clone(), reply, payload).await.map_err(|_| conn.closed())?;
+        Ok(self.requests)
+    }
+
+    /// Why no answer will come, where the server has refused the request or the inbox.
+    pub fn refused(&mut self) -> Option<JetError> {
+        let refused = self.refusals.take();
+        refused.publish(&self.subject).or_else(|| refused.subscription(&format!("{}.*", self.inbox))).cloned()
+    }
+
+    /// Number and meaning of a status; `None` for a message of the stream.
+    pub fn status(&self, message: &Message) -> Option<(u64, Status)> {
+        let number = message.subject.strip_prefix(self.inbox.as_str())?.strip_prefix('.')?.parse().ok()?;
+        Some((number, status(message)))
+    }
+}
+
+fn status(message: &Message) -> Status {
+    let text = message.description.clone().unwrap_or_default();
+    let unserved = message.headers.as_ref().and_then(|h| h.get("Nats-Pending-Messages")?.as_str().parse().ok());
+    let code = message.status.map_or(0, |s| s.as_u16());
+    let lower = text.to_ascii_lowercase();
+    match code {
+        100 => Status::Heartbeat,
+        404 | 408 => Status::Over { unserved, too_large: false },
+        409 if lower.starts_with("message size exceeds") => Status::Over { unserved, too_large: true },
+        409 if lower.starts_with("batch completed") => Status::Over { unserved, too_large: false },
+        409 if lower.contains("leadership change")
+            || lower.contains("server shutdown")
+            || lower.contains("consumer deleted") =>
+        {
+            Status::Gone(text)
+        }
+        503 => Status::Gone("no answer from the consumer".into()),
+        _ => Status::Refused(JetError::Api { code: i64::from(code), err_code: 0, description: text }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use async_nats::{HeaderMap, StatusCode};
+
+    fn answer(code: u16, text: &str, unserved: Option<&str>) -> Status {
+        let mut headers = HeaderMap::new();
+        if let Some(n) = unserved {
+            headers.insert("Nats-Pending-Messages", n);
+        }
+        status(&Message {
+            subject: "_INBOX.x.1".into(),
+            reply: None,
+            payload: Bytes::new(),
+            headers: Some(headers),
+            status: StatusCode::from_u16(code).ok(),
+            description: Some(text.into()),
+            length: 0,
+        })
+    }
+
+    #[test]
+    fn statuses_by_meaning() {
+        assert_eq!(answer(100, "Idle Heartbeat", None), Status::Heartbeat);
+        assert_eq!(answer(404, "No Messages", None), Status::Over { unserved: None, too_large: false });
+        assert_eq!(answer(408, "Request Timeout", Some("9")), Status::Over { unserved: Some(9), too_large: false });
+        assert_eq!(
+            answer(409, "Message Size Exceeds MaxBytes", Some("3")),
+            Status::Over { unserved: Some(3), too_large: true }
+        );
+        assert!(matches!(answer(409, "Leadership Change", None), Status::Gone(_)));
+        assert!(matches!(answer(409, "Consumer Deleted", None), Status::Gone(_)));
+        assert!(matches!(answer(503, "", None), Status::Gone(_)));
+        assert!(matches!(
+            answer(409, "Exceeded MaxRequestBatch of 10", None),
+            Status::Refused(JetError::Api { code: 409, .. })
+        ));
+    }
+
+    #[test]
+    fn requests_are_the_servers_json() {
+        let request = PullRequest { batch: 5, no_wait: true, ..PullRequest::default() };
+        assert_eq!(request.json(), r#"{"batch":5,"no_wait":true}"#);
+        let request = PullRequest {
+            batch: 1,
+            max_bytes: 9,
+            expires: Duration::from_secs(1),
+            heartbeat: Duration::from_millis(500),
+            no_wait: false,
+        };
+        assert_eq!(request.json(), r#"{"batch":1,"max_bytes":9,"expires":1000000000,"idle_heartbeat":500000000}"#);
+    }
+}

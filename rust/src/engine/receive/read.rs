@@ -1,0 +1,361 @@
+//! Reading an exact range [start, end) of a stream in order, without a durable consumer.
+//!
+//! An ephemeral consumer that needs no acks is pulled with two requests outstanding. It is thrown away and made anew at
+//! the next sequence whenever anything is in doubt: a broken link, a missed heartbeat, a gap in its own count. The end is
+//! believed when the last sequence was seen, or when the stream itself says that nothing lies between: a consumer's
+//! `pending == 0` is no proof, it may sit on a replica that lags behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::Message;
+use futures_util::StreamExt;
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+use tokio::task::unconstrained;
+use tokio::time::{Instant, sleep};
+
+use crate::engine::api::{Api, StreamInfo};
+use crate::engine::columns::batch::Batch;
+use crate::engine::columns::builder::Builder;
+use crate::engine::columns::column::Layout;
+use crate::engine::columns::meta::Meta;
+use crate::engine::columns::typed::Typed;
+use crate::engine::connection::{Connection, Link};
+use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS, PullInbox};
+use crate::error::{JetError, Loss, Result};
+
+mod consumer;
+mod direct;
+
+use consumer::Consumer;
+use direct::check_direct;
+
+/// The consumer removes itself when we vanish.
+const INACTIVE: Duration = Duration::from_secs(30);
+const EXPIRES: Duration = Duration::from_secs(20);
+const HEARTBEAT: Duration = Duration::from_secs(2);
+/// How long a read goes on trying while the server is away.
+const MAX_OUTAGE: Duration = Duration::from_secs(60);
+/// How long the answer to the consumer's end is waited for.
+const FAREWELL: Duration = Duration::from_millis(250);
+const RETRY: Duration = Duration::from_millis(250);
+
+#[derive(Clone, Debug)]
+pub struct Range {
+    pub prefix: String,
+    pub stream: String,
+    pub start: Bound,
+    /// Exclusive. Open, or beyond the end: one past the last message at opening.
+    pub end: Bound,
+    /// Filters; none is all.
+    pub subjects: Vec<String>,
+    /// Goes on with new messages, without end.
+    pub follow: bool,
+    pub batch_rows: usize,
+    pub batch_bytes: usize,
+    /// Most bytes outstanding at the server.
+    pub fetch_bytes: usize,
+    pub warn_on_loss: bool,
+    /// By direct gets instead of a consumer. None: where a consumer would take the messages away.
+    pub direct: Option<bool>,
+    pub layout: Layout,
+}
+
+/// Where a range begins or ends.
+#[derive(Clone, Debug)]
+pub enum Bound {
+    Open,
+    Seq(u64),
+    /// The first message at or after this time (RFC 3339).
+    Time(String),
+}
+
+/// What comes out of a reader: finished batches, and losses that are only to be reported.
+#[allow(clippy::large_enum_variant)] // almost every item is a batch
+pub enum Item {
+    Batch(Batch),
+    Loss(Loss),
+}
+
+pub struct Reader {
+    items: mpsc::Receiver<Result<Item>>,
+    task: tokio::task::JoinHandle<()>,
+    pub start: u64,
+    pub end: u64,
+    /// When the stream was created, as the server writes it.
+    pub created: String,
+}
+
+impl Reader {
+    /// `typed` turns each batch's payloads into typed columns.
+    pub async fn open(conn: Arc<Connection>, range: Range, typed: Option<Typed>) -> Result<Reader> {
+        let info = Api::new(&conn, &range.prefix).stream_info(&range.stream).await?;
+        let direct = check_direct(&range, &info.config)?;
+        let past = info.state.last_seq + 1;
+        let start = match &range.start {
+            Bound::Open => info.state.first_seq,
+            Bound::Seq(seq) => *seq,
+            Bound::Time(time) => first_at(&conn, &range, time).await?.unwrap_or(past),
+        };
+        let end = match &range.end {
+            _ if range.follow => u64::MAX,
+            Bound::Open => past,
+            Bound::Seq(seq) => past.min(*seq),
+            Bound::Time(time) => first_at(&conn, &range, time).await?.map_or(past, |seq| past.min(seq)),
+        };
+        let start = start.max(1);
+        // Two finished batches at most: one in the channel, one being handed over.
+        let (out, items) = mpsc::channel(1);
+        let mean = (info.state.bytes / info.state.messages.max(1)).max(1) as usize;
+        // A message as large as this server allows has to fit.
+        let ask_bytes = (range.fetch_bytes / 2).max(conn.client.max_payload() + PROTOCOL_LINE);
+        let rows = (ask_bytes / mean).clamp(1, PULL_ROWS);
+        let created = info.created.clone();
+        let builder = Builder::new(range.layout.clone(), false);
+        let run = Run {
+            earliest: !matches!(range.start, Bound::Seq(_)),
+            created: info.created,
+            next: start,
+            consumer: None,
+            gap: None,
+            conn,
+            range,
+            end,
+            rows,
+            ask_bytes,
+            direct,
+            builder,
+            typed,
+            out,
+        };
+        Ok(Reader { items, task: tokio::spawn(unconstrained(run.drive())), start, end, created })
+    }
+
+    /// The next item; `None` when the range is read.
+    pub async fn next(&mut self) -> Option<Result<Item>> {
+        self.items.recv().await
+    }
+
+    pub async fn close(&mut self) {
+        // The task sees the closed channel, deletes its consumer and ends.
+        self.items.close();
+        while self.items.recv().await.is_some() {}
+        let _ = (&mut self.task).await;
+    }
+}
+
+async fn first_at(conn: &Connection, range: &Range, time: &str) -> Result<Option<u64>> {
+    Api::new(conn, &range.prefix).find_message(&range.stream, &json!({"start_time": time})).await
+}
+
+/// Why the message loop stopped.
+enum Stop {
+    End,
+    /// The consumer is of no use any more.
+    Renew,
+    /// Everything that the consumer had has come: is that all?
+    Dry,
+    /// The reader was dropped or closed.
+    Dropped,
+}
+
+/// Waits for the next message; or says why none will come.
+async fn arrival(
+    inbox: &mut PullInbox,
+    conn: &Connection,
+    link: &mut watch::Receiver<Link>,
+    breaks: u64,
+    out: &mpsc::Sender<Result<Item>>,
+) -> Result<Result<Message, Stop>> {
+    loop {
+        tokio::select! {
+            biased;
+            message = inbox.messages.next() => return message.map(Ok).ok_or_else(|| conn.closed()),
+            () = out.closed() => return Ok(Err(Stop::Dropped)),
+            Ok(()) = link.changed() => {
+                if conn.breaks() != breaks {
+                    return Ok(Err(Stop::Renew));
+                }
+                if let Some(cause) = inbox.refused() {
+                    return Err(cause);
+                }
+            }
+            () = sleep(HEARTBEAT * 3) => return Ok(Err(Stop::Renew)),
+        }
+    }
+}
+
+struct Run {
+    conn: Arc<Connection>,
+    range: Range,
+    created: String,
+    end: u64,
+    /// The first sequence that has not been seen.
+    next: u64,
+    /// Reads from whatever is first: a head that moves before the first message is no loss.
+    earliest: bool,
+    /// Messages in one request, and bytes.
+    rows: usize,
+    ask_bytes: usize,
+    direct: bool,
+    builder: Builder,
+    typed: Option<Typed>,
+    out: mpsc::Sender<Result<Item>>,
+    consumer: Option<Consumer>,
+    /// The lowest sequence missing in the rows of the builder: deleted, or lost to retention?
+    gap: Option<u64>,
+}
+
+impl Run {
+    async fn drive(mut self) {
+        if let Err(err) = self.read().await {
+            let _ = self.out.send(Err(err)).await;
+        }
+        self.drop_consumer().await;
+    }
+
+    async fn read(&mut self) -> Result<()> {
+        let mut trouble: Option<Instant> = None;
+        while self.next < self.end {
+            let stop = match if self.direct { self.get().await } else { self.pull().await } {
+                Ok(stop) => {
+                    trouble = None;
+                    stop
+                }
+                Err(err) if err.is_transient() && trouble.get_or_insert_with(Instant::now).elapsed() < MAX_OUTAGE => {
+                    Stop::Renew
+                }
+                Err(err) => return Err(err),
+            };
+            match stop {
+                Stop::End => break,
+                Stop::Dropped => return Ok(()),
+                Stop::Dry if self.range.follow => {
+                    // What is here goes out before the wait for more.
+                    if !self.flush().await? {
+                        return Ok(());
+                    }
+                }
+                Stop::Dry => {
+                    if self.nothing_left().await? {
+                        // Deleted, or did the head of the stream move past it?
+                        self.gap.get_or_insert(self.next);
+                        break;
+                    }
+                    // The consumer's replica lags behind the stream's leader.
+                    sleep(RETRY).await;
+                }
+                Stop::Renew => {
+                    self.drop_consumer().await;
+                    let mut link = self.conn.link.clone();
+                    match tokio::time::timeout(MAX_OUTAGE, link.wait_for(|l| l.up || l.closed)).await {
+                        Ok(Ok(link)) if !link.closed => {}
+                        Err(_) => {
+                            return Err(JetError::Timeout {
+                                what: format!("reading stream {:?} (no connection)", self.range.stream),
+                                after: MAX_OUTAGE,
+                            });
+                        }
+                        _ => return Err(self.conn.closed()),
+                    }
+                    sleep(RETRY).await;
+                    self.check_stream().await?;
+                }
+            }
+        }
+        self.flush().await?;
+        Ok(())
+    }
+
+    /// The next message of the range, or the first beyond it. `flush_if_full` has to follow.
+    fn accept(&mut self, message: &Message, meta: &Meta<'_>) -> Result<Option<Stop>> {
+        let seq = meta.seq as u64;
+        if seq > self.next && self.gap.is_none() {
+            self.gap = Some(self.next);
+        }
+        if seq >= self.end {
+            self.next = self.end;
+            return Ok(Some(Stop::End));
+        }
+        self.next = seq + 1;
+        self.builder.push(message, meta)?;
+        Ok(match (self.next >= self.end, meta.pending) {
+            (true, _) => Some(Stop::End),
+            (false, 0) => Some(Stop::Dry),
+            _ => None,
+        })
+    }
+
+    /// Sends a batch that is full to the reader; false when the reader is gone.
+    async fn flush_if_full(&mut self) -> Result<bool> {
+        let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
+        Ok(!full || self.flush().await?)
+    }
+
+    /// Sends what there is to the reader, as a batch; false when the reader is gone.
+    async fn flush(&mut self) -> Result<bool> {
+        if let Some(gap) = self.gap.take() {
+            self.report_loss_since(gap).await?;
+        }
+        if self.builder.is_empty() {
+            return Ok(true);
+        }
+        let mut batch = self.builder.finish()?;
+        if let Some(typed) = &mut self.typed {
+            batch = typed.apply(batch)?;
+            if batch.record.num_rows() == 0 {
+                return Ok(true);
+            }
+        }
+        Ok(self.out.send(Ok(Item::Batch(batch))).await.is_ok())
+    }
+
+    /// A gap is deleted messages, which is fine, or the head of the stream has moved past it, which is loss.
+    async fn report_loss_since(&mut self, gap: u64) -> Result<()> {
+        let first = self.stream_info().await?.state.first_seq;
+        if first > gap { self.lost(gap, first).await } else { Ok(()) }
+    }
+
+    async fn lost(&mut self, from: u64, first: u64) -> Result<()> {
+        let loss = Loss { stream: self.range.stream.clone(), asked: (from, self.end), available: first };
+        // With a filter it is unknown whether what is gone would have matched.
+        if !self.range.warn_on_loss && self.range.subjects.is_empty() {
+            return Err(JetError::DataLoss(Box::new(loss)));
+        }
+        let _ = self.out.send(Ok(Item::Loss(loss))).await;
+        Ok(())
+    }
+
+    fn api(&self) -> Api<'_> {
+        Api::new(&self.conn, &self.range.prefix)
+    }
+
+    async fn stream_info(&self) -> Result<StreamInfo> {
+        self.api().stream_info(&self.range.stream).await
+    }
+
+    async fn check_stream(&self) -> Result<()> {
+        match self.stream_info().await {
+            Ok(info) if info.created != self.created => {
+                Err(JetError::StreamRecreated { stream: self.range.stream.clone() })
+            }
+            Err(err) if !err.is_transient() => Err(err),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks the stream's leader for the next message there is, for each filter in turn.
+    async fn nothing_left(&self) -> Result<bool> {
+        let all = [">".to_owned()];
+        let filters = if self.range.subjects.is_empty() { &all[..] } else { &self.range.subjects };
+        for filter in filters {
+            let next =
+                self.api().find_message(&self.range.stream, &json!({"seq": self.next, "next_by_subj": filter})).await?;
+            if next.is_some_and(|seq| seq < self.end) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

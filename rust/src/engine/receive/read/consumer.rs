@@ -1,0 +1,148 @@
+//! Reading by an ephemeral pull consumer that needs no acks, with two requests outstanding.
+
+use async_nats::Message;
+use futures_util::{FutureExt, StreamExt};
+use serde_json::json;
+
+use super::{EXPIRES, FAREWELL, HEARTBEAT, INACTIVE, Run, Stop, arrival};
+use crate::engine::columns::meta::parse_meta;
+use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
+use crate::error::Result;
+
+pub struct Consumer {
+    name: String,
+    inbox: PullInbox,
+    /// Messages asked for and not yet come.
+    owed: usize,
+    last_consumer_seq: i64,
+    breaks: u64,
+}
+
+impl Run {
+    /// Pulls until something ends it. `next` is always right, so that it can be called again.
+    pub(super) async fn pull(&mut self) -> Result<Stop> {
+        if self.consumer.is_none() {
+            let waiting = self.make_consumer().await?;
+            if self.next >= self.end {
+                return Ok(Stop::End);
+            }
+            if waiting == 0 && !self.range.follow {
+                return Ok(Stop::Dry);
+            }
+        }
+        let mut link = self.conn.link.clone();
+        // Where the largest message is more than half of what may be on its way, one request is enough.
+        let ahead = if self.ask_bytes > self.range.fetch_bytes / 2 { 0 } else { self.rows };
+        loop {
+            let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
+            let missing = usize::try_from(self.end - self.next).unwrap_or(usize::MAX);
+            let breaks = consumer.breaks;
+            while consumer.owed <= ahead && consumer.owed < missing {
+                let batch = self.rows.min(missing - consumer.owed);
+                let request = PullRequest {
+                    batch,
+                    max_bytes: self.ask_bytes,
+                    expires: EXPIRES,
+                    heartbeat: HEARTBEAT,
+                    no_wait: false,
+                };
+                consumer.inbox.request(&self.conn, &request).await?;
+                consumer.owed += batch;
+            }
+            let inbox = &mut consumer.inbox;
+            let message = match inbox.messages.next().now_or_never().flatten() {
+                Some(message) => message,
+                None => match arrival(inbox, &self.conn, &mut link, breaks, &self.out).await? {
+                    Ok(message) => message,
+                    Err(stop) => return Ok(stop),
+                },
+            };
+            self.conn.traffic.received(message.payload.len());
+            let stop = self.take(&message)?;
+            if !self.flush_if_full().await? {
+                return Ok(Stop::Dropped);
+            }
+            if let Some(stop) = stop {
+                return Ok(stop);
+            }
+        }
+    }
+
+    fn take(&mut self, message: &Message) -> Result<Option<Stop>> {
+        let Some(consumer) = &mut self.consumer else { return Ok(Some(Stop::Renew)) };
+        let Some(meta) = message.reply.as_deref().and_then(parse_meta) else {
+            return match consumer.inbox.status(message) {
+                // Silence: what was to come may have been purged, and the requests would wait for it for ever.
+                Some((_, Status::Heartbeat)) if !self.range.follow => Ok(Some(Stop::Dry)),
+                None | Some((_, Status::Heartbeat)) => Ok(None),
+                Some((_, Status::Refused(err))) => Err(err),
+                Some((_, Status::Gone(_))) => Ok(Some(Stop::Renew)),
+                Some((_, Status::Over { unserved, too_large })) => {
+                    match unserved {
+                        Some(unserved) => consumer.owed = consumer.owed.saturating_sub(unserved),
+                        // It is unknown what is owed; a new consumer owes nothing.
+                        None => return Ok(Some(Stop::Renew)),
+                    }
+                    Ok((consumer.owed == 0 && !too_large).then_some(Stop::Dry))
+                }
+            };
+        };
+        let consumer_seq = meta.consumer_seq;
+        if consumer_seq != consumer.last_consumer_seq + 1 {
+            // A message was lost on its way; it is still in the stream.
+            return Ok(Some(Stop::Renew));
+        }
+        consumer.last_consumer_seq = consumer_seq;
+        consumer.owed = consumer.owed.saturating_sub(1);
+        self.accept(message, &meta)
+    }
+
+    /// Makes the consumer at `next`; returns how many messages it has.
+    async fn make_consumer(&mut self) -> Result<u64> {
+        // The random part of an inbox is as unique as a name has to be.
+        let inbox = self.conn.client.new_inbox();
+        let name = format!("jetarrow-{}", inbox.rsplit('.').next().unwrap_or_default());
+        let inbox = PullInbox::new(&self.conn, &self.range.prefix, &self.range.stream, &name).await?;
+        let mut body = json!({
+            "stream_name": self.range.stream,
+            "action": "create",
+            "config": {
+                "name": name,
+                "deliver_policy": "by_start_sequence",
+                "opt_start_seq": self.next,
+                "ack_policy": "none",
+                "mem_storage": true,
+                "num_replicas": 1,
+                "inactive_threshold": INACTIVE.as_nanos() as u64,
+            },
+        });
+        match self.range.subjects.as_slice() {
+            [] => {}
+            [one] => body["config"]["filter_subject"] = json!(one),
+            several => body["config"]["filter_subjects"] = json!(several),
+        }
+        let breaks = self.conn.breaks();
+        let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
+        self.consumer = Some(Consumer { name, inbox, owed: 0, last_consumer_seq: 0, breaks });
+        // A consumer that starts below the head is accepted in silence; this is where it really starts.
+        let effective = info.delivered.stream_seq + 1;
+        if effective > self.next {
+            if !self.earliest {
+                self.lost(self.next, effective).await?;
+            }
+            self.next = effective;
+        }
+        self.earliest = false;
+        Ok(info.num_pending)
+    }
+
+    pub(super) async fn drop_consumer(&mut self) {
+        if let Some(consumer) = self.consumer.take()
+            && self.conn.link.borrow().up
+        {
+            // Best effort: without pulls the consumer removes itself, and the end of a read should not wait.
+            let delete = self.api().delete_consumer(&self.range.stream, &consumer.name);
+            let _late = tokio::time::timeout(FAREWELL, delete).await;
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! A subscription: messages are kept, within limits, until somebody takes them.
+
+use std::collections::VecDeque;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_nats::{Message, Subject};
+use bytes::Bytes;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::unconstrained;
+
+use crate::engine::connection::Connection;
+use crate::engine::connection::outbox::Outgoing;
+use crate::error::{JetError, Result};
+use crate::lock::lock;
+
+mod pump;
+
+use pump::Pump;
+
+/// How much may wait; 0 is no limit. What comes beyond it is dropped and counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    pub messages: usize,
+    pub bytes: usize,
+}
+
+/// What is done with a push consumer's status messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing: they are messages like others.
+    Core,
+    /// Heartbeats are taken note of, flow control is answered when its turn comes.
+    Push,
+    /// As `Push`, and each message must follow the one before by the consumer's sequence.
+    Ordered,
+}
+
+impl FromStr for Kind {
+    type Err = JetError;
+
+    fn from_str(word: &str) -> Result<Kind> {
+        match word {
+            "core" => Ok(Kind::Core),
+            "push" => Ok(Kind::Push),
+            "ordered" => Ok(Kind::Ordered),
+            other => Err(JetError::Value(format!("unknown kind of subscription {other:?}"))),
+        }
+    }
+}
+
+/// What the owner of a subscription should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// This many messages were dropped because of the limits.
+    Dropped(u64),
+    /// A heartbeat of a push consumer names a last message that did not come.
+    Missed { seq: i64, consumer_seq: i64, last: i64 },
+}
+
+pub type OnNotice = Box<dyn Fn(Notice) + Send + Sync>;
+
+/// Why a wait is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    Messages,
+    /// No more will come.
+    Ended,
+    /// A message is missing in an ordered subscription.
+    Gap,
+    /// Nothing came for the time that was given, not even a heartbeat.
+    Silent,
+}
+
+enum Waiting {
+    Message(Message),
+    /// To be answered once all before it were taken.
+    FlowControl(Subject),
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Waiting>,
+    messages: usize,
+    bytes: usize,
+    delivered: u64,
+    dropped: u64,
+    ended: bool,
+    gap: bool,
+    /// Of the last message in order.
+    consumer_seq: i64,
+    seq: i64,
+    /// Of the last one that was not dropped.
+    held_seq: i64,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    limits: Limits,
+    kind: Kind,
+    /// Something came, or nothing more will.
+    changed: Notify,
+    /// The last message was taken.
+    emptied: Notify,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+enum Control {
+    Unsubscribe,
+    After(u64),
+    /// No more from the server; the channel gets a value once the connection has passed it on.
+    Withdraw(oneshot::Sender<()>),
+}
+
+pub struct Subscription {
+    shared: Arc<Shared>,
+    control: UnboundedSender<Control>,
+    conn: Arc<Connection>,
+}
+
+/// Counts of a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    pub pending: usize,
+    pub pending_bytes: usize,
+    pub delivered: u64,
+    pub dropped: u64,
+}
+
+pub async fn subscribe(
+    conn: Arc<Connection>,
+    subject: String,
+    queue: Option<String>,
+    limits: Limits,
+    kind: Kind,
+    on_notice: OnNotice,
+) -> Result<Subscription> {
+    // What was published before must not come back to this subscription.
+    conn.in_order().await;
+    let subscriber = match queue {
+        None => conn.client.subscribe(subject).await,
+        Some(queue) => conn.client.queue_subscribe(subject, queue).await,
+    };
+    let subscriber = subscriber.map_err(|_| conn.closed())?;
+    let shared =
+        Arc::new(Shared { state: Mutex::default(), limits, kind, changed: Notify::new(), emptied: Notify::new() });
+    let (control, orders) = unbounded_channel();
+    let pump = Pump { subscriber, orders, shared: shared.clone(), conn: conn.clone(), on_notice };
+    tokio::spawn(unconstrained(pump.run()));
+    Ok(Subscription { shared, control, conn })
+}
+
+impl Subscription {
+    /// The next message, if one waits.
+    pub fn take(&self) -> Option<Message> {
+        loop {
+            let (next, empty) = {
+                let mut state = self.shared.lock();
+                let next = state.queue.pop_front()?;
+                if let Waiting::Message(message) = &next {
+                    state.messages -= 1;
+                    state.bytes -= message.payload.len();
+                }
+                (next, state.queue.is_empty())
+            };
+            if empty {
+                self.shared.emptied.notify_waiters();
+            }
+            match next {
+                Waiting::Message(message) => return Some(message),
+                Waiting::FlowControl(subject) => answer(&self.conn, subject),
+            }
+        }
+    }
+
+    /// Waits until a message waits or none will come; with `silence`, at most that long after the last sign of life.
+    pub async fn ready(&self, silence: Option<Duration>) -> Ready {
+        loop {
+            let changed = self.shared.changed.notified();
+            {
+                let state = self.shared.lock();
+                if state.messages > 0 {
+                    return Ready::Messages;
+                } else if state.gap {
+                    return Ready::Gap;
+                } else if state.ended {
+                    return Ready::Ended;
+                }
+            }
+            match silence {
+                None => changed.await,
+                Some(silence) => {
+                    if tokio::time::timeout(silence, changed).await.is_err() {
+                        return Ready::Silent;
+                    }
+                }
+            }
+            // Only flow control waits: it is answered here.
+            self.answer_first();
+        }
+    }
+
+    fn answer_first(&self) {
+        let mut state = self.shared.lock();
+        while matches!(state.queue.front(), Some(Waiting::FlowControl(_))) {
+            if let Some(Waiting::FlowControl(subject)) = state.queue.pop_front() {
+                answer(&self.conn, subject);
+            }
+        }
+    }
+
+    pub fn counts(&self) -> Counts {
+        let state = self.shared.lock();
+        let State { messages, bytes, delivered, dropped, .. } = *state;
+        Counts { pending: messages, pending_bytes: bytes, delivered, dropped }
+    }
+
+    /// The stream's sequence of the last message in order; 0 before the first.
+    pub fn last_seq(&self) -> i64 {
+        self.shared.lock().seq
+    }
+
+    /// No more messages; those that wait can still be taken.
+    pub fn unsubscribe(&self) {
+        let _already_over = self.control.send(Control::Unsubscribe);
+    }
+
+    /// Unsubscribes once `limit` messages have come, counted from the beginning.
+    pub fn unsubscribe_after(&self, limit: u64) {
+        let _already_over = self.control.send(Control::After(limit));
+    }
+
+    /// Unsubscribes, and returns when all that the server had sent by then has come.
+    pub async fn drain(&self, timeout: Duration) -> Result<()> {
+        let (send, done) = oneshot::channel();
+        if self.control.send(Control::Withdraw(send)).is_ok() {
+            let _over = done.await;
+        }
+        let trip = self.conn.round_trip(timeout).await;
+        self.unsubscribe();
+        trip
+    }
+
+    /// Waits until the last message was taken.
+    pub async fn emptied(&self) {
+        loop {
+            let emptied = self.shared.emptied.notified();
+            if self.shared.lock().queue.is_empty() {
+                return;
+            }
+            emptied.await;
+        }
+    }
+}
+
+/// Answers flow control.
+fn answer(conn: &Connection, subject: Subject) {
+    conn.outbox.push(Outgoing { subject, reply: None, headers: None, payload: Bytes::new() });
+}

@@ -1,0 +1,163 @@
+//! The task behind a subscription: from the connection's channel into the queue, with what a push consumer's status
+//! messages ask for.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use async_nats::{HeaderMap, Message, StatusCode, Subscriber};
+use futures_util::StreamExt;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::{Control, Kind, Notice, OnNotice, Shared, State, Waiting, answer};
+use crate::engine::columns::meta::parse_meta;
+use crate::engine::connection::Connection;
+use crate::engine::connection::withdraw::withdraw;
+
+/// After this many messages those who wait are woken, even where more are at hand.
+const BURST: usize = 1024;
+
+/// The task that moves messages from the connection's channel, which drops silently when full, into the queue.
+pub struct Pump {
+    pub subscriber: Subscriber,
+    pub orders: UnboundedReceiver<Control>,
+    pub shared: Arc<Shared>,
+    pub conn: Arc<Connection>,
+    pub on_notice: OnNotice,
+}
+
+impl Pump {
+    pub async fn run(mut self) {
+        loop {
+            tokio::select! {
+                biased;
+                order = self.orders.recv() => match order {
+                    Some(Control::After(limit)) => {
+                        if self.subscriber.unsubscribe_after(limit).await.is_err() {
+                            break;
+                        }
+                    }
+                    Some(Control::Withdraw(done)) => {
+                        let known = withdraw(&mut self.subscriber).await;
+                        let _nobody_waits = done.send(());
+                        if known.is_err() {
+                            break;
+                        }
+                    }
+                    // The subscription ended, or was dropped.
+                    Some(Control::Unsubscribe) | None => {
+                        let _closed = self.subscriber.unsubscribe().await;
+                        break;
+                    }
+                },
+                more = Self::burst(&mut self.subscriber, &self.shared, &self.conn, &self.on_notice) => {
+                    self.shared.changed.notify_waiters();
+                    if !more {
+                        break;
+                    }
+                }
+            }
+        }
+        self.shared.lock().ended = true;
+        self.shared.changed.notify_waiters();
+    }
+
+    /// Takes what is there, at least one message; false at the end.
+    async fn burst(subscriber: &mut Subscriber, shared: &Shared, conn: &Connection, on_notice: &OnNotice) -> bool {
+        poll_fn(|cx| {
+            let mut taken = 0;
+            let mut dropped = 0;
+            let more = loop {
+                match subscriber.poll_next_unpin(cx) {
+                    Poll::Pending if taken == 0 => return Poll::Pending,
+                    Poll::Pending => break true,
+                    Poll::Ready(None) => break false,
+                    Poll::Ready(Some(message)) => {
+                        match shared.keep(conn, message) {
+                            None => (),
+                            Some(Notice::Dropped(more)) => dropped += more,
+                            Some(notice) => on_notice(notice),
+                        }
+                        taken += 1;
+                        if taken == BURST {
+                            break true;
+                        }
+                    }
+                }
+            };
+            if dropped > 0 {
+                on_notice(Notice::Dropped(dropped));
+            }
+            Poll::Ready(more)
+        })
+        .await
+    }
+}
+
+impl Shared {
+    fn keep(&self, conn: &Connection, message: Message) -> Option<Notice> {
+        conn.traffic.received(message.payload.len());
+        let mut state = self.lock();
+        if self.kind != Kind::Core {
+            if message.status == Some(StatusCode::IDLE_HEARTBEAT) {
+                return state.heartbeat(conn, self.kind, message);
+            }
+            let meta = message.reply.as_deref().and_then(parse_meta);
+            // Lost on the way, or the consumer began anew: nothing after it is in order.
+            let in_order = meta.is_some_and(|meta| meta.consumer_seq == state.consumer_seq + 1);
+            if self.kind == Kind::Ordered && (state.gap || !in_order) {
+                state.gap = true;
+                return None;
+            }
+            if let Some(meta) = meta {
+                state.consumer_seq = meta.consumer_seq;
+                state.seq = meta.seq;
+            }
+        }
+        state.delivered += 1;
+        let full = |limit: usize, held: usize| limit > 0 && held > limit;
+        if full(self.limits.messages, state.messages + 1)
+            || full(self.limits.bytes, state.bytes + message.payload.len())
+        {
+            state.dropped += 1;
+            if self.kind == Kind::Ordered {
+                // It is read again, from here.
+                state.gap = true;
+                state.seq = state.held_seq;
+            }
+            return Some(Notice::Dropped(1));
+        }
+        state.held_seq = state.seq;
+        state.messages += 1;
+        state.bytes += message.payload.len();
+        state.queue.push_back(Waiting::Message(message));
+        None
+    }
+}
+
+impl State {
+    /// Flow control is answered once all before it were taken (ADR-15).
+    fn heartbeat(&mut self, conn: &Connection, kind: Kind, message: Message) -> Option<Notice> {
+        if let Some(reply) = message.reply {
+            self.queue.push_back(Waiting::FlowControl(reply));
+            return None;
+        }
+        let header = |name: &str| message.headers.as_ref().and_then(|h: &HeaderMap| h.get(name));
+        // The server waits for an answer that it asked for; it comes by itself unless that request was lost.
+        if let Some(stalled) = header("Nats-Consumer-Stalled")
+            && self.queue.is_empty()
+        {
+            answer(conn, stalled.as_str().into());
+        }
+        let last = header("Nats-Last-Consumer").and_then(|v| v.as_str().parse::<i64>().ok())?;
+        if last == self.consumer_seq {
+            return None;
+        }
+        if kind == Kind::Ordered {
+            self.gap = true;
+            return None;
+        }
+        // Nothing has come yet: the consumer is older than this subscription.
+        (self.consumer_seq > 0).then_some(Notice::Missed { seq: self.seq, consumer_seq: self.consumer_seq, last })
+    }
+}

@@ -1,0 +1,283 @@
+//! Python inputs into rows to publish: a sequence, whose objects are referred to and read later without the GIL, or Arrow
+//! columns and tables, streams block by block.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, StructArray};
+use async_nats::header::NATS_EXPECTED_STREAM;
+use async_nats::{HeaderMap, HeaderName, HeaderValue};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::{PyDict, PyString};
+use pyo3_arrow::ffi::ArrayReader;
+use pyo3_arrow::input::AnyArray;
+
+use crate::engine::publish::outcome::Blocks;
+use crate::engine::publish::rows::{Headers, OffsetTexts, Payloads, Rows, Subjects, Texts};
+use crate::engine::subject;
+use crate::error::{JetError, Result};
+use crate::py::arrow::{extract, header_column, is_producer, payload_column, strings, text_column};
+use crate::py::convert::type_name;
+use crate::py::headers;
+use crate::py::payload::Cell;
+
+struct Cells(Vec<Cell>);
+
+impl Payloads for Cells {
+    fn get(&self, row: usize) -> Option<&[u8]> {
+        self.0.get(row).map(Cell::as_slice)
+    }
+}
+
+struct Strings(Vec<Option<PyBackedStr>>);
+
+impl Texts for Strings {
+    fn get(&self, row: usize) -> Option<&str> {
+        self.0.get(row)?.as_deref()
+    }
+}
+
+/// A sequence of strings, one per row.
+fn str_sequence(what: &str, values: &Bound<'_, PyAny>, nulls: bool) -> PyResult<Strings> {
+    let mut strings = Vec::with_capacity(values.len().unwrap_or(0));
+    for (row, value) in values.try_iter()?.enumerate() {
+        let value = value?;
+        if value.is_none() && nulls {
+            strings.push(None);
+            continue;
+        }
+        let text = value
+            .cast::<PyString>()
+            .map_err(|_| PyTypeError::new_err(format!("{what}[{row}] must be str, not {}", type_name(&value))))?;
+        strings.push(Some(text.clone().try_into()?));
+    }
+    Ok(Strings(strings))
+}
+
+fn same_length(what: &str, found: usize, rows: usize) -> PyResult<()> {
+    if found == rows {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("{what} has {found} entries, payloads has {rows}")))
+}
+
+fn header_rows(headers: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<Headers> {
+    let Some(headers) = headers else { return Ok(Headers::None) };
+    if let Ok(dict) = headers.cast::<PyDict>() {
+        return Ok(Headers::One(headers::from_python(dict)?));
+    }
+    let mut maps = Vec::with_capacity(rows);
+    for (row, value) in headers.try_iter()?.enumerate() {
+        let value = value?;
+        maps.push(match value.cast::<PyDict>() {
+            _ if value.is_none() => None,
+            Ok(dict) => Some(headers::from_python(dict)?),
+            Err(_) => {
+                let found = type_name(&value);
+                return Err(PyTypeError::new_err(format!("headers[{row}] must be a dict or None, not {found}")));
+            }
+        });
+    }
+    same_length("headers", maps.len(), rows)?;
+    Ok(Headers::Each(maps))
+}
+
+/// What goes with the payloads: for all rows, or one entry per row.
+pub struct RowArguments<'a, 'py> {
+    pub subject: Option<&'a Bound<'py, PyAny>>,
+    pub headers: Option<&'a Bound<'py, PyAny>>,
+    pub msg_ids: Option<&'a Bound<'py, PyAny>>,
+    pub expected_stream: Option<String>,
+    /// Seconds, as the server reads it.
+    pub msg_ttl: Option<String>,
+}
+
+impl RowArguments<'_, '_> {
+    /// The headers of all rows.
+    fn fixed(&self) -> Arc<[(HeaderName, HeaderValue)]> {
+        let stream = self.expected_stream.as_deref().map(|stream| (NATS_EXPECTED_STREAM, stream.into()));
+        let ttl = self.msg_ttl.as_deref().map(|ttl| (HeaderName::from_static("Nats-TTL"), ttl.into()));
+        stream.into_iter().chain(ttl).collect()
+    }
+}
+
+/// Rows of a sequence, every one looked at, nothing sent.
+pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>) -> PyResult<Rows> {
+    let single = payloads.is_instance_of::<PyString>() || PyBuffer::<u8>::get(payloads).is_ok();
+    if single || payloads.is_none() {
+        return Err(PyTypeError::new_err(format!(
+            "payloads must be a sequence of bytes-like or str, or an Arrow column or table, not {}; for one message use publish()",
+            type_name(payloads)
+        )));
+    }
+    let mut cells = Vec::with_capacity(payloads.len().unwrap_or(0));
+    for (row, value) in payloads.try_iter()?.enumerate() {
+        let value = value?;
+        cells.push(Cell::new(&value).map_err(|err| {
+            if err.is_instance_of::<PyTypeError>(value.py()) {
+                PyTypeError::new_err(format!("payloads[{row}] must be bytes-like or str, not {}", type_name(&value)))
+            } else {
+                err
+            }
+        })?);
+    }
+    let len = cells.len();
+    let Some(subject) = arguments.subject else {
+        return Err(PyTypeError::new_err("subject is missing: one for all rows, or one per row"));
+    };
+    let subjects = match texts("subject", subject, Some(len), false)? {
+        TextColumn::One(one) => Subjects::One(one.as_str().into()),
+        TextColumn::Each(each) => Subjects::Each(Box::new(each)),
+    };
+    let msg_ids = match arguments.msg_ids.map(|ids| texts("msg_ids", ids, Some(len), true)).transpose()? {
+        None => None,
+        Some(TextColumn::One(_)) => {
+            return Err(PyTypeError::new_err("msg_ids must be a sequence, one (or None) per row"));
+        }
+        Some(TextColumn::Each(each)) => Some(Box::new(each) as Box<dyn Texts>),
+    };
+    Ok(Rows {
+        len,
+        fixed: arguments.fixed(),
+        subjects,
+        payloads: Box::new(Cells(cells)),
+        msg_ids,
+        headers: header_rows(arguments.headers, len)?,
+        expected_stream: arguments.expected_stream.map(Arc::from),
+        checked: false,
+    })
+}
+
+/// One text for all rows, or one per row.
+enum TextColumn {
+    One(String),
+    Each(Arc<dyn Texts>),
+}
+
+/// A str, a sequence of str, or an Arrow string column.
+fn texts(what: &str, value: &Bound<'_, PyAny>, rows: Option<usize>, nulls: bool) -> PyResult<TextColumn> {
+    if let Ok(one) = value.cast::<PyString>() {
+        return Ok(TextColumn::One(one.to_str()?.to_owned()));
+    }
+    let (each, len): (Arc<dyn Texts>, usize) = if is_producer(value)? {
+        text_column(what, value)?
+    } else {
+        let strings = str_sequence(what, value, nulls)?;
+        let len = strings.0.len();
+        (Arc::new(strings), len)
+    };
+    if let Some(rows) = rows {
+        same_length(what, len, rows)?;
+    }
+    Ok(TextColumn::Each(each))
+}
+
+/// What the rows of every block have in common.
+struct Template {
+    subject: Option<TextColumn>,
+    msg_ids: Option<Arc<dyn Texts>>,
+    headers: Option<HeaderMap>,
+    fixed: Arc<[(HeaderName, HeaderValue)]>,
+    expected_stream: Option<Arc<str>>,
+}
+
+impl Template {
+    /// Rows of one block, which starts at row `at` of the whole.
+    fn rows(&self, array: &ArrayRef, at: usize) -> Result<Rows> {
+        let table = array.as_struct_opt();
+        let column = |name: &str| table.and_then(|t: &StructArray| t.column_by_name(name));
+        let payloads = match (table, column("data")) {
+            (None, _) => payload_column("payloads", array)?,
+            (Some(_), Some(data)) => payload_column("data", data)?,
+            (Some(_), None) => return Err(JetError::Value("the table has no column \"data\"".into())),
+        };
+        let from = |texts: &Arc<dyn Texts>| Box::new(OffsetTexts { texts: texts.clone(), at });
+        let subjects = match (&self.subject, column("subject")) {
+            (Some(TextColumn::One(one)), _) => Subjects::One(one.as_str().into()),
+            (Some(TextColumn::Each(each)), _) => Subjects::Each(from(each)),
+            (None, Some(subjects)) => Subjects::Each(Box::new(strings("subject", subjects)?)),
+            (None, None) => {
+                return Err(JetError::Type(
+                    "subject is missing: give one, or a table with a column \"subject\"".into(),
+                ));
+            }
+        };
+        let msg_ids = match (&self.msg_ids, column("msg_id")) {
+            (Some(ids), _) => Some(from(ids) as Box<dyn Texts>),
+            (None, Some(ids)) => Some(Box::new(strings("msg_id", ids)?) as Box<dyn Texts>),
+            (None, None) => None,
+        };
+        let headers = match (&self.headers, column("headers")) {
+            (Some(one), _) => Headers::One(one.clone()),
+            (None, Some(maps)) => Headers::Each(header_column(maps)?),
+            (None, None) => Headers::None,
+        };
+        let (expected_stream, fixed) = (self.expected_stream.clone(), self.fixed.clone());
+        Ok(Rows { len: array.len(), fixed, subjects, payloads, msg_ids, headers, expected_stream, checked: false })
+    }
+}
+
+/// Blocks of rows, and how many rows there are where that is known.
+pub fn blocks(
+    payloads: &Bound<'_, PyAny>,
+    arguments: RowArguments<'_, '_>,
+    max_payload: usize,
+) -> PyResult<(Blocks, Option<usize>)> {
+    let input = extract("payloads", payloads)?;
+    let known = match &input {
+        AnyArray::Array(array) => Some(array.array().len()),
+        AnyArray::Stream(_) => payloads.len().ok(),
+    };
+    let subject = arguments.subject.map(|s| texts("subject", s, known, false)).transpose()?;
+    let msg_ids = match arguments.msg_ids.map(|ids| texts("msg_ids", ids, known, true)).transpose()? {
+        None => None,
+        Some(TextColumn::One(_)) => {
+            return Err(PyTypeError::new_err("msg_ids must be a sequence, one (or None) per row"));
+        }
+        Some(TextColumn::Each(each)) => Some(each),
+    };
+    let headers = match header_rows(arguments.headers, known.unwrap_or(0))? {
+        Headers::None => None,
+        Headers::One(map) => Some(map),
+        Headers::Each(_) => {
+            return Err(PyTypeError::new_err("with Arrow payloads, headers is one dict, or a column of the table"));
+        }
+    };
+    let fixed = arguments.fixed();
+    let expected_stream = arguments.expected_stream.map(Arc::from);
+    let template = Template { subject, msg_ids, headers, fixed, expected_stream };
+    if let Some(TextColumn::One(one)) = &template.subject {
+        subject::check(one)?;
+    }
+    match input {
+        AnyArray::Array(array) => {
+            let rows = template.rows(array.array(), 0)?.checked(max_payload)?;
+            Ok((Box::pin(futures_util::stream::iter([Ok(Arc::new(rows))])), known))
+        }
+        AnyArray::Stream(stream) => {
+            let reader = stream.into_reader()?;
+            // The schema is known before the first row: what is wrong with it is an exception, not a row's error.
+            template.rows(&arrow_array::new_empty_array(reader.field().data_type()), 0)?;
+            Ok((read_blocks(reader, template), known))
+        }
+    }
+}
+
+/// Reads the next block when it is asked for, in a thread that may block and may need the GIL.
+fn read_blocks(reader: Box<dyn ArrayReader + Send>, template: Template) -> Blocks {
+    let state = (reader, template, 0);
+    Box::pin(futures_util::stream::try_unfold(state, |(mut reader, template, at)| async move {
+        let read = tokio::task::spawn_blocking(move || {
+            let array = reader.next().transpose();
+            (reader, array)
+        });
+        let (reader, array) = read.await.map_err(|_| JetError::Internal("reading the Arrow stream".into()))?;
+        let Some(array) = array.map_err(|e| JetError::Value(format!("payloads: {e}")))? else { return Ok(None) };
+        let rows = template.rows(&array, at)?;
+        let next = at + rows.len;
+        Ok(Some((Arc::new(rows), (reader, template, next))))
+    }))
+}

@@ -1,0 +1,16 @@
+//! What the native module takes from the Python package: the only place that knows where it lies.
+
+use pyo3::prelude::*;
+
+/// Errors of the connection and of core NATS.
+pub const ERRORS: &str = "jetarrow.core.errors";
+/// Errors of JetStream.
+pub const JS_ERRORS: &str = "jetarrow.jetstream.errors";
+/// `build`, `Metadata` and `Ack`.
+pub const METADATA: &str = "jetarrow.core.metadata";
+/// `PubAck`.
+pub const JS_API: &str = "jetarrow.jetstream.models";
+
+pub fn import<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import(module)?.getattr(name)
+}

@@ -1,0 +1,102 @@
+"""Servers that are silent, and clients that end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from typing import Any
+
+import jetarrow
+import jetarrow.sync
+import pytest
+from jetarrow import errors
+from jetarrow.server import NatsServer
+
+from ..tools import connections, free_port, until
+
+
+async def test_half_open_is_found_within_two_intervals(own_server: NatsServer, record: Any) -> None:
+    async with await jetarrow.connect(own_server.url, ping_interval=0.5, **record.options()) as nc:
+        await nc.flush()
+        own_server.pause()
+        begin = time.monotonic()
+        try:
+            await record.wait_for("disconnected", timeout=5)
+            assert time.monotonic() - begin < 2 * 0.5 + 0.3
+            assert isinstance(record.errors[0], errors.StaleConnectionError)
+        finally:
+            own_server.resume()
+        await record.wait_for("reconnected", timeout=10)
+        await nc.flush()
+
+
+async def test_half_open_is_found_while_publishing(own_server: NatsServer, record: Any) -> None:
+    """All buffers on the way are full then."""
+    async with await jetarrow.connect(own_server.url, ping_interval=0.5, **record.options()) as nc:
+        await nc.flush()
+        own_server.pause()
+        begin = time.monotonic()
+
+        async def pour() -> None:
+            while True:
+                await nc.publish("a", b"x" * 500_000)
+
+        pouring = asyncio.create_task(pour())
+        try:
+            await record.wait_for("disconnected", timeout=5)
+            assert time.monotonic() - begin < 2 * 0.5 + 0.5
+        finally:
+            own_server.resume()
+            pouring.cancel()
+        with pytest.raises((asyncio.CancelledError, errors.OutboundBufferLimitError)):
+            await pouring
+        await record.wait_for("reconnected", timeout=10)
+
+
+async def test_a_quiet_connection_lives(own_server: NatsServer, record: Any) -> None:
+    async with await jetarrow.connect(
+        own_server.url, ping_interval=0.1, max_outstanding_pings=1, **record.options()
+    ) as nc:
+        await asyncio.sleep(1)
+        assert record.seen == []
+        assert nc.is_connected
+
+
+async def test_close_waits_for_a_slow_server_but_not_for_a_dead_one(own_server: NatsServer) -> None:
+    nc = await jetarrow.connect(own_server.url, ping_interval=30)
+    own_server.pause()
+    await nc.publish("a", b"x")
+    begin = time.monotonic()
+    await asyncio.wait_for(nc.close(), 8)
+    assert 1.5 < time.monotonic() - begin < 4
+    own_server.resume()
+
+
+async def test_a_client_that_is_collected_leaves_the_server() -> None:
+    monitor = free_port()
+    with NatsServer(config=f"http: 127.0.0.1:{monitor}", jetstream=False) as server:
+
+        async def count() -> int:
+            return len(await asyncio.to_thread(connections, monitor))
+
+        nc = await jetarrow.connect(server.url)
+        other = await jetarrow.connect(server.url)
+        sub = await other.subscribe("a")
+        await other.flush()
+        with pytest.raises(errors.NoRespondersError):
+            await nc.request("nobody")
+        assert await count() == 2
+        for _ in range(1_000):
+            await nc.publish("a", b"x" * 1_000)
+        del nc
+
+        async def gone() -> bool:
+            gc.collect()
+            return await count() == 1
+
+        await until(gone)
+        # What it had published was sent.
+        for _ in range(1_000):
+            await sub.next_msg(5)
+        await other.close()

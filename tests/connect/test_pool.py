@@ -1,0 +1,163 @@
+"""Which servers there are to go to: the list, a handler that chooses, what a cluster tells."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from typing import Any
+from urllib.parse import urlparse
+
+import jetarrow
+import jetarrow.sync
+import pytest
+from jetarrow import TLS, errors
+from jetarrow.aio.client import Server
+from jetarrow.server import NatsServer
+
+from ..tools import free_port, port_of
+
+
+async def test_force_reconnect_goes_to_the_other(two: tuple[NatsServer, NatsServer], record: Any) -> None:
+    first, second = two
+    async with await jetarrow.connect([first.url, second.url], dont_randomize=True, **record.options()) as nc:
+        for number, server in enumerate((second, first, second), start=1):
+            await nc.force_reconnect()
+            await record.wait_for("reconnected", number)
+            assert port_of(nc) == server.port
+        assert record.errors == []
+
+
+async def test_set_server_pool(two: tuple[NatsServer, NatsServer], record: Any) -> None:
+    first, second = two
+    async with await jetarrow.connect(first.url, **record.options()) as nc:
+        with pytest.raises(errors.BadAddressError):
+            nc.set_server_pool([second.url, "nats://a b"])
+        assert [url.port for url in nc.servers] == [first.port]
+        nc.set_server_pool([second.url.replace("//", "//me:canary@")])
+        assert [url.port for url in nc.servers] == [second.port]
+        assert "canary" not in repr(nc.servers)
+        # It counts from the next reconnect on.
+        assert port_of(nc) == first.port
+        await nc.flush()
+        await nc.force_reconnect()
+        await record.wait_for("reconnected")
+        assert port_of(nc) == second.port
+    with pytest.raises(errors.ConnectionClosedError):
+        nc.set_server_pool([first.url])
+    with jetarrow.sync.connect(first.url) as blocking:
+        blocking.set_server_pool([second.url])
+        assert [server.uri.port for server in blocking.server_pool] == [second.port]
+
+
+async def test_the_handler_chooses(two: tuple[NatsServer, NatsServer], record: Any) -> None:
+    first, second = two
+    asked: list[tuple[list[Server], dict[str, Any]]] = []
+
+    def handler(servers: list[Server], info: dict[str, Any]) -> tuple[Server | None, float]:
+        asked.append((servers, info))
+        return next(server for server in servers if server.uri.port == second.port), 0.05
+
+    async with await jetarrow.connect(
+        [first.url, second.url], dont_randomize=True, reconnect_to_server_handler=handler, **record.options()
+    ) as nc:
+        assert port_of(nc) == first.port
+        assert asked == []
+        for number in range(1, 3):
+            await nc.force_reconnect()
+            await record.wait_for("reconnected", number)
+            assert port_of(nc) == second.port
+    assert len(asked) == 2
+    servers, info = asked[0]
+    assert sorted(server.uri.netloc for server in servers) == sorted(
+        server.url.removeprefix("nats://") for server in two
+    )
+    assert info["port"] == first.port
+    assert info["version"].startswith("2.")
+    assert info["max_payload"] == nc.max_payload
+
+
+async def test_a_handler_that_errs(own_server: NatsServer, record: Any) -> None:
+    answers: list[Any] = [
+        (Server(urlparse("nats://elsewhere:4222")), 0),
+        (None, 0),
+        ValueError("handler failed"),
+        "nonsense",
+        (None, float("nan")),
+    ]
+
+    def handler(servers: list[Server], info: dict[str, Any]) -> tuple[Server | None, float]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer  # type: ignore[no-any-return]
+
+    async with await jetarrow.connect(own_server.url, reconnect_to_server_handler=handler, **record.options()) as nc:
+        for number in range(1, 6):
+            await nc.force_reconnect()
+            await record.wait_for("reconnected", number)
+    assert answers == []
+    assert isinstance(record.errors[0], errors.ServerNotInPoolError)
+    assert any("handler failed" in str(error) for error in record.errors)
+    assert record.turns == ["disconnected", "reconnected"] * 5 + ["disconnected", "closed"]
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Any]:
+    """A function that starts the next server of a cluster."""
+    ports = [free_port() for _ in range(3)]
+    routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
+    with ExitStack() as stack:
+        started = 0
+
+        async def start(more: str = "") -> NatsServer:
+            nonlocal started
+            config = f"cluster {{ name: c, listen: 127.0.0.1:{ports[started]}, routes: [{routes}] }}\n{more}"
+            server = NatsServer(config=f"server_name: s{started}\n{config}", jetstream=False)
+            started += 1
+            return await asyncio.to_thread(stack.enter_context, server)
+
+        yield start
+
+
+async def test_discovered_servers(cluster: Any, record: Any) -> None:
+    first = await cluster()
+    async with await jetarrow.connect(first.url.replace("//", "//me:canary@"), **record.options()) as nc:
+        assert nc.discovered_servers == []
+        second = await cluster()
+        await record.wait_for("discovered_server")
+        assert [url.port for url in nc.discovered_servers] == [second.port]
+        assert {url.port for url in nc.servers} == {first.port, second.port}
+        first.kill()
+        await record.wait_for("reconnected")
+        assert port_of(nc) == second.port
+    # Those that are known at the start are no news.
+    await asyncio.to_thread(first.start)
+    seen = len(record.seen)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        async with await jetarrow.connect(first.url, **record.options()) as nc:
+            if second.port in {url.port for url in nc.discovered_servers}:
+                break
+        await asyncio.sleep(0.1)
+    else:
+        pytest.fail("the second server was not discovered")
+    assert "discovered_server" not in record.seen[seen:]
+
+
+async def test_discovered_servers_keep_tls_and_the_name(cluster: Any, authority: Any, record: Any) -> None:
+    """They are told by address; their certificates are for the name they share."""
+    files = authority.issue("localhost")
+    tls = f'tls {{ cert_file: "{files.cert}", key_file: "{files.key}" }}'
+    first = await cluster(tls)
+    async with await jetarrow.connect(
+        f"tls://localhost:{first.port}", tls=TLS(ca=authority.ca.cert), **record.options()
+    ) as nc:
+        second = await cluster(tls)
+        await record.wait_for("discovered_server")
+        assert f"tls://127.0.0.1:{second.port}" in [url.geturl() for url in nc.discovered_servers]
+        first.kill()
+        await record.wait_for("reconnected")
+        assert port_of(nc) == second.port
+        assert not any(isinstance(error, errors.SecureConnFailedError) for error in record.errors)

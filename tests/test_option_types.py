@@ -1,0 +1,158 @@
+"""The typed dictionaries of options have the names and the types of the signatures behind them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import jetarrow
+import jetarrow.sync
+import pytest
+from jetarrow import Client
+from jetarrow.core import option_types as core_types
+from jetarrow.jetstream import option_types as jetstream_types
+from jetarrow.js import api
+from jetarrow.js.client import JetStreamContext
+from jetarrow.js.consumer import Consumer
+from jetarrow.js.manager import JetStreamManager
+from jetarrow.js.stream import Stream
+
+DICTIONARIES = {
+    name: value
+    for module in (core_types, jetstream_types)
+    for name, value in vars(module).items()
+    if hasattr(value, "__required_keys__")
+}
+
+CALLBACKS = {
+    "error_cb",
+    "disconnected_cb",
+    "closed_cb",
+    "discovered_server_cb",
+    "reconnected_cb",
+    "lame_duck_mode_cb",
+}
+
+
+def keys(name: str) -> dict[str, str]:
+    """A dictionary's keys, those of its bases too, with the text of their types."""
+    found = DICTIONARIES[name]
+    assert not found.__required_keys__, "every option has a default"
+    return {key: plain(value.__forward_arg__) for key, value in found.__annotations__.items()}
+
+
+def plain(annotation: str) -> str:
+    """The text without the names of modules, except `ssl`."""
+    return re.sub(r"\b(?!ssl\.)[a-z_]+\.(?=[A-Z])", "", annotation)
+
+
+def keywords(function: Callable[..., Any], *leave_out: str) -> dict[str, str]:
+    """A function's parameters with the text of their types, except `self`, what is left out, and `**rest`."""
+    parameters = inspect.signature(function).parameters
+    missing = [name for name in leave_out if name not in parameters]
+    assert not missing, f"no longer parameters: {missing}"
+    return {
+        name: plain(parameter.annotation)
+        for name, parameter in parameters.items()
+        if name not in ("self", *leave_out) and parameter.kind is not parameter.VAR_KEYWORD
+    }
+
+
+def config_fields(config: type) -> dict[str, str]:
+    """A configuration's fields with the text of what they take: a codec's `__set__` says it."""
+    found = {}
+    for field in fields(config):
+        text = str(field.type)
+        codec = config.__dict__.get(field.name)
+        setter = getattr(type(codec), "__set__", None)
+        if setter is not None:
+            choice = re.fullmatch(r"Choice\[(\w+)\]", text)
+            text = inspect.signature(setter).parameters["value"].annotation
+            # A list of numbers and timedeltas: `__set__` says Any, and why.
+            text = text.replace("Any", "Sequence[float | timedelta] | None")
+            text = text.replace("_E", choice[1]) if choice else text
+        found[field.name] = plain(text)
+    return found
+
+
+CONNECT = keywords(Client.connect, "servers")
+STREAM = config_fields(api.StreamConfig)
+CONSUMER = config_fields(api.ConsumerConfig)
+PUSH = keywords(JetStreamContext.subscribe, "subject", "queue", "cb")
+
+
+def without(given: dict[str, str], *names: str) -> dict[str, str]:
+    return {name: text for name, text in given.items() if name not in names}
+
+
+EXPECTED = {
+    "ConnectOptions": CONNECT,
+    "SyncConnectOptions": without(CONNECT, *CALLBACKS),
+    "SubscribeOptions": keywords(Client.subscribe, "subject", "queue", "cb", "future"),
+    "JetStreamOptions": keywords(JetStreamContext.__init__, "conn"),
+    "ManagerOptions": keywords(JetStreamManager.__init__, "conn"),
+    "PublishAsyncOptions": keywords(JetStreamContext.publish_async, "subject", "payload"),
+    "PublisherOptions": keywords(JetStreamContext.publisher, "subject"),
+    "ReadOptions": keywords(JetStreamContext.read, "stream"),
+    "OrderedConsumerOptions": keywords(JetStreamContext.ordered_consumer, "stream", "subjects"),
+    "StreamOptions": STREAM,
+    "ConsumerOptions": CONSUMER,
+    "NamedConsumerOptions": without(CONSUMER, "name"),
+    # What `subscribe` has as a parameter cannot be a keyword of the rest as well.
+    "PushConsumerOptions": without(CONSUMER, *PUSH),
+    "_ConsumerOptions": without(CONSUMER, "name", *PUSH),
+    "PushSubscribeOptions": {**without(CONSUMER, *PUSH), **PUSH},
+    "BindOptions": keywords(JetStreamContext.subscribe_bind, "stream", "cb"),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_as_the_signature(name: str) -> None:
+    assert keys(name) == EXPECTED[name]
+
+
+def test_every_dictionary_is_held_to_a_signature() -> None:
+    assert set(DICTIONARIES) == set(EXPECTED)
+
+
+def test_callbacks_are_those_that_the_sync_twin_refuses() -> None:
+    assert set(CONNECT) >= CALLBACKS
+    assert {name for name in CONNECT if name.endswith("_cb")} - CALLBACKS == {"signature_cb", "user_jwt_cb"}
+
+
+def test_the_fields_are_read_as_they_are_set() -> None:
+    # config_fields must not fall back on the texts that fields are read with.
+    assert CONSUMER["ack_wait"] == "float | timedelta | None"
+    assert CONSUMER["ack_policy"] == "AckPolicy | str | None"
+    assert CONSUMER["pause_until"] == "datetime | str | None"
+    assert not any(word in text for text in (STREAM | CONSUMER).values() for word in ("Choice", "Duration", "Moment"))
+
+
+FACES = [jetarrow, jetarrow.Client, JetStreamContext, Stream, Consumer, jetarrow.sync]
+FACES += [getattr(jetarrow.sync, name) for name in jetarrow.sync.__all__ if name[0].isupper()]
+# The codecs' own: any field of any dataclass.
+FREE = {"evolve"}
+
+
+def rest(face: object) -> dict[str, str]:
+    """The public functions with a `**rest`, and the text of its type."""
+    found = {}
+    for name, function in inspect.getmembers(face, inspect.isfunction):
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD and not name.startswith("_") and name not in FREE:
+                found[name] = parameter.annotation
+    return found
+
+
+@pytest.mark.parametrize("face", FACES, ids=lambda face: f"{getattr(face, '__module__', '')}.{face.__name__}")
+def test_no_options_without_a_type(face: object) -> None:
+    for name, annotation in rest(face).items():
+        assert annotation.startswith("Unpack["), (name, annotation)
+        assert annotation.removeprefix("Unpack[").removesuffix("]") in DICTIONARIES, (name, annotation)
+
+
+def test_there_are_such_functions() -> None:
+    assert {"connect", "add_stream", "jetstream", "subscribe"} <= {name for face in FACES for name in rest(face)}

@@ -1,0 +1,116 @@
+"""What the tests of every folder share: each with one contract. No test is in here."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jetarrow.sync
+from jetarrow.aio.client import Client
+from jetarrow.js.client import JetStreamContext
+
+# Seconds within which everything happens that is sure to happen.
+PATIENCE = 10.0
+
+
+def numbers(count: int) -> list[bytes]:
+    """The payloads of `fill`: 1 to `count`, as text."""
+    return [b"%d" % number for number in range(1, count + 1)]
+
+
+async def store(js: JetStreamContext, subject: str, payloads: Sequence[bytes]) -> None:
+    """Publishes the payloads to one subject; all of them are stored afterwards."""
+    (await js.publish_batch(subject, payloads)).raise_for_errors()
+
+
+async def fill(js: JetStreamContext, stream: str, count: int) -> None:
+    """Stores the numbers from 1 on at `<stream>.a`: message n of a new stream is the number n."""
+    await store(js, f"{stream}.a", numbers(count))
+
+
+def fill_sync(js: jetarrow.sync.JetStream, stream: str, count: int) -> None:
+    """As `fill`, without a loop."""
+    js.publish_batch(f"{stream}.a", numbers(count)).raise_for_errors()
+
+
+async def fill_subjects(js: JetStreamContext, stream: str, tokens: Iterable[str]) -> None:
+    """Stores the numbers from 1 on, one at `<stream>.<token>` for each token."""
+    for number, token in enumerate(tokens, 1):
+        await js.publish(f"{stream}.{token}", b"%d" % number)
+
+
+async def until(condition: Callable[[], Any], patience: float = PATIENCE) -> None:
+    """Asks, or awaits, the condition until it holds: for states of which no event tells."""
+    deadline = time.monotonic() + patience
+    while True:
+        found = condition()
+        if inspect.isawaitable(found):
+            found = await asyncio.wait_for(found, max(0.1, deadline - time.monotonic()))
+        if found:
+            return
+        assert time.monotonic() < deadline, f"not within {patience} s: {inspect.getsource(condition).strip()}"
+        await asyncio.sleep(0.005)
+
+
+def wait_until(condition: Callable[[], object], patience: float = PATIENCE) -> None:
+    """As `until`, without a loop."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {patience} s: {inspect.getsource(condition).strip()}"
+        time.sleep(0.005)
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 for a server that is started right afterwards."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def connections(monitor: int) -> list[dict[str, Any]]:
+    """What a server says of its connections, if its configuration has `http: 127.0.0.1:<monitor>`."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{monitor}/connz?subs=1", timeout=5) as answer:
+        found: list[dict[str, Any]] = json.load(answer)["connections"]
+        return found
+
+
+def port_of(nc: Client) -> int | None:
+    """The port of the server that it is connected to."""
+    url = nc.connected_url
+    return None if url is None else url.port
+
+
+def alive(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def in_threads(work: Callable[[int], None], count: int) -> None:
+    """Runs `work(0)`, `work(1)` … at once, each in a thread; their first error is raised here."""
+    failed: list[BaseException] = []
+
+    def guarded(number: int) -> None:
+        try:
+            work(number)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
