@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -110,11 +109,3 @@ def stored(nats_url: str) -> Callable[..., list[Stored]]:
         return found
 
     return stored
-
-
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    """A port of 127.0.0.1 that refuses connections: bound, so that nobody else gets it, but not listening."""
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        yield holder.getsockname()[1]

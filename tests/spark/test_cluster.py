@@ -96,7 +96,7 @@ def wait_for_line(text: str, log: Path) -> None:
         return log.read_text(errors="replace") if log.exists() else ""
 
     try:
-        wait_until(lambda: text in logged(), PATIENCE)
+        wait_until(lambda: text in logged(), patience=PATIENCE)
     except AssertionError:
         raise AssertionError(f"no {text!r} in:\n{logged()[-3000:]}") from None
 

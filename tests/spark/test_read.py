@@ -226,4 +226,4 @@ def test_limit_deletes_the_consumers(load: Load, streams: Streams) -> None:
         streams.publish(name, [bytes(256 * 1024)] * 100)
     assert len(load(name, schema="seq bigint, data binary").limit(3).collect()) == 3
     # An abandoned consumer stays for its inactive threshold, 30 s.
-    wait_until(lambda: not streams.consumers(name), 10)
+    wait_until(lambda: not streams.consumers(name), patience=10)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
+import functools
 import json
 import os
 import pickle
 import signal
 import socket
-import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -28,17 +27,12 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from .. import tools
+
 T = TypeVar("T")
-# Seconds within which everything happens that is sure to happen: a JVM may have to start workers first.
+# Seconds: a JVM may have to start workers first.
 PATIENCE = 60.0
-
-
-def wait_until(condition: Callable[[], object], patience: float = PATIENCE) -> None:
-    """Asks the condition until it holds: for states of which no event tells."""
-    deadline = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {patience} s: {inspect.getsource(condition).strip()}"
-        time.sleep(0.02)
+wait_until = functools.partial(tools.wait_until, patience=PATIENCE)
 
 
 def free_ports(count: int) -> list[int]:

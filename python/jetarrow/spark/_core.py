@@ -32,17 +32,26 @@ ContentIds: TypeAlias = _jetarrow.ContentIds
 
 
 class Loss(NamedTuple):
-    """Messages of a range that are gone.
+    """Messages that a read asked for and that the stream no longer has.
 
     Attributes:
-        start: First sequence of what was asked for.
-        end: The sequence after the last that was asked for.
-        available: First sequence that the stream still has.
+        stream: Name of the stream.
+        asked: The range that was asked for: first sequence, and the one after the last.
+        available: The first sequence that can still be read.
     """
 
-    start: int
-    end: int
+    stream: str
+    asked: tuple[int, int]
     available: int
+
+    @property
+    def summary(self) -> str:
+        """What is gone, in one line."""
+        start, end = self.asked
+        return (
+            f'messages {start} to {min(self.available, end) - 1} of stream "{self.stream}" are gone (retention, purge'
+            f" or delete): asked for [{start}, {end}), available from {self.available}"
+        )
 
 
 def is_name(text: str) -> bool:
@@ -89,6 +98,7 @@ class RangeReader:
     """
 
     def __init__(self, js: jetarrow.sync.JetStream, stream: str, **arguments: Any) -> None:
+        self._stream = stream
         self._native = native_reader(js.read(stream, on_data_loss="warn", **arguments))
 
     @property
@@ -110,19 +120,20 @@ class RangeReader:
             DecodeError: A payload cannot be decoded, and the mode says that this is an error.
         """
         item = self._native.next().block()
-        return _loss_of_warning(item) if isinstance(item, str) else item
+        return _loss_of_warning(self._stream, item) if isinstance(item, str) else item
 
     def close(self) -> None:
         """Stop reading, and remove the consumer at the server."""
         self._native.close().block()
 
 
-def _loss_of_warning(text: str) -> Loss:
+def _loss_of_warning(stream: str, text: str) -> Loss:
     """Return the values of a loss that the native reader has made a text of; goes as soon as it hands the values on."""
     found = re.search(r"asked for \[(\d+), (\d+)\), available from (\d+)", text)
     if found is None:
         raise RuntimeError(f"jetstream: not a loss: {text}")
-    return Loss(*map(int, found.groups()))
+    start, end, available = map(int, found.groups())
+    return Loss(stream, (start, end), available)
 
 
 def text_of_row_error(error: Exception, row: int) -> str:

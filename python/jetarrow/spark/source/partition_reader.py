@@ -110,11 +110,7 @@ def _ended(options: ReadOptions, partition: StreamRange, end: int) -> None:
 
 def _lost(loss: Loss, partition: StreamRange) -> None:
     """The stream has let go of messages of the range. With a filter it is unknown whether they matched."""
-    last = min(loss.available, loss.end) - 1
-    text = (
-        f'jetstream: messages {loss.start} to {last} of stream "{partition.stream}" are gone (retention, purge or'
-        f" delete): asked for [{loss.start}, {loss.end}), available from {loss.available}"
-    )
+    text = f"jetstream: {loss.summary}"
     if partition.plan.loss_fails:
-        raise DataLossError((loss.start, loss.end), loss.available, message=text + _HOW_TO_GO_ON)
+        raise DataLossError(loss.asked, loss.available, message=text + _HOW_TO_GO_ON)
     warnings.warn(text, stacklevel=3)
