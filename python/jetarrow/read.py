@@ -97,16 +97,16 @@ class Reader:
     async def _open(self, run: Any) -> _jetarrow.Reader:
         if self._native is None:
             self._native = await run(self._call)
-            self._position = self._native.range[0]
+            self._position = self._native.start
         return self._native
 
     async def _next(self, run: Any) -> MessageBatch | None:
         if self._closed:
             return None
         native = await self._open(run)
-        while isinstance(item := await run(native.next()), str):
-            warnings.warn(item, stacklevel=3)
-        start, end = native.range
+        while isinstance(item := await run(native.next()), _jetarrow.Loss):
+            warnings.warn(str(item), stacklevel=3)
+        start, end = native.start, native.end
         self._position = end if item is None else (item.seqs[-1] or 0) + 1
         now = time.monotonic()
         if self._report is not None and (item is None or now - self._told >= 0.1):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 # The number of dropped messages, or what a heartbeat tells.
-Notice = Callable[[int, tuple[int, int, int] | None], None]
+Notice = Callable[[int, _jetarrow.Missed | None], None]
 Headers = Mapping[str, str | list[str]]
 
 DEFAULT_FLUSH_TIMEOUT = 10.0
@@ -180,7 +180,7 @@ class Messaging(Status):
         # The native side holds it: a strong reference would keep the client for as long as it is connected.
         method = WeakMethod(on_notice)
 
-        def tell(dropped: int, missed: tuple[int, int, int] | None) -> None:
+        def tell(dropped: int, missed: _jetarrow.Missed | None) -> None:
             notice = method()
             if notice is not None:
                 notice(dropped, missed)

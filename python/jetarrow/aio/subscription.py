@@ -88,7 +88,7 @@ class Subscription:
             deliver = self._deliver() if self._cb is not None else self._deliver_one()
             self._task = asyncio.get_running_loop().create_task(deliver)
 
-    def _on_notice(self, dropped: int, missed: tuple[int, int, int] | None) -> None:
+    def _on_notice(self, dropped: int, missed: _jetarrow.Missed | None) -> None:
         """Called in the event loop: the limits made it drop messages, or a heartbeat tells more."""
         if dropped:
             self._conn._report(SlowConsumerError(self._subject, "", self._id, self))
@@ -106,22 +106,22 @@ class Subscription:
     @property
     def pending_msgs(self) -> int:
         """Messages that came and that nobody has taken yet."""
-        return self._native.counts[0]
+        return self._native.pending_msgs
 
     @property
     def pending_bytes(self) -> int:
         """Payload bytes of them."""
-        return self._native.counts[1]
+        return self._native.pending_bytes
 
     @property
     def delivered(self) -> int:
         """Messages that have come so far, those that were dropped counted too."""
-        return self._native.counts[2]
+        return self._native.delivered
 
     @property
     def dropped(self) -> int:
         """Messages that were dropped because the pending limits were reached."""
-        return self._native.counts[3]
+        return self._native.dropped
 
     @property
     def messages(self) -> Messages:
@@ -239,7 +239,7 @@ class Subscription:
         """
         self._check_open()
         native = self._native
-        pending, _, delivered, _ = native.counts
+        pending, delivered = native.pending_msgs, native.delivered
         if limit > 0 and (pending or delivered < limit):
             native.unsubscribe(limit)
             return

@@ -162,8 +162,7 @@ class JetStreamContext(Subscribing):
             if msg_id is not None:
                 headers = {**(headers or {}), api.Header.MSG_ID.value: msg_id}
             call = self._nc._native.publish(subject, payload, timeout=timeout or self._timeout, headers=headers)
-            found, seq, duplicate, domain = await self._nc._run(call)
-            return api.PubAck(stream=found, seq=seq, duplicate=duplicate or None, domain=domain)
+            return await self._nc._run(call)
         acks = self._acks
         if acks is None or not acks.here():
             acks = self._new_acks()

@@ -12,6 +12,7 @@ from jetarrow.js import api
 from jetarrow.js.errors import APIError, ConsumerSequenceMismatchError
 
 if TYPE_CHECKING:
+    from jetarrow import _jetarrow
     from jetarrow.js.manager import JetStreamManager
 
 # Two missed heartbeats mean that nothing will come (ADR-17).
@@ -64,12 +65,13 @@ class PushSubscription(Subscription):
         """
         return await self._js.consumer_info(self._stream, self._consumer)
 
-    def _on_notice(self, dropped: int, missed: tuple[int, int, int] | None) -> None:
+    def _on_notice(self, dropped: int, missed: _jetarrow.Missed | None) -> None:
         if missed is not None:
-            seq, ours, servers = missed
             self._conn._report(
                 ConsumerSequenceMismatchError(
-                    stream_resume_sequence=seq, consumer_sequence=ours, last_consumer_sequence=servers
+                    stream_resume_sequence=missed.seq,
+                    consumer_sequence=missed.consumer_seq,
+                    last_consumer_sequence=missed.last_consumer_seq,
                 )
             )
         elif not self._ordered:
@@ -103,7 +105,7 @@ class PushSubscription(Subscription):
     async def _reset(self) -> bool:
         old = self._native
         self._seq = old.last_seq or self._seq
-        self._delivered += old.counts[2]
+        self._delivered += old.delivered
         old.unsubscribe()
         nc = self._conn
         while not self._closed and not nc.is_closed:
@@ -136,4 +138,4 @@ class PushSubscription(Subscription):
     @property
     def delivered(self) -> int:
         """Messages that have come so far."""
-        return self._delivered + self._native.counts[2]
+        return self._delivered + self._native.delivered

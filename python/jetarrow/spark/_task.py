@@ -57,8 +57,8 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
         # Spark drops a generator half-way on limit(): that too must delete the consumer.
         try:
             while (item := native.next().block()) is not None:
-                if isinstance(item, str):
-                    _lost(item, partition)
+                if isinstance(item, _jetarrow.Loss):
+                    _lost(str(item), partition)
                 elif (rows := shape(item, stream)) is not None:
                     yield rows
         finally:
@@ -79,7 +79,7 @@ def _opened(options: ReadOptions, partition: StreamRange, shape: Shaper) -> _jet
         native = patiently(lambda: _open(options, partition, shape))
         try:
             check_created(partition.stream, partition.how.created, native.created)
-            end = native.range[1]
+            end = native.end
             if end >= partition.end:
                 return native
             if time.monotonic() >= until:
