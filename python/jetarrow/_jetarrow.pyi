@@ -2,13 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, Generic, TypeVar, final
+from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar, final
+
+from typing_extensions import Buffer, CapsuleType
 
 from jetarrow.core import metadata as _metadata
 from jetarrow.core.session import Session
 from jetarrow.jetstream.models import AckKind, PubAck
 
 _T = TypeVar("_T")
+_Payload: TypeAlias = Buffer | str
+_Headers: TypeAlias = Mapping[str, str | list[str]]
+# What the verbs of a message go through: they call its `_ack`, `_respond` and `_fail`.
 
 __all__ = [
     "Array",
@@ -17,9 +22,13 @@ __all__ = [
     "Call",
     "Connection",
     "ContentIds",
+    "FailedRow",
     "Ids",
+    "Loss",
+    "Missed",
     "Msg",
     "Notices",
+    "PoolServer",
     "PublishOutcome",
     "Publisher",
     "PullSubscription",
@@ -31,114 +40,320 @@ __all__ = [
     "force_panic",
     "lingering",
 ]
+
+# The module
+
 __version__: str
 __debug_build__: bool
+"""True for a build without optimisation: benchmarks refuse to run on it."""
 
-def connect(options: Mapping[str, object], notices: Notices | None) -> Call[Connection]: ...
+def connect(options: Mapping[str, object], notices: Notices | None) -> Call[Connection]:
+    """Open a connection.
+
+    Args:
+        options: Every option by its name, as `jetarrow.aio._options` checks and completes them.
+        notices: Takes the connection's events; None in `jetarrow.sync`, where none are reported.
+
+    Returns:
+        A call for the connection.
+
+    Raises:
+        ValueError: An option has a wrong value.
+        TypeError: An option has a wrong type.
+    """
+
 def lingering(timeout: float) -> Call[None] | None:
-    """Waits, at most `timeout` seconds, for what goes on although its owner is gone: messages on their way."""
+    """Wait for what goes on although its owner is gone: messages on their way.
+
+    Args:
+        timeout: Most seconds to wait.
+
+    Returns:
+        A call, or None where there is nothing to wait for.
+    """
 
 def force_panic() -> Call[None]:
-    """Panics inside native code: for tests, in debug builds only."""
+    """Panic inside native code: for tests, in debug builds only.
+
+    Returns:
+        A call that fails with `RuntimeError`.
+    """
+
+# Waiting
 
 @final
 class Call(Generic[_T]):
     """One piece of work: started once, then awaited or waited for."""
 
-    def start(self, event_loop: asyncio.AbstractEventLoop, bridge: Bridge) -> asyncio.Future[_T]: ...
-    def block(self) -> _T: ...
-    def cancel(self) -> None: ...
+    def start(self, event_loop: asyncio.AbstractEventLoop, bridge: Bridge) -> asyncio.Future[_T]:
+        """Start the work.
+
+        Args:
+            event_loop: The loop that the future is for.
+            bridge: That loop's mailbox.
+
+        Returns:
+            A future that `bridge` resolves.
+
+        Raises:
+            RuntimeError: It was started before.
+        """
+
+    def block(self) -> _T:
+        """Do the work while this thread waits, the GIL released. Ctrl-C ends it.
+
+        Returns:
+            The result.
+
+        Raises:
+            RuntimeError: It was started before.
+        """
+
+    def cancel(self) -> None:
+        """End work that was started; its future is the caller's to cancel."""
 
 @final
 class Bridge:
-    """One event loop's mailbox."""
+    """One event loop's mailbox: native results wake the loop once for many."""
 
     def __new__(cls) -> Bridge: ...
-    def fileno(self) -> int: ...
-    def wake_with(self, wake: Callable[[], object]) -> None: ...
-    def drain(self) -> None: ...
+    def fileno(self) -> int:
+        """Return the file descriptor that becomes readable when `drain` has something to do."""
+
+    def wake_with(self, wake: Callable[[], object]) -> None:
+        """Wake a loop without `add_reader` in another way.
+
+        Args:
+            wake: Called from any thread when `drain` has something to do.
+        """
+
+    def drain(self) -> None:
+        """Resolve every future that is due. Runs in the loop's thread."""
 
 @final
 class Notices:
-    """What a connection tells on its own account: `sink` is called in the event loop with kind and error."""
+    """The events of a connection, on their way to the user's callbacks.
+
+    Args:
+        sink: Called in the event loop with the kind of event (error, disconnected, reconnected, closed,
+            discovered_server, lame_duck_mode) and, for an error, the exception.
+        bridge: The loop's mailbox.
+    """
 
     def __new__(cls, sink: Callable[[str, Exception | None], None], bridge: Bridge) -> Notices: ...
-    def deliver(self) -> None: ...
+    def deliver(self) -> None:
+        """Call the sink now for what has come so far."""
+
+# The connection
+
+@final
+class PoolServer:
+    """One server that a connection may use."""
+
+    @property
+    def url(self) -> str:
+        """Its address, without user and password."""
+
+    @property
+    def failures(self) -> int:
+        """Failed attempts to connect since the last success."""
+
+    @property
+    def discovered(self) -> bool:
+        """True where another server announced it."""
 
 @final
 class Connection:
+    """A connection, its state and its verbs."""
+
+    # State
+
     @property
-    def is_connected(self) -> bool: ...
+    def is_connected(self) -> bool:
+        """True while the link is up."""
+
     @property
-    def is_closed(self) -> bool: ...
+    def is_closed(self) -> bool:
+        """True once no reconnect is tried any more."""
+
     @property
-    def max_payload(self) -> int: ...
+    def max_payload(self) -> int:
+        """The server's limit for one message, in bytes, headers counted."""
+
     @property
-    def server_version(self) -> str: ...
+    def server_version(self) -> str:
+        """Version of the server."""
+
     @property
-    def client_id(self) -> int: ...
+    def client_id(self) -> int:
+        """The number that the server gave this connection."""
+
     @property
-    def client_ip(self) -> str: ...
+    def client_ip(self) -> str:
+        """Our address as the server sees it."""
+
     @property
-    def connected_url(self) -> str | None: ...
+    def connected_url(self) -> str | None:
+        """Address of the server, without user and password; None while there is no connection."""
+
     @property
-    def servers(self) -> list[tuple[str, int, bool]]: ...
+    def servers(self) -> list[PoolServer]:
+        """Every server that may be connected to."""
+
     @property
-    def last_error(self) -> Exception | None: ...
+    def last_error(self) -> Exception | None:
+        """The last error that no call waited for."""
+
     @property
-    def stats(self) -> dict[str, int]: ...
-    def force_reconnect(self) -> Call[None]: ...
-    def set_server_pool(self, servers: Sequence[str]) -> None: ...
-    def close(self, hurry: bool = False) -> Call[None]: ...
-    def request(
+    def stats(self) -> dict[str, int]:
+        """Counts so far: in_msgs, out_msgs, in_bytes and out_bytes (payloads only), reconnects, errors_received."""
+
+    # Life
+
+    def force_reconnect(self) -> Call[None]:
+        """Drop the link and connect anew, to another server where there are several."""
+
+    def set_server_pool(self, servers: Sequence[str]) -> None:
+        """Put another list of servers in the place of the present one, for the next reconnect.
+
+        Args:
+            servers: Addresses.
+
+        Raises:
+            BadAddressError: One is not an address, or has another transport than the connection.
+        """
+
+    def close(self, hurry: bool = False) -> Call[None]:
+        """Send what is queued and end the connection.
+
+        Args:
+            hurry: Do not wait for a server that is slow. Default: False.
+        """
+
+    # Core publish
+
+    def send(
         self,
+        event_loop: asyncio.AbstractEventLoop | None,
         subject: str,
-        payload: bytes,
-        timeout: float,
-    ) -> Call[bytes]: ...
+        payload: _Payload,
+        reply: str,
+        headers: _Headers | None,
+        limit: int,
+    ) -> int:
+        """Queue one message.
+
+        Args:
+            event_loop: Messages of one turn of this loop are sent together at its end; None sends at once.
+            subject: Where to.
+            payload: What.
+            reply: Where an answer goes; an empty string is nowhere.
+            headers: Read as nats-py does: names and values are trimmed.
+            limit: Most bytes that are queued while the link is down.
+
+        Returns:
+            Bytes that are queued now.
+
+        Raises:
+            BadSubjectError: `subject` or `reply` is not valid.
+            MaxPayloadError: The server does not take a message of this size.
+            ConnectionClosedError: The connection is closed.
+            OutboundBufferLimitError: `limit` is reached.
+        """
+
+    def kick(self) -> None:
+        """Send what was queued in this turn of the loop."""
+
+    def room(self, bytes: int) -> Call[None]:
+        """Wait for room in the queue, or until the link is down.
+
+        Args:
+            bytes: Most that may still be queued.
+        """
+
+    @property
+    def pending_bytes(self) -> int:
+        """Payload bytes of core messages that are queued."""
+
+    def flush(self, timeout: float) -> Call[None]:
+        """Make a round trip through the server.
+
+        Args:
+            timeout: Most seconds.
+        """
+
+    # Requests
+
+    def new_inbox(self) -> str:
+        """Return a subject that is used nowhere else."""
+
+    def request(self, subject: str, payload: bytes, timeout: float) -> Call[bytes]:
+        """Ask the JetStream API.
+
+        Args:
+            subject: An API subject.
+            payload: JSON, or nothing.
+            timeout: Most seconds.
+
+        Returns:
+            A call for the payload of the answer.
+
+        Raises:
+            BadSubjectError: The subject is not valid.
+        """
+
     def request_msg(
-        self,
-        session: Session,
-        subject: str,
-        payload: object,
-        *,
-        timeout: float,
-        headers: Mapping[str, str | list[str]] | None = None,
-    ) -> Call[Msg]: ...
+        self, session: Session, subject: str, payload: _Payload, *, timeout: float, headers: _Headers | None = None
+    ) -> Call[Msg]:
+        """Send one request.
+
+        Args:
+            session: What the verbs of the answer go through.
+            subject: Where to.
+            payload: What.
+            timeout: Most seconds.
+            headers: As in `send`. Default: none.
+
+        Returns:
+            A call for the answer.
+
+        Raises:
+            BadSubjectError: The subject is not valid.
+            MaxPayloadError: The server does not take a message of this size.
+        """
+
     def request_future(
         self,
         event_loop: asyncio.AbstractEventLoop,
         bridge: Bridge,
         session: Session,
         subject: str,
-        payload: object,
+        payload: _Payload,
         timeout: float,
-        headers: Mapping[str, str | list[str]] | None,
-    ) -> asyncio.Future[Msg] | None: ...
-    def ack_one(
-        self,
-        event_loop: asyncio.AbstractEventLoop | None,
-        reply: str,
-        kind: str,
-        *,
-        delay: float | None = None,
-        reason: str | None = None,
-    ) -> None: ...
-    def kick(self) -> None: ...
-    def send(
-        self,
-        event_loop: asyncio.AbstractEventLoop | None,
-        subject: str,
-        payload: object,
-        reply: str,
-        headers: Mapping[str, str | list[str]] | None,
-        limit: int,
-    ) -> int: ...
-    def room(self, bytes: int) -> Call[None]: ...
-    def flush(self, timeout: float) -> Call[None]: ...
-    def new_inbox(self) -> str: ...
-    @property
-    def pending_bytes(self) -> int: ...
+        headers: _Headers | None,
+    ) -> asyncio.Future[Msg] | None:
+        """Send one request without a task for it.
+
+        Args:
+            event_loop: The loop that the future is for.
+            bridge: That loop's mailbox.
+            session: As in `request_msg`, like the rest.
+            subject: Where to.
+            payload: What.
+            timeout: Most seconds.
+            headers: As in `send`.
+
+        Returns:
+            A future, or None before the first request, which has to be a call.
+
+        Raises:
+            BadSubjectError: The subject is not valid.
+            MaxPayloadError: The server does not take a message of this size.
+            ConnectionClosedError: The connection is closed.
+        """
+
+    # Subscribing
+
     def subscribe(
         self,
         subject: str,
@@ -148,16 +363,50 @@ class Connection:
         pending_bytes: int,
         kind: str,
         bridge: Bridge | None = None,
-        on_notice: Callable[[int, tuple[int, int, int] | None], object] | None = None,
-    ) -> Call[Subscription]: ...
+        on_notice: Callable[[int, Missed | None], object] | None = None,
+    ) -> Call[Subscription]:
+        """Subscribe.
+
+        Args:
+            subject: What to; wildcards are allowed.
+            queue: The queue group, if any.
+            pending_messages: Most messages that wait; 0 is no limit.
+            pending_bytes: Most bytes of them; 0 is no limit.
+            kind: "core", "push" or "ordered".
+            bridge: The mailbox of the loop in which `on_notice` is called. Default: it is not called.
+            on_notice: Called with the number of messages that the limits made it drop and None, or with 0 and what was
+                missed. Default: None.
+
+        Returns:
+            A call for the subscription.
+
+        Raises:
+            BadSubjectError: The subject, or the name of the queue group, is not valid.
+            ValueError: There is no such kind.
+        """
+
+    # JetStream: publishing
+
     def publish(
-        self,
-        subject: str,
-        payload: object,
-        *,
-        timeout: float,
-        headers: Mapping[str, str | list[str]] | None = None,
-    ) -> Call[tuple[str, int, bool, str | None]]: ...
+        self, subject: str, payload: _Payload, *, timeout: float, headers: _Headers | None = None
+    ) -> Call[PubAck]:
+        """Publish one message and wait for its ack.
+
+        Args:
+            subject: Where to.
+            payload: What.
+            timeout: Most seconds.
+            headers: As they are. Default: none.
+
+        Returns:
+            A call for the ack.
+
+        Raises:
+            BadSubjectError: The subject is not valid.
+            BadHeaderError: A header is not valid.
+            MaxPayloadError: The server does not take a message of this size.
+        """
+
     def publish_batch(
         self,
         subject: object,
@@ -173,7 +422,38 @@ class Connection:
         timeout: float,
         resend: bool | None,
         progress: Callable[[int, int | None], object] | None,
-    ) -> Call[PublishOutcome]: ...
+        first_row: int = 0,
+    ) -> Call[PublishOutcome]:
+        """Publish many messages.
+
+        Args:
+            subject: One for all rows, one per row (a sequence or an Arrow column), or None: the table has it.
+            payloads: A sequence of bytes-like or str, or anything with the Arrow PyCapsule interface.
+            prefix: Prefix of the JetStream API.
+            headers: One dict for all rows, one per row, or None.
+            msg_ids: One id (or None) per row, or None.
+            msg_ttl: How long the messages are kept, as the server reads it.
+            expected_stream: Refuse rows that another stream would take.
+            mode: "window", "fast", "atomic" or "auto".
+            max_inflight: Most rows that are unanswered at once.
+            timeout: Seconds that the server may be silent.
+            resend: After a lost link: None sends rows with an id again, a bool forces it either way.
+            progress: Called with rows done and, where it is known, rows in all.
+            first_row: The number of the first row. All errors count rows from here: in their texts, in
+                `FailedRow.row` and in `BatchError.row`. Default: 0.
+
+        Returns:
+            A call for what became of each row.
+
+        Raises:
+            ValueError: A wrong value; in a row, the exception has the attributes `row` (its number) and `reason` (the
+                text without the row).
+            TypeError: A wrong type.
+            BadSubjectError: A subject is not valid.
+            BadHeaderError: A header is not valid.
+            MaxPayloadError: The server does not take a message of this size.
+        """
+
     def publisher(
         self,
         bridge: Bridge,
@@ -183,8 +463,41 @@ class Connection:
         timeout: float,
         by_turn: bool,
         keep_failed: bool,
-    ) -> Publisher: ...
-    def pull_subscribe(self, prefix: str, stream: str, consumer: str) -> PullSubscription: ...
+    ) -> Publisher:
+        """Make a publisher for one event loop.
+
+        Args:
+            bridge: The loop's mailbox.
+            max_inflight: Most messages that are unanswered at once.
+            max_bytes: Most bytes of them; None is no limit.
+            timeout: Seconds until a message without an answer fails.
+            by_turn: Hand the messages of one turn of the loop over together, at its end.
+            keep_failed: Keep failed futures for `take_failed`.
+
+        Returns:
+            The publisher.
+
+        Raises:
+            ValueError: `max_inflight` is 0, or `timeout` is no number of seconds.
+        """
+
+    # JetStream: receiving
+
+    def pull_subscribe(self, prefix: str, stream: str, consumer: str) -> PullSubscription:
+        """Make a subscription to a pull consumer. Nothing is sent.
+
+        Args:
+            prefix: Prefix of the JetStream API.
+            stream: The stream's name.
+            consumer: The consumer's name.
+
+        Returns:
+            The subscription.
+
+        Raises:
+            ValueError: A name is not valid.
+        """
+
     def read(
         self,
         prefix: str,
@@ -205,7 +518,89 @@ class Connection:
         direct: bool | None,
         schema: object | None,
         mode: str,
-    ) -> Call[Reader]: ...
+    ) -> Call[Reader]:
+        """Open a read of a range of a stream.
+
+        Args:
+            prefix: Prefix of the JetStream API.
+            stream: The stream's name.
+            start_seq: First sequence; None begins with the first message.
+            end_seq: One past the last sequence; None ends with the last message at opening.
+            start_time: Instead of `start_seq`: the first message at or after it, in RFC 3339.
+            end_time: Instead of `end_seq`, exclusive too.
+            subjects: Filters; none is all.
+            follow: Go on with new messages, without end.
+            columns: Columns of the batches; None is the default ones.
+            batch_rows: Most rows of a batch.
+            batch_bytes: Most bytes of a batch.
+            fetch_bytes: Most bytes outstanding at the server.
+            microseconds: Timestamps in microseconds, not nanoseconds.
+            warn_on_loss: A loss is an item of the reader, not an error.
+            direct: By direct gets, not by a consumer; None where a consumer would take the messages away.
+            schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
+            mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
+
+        Returns:
+            A call for the reader.
+
+        Raises:
+            ValueError: A wrong value.
+            TypeError: `schema` is no schema.
+            BadSubjectError: A filter is not valid.
+        """
+
+    # JetStream: acknowledging
+
+    def ack_one(
+        self,
+        event_loop: asyncio.AbstractEventLoop | None,
+        reply: str,
+        kind: str,
+        *,
+        delay: float | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Queue one ack.
+
+        Args:
+            event_loop: As in `send`.
+            reply: The message's reply subject.
+            kind: "ack", "nak", "in_progress" or "term".
+            delay: For a nak: seconds until the message is delivered again. Default: at once.
+            reason: For a term: what the server's advisory says. Default: nothing.
+
+        Raises:
+            BadSubjectError: `reply` is not valid.
+            ConnectionClosedError: The connection is closed.
+            ValueError: There is no such kind, or `delay` is no number of seconds.
+        """
+
+    def ack(
+        self,
+        replies: Sequence[str],
+        kind: str,
+        *,
+        delay: float | None = None,
+        reason: str | None = None,
+        confirm: float | None = None,
+    ) -> Call[None]:
+        """Send one ack to each reply subject.
+
+        Args:
+            replies: Reply subjects of messages.
+            kind: As in `ack_one`, like `delay` and `reason`.
+            delay: For a nak. Default: at once.
+            reason: For a term. Default: nothing.
+            confirm: Wait up to this many seconds for the server's word on each. Default: do not wait for it.
+
+        Returns:
+            A call that ends when all are sent, or confirmed.
+
+        Raises:
+            BadSubjectError: A reply subject is not valid.
+            ValueError: There is no such kind, or a number of seconds is none.
+        """
+
     def ack_rows(
         self,
         batch: Batch,
@@ -215,32 +610,68 @@ class Connection:
         delay: float | None = None,
         reason: str | None = None,
         confirm: float | None = None,
-    ) -> Call[None]: ...
-    def ack(
-        self,
-        replies: Sequence[str],
-        kind: str,
-        *,
-        delay: float | None = None,
-        reason: str | None = None,
-        confirm: float | None = None,
-    ) -> Call[None]: ...
+    ) -> Call[None]:
+        """Send one ack for each chosen row of a batch.
+
+        Args:
+            batch: Fetched messages.
+            kind: As in `ack_one`, like `delay` and `reason`.
+            rows: Row numbers or a mask (also an Arrow one); None is all rows.
+            delay: For a nak. Default: at once.
+            reason: For a term. Default: nothing.
+            confirm: As in `ack`. Default: do not wait.
+
+        Returns:
+            A call that ends when all are sent, or confirmed.
+
+        Raises:
+            IndexError: There is no such row.
+            ValueError: The mask has another length, or the messages were read without a consumer that takes acks.
+        """
+
+# Publishing
+
+@final
+class FailedRow:
+    """A row that was not stored."""
+
+    @property
+    def row(self) -> int:
+        """Its number, counted from `first_row`."""
+
+    @property
+    def error(self) -> Exception:
+        """Why. Where the text begins with the row, it has the attributes `row` and `reason` (the text without it)."""
 
 @final
 class PublishOutcome:
+    """What became of every row of a batch. As an Arrow producer: columns row, seq, status and error."""
+
     @property
-    def stream(self) -> str | None: ...
+    def stream(self) -> str | None:
+        """The stream that took the rows; None where there were several, or none."""
+
     @property
-    def count(self) -> int: ...
+    def count(self) -> int:
+        """Rows given."""
+
     @property
-    def stored(self) -> int: ...
+    def stored(self) -> int:
+        """Rows that were stored."""
+
     @property
-    def duplicates(self) -> int | None: ...
+    def duplicates(self) -> int | None:
+        """Rows whose id the stream knew; None where the server does not say."""
+
     @property
-    def seqs(self) -> Array: ...
-    def errors(self) -> list[tuple[int, Exception]]: ...
-    def __arrow_c_schema__(self) -> object: ...
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def seqs(self) -> Array:
+        """The stream sequence of each row; null where there is none."""
+
+    def errors(self) -> list[FailedRow]:
+        """Return the rows that were not stored, in order."""
+
+    def __arrow_c_schema__(self) -> CapsuleType: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 
 @final
 class Publisher:
@@ -250,24 +681,188 @@ class Publisher:
         self,
         event_loop: asyncio.AbstractEventLoop,
         subject: str,
-        payload: object,
-        headers: Mapping[str, str | list[str]] | None,
+        payload: _Payload,
+        headers: _Headers | None,
         msg_id: str | None,
         timeout: float | None,
-    ) -> asyncio.Future[PubAck] | None: ...
-    def full(self) -> bool: ...
-    def hand_over(self) -> None: ...
-    def room(self, event_loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]: ...
+    ) -> asyncio.Future[PubAck] | None:
+        """Queue one message.
+
+        Args:
+            event_loop: The loop that the future is for.
+            subject: Where to.
+            payload: What.
+            headers: As they are; None is none.
+            msg_id: Its id; None is none.
+            timeout: Seconds until it fails without an answer; None is the publisher's.
+
+        Returns:
+            A future for its ack, or None where there is no room.
+
+        Raises:
+            BadSubjectError: The subject is not valid.
+            BadHeaderError: A header is not valid.
+            MaxPayloadError: The server does not take a message of this size.
+        """
+
+    def full(self) -> bool:
+        """Return whether the next message has to wait."""
+
+    def hand_over(self) -> None:
+        """Hand over what was published in this turn of the loop."""
+
+    def room(self, event_loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+        """Wait for room.
+
+        Args:
+            event_loop: The loop that the future is for.
+
+        Returns:
+            A future that resolves when some message has got its answer.
+        """
+
     @property
-    def pending(self) -> int: ...
+    def pending(self) -> int:
+        """Messages that have no answer yet."""
+
     @property
-    def pending_bytes(self) -> int: ...
+    def pending_bytes(self) -> int:
+        """Bytes of them."""
+
     @property
-    def counts(self) -> tuple[int, int, int]: ...
-    def take_failed(self) -> list[asyncio.Future[PubAck]]: ...
+    def stored(self) -> int:
+        """Messages stored so far."""
+
+    @property
+    def duplicates(self) -> int:
+        """Messages so far whose id the stream knew."""
+
+    @property
+    def errors(self) -> int:
+        """Messages that failed so far."""
+
+    def take_failed(self) -> list[asyncio.Future[PubAck]]:
+        """Return the futures that failed since the last call."""
+
+@final
+class ContentIds:
+    """Message ids made of what messages say: the same rows, in any order, have the same ids.
+
+    Args:
+        scope: Names the rows that may be taken for each other; rows of another scope have other ids.
+    """
+
+    def __new__(cls, scope: bytes) -> ContentIds: ...
+    def column(self, table: object, subject: str | None = None) -> Ids:
+        """Make one id per row.
+
+        Args:
+            table: One Arrow table: `data`, and `subject`, `headers`, `msg_id` where it has them.
+            subject: Instead of the column. Default: the column.
+
+        Returns:
+            The ids. A row's own `msg_id` stays; a row without data has none.
+
+        Raises:
+            TypeError: It is no Arrow table, or a column has another type.
+            ValueError: There is no column `data`.
+        """
+
+    def forget(self) -> None:
+        """Forget the rows that were not seen since the last call."""
+
+@final
+class Ids:
+    """A column of strings; any Arrow library takes it without a copy."""
+
+    def __len__(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
+
+# Receiving
+
+@final
+class Missed:
+    """Messages of a push consumer that did not come, as its heartbeat says."""
+
+    @property
+    def seq(self) -> int:
+        """Stream sequence of the last message that came."""
+
+    @property
+    def consumer_seq(self) -> int:
+        """Its consumer sequence."""
+
+    @property
+    def last_consumer_seq(self) -> int:
+        """Consumer sequence of the last message that the server sent."""
+
+@final
+class Subscription:
+    """A subscription: messages wait in it, within limits, until they are taken."""
+
+    def take(self, session: Session, sid: int) -> Msg | None:
+        """Take the next message.
+
+        Args:
+            session: What the message's verbs go through.
+            sid: The subscription's number.
+
+        Returns:
+            The message, or None where none waits.
+        """
+
+    def ready(self, silence: float | None = None) -> Call[Literal["messages", "ended", "gap", "silent"]]:
+        """Wait for a message.
+
+        Args:
+            silence: Most seconds without a sign of life, heartbeats included. Default: no limit.
+
+        Returns:
+            A call for why the wait is over: "messages", "ended", "gap" (a message of an ordered subscription is
+            missing) or "silent".
+        """
+
+    def unsubscribe(self, limit: int = 0) -> None:
+        """Take no more messages; those that wait stay.
+
+        Args:
+            limit: Only once this many have come. Default: now.
+        """
+
+    def drain(self, timeout: float) -> Call[None]:
+        """Unsubscribe, and wait until what the server had sent has come.
+
+        Args:
+            timeout: Most seconds.
+        """
+
+    def emptied(self) -> Call[None]:
+        """Wait until all messages were taken."""
+
+    @property
+    def pending_msgs(self) -> int:
+        """Messages that wait."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """Payload bytes of them."""
+
+    @property
+    def delivered(self) -> int:
+        """Messages that came so far, dropped ones counted."""
+
+    @property
+    def dropped(self) -> int:
+        """Messages that the limits made it drop."""
+
+    @property
+    def last_seq(self) -> int:
+        """Stream sequence of the last message in order, for ordered subscriptions; 0 before the first."""
 
 @final
 class PullSubscription:
+    """The messages of a pull consumer, for whoever asks."""
+
     def fetch_batch(
         self,
         max_messages: int,
@@ -277,7 +872,24 @@ class PullSubscription:
         min_messages: int,
         heartbeat: float | None,
         columns: Sequence[str] | None,
-    ) -> Call[Batch]: ...
+    ) -> Call[Batch]:
+        """Fetch messages as Arrow columns.
+
+        Args:
+            max_messages: Most messages.
+            max_bytes: Most bytes; None is no limit.
+            timeout: Most seconds.
+            min_messages: Once this many are there it does not wait for more.
+            heartbeat: Seconds between the server's signs of life; None is chosen by `timeout`.
+            columns: Columns of the batch; None is the default ones.
+
+        Returns:
+            A call for the batch.
+
+        Raises:
+            ValueError: A limit or a column is not valid.
+        """
+
     def fetch(
         self,
         session: Session,
@@ -287,42 +899,173 @@ class PullSubscription:
         timeout: float,
         min_messages: int,
         heartbeat: float | None,
-    ) -> Call[list[Msg]]: ...
+    ) -> Call[list[Msg]]:
+        """Fetch messages one by one.
+
+        Args:
+            session: What their verbs go through.
+            max_messages: As in `fetch_batch`, like the rest.
+            max_bytes: Most bytes.
+            timeout: Most seconds.
+            min_messages: Enough not to wait for more.
+            heartbeat: Seconds between the server's signs of life.
+
+        Returns:
+            A call for the messages.
+
+        Raises:
+            ValueError: A limit is not valid.
+        """
+
+@final
+class Loss:
+    """Messages that a read asked for and that the stream no longer has. Its `str` says so, and what to do about it.
+
+    Args:
+        stream: The stream's name.
+        asked: The range that was asked for: first sequence, and one past the last.
+        available: The first sequence that can still be read.
+    """
+
+    def __new__(cls, stream: str, asked: tuple[int, int], available: int) -> Loss: ...
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+
+    @property
+    def asked(self) -> tuple[int, int]:
+        """The range that was asked for, as in `DataLossError.asked`."""
+
+    @property
+    def available(self) -> int:
+        """The first sequence that can still be read."""
+
+    @property
+    def summary(self) -> str:
+        """The text without what to do about it."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __getnewargs__(self) -> tuple[str, tuple[int, int], int]: ...
 
 @final
 class Reader:
+    """Reads a range of a stream. As an Arrow producer it is the rest of the range, without losses that only warn."""
+
     @property
-    def range(self) -> tuple[int, int]: ...
+    def start(self) -> int:
+        """The first sequence that is read."""
+
     @property
-    def created(self) -> str: ...
-    def next(self) -> Call[Batch | str | None]: ...
-    def close(self) -> Call[None]: ...
-    def __arrow_c_schema__(self) -> object: ...
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def end(self) -> int:
+        """One past the last sequence that is read."""
+
+    @property
+    def created(self) -> str:
+        """When the stream was created, as the server writes it."""
+
+    def next(self) -> Call[Batch | Loss | None]:
+        """Read on.
+
+        Returns:
+            A call for the next batch, a loss that is only to be warned about, or None at the end.
+        """
+
+    def close(self) -> Call[None]:
+        """Stop reading and remove the consumer."""
+
+    def __arrow_c_schema__(self) -> CapsuleType: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> CapsuleType: ...
 
 @final
 class Batch:
+    """Messages in columns."""
+
     def __len__(self) -> int: ...
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Bytes that it takes in memory."""
+
     @property
-    def seqs(self) -> Array: ...
+    def seqs(self) -> Array:
+        """The stream sequence of each row."""
+
     @property
-    def column_names(self) -> list[str]: ...
-    def message(self, session: Session, index: int) -> Msg: ...
-    def decode(self, schema: object, mode: str) -> Batch: ...
-    def with_data(self, data: object) -> Batch: ...
-    def filter(self, mask: object) -> Batch: ...
-    def __arrow_c_schema__(self) -> object: ...
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def column_names(self) -> list[str]:
+        """Names of its columns, in order."""
+
+    def message(self, session: Session, index: int) -> Msg:
+        """Make one row a message; what the batch does not hold is empty.
+
+        Args:
+            session: What the message's verbs go through.
+            index: Number of the row; below 0 it counts from the end.
+
+        Returns:
+            The message.
+
+        Raises:
+            IndexError: There is no such row.
+        """
+
+    def decode(self, schema: object, mode: str) -> Batch:
+        """Decode `data` from JSON.
+
+        Args:
+            schema: Anything with an Arrow schema.
+            mode: As in `Connection.read`.
+
+        Returns:
+            The rows with `value` in the place of `data`.
+
+        Raises:
+            ValueError: The schema has a type that cannot be decoded, or there is no `data`.
+            TypeError: `schema` is no schema.
+            DecodeError: A payload cannot be decoded, and the mode is "FAILFAST".
+        """
+
+    def with_data(self, data: object) -> Batch:
+        """Put other payloads in the place of `data`.
+
+        Args:
+            data: A binary Arrow array as long as the batch.
+
+        Returns:
+            The rows with these payloads.
+
+        Raises:
+            ValueError: The array has another length or type.
+        """
+
+    def filter(self, mask: object) -> Batch:
+        """Choose rows.
+
+        Args:
+            mask: An Arrow array of booleans, as long as the batch.
+
+        Returns:
+            The rows where the mask is true.
+
+        Raises:
+            ValueError: The mask has another length or type.
+        """
+
+    def __arrow_c_schema__(self) -> CapsuleType: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 
 @final
 class Msg:
     """A message.
 
-    Made by subscriptions; the constructor is for tests: client, subject, reply, payload, headers (name to value, or to
-    a list of values). The ack verbs are for messages of a stream: each may be sent once, `in_progress` before that as
-    often as needed. On the async face they are awaited, in `jetarrow.sync` they block.
+    Made by subscriptions; the constructor is for tests. The ack verbs are for messages of a stream: each may be sent
+    once, `in_progress` before that as often as needed. On the async face they are awaited, in `jetarrow.sync` they
+    block.
+
+    Args:
+        _client: What its verbs go through. Default: None, it has no verbs.
+        subject: What it was published to. Default: empty.
+        reply: Where an answer goes. Default: empty.
+        data: The payload. Default: empty.
+        headers: Name to value, or to a list of values. Default: none.
     """
 
     def __new__(
@@ -331,62 +1074,148 @@ class Msg:
         subject: str = "",
         reply: str = "",
         data: bytes | None = None,
-        headers: Mapping[str, str | list[str]] | None = None,
+        headers: _Headers | None = None,
     ) -> Msg: ...
+
+    # What it says
+
     @property
     def subject(self) -> str:
         """What it was published to."""
+
     @property
     def reply(self) -> str:
         """Where an answer goes; for a message of a stream, where its acknowledgement goes."""
+
     @property
     def data(self) -> bytes:
         """The payload."""
+
     @property
     def headers(self) -> dict[str, str] | None:
         """Header name to its value, the last where there are several; None without headers."""
+
     @property
     def header(self) -> dict[str, str] | None:
         """The same as `headers`."""
+
     @property
     def headers_all(self) -> dict[str, list[str]] | None:
         """Header name to all its values; None without headers."""
+
+    @property
+    def sid(self) -> int:
+        """Number of the subscription that it came from.
+
+        Raises:
+            Error: It came from none.
+        """
+
+    def respond(self, data: bytes | str) -> Awaitable[None]:
+        """Publish an answer to `reply`, with this message's headers.
+
+        Args:
+            data: The answer.
+
+        Raises:
+            Error: It has no reply subject, or came from no connection.
+        """
+
+    # Its place in a stream
+
+    Ack: ClassVar[type[_metadata.Ack]]
+    Metadata: ClassVar[type[_metadata.Metadata]]
+
     @property
     def seq(self) -> int | None:
         """Sequence in the stream; None where it comes from no stream."""
+
     @property
     def redelivered(self) -> bool:
         """True when it was delivered before."""
+
     @property
     def metadata(self) -> _metadata.Metadata:
-        """Where it stands in stream and consumer. Raises `NotJSMessageError` where it comes from no stream."""
-    def ack(self) -> Awaitable[None]:
-        """It was processed and does not come again. Raises `MsgAlreadyAckdError`, `NotJSMessageError`."""
-    def ack_sync(self, timeout: float = 1.0) -> Awaitable[None]:
-        """The same, and waits up to `timeout` seconds for the server's word. Raises `TimeoutError` too."""
-    def nak(self, delay: float | None = None) -> Awaitable[None]:
-        """Gives it back: it is delivered again, after `delay` seconds (default at once)."""
-    def in_progress(self) -> Awaitable[None]:
-        """Work goes on: the time to acknowledge starts anew."""
-    def term(self, reason: str | None = None) -> Awaitable[None]:
-        """Gives it up: it is not delivered again. `reason` goes into the server's advisory."""
-    Ack: ClassVar[type[_metadata.Ack]]
-    Metadata: ClassVar[type[_metadata.Metadata]]
-    @property
-    def is_acked(self) -> bool:
-        """True once `ack`, `ack_sync`, `nak` or `term` was called."""
-    @property
-    def sid(self) -> int:
-        """Number of the subscription that it came from. Raises `Error` where it came from none."""
+        """Where it stands in stream and consumer.
+
+        Raises:
+            NotJSMessageError: It comes from no stream.
+        """
+
     @property
     def info(self) -> _metadata.Metadata:
         """The same as `metadata`."""
+
+    # Acknowledging
+
+    @property
+    def is_acked(self) -> bool:
+        """True once `ack`, `ack_sync`, `nak` or `term` was called."""
+
+    def ack(self) -> Awaitable[None]:
+        """Confirm that it was processed: it does not come again.
+
+        Raises:
+            MsgAlreadyAckdError: It was acknowledged before.
+            NotJSMessageError: It comes from no stream.
+        """
+
+    def ack_sync(self, timeout: float = 1.0) -> Awaitable[None]:
+        """Confirm that it was processed, and wait for the server's word.
+
+        Args:
+            timeout: Most seconds to wait. Default: 1.
+
+        Raises:
+            TimeoutError: The server has not answered.
+            MsgAlreadyAckdError: It was acknowledged before.
+            NotJSMessageError: It comes from no stream.
+        """
+
+    def nak(self, delay: float | None = None) -> Awaitable[None]:
+        """Give it back: it is delivered again.
+
+        Args:
+            delay: Seconds until then. Default: at once.
+
+        Raises:
+            MsgAlreadyAckdError: It was acknowledged before.
+            NotJSMessageError: It comes from no stream.
+        """
+
+    def in_progress(self) -> Awaitable[None]:
+        """Say that work goes on: the time to acknowledge starts anew.
+
+        Raises:
+            NotJSMessageError: It comes from no stream.
+        """
+
     def working(self) -> Awaitable[None]:
         """The same as `in_progress`."""
+
+    def term(self, reason: str | None = None) -> Awaitable[None]:
+        """Give it up: it is not delivered again.
+
+        Args:
+            reason: Goes into the server's advisory. Default: nothing.
+
+        Raises:
+            MsgAlreadyAckdError: It was acknowledged before.
+            NotJSMessageError: It comes from no stream.
+        """
+
     def ack_with(self, kind: AckKind, *, delay: float | None = None, reason: str | None = None) -> Awaitable[None]:
-        """The ack verb that `kind` names. `delay` (seconds) is for NAK, `reason` for TERM."""
-    def respond(self, data: bytes | str) -> Awaitable[None]:
-        """Publishes an answer to `reply`, with this message's headers. Raises `Error` without a reply subject."""
+        """Call the ack verb that `kind` names.
+
+        Args:
+            kind: Which.
+            delay: Seconds, for NAK. Default: at once.
+            reason: For TERM. Default: nothing.
+
+        Raises:
+            MsgAlreadyAckdError: It was acknowledged before.
+            NotJSMessageError: It comes from no stream.
+        """
 
 @final
 class Array:
@@ -394,41 +1223,7 @@ class Array:
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> int | None: ...
-    def to_pylist(self) -> list[int | None]: ...
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def to_pylist(self) -> list[int | None]:
+        """Return the values as a list."""
 
-@final
-class ContentIds:
-    """Message ids out of what messages say: the same rows, in any order, have the same ids.
-
-    `scope` names the rows that may be taken for each other; rows of another scope have other ids.
-    """
-
-    def __new__(cls, scope: bytes) -> ContentIds: ...
-    def column(self, table: object, subject: str | None = None) -> Ids:
-        """One id per row of one Arrow table (`data`, and `subject`, `headers`, `msg_id` where it has them).
-
-        A row's own `msg_id` stays; a row without data has none. `subject` wins over the column.
-        """
-
-    def forget(self) -> None:
-        """Forgets the rows that were not seen since the last call."""
-
-@final
-class Ids:
-    """A column of strings; any Arrow library takes it without a copy."""
-
-    def __len__(self) -> int: ...
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
-
-@final
-class Subscription:
-    def take(self, session: Session, sid: int) -> Msg | None: ...
-    def ready(self, silence: float | None = None) -> Call[str]: ...
-    def unsubscribe(self, limit: int = 0) -> None: ...
-    def drain(self, timeout: float) -> Call[None]: ...
-    def emptied(self) -> Call[None]: ...
-    @property
-    def counts(self) -> tuple[int, int, int, int]: ...
-    @property
-    def last_seq(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...

@@ -92,19 +92,19 @@ class Status:
     @property
     def servers(self) -> list[ParseResult]:
         """The addresses of all servers that are known, without user and password."""
-        return [urlparse(url) for url, _, _ in self._servers()]
+        return [urlparse(server.url) for server in self._servers()]
 
     @property
     def discovered_servers(self) -> list[ParseResult]:
         """The addresses that servers have announced."""
-        return [urlparse(url) for url, _, discovered in self._servers() if discovered]
+        return [urlparse(server.url) for server in self._servers() if server.discovered]
 
     @property
     def server_pool(self) -> list[Server]:
         """All servers, with the failed attempts since the last success."""
-        return [Server(urlparse(url), failures) for url, failures, _ in self._servers()]
+        return [Server(urlparse(server.url), server.failures) for server in self._servers()]
 
-    def _servers(self) -> list[tuple[str, int, bool]]:
+    def _servers(self) -> list[_jetarrow.PoolServer]:
         connection = self._seen()
         return [] if connection is None else connection.servers
 

@@ -88,7 +88,7 @@ class Subscription:
         # The native side holds it: a strong reference would keep the client for as long as it is connected.
         method = WeakMethod(self._on_notice)
 
-        def tell(dropped: int, missed: tuple[int, int, int] | None) -> None:
+        def tell(dropped: int, missed: _jetarrow.Missed | None) -> None:
             notice = method()
             if notice is not None:
                 notice(dropped, missed)
@@ -105,7 +105,7 @@ class Subscription:
         )
         return await session.run(call)
 
-    def _on_notice(self, dropped: int, missed: tuple[int, int, int] | None) -> None:
+    def _on_notice(self, dropped: int, missed: _jetarrow.Missed | None) -> None:
         """Called in the event loop: the limits made it drop messages, or a heartbeat shows that some are missing."""
         if dropped:
             self._session.report(SlowConsumerError(self._subject, "", self._id, self))
@@ -123,22 +123,22 @@ class Subscription:
     @property
     def pending_msgs(self) -> int:
         """Messages that have arrived and were not taken yet."""
-        return self._native.counts[0]
+        return self._native.pending_msgs
 
     @property
     def pending_bytes(self) -> int:
         """Payload bytes of those messages."""
-        return self._native.counts[1]
+        return self._native.pending_bytes
 
     @property
     def delivered(self) -> int:
         """Messages that have come so far, those that were dropped counted too."""
-        return self._native.counts[2]
+        return self._native.delivered
 
     @property
     def dropped(self) -> int:
         """Messages that were dropped because the pending limits were reached."""
-        return self._native.counts[3]
+        return self._native.dropped
 
     @property
     def messages(self) -> Messages:
@@ -257,7 +257,7 @@ class Subscription:
         """
         self._check_open()
         native = self._native
-        pending, _, delivered, _ = native.counts
+        pending, delivered = native.pending_msgs, native.delivered
         if limit > 0 and (pending or delivered < limit):
             native.unsubscribe(limit)
             return

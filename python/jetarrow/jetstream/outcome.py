@@ -61,7 +61,7 @@ class PublishResult:
     def errors(self) -> list[RowError]:
         """The rows that failed, in order."""
         if self._errors is None:
-            self._errors = [RowError(row, error) for row, error in self._native.errors()]
+            self._errors = [RowError(failed.row, failed.error) for failed in self._native.errors()]
         return self._errors
 
     @property

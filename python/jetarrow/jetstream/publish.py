@@ -103,8 +103,7 @@ class Publish:
             if msg_id is not None:
                 headers = {**(headers or {}), models.Header.MSG_ID.value: msg_id}
             call = session.native.publish(subject, payload, timeout=wait, headers=headers)
-            found, seq, duplicate, domain = await session.run(call)
-            return models.PubAck(stream=found, seq=seq, duplicate=duplicate or None, domain=domain)
+            return await session.run(call)
         publisher = self._publisher
         if publisher is None or not publisher.here():
             publisher = self._new_publisher()

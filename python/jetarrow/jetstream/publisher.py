@@ -131,7 +131,7 @@ class Publisher:
         if self._loop_publisher is None:
             return Stats(0, 0, 0, 0, 0)
         native = self._loop_publisher.native
-        return Stats(*native.counts, native.pending, native.pending_bytes)
+        return Stats(native.stored, native.duplicates, native.errors, native.pending, native.pending_bytes)
 
     async def __aenter__(self) -> Publisher:
         return self

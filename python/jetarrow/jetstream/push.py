@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from jetarrow import _jetarrow
 from jetarrow.core.errors import Error
 from jetarrow.core.subscription import Callback, Subscription
 from jetarrow.jetstream import models
@@ -61,12 +62,13 @@ class PushSubscription(Subscription):
         """
         return await Management(self._api).consumer_info(self._stream, self._consumer)
 
-    def _on_notice(self, dropped: int, missed: tuple[int, int, int] | None) -> None:
+    def _on_notice(self, dropped: int, missed: _jetarrow.Missed | None) -> None:
         if missed is not None:
-            seq, ours, servers = missed
             self._session.report(
                 ConsumerSequenceMismatchError(
-                    stream_resume_sequence=seq, consumer_sequence=ours, last_consumer_sequence=servers
+                    stream_resume_sequence=missed.seq,
+                    consumer_sequence=missed.consumer_seq,
+                    last_consumer_sequence=missed.last_consumer_seq,
                 )
             )
         elif not self._ordered:
@@ -98,7 +100,7 @@ class PushSubscription(Subscription):
     async def _reset(self) -> bool:
         old = self._native
         self._seq = old.last_seq or self._seq
-        self._delivered += old.counts[2]
+        self._delivered += old.delivered
         old.unsubscribe()
         session = self._session
         while not self._closed and not session.is_closed:
@@ -131,4 +133,4 @@ class PushSubscription(Subscription):
     @property
     def delivered(self) -> int:
         """Messages that have come so far."""
-        return self._delivered + self._native.counts[2]
+        return self._delivered + self._native.delivered

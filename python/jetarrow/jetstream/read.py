@@ -95,7 +95,7 @@ class Reader:
 
     def _opened(self, native: _jetarrow.Reader) -> _jetarrow.Reader:
         self._native = native
-        self._position = native.range[0]
+        self._position = native.start
         return native
 
     async def _open(self) -> _jetarrow.Reader:
@@ -104,12 +104,12 @@ class Reader:
     def _open_blocking(self) -> _jetarrow.Reader:
         return self._native or self._opened(self._call.block())
 
-    def _take(self, native: _jetarrow.Reader, item: _jetarrow.Batch | str | None) -> MessageBatch | None:
+    def _take(self, native: _jetarrow.Reader, item: _jetarrow.Batch | _jetarrow.Loss | None) -> MessageBatch | None:
         """What the native reader has handed out: a batch, or a warning before it, or the end."""
-        if isinstance(item, str):
-            warnings.warn(item, stacklevel=3)
+        if isinstance(item, _jetarrow.Loss):
+            warnings.warn(str(item), stacklevel=3)
             return None
-        start, end = native.range
+        start, end = native.start, native.end
         self._position = end if item is None else (item.seqs[-1] or 0) + 1
         now = time.monotonic()
         if self._report is not None and (item is None or now - self._told >= 0.1):

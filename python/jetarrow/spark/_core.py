@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import jetarrow.sync
 from jetarrow import _jetarrow
@@ -11,7 +10,7 @@ from jetarrow.core.errors import NoRespondersError, NoServersError, TimeoutError
 from jetarrow.core.servers import RawCredentials
 from jetarrow.jetstream.errors import ServiceUnavailableError
 from jetarrow.jetstream.names import checked
-from jetarrow.sync.embed import native_reader, request
+from jetarrow.sync.embed import native_reader, publish_rows, request
 
 __all__ = [
     "Batch",
@@ -22,36 +21,16 @@ __all__ = [
     "api_request",
     "is_name",
     "is_transient",
-    "text_of_row_error",
+    "publish_rows",
+    "reason_of",
 ]
 
 # Messages in Arrow columns, without the wrapper that acknowledges them.
 Batch: TypeAlias = _jetarrow.Batch
+# Messages that a read asked for and that are gone: `stream`, `asked`, `available`, `summary`.
+Loss: TypeAlias = _jetarrow.Loss
 # Makes ids of what rows say: `ContentIds(scope)`, `column(batch, subject)`, `forget()`.
 ContentIds: TypeAlias = _jetarrow.ContentIds
-
-
-class Loss(NamedTuple):
-    """Messages that a read asked for and that the stream no longer has.
-
-    Attributes:
-        stream: Name of the stream.
-        asked: The range that was asked for: first sequence, and the one after the last.
-        available: The first sequence that can still be read.
-    """
-
-    stream: str
-    asked: tuple[int, int]
-    available: int
-
-    @property
-    def summary(self) -> str:
-        """What is gone, in one line."""
-        start, end = self.asked
-        return (
-            f'messages {start} to {min(self.available, end) - 1} of stream "{self.stream}" are gone (retention, purge'
-            f" or delete): asked for [{start}, {end}), available from {self.available}"
-        )
 
 
 def is_name(text: str) -> bool:
@@ -98,13 +77,12 @@ class RangeReader:
     """
 
     def __init__(self, js: jetarrow.sync.JetStream, stream: str, **arguments: Any) -> None:
-        self._stream = stream
         self._native = native_reader(js.read(stream, on_data_loss="warn", **arguments))
 
     @property
     def end(self) -> int:
         """The sequence that it stops before: no more than where the stream ended when it was opened."""
-        return self._native.range[1]
+        return self._native.end
 
     @property
     def created(self) -> str:
@@ -119,31 +97,14 @@ class RangeReader:
             StreamRecreatedError: The stream was deleted and made again.
             DecodeError: A payload cannot be decoded, and the mode says that this is an error.
         """
-        item = self._native.next().block()
-        return _loss_of_warning(self._stream, item) if isinstance(item, str) else item
+        return self._native.next().block()
 
     def close(self) -> None:
         """Stop reading, and remove the consumer at the server."""
         self._native.close().block()
 
 
-def _loss_of_warning(stream: str, text: str) -> Loss:
-    """Return the values of a loss that the native reader has made a text of; goes as soon as it hands the values on."""
-    found = re.search(r"asked for \[(\d+), (\d+)\), available from (\d+)", text)
-    if found is None:
-        raise RuntimeError(f"jetstream: not a loss: {text}")
-    start, end, available = map(int, found.groups())
-    return Loss(stream, (start, end), available)
-
-
-def text_of_row_error(error: Exception, row: int) -> str:
-    """Return what an error of a row says, with the row counted as its reader counts.
-
-    Goes as soon as such errors carry the row beside a text without it.
-
-    Args:
-        error: Counts rows from the start of the call that published them.
-        row: What to say instead.
-    """
-    text = re.sub(r"^row \d+: ", "", str(error).removeprefix("nats: "))
-    return re.sub(r"\brow \d+", f"row {row}", text)
+def reason_of(error: Exception) -> str:
+    """What an error of a row says, without the row's number where it begins with that."""
+    reason = getattr(error, "reason", None)
+    return reason if isinstance(reason, str) else str(error).removeprefix("nats: ")

@@ -8,6 +8,8 @@ from typing import Any
 from jetarrow import _jetarrow
 from jetarrow.core.session import finish
 from jetarrow.jetstream.api import JetStreamApi
+from jetarrow.jetstream.arrow import ArrowProducer
+from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.sync.blocking import drained
 from jetarrow.sync.fetch import Reader
 from jetarrow.sync.manager import JetStreamManager
@@ -45,3 +47,48 @@ def pages(js: JetStreamManager, verb: str, key: str, body: Mapping[str, Any] | N
 def native_reader(reader: Reader) -> _jetarrow.Reader:
     """The native reader behind a `Reader`, opened: its batches, and what it warns of, without the wrapping."""
     return reader._inner._open_blocking()
+
+
+def publish_rows(
+    js: JetStreamManager,
+    rows: ArrowProducer,
+    *,
+    subject: str | None,
+    mode: str,
+    expected_stream: str,
+    max_inflight: int,
+    timeout: float,
+    first_row: int,
+) -> PublishResult:
+    """As `publish_batch`, with rows that are counted on from those of earlier calls.
+
+    Args:
+        js: Whose connection and prefix.
+        rows: A table, as `publish_batch` takes it.
+        subject: One for all rows; None takes the column `subject`.
+        mode: As `publish_batch`.
+        expected_stream: As `publish_batch`.
+        max_inflight: As `publish_batch`.
+        timeout: As `publish_batch`.
+        first_row: The first row's number, in `errors` and in their texts.
+
+    Raises:
+        BatchError: As `publish_batch`.
+    """
+    api = api_of(js)
+    call = api.session.native.publish_batch(
+        subject,
+        rows,
+        prefix=api.prefix,
+        headers=None,
+        msg_ids=None,
+        msg_ttl=None,
+        expected_stream=expected_stream,
+        mode=mode,
+        max_inflight=max_inflight,
+        timeout=timeout,
+        resend=None,
+        progress=None,
+        first_row=first_row,
+    )
+    return PublishResult(call.block())

@@ -171,7 +171,7 @@ impl Batch {
     }
 
     /// One row as a `Msg`; what the batch does not hold is empty.
-    fn message(&self, client: Py<PyAny>, index: isize) -> PyResult<Msg> {
+    fn message(&self, session: Py<PyAny>, index: isize) -> PyResult<Msg> {
         let record = &self.inner.record;
         let row = position(index, record.num_rows())?;
         let subject = record.column_by_name("subject").map_or("", |c| c.as_string::<i32>().value(row));
@@ -187,7 +187,7 @@ impl Batch {
                 }
             }
         }
-        Ok(Msg::build(Some(client), subject, reply, data, headers))
+        Ok(Msg::build(Some(session), subject, reply, data, headers))
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

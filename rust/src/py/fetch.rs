@@ -82,10 +82,10 @@ impl PullSubscription {
     }
 
     /// Up to `max_messages` as a list of `Msg`, whose acks go through `client`.
-    #[pyo3(signature = (client, max_messages, *, max_bytes, timeout, min_messages, heartbeat))]
+    #[pyo3(signature = (session, max_messages, *, max_bytes, timeout, min_messages, heartbeat))]
     fn fetch(
         &self,
-        client: Py<PyAny>,
+        session: Py<PyAny>,
         max_messages: usize,
         max_bytes: Option<usize>,
         timeout: f64,
@@ -96,7 +96,7 @@ impl PullSubscription {
         let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat)?;
         Ok(Call::new(async move { sub.fetch(&fetch, Messages::default()).await }, move |py, fetched| {
             let messages = fetched.claim()?.messages;
-            let list = messages.into_iter().map(|message| Py::new(py, Msg::received(client.clone_ref(py), message)));
+            let list = messages.into_iter().map(|message| Py::new(py, Msg::received(session.clone_ref(py), message)));
             Ok(PyList::new(py, list.collect::<PyResult<Vec<_>>>()?)?.into_any())
         }))
     }

@@ -7,7 +7,7 @@ use arrow_array::{Array as _, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
 use crate::bridge::Progress;
 use crate::engine::publish::outcome::{Blocks, Outcome};
@@ -21,11 +21,11 @@ use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::convert::seconds;
 use crate::py::rows::{self, RowArguments};
-use crate::py::{headers, payload};
+use crate::py::{headers, payload, puback};
 
 #[pymethods]
 impl Connection {
-    /// One message and its ack: (stream, seq, duplicate, domain).
+    /// One message; the result is its `PubAck`.
     #[pyo3(signature = (subject, payload, *, timeout, headers=None))]
     fn publish(
         &self,
@@ -41,13 +41,13 @@ impl Connection {
         let headers = || headers.map(headers::from_python).transpose();
         let (payload, headers) = payload::message(what, payload, headers, conn.client.max_payload())?;
         Ok(Call::new(async move { engine::publish(&conn, subject, payload, headers, timeout).await }, |py, ack| {
-            Ok((ack.stream, ack.seq, ack.duplicate, ack.domain).into_pyobject(py)?.into_any())
+            puback::build_in_full(py, ack)
         }))
     }
 
     /// Many messages under an in-flight window; the result is a `PublishOutcome`.
     #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, msg_ttl, expected_stream, mode, max_inflight, timeout,
-                        resend, progress))]
+                        resend, progress, first_row=0))]
     fn publish_batch(
         &self,
         subject: Option<&Bound<'_, PyAny>>,
@@ -62,6 +62,7 @@ impl Connection {
         timeout: f64,
         resend: Option<bool>,
         progress: Option<Py<PyAny>>,
+        first_row: u64,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         let mode: Mode = mode.parse()?;
@@ -71,13 +72,14 @@ impl Connection {
         if let Some(stream) = &expected_stream {
             subject::check_name("stream", stream)?;
         }
-        let arguments = RowArguments { subject, headers, msg_ids, expected_stream, msg_ttl };
+        let arguments = RowArguments { subject, headers, msg_ids, expected_stream, msg_ttl, first_row };
         let limit = conn.client.max_payload();
         let (blocks, total, keep) = if is_producer(payloads)? {
             let (blocks, total) = rows::blocks(payloads, arguments, limit)?;
             (blocks, total, None)
         } else {
-            let rows = Arc::new(rows::rows(payloads, arguments)?.checked(limit)?);
+            let rows =
+                Arc::new(rows::rows(payloads, arguments)?.checked(limit).map_err(|err| err.counted_from(first_row))?);
             let blocks: Blocks = Box::pin(futures_util::stream::iter([Ok(rows.clone())]));
             // Kept to the end, so that the objects behind the rows are given back where the GIL is held.
             (blocks, Some(rows.len), Some(rows))
@@ -89,9 +91,10 @@ impl Connection {
             Progress { report: Box::new(move |py| callback.call1(py, (done.load(Ordering::Relaxed), total)).map(drop)) }
         });
         let work = async move { engine::publish_batch(&conn, &prefix, blocks, mode, window, done).await };
+        let work = async move { work.await.map_err(|err| err.counted_from(first_row)) };
         let call = Call::new(work, move |py, outcome| {
             drop(keep);
-            Ok(PublishOutcome { inner: outcome }.into_pyobject(py)?.into_any())
+            Ok(PublishOutcome { inner: outcome, first_row }.into_pyobject(py)?.into_any())
         });
         Ok(call.with_progress(report))
     }
@@ -101,6 +104,15 @@ impl Connection {
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct PublishOutcome {
     inner: Outcome,
+    /// The number of the first row, in errors.
+    first_row: u64,
+}
+
+/// A row that was not stored, and why.
+#[pyclass(frozen, get_all, module = "jetarrow._jetarrow")]
+pub struct FailedRow {
+    row: u64,
+    error: Py<PyAny>,
 }
 
 impl PublishOutcome {
@@ -121,7 +133,7 @@ impl PublishOutcome {
         let rows = self.inner.seqs.len();
         let mut errors = vec![None; rows];
         for (row, err) in &self.inner.errors {
-            errors[*row as usize] = Some(err.to_string());
+            errors[*row as usize] = Some(err.clone().counted_from(self.first_row).to_string());
         }
         let status = (0..rows).map(|row| match (&errors[row], self.inner.duplicate[row]) {
             (Some(_), _) => "error",
@@ -166,10 +178,13 @@ impl PublishOutcome {
         Array::new(Field::new("seq", array.data_type().clone(), true), Arc::new(array))
     }
 
-    /// Pairs of row number and exception.
-    fn errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let pairs = self.inner.errors.iter().map(|(row, err)| Ok((*row, err.to_exception(py)?)));
-        PyList::new(py, pairs.collect::<PyResult<Vec<_>>>()?)
+    /// The rows that failed, in order, counted from `first_row`.
+    fn errors(&self, py: Python<'_>) -> PyResult<Vec<FailedRow>> {
+        let failed = self.inner.errors.iter().map(|(row, err)| {
+            let error = err.clone().counted_from(self.first_row).to_exception(py)?.unbind();
+            Ok(FailedRow { row: self.first_row + row, error })
+        });
+        failed.collect()
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

@@ -24,7 +24,7 @@ use crate::py::connect::Connection;
 use crate::py::convert::{optional_seconds, seconds};
 use crate::py::headers;
 use crate::py::payload::Cell;
-use crate::python_names::{JS_API, import};
+use crate::py::puback;
 use crate::runtime::{self, Owned};
 
 /// What came back for one message.
@@ -41,7 +41,6 @@ struct Shared {
     stalled: Mutex<Vec<Py<PyAny>>>,
     /// Kept for `take_failed`, where somebody will ask; otherwise they would pile up.
     failed: Option<Mutex<Vec<Py<PyAny>>>>,
-    puback: Py<PyAny>,
     pending: AtomicU64,
     pending_bytes: AtomicU64,
     stored: AtomicU64,
@@ -95,7 +94,6 @@ impl Connection {
     #[pyo3(signature = (bridge, *, max_inflight, max_bytes, timeout, by_turn, keep_failed))]
     fn publisher(
         &self,
-        py: Python<'_>,
         bridge: &Bridge,
         max_inflight: usize,
         max_bytes: Option<u64>,
@@ -112,7 +110,6 @@ impl Connection {
             waiting: Mutex::default(),
             stalled: Mutex::default(),
             failed: keep_failed.then(Mutex::default),
-            puback: import(py, JS_API, "PubAck")?.unbind(),
             pending: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
             stored: AtomicU64::new(0),
@@ -229,11 +226,22 @@ impl Publisher {
         self.shared.pending_bytes.load(Ordering::Relaxed)
     }
 
-    /// (stored, duplicates, errors) so far.
+    /// Messages stored so far.
     #[getter]
-    fn counts(&self) -> (u64, u64, u64) {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        (load(&self.shared.stored), load(&self.shared.duplicates), load(&self.shared.errors))
+    fn stored(&self) -> u64 {
+        self.shared.stored.load(Ordering::Relaxed)
+    }
+
+    /// Messages so far whose id the stream knew.
+    #[getter]
+    fn duplicates(&self) -> u64 {
+        self.shared.duplicates.load(Ordering::Relaxed)
+    }
+
+    /// Messages that failed so far.
+    #[getter]
+    fn errors(&self) -> u64 {
+        self.shared.errors.load(Ordering::Relaxed)
     }
 
     /// The futures that failed since the last call.
@@ -268,18 +276,6 @@ impl Shared {
         Some(waiting.future)
     }
 
-    /// `PubAck(stream, seq)` without its `__init__`: the other fields are class attributes until they are set.
-    fn ack<'py>(&self, py: Python<'py>, stream: &str, seq: u64, duplicate: bool) -> PyResult<Bound<'py, PyAny>> {
-        let class = self.puback.bind(py);
-        let ack = class.call_method1(intern!(py, "__new__"), (class,))?;
-        ack.setattr(intern!(py, "stream"), stream)?;
-        ack.setattr(intern!(py, "seq"), seq)?;
-        if duplicate {
-            ack.setattr(intern!(py, "duplicate"), true)?;
-        }
-        Ok(ack)
-    }
-
     fn deliver(&self, py: Python<'_>, answers: Vec<(u64, Answer)>) -> PyResult<()> {
         for (row, answer) in answers {
             let Some(future) = self.take(row) else { continue };
@@ -287,12 +283,11 @@ impl Shared {
             let value = match answer {
                 Answer::Stored { stream, seq, duplicate } => {
                     self.count(duplicate);
-                    self.ack(py, &stream, seq, duplicate)
+                    puback::build(py, &stream, seq, duplicate)
                 }
                 Answer::InFull(full) => {
                     self.count(full.duplicate);
-                    let ack = self.ack(py, &full.stream, full.seq, full.duplicate);
-                    ack.and_then(|ack| ack.setattr(intern!(py, "domain"), full.domain).map(|()| ack))
+                    puback::build_in_full(py, *full)
                 }
                 Answer::Failed(err) => {
                     self.errors.fetch_add(1, Ordering::Relaxed);

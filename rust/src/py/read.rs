@@ -16,6 +16,7 @@ use crate::engine::subject;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
+use crate::py::loss::Loss;
 use crate::py::requested;
 use crate::py::typed::typed;
 use crate::runtime::{Owned, block_on};
@@ -106,14 +107,14 @@ fn bound(what: &str, seq: Option<u64>, time: Option<String>) -> PyResult<Bound> 
 
 #[pymethods]
 impl Reader {
-    /// The next `Batch`, a str that tells of a loss, or None at the end.
+    /// The next `Batch`, a `Loss` that is only to be warned about, or None at the end.
     fn next(&self) -> PyResult<Call> {
         let reader = self.inner.get()?.clone();
         let work = async move { reader.lock().await.next().await.transpose() };
         Ok(Call::new(work, |py, item| match item {
             None => Ok(py.None().into_bound(py)),
             Some(Item::Batch(batch)) => Ok(Batch { inner: batch }.into_pyobject(py)?.into_any()),
-            Some(Item::Loss(loss)) => Ok(loss.to_string().into_pyobject(py)?.into_any()),
+            Some(Item::Loss(loss)) => Ok(Loss { inner: loss }.into_pyobject(py)?.into_any()),
         }))
     }
 
@@ -127,10 +128,16 @@ impl Reader {
         Ok(Call::unit(work))
     }
 
-    /// The range that is read: (start, end), end exclusive.
+    /// The first sequence that is read.
     #[getter]
-    fn range(&self) -> (u64, u64) {
-        (self.start, self.end)
+    fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// One past the last sequence that is read.
+    #[getter]
+    fn end(&self) -> u64 {
+        self.end
     }
 
     /// When the stream was created, as the server writes it.

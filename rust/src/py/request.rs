@@ -29,11 +29,11 @@ impl Connection {
         }))
     }
 
-    /// One request; the result is the whole message. `nc` is what its verbs go through.
-    #[pyo3(signature = (nc, subject, payload, *, timeout, headers=None))]
+    /// One request; the result is the whole message. `session` is what its verbs go through.
+    #[pyo3(signature = (session, subject, payload, *, timeout, headers=None))]
     fn request_msg(
         &self,
-        nc: Py<PyAny>,
+        session: Py<PyAny>,
         subject: String,
         payload: &Bound<'_, PyAny>,
         timeout: f64,
@@ -42,7 +42,7 @@ impl Connection {
         let conn = self.get()?;
         let Request { subject, payload, headers, timeout } = checked(&conn, subject, payload, timeout, headers)?;
         Ok(Call::new(async move { conn.request(subject, payload, headers, timeout).await }, |py, answer| {
-            Ok(Msg::received(nc, answer).into_pyobject(py)?.into_any())
+            Ok(Msg::received(session, answer).into_pyobject(py)?.into_any())
         }))
     }
 
@@ -52,7 +52,7 @@ impl Connection {
         py: Python<'py>,
         event_loop: &Bound<'py, PyAny>,
         bridge: &Bridge,
-        nc: Py<PyAny>,
+        session: Py<PyAny>,
         subject: String,
         payload: &Bound<'_, PyAny>,
         timeout: f64,
@@ -69,7 +69,9 @@ impl Connection {
             let deliver = move |py: Python<'_>| {
                 // A cancelled future refuses the result, which is right.
                 let _refused = match answer {
-                    Ok(message) => waiting.call_method1(py, intern!(py, "set_result"), (Msg::received(nc, message),)),
+                    Ok(message) => {
+                        waiting.call_method1(py, intern!(py, "set_result"), (Msg::received(session, message),))
+                    }
                     Err(err) => {
                         waiting.call_method1(py, intern!(py, "set_exception"), (PyErr::from(err).into_value(py),))
                     }

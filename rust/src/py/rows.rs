@@ -93,6 +93,8 @@ pub struct RowArguments<'a, 'py> {
     pub expected_stream: Option<String>,
     /// Seconds, as the server reads it.
     pub msg_ttl: Option<String>,
+    /// The number of the first row, in errors.
+    pub first_row: u64,
 }
 
 impl RowArguments<'_, '_> {
@@ -246,7 +248,7 @@ pub fn blocks(
             return Err(PyTypeError::new_err("with Arrow payloads, headers is one dict, or a column of the table"));
         }
     };
-    let fixed = arguments.fixed();
+    let (fixed, first_row) = (arguments.fixed(), arguments.first_row);
     let expected_stream = arguments.expected_stream.map(Arc::from);
     let template = Template { subject, msg_ids, headers, fixed, expected_stream };
     if let Some(TextColumn::One(one)) = &template.subject {
@@ -254,7 +256,8 @@ pub fn blocks(
     }
     match input {
         AnyArray::Array(array) => {
-            let rows = template.rows(array.array(), 0)?.checked(max_payload)?;
+            let rows =
+                template.rows(array.array(), 0)?.checked(max_payload).map_err(|err| err.counted_from(first_row))?;
             Ok((Box::pin(futures_util::stream::iter([Ok(Arc::new(rows))])), known))
         }
         AnyArray::Stream(stream) => {

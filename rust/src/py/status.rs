@@ -9,6 +9,17 @@ use crate::engine::connection::pool;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 
+/// One server of the pool.
+#[pyclass(frozen, get_all, module = "jetarrow._jetarrow")]
+pub struct PoolServer {
+    /// Without user and password.
+    url: String,
+    /// Failed attempts since the last success.
+    failures: u32,
+    /// Another server announced it.
+    discovered: bool,
+}
+
 #[pymethods]
 impl Connection {
     #[getter]
@@ -48,12 +59,16 @@ impl Connection {
         Ok(self.connection()?.hub.current().as_ref().map(pool::url))
     }
 
-    /// Every server: address, failed attempts since the last success, and whether another server told about it.
+    /// Every server that may be connected to.
     #[getter]
-    fn servers(&self) -> PyResult<Vec<(String, u32, bool)>> {
-        let conn = self.connection()?;
-        let pool = conn.hub.pool();
-        Ok(pool.servers().map(|server| (pool::url(&server.addr), server.failures, server.discovered)).collect())
+    fn servers(&self) -> PyResult<Vec<PoolServer>> {
+        let pool = self.connection()?.hub.pool();
+        let servers = pool.servers().map(|server| PoolServer {
+            url: pool::url(&server.addr),
+            failures: server.failures,
+            discovered: server.discovered,
+        });
+        Ok(servers.collect())
     }
 
     #[getter]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::bridge::{Bridge, Event};
-use crate::engine::receive::subscribe::{self as engine, Counts, Kind, Limits, Notice, OnNotice, Ready};
+use crate::engine::receive::subscribe::{self as engine, Kind, Limits, Notice, OnNotice, Ready};
 use crate::engine::subject;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
@@ -18,11 +18,18 @@ pub struct Subscription {
     inner: Owned<Arc<engine::Subscription>>,
 }
 
+/// Messages of a push consumer that did not come, as its heartbeat says.
+#[pyclass(frozen, get_all, module = "jetarrow._jetarrow")]
+pub struct Missed {
+    seq: i64,
+    consumer_seq: i64,
+    last_consumer_seq: i64,
+}
+
 #[pymethods]
 impl Connection {
     /// Subscribes; the call's result is a `Subscription`. `kind` is "core", "push" or "ordered". `on_notice` is called
-    /// in the loop of `bridge` with the number of messages that the limits made it drop, or 0 and what a heartbeat tells:
-    /// (stream sequence, consumer sequence, consumer sequence at the server).
+    /// in the loop of `bridge` with the number of messages that the limits made it drop and None, or 0 and a `Missed`.
     #[pyo3(signature = (subject, *, queue, pending_messages, pending_bytes, kind, bridge=None, on_notice=None))]
     fn subscribe(
         &self,
@@ -49,7 +56,8 @@ impl Connection {
                     let call = move |py: Python<'_>| match notice {
                         Notice::Dropped(count) => on_notice.call1(py, (count, None::<()>)).map(drop),
                         Notice::Missed { seq, consumer_seq, last } => {
-                            on_notice.call1(py, (0, (seq, consumer_seq, last))).map(drop)
+                            let missed = Missed { seq, consumer_seq, last_consumer_seq: last };
+                            on_notice.call1(py, (0, missed)).map(drop)
                         }
                     };
                     mailbox.push(0, Event::Many(Box::new(call)));
@@ -66,9 +74,9 @@ impl Connection {
 
 #[pymethods]
 impl Subscription {
-    /// The next message, if one waits; `nc` is what its verbs go through, `sid` its subscription's number.
-    fn take(&self, nc: Py<PyAny>, sid: u64) -> PyResult<Option<Msg>> {
-        Ok(self.inner.get()?.take().map(|message| Msg::received(nc, message).of(sid)))
+    /// The next message, if one waits; `session` is what its verbs go through, `sid` its subscription's number.
+    fn take(&self, session: Py<PyAny>, sid: u64) -> PyResult<Option<Msg>> {
+        Ok(self.inner.get()?.take().map(|message| Msg::received(session, message).of(sid)))
     }
 
     /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing)
@@ -117,11 +125,28 @@ impl Subscription {
         Ok(Call::unit(work))
     }
 
-    /// (waiting messages, their bytes, delivered, dropped).
+    /// Messages that wait.
     #[getter]
-    fn counts(&self) -> PyResult<(usize, usize, u64, u64)> {
-        let Counts { pending, pending_bytes, delivered, dropped } = self.inner.get()?.counts();
-        Ok((pending, pending_bytes, delivered, dropped))
+    fn pending_msgs(&self) -> PyResult<usize> {
+        Ok(self.inner.get()?.counts().pending)
+    }
+
+    /// Their payload bytes.
+    #[getter]
+    fn pending_bytes(&self) -> PyResult<usize> {
+        Ok(self.inner.get()?.counts().pending_bytes)
+    }
+
+    /// Messages that came so far, dropped ones counted.
+    #[getter]
+    fn delivered(&self) -> PyResult<u64> {
+        Ok(self.inner.get()?.counts().delivered)
+    }
+
+    /// Messages that the limits made it drop.
+    #[getter]
+    fn dropped(&self) -> PyResult<u64> {
+        Ok(self.inner.get()?.counts().dropped)
     }
 
     /// The stream's sequence of the last message in order; 0 before the first. For ordered subscriptions.

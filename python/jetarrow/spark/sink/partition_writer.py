@@ -10,7 +10,7 @@ import pyarrow as pa
 import jetarrow.sync
 from jetarrow.jetstream.errors import BatchError, PublishUnconfirmedError
 from jetarrow.jetstream.outcome import PublishResult
-from jetarrow.spark._core import ContentIds, text_of_row_error
+from jetarrow.spark._core import ContentIds, publish_rows, reason_of
 from jetarrow.spark.connection import jetstream, retry_transient, shared_client
 from jetarrow.spark.options.choices import Dedup, PublishMode
 from jetarrow.spark.options.write import WriteOptions
@@ -106,7 +106,7 @@ class PartitionWriter:
                 return self._publish(js, rows, mode, max_in_flight=max_in_flight)
             return self._publish_atomic(js, rows.read_all(), max_in_flight=max_in_flight)
         except BatchError as error:
-            raise self._row_failed("a batch of rows", error.row or 0, error) from error
+            raise self._row_failed("a batch of rows", self._done if error.row is None else error.row, error) from error
 
     def _publish_atomic(self, js: jetarrow.sync.JetStream, unit: pa.Table, *, max_in_flight: int) -> PublishResult:
         deadline = monotonic() + _ANSWER_TIMEOUT
@@ -131,9 +131,11 @@ class PartitionWriter:
         *,
         max_in_flight: int,
     ) -> PublishResult:
-        return js.publish_batch(
-            self._options.subject,
+        return publish_rows(
+            js,
             rows,
+            subject=self._options.subject,
+            first_row=self._done,
             mode=_CORE_MODES[mode],
             expected_stream=self._options.stream,
             max_inflight=max_in_flight,
@@ -148,11 +150,9 @@ class PartitionWriter:
         self._done += result.count
         self.duplicates += result.duplicates or 0
 
-    def _row_failed(self, what: str, row_of_call: int, cause: Exception) -> BatchError:
-        """The error for the user, who counts rows from the start of the partition."""
-        row = self._done + row_of_call
+    def _row_failed(self, what: str, row: int, cause: Exception) -> BatchError:
         return BatchError(
             f"jetstream: {what} could not be stored in stream {self._options.stream!r}; the first is row {row} of"
-            f" partition {self._partition}: {text_of_row_error(cause, row)}",
+            f" partition {self._partition}: {reason_of(cause)}",
             row=row,
         )
