@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from inspect import signature
 from typing import Any, Protocol
 
@@ -114,32 +115,32 @@ def check_schema(schema: StructType, options: RowOptions | None = None) -> None:
     types = {name: field.dataType.simpleString() for name, field in columns.items()}
     if "value" in types:
         types["value"] = "struct<...>"
+    problem = next(_column_problems(schema, columns, types), None)
+    if problem is None and not schema.fields:
+        problem = "the schema has no column"
+    if problem is None and "value" in types and "value" not in schema.names and options.corrupt_column in schema.names:
+        problem = f"column {options.corrupt_column!r} needs column 'value', whose type says what is malformed"
+    if problem is not None:
+        listed = ", ".join(f"{name} {kind}" for name, kind in types.items())
+        raise ValueError(f"jetstream: {problem}; a schema selects from these columns: {listed}")
+    if "value" in schema.names:
+        _check_decodable(schema["value"].dataType, "value")
+
+
+def _column_problems(schema: StructType, columns: Mapping[str, StructField], types: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with columns of a read, given those of the source and their types as text."""
     for field in schema:
         kind = field.dataType.simpleString()
         if field.name == "value" and isinstance(field.dataType, StructType):
             kind = "struct<...>"
         if field.name not in types:
-            problem = f"there is no column {field.name!r}"
+            yield f"there is no column {field.name!r}"
         elif kind != types[field.name]:
-            problem = f"column {field.name!r} is {types[field.name]}, not {kind}"
+            yield f"column {field.name!r} is {types[field.name]}, not {kind}"
         elif columns[field.name].nullable and not field.nullable:
-            problem = f"column {field.name!r} is nullable, a message may have none"
+            yield f"column {field.name!r} is nullable, a message may have none"
         elif schema.names.count(field.name) > 1:
-            problem = f"column {field.name!r} is named twice"
-        else:
-            continue
-        break
-    else:
-        lonely = options.corrupt_column in schema.names and "value" in types and "value" not in schema.names
-        if schema.fields and not lonely:
-            if "value" in schema.names and "value" in types:
-                _check_decodable(schema["value"].dataType, "value")
-            return
-        problem = "the schema has no column"
-        if lonely:
-            problem = f"column {options.corrupt_column!r} needs column 'value', whose type says what is malformed"
-    listed = ", ".join(f"{name} {kind}" for name, kind in types.items())
-    raise ValueError(f"jetstream: {problem}; a schema selects from these columns: {listed}")
+            yield f"column {field.name!r} is named twice"
 
 
 def _check_decodable(kind: DataType, path: str) -> None:

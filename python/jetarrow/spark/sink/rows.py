@@ -44,27 +44,27 @@ def check_columns(schema: StructType, *, subject: str | None) -> None:
     Raises:
         ValueError: A column has no meaning here, has another type, is there twice, or is missing.
     """
+    problem = next(_column_problems(schema), None)
+    if problem is None and "data" not in schema.names:
+        problem = "there is no column 'data'"
+    if problem is None and subject is None and "subject" not in schema.names:
+        problem = "there is neither a column 'subject' nor the option 'subject'"
+    if problem is not None:
+        columns = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
+        raise ValueError(
+            f"jetstream: {problem}; a write takes the columns {columns}; data is required, the rest is optional"
+        )
+
+
+def _column_problems(schema: StructType) -> Iterator[str]:
+    """What is wrong with columns of a DataFrame that is to be written."""
     for field in schema:
         if field.name not in _COLUMNS:
-            problem = f"column {field.name!r} cannot be written"
+            yield f"column {field.name!r} cannot be written"
         elif schema.names.count(field.name) > 1:
-            problem = f"column {field.name!r} is there twice"
+            yield f"column {field.name!r} is there twice"
         elif not _fits(field.name, field.dataType):
-            problem = f"column {field.name!r} is {field.dataType.simpleString()}, not {_COLUMNS[field.name]}"
-        else:
-            continue
-        break
-    else:
-        if "data" not in schema.names:
-            problem = "there is no column 'data'"
-        elif subject is None and "subject" not in schema.names:
-            problem = "there is neither a column 'subject' nor the option 'subject'"
-        else:
-            return
-    columns = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
-    raise ValueError(
-        f"jetstream: {problem}; a write takes the columns {columns}; data is required, the rest is optional"
-    )
+            yield f"column {field.name!r} is {field.dataType.simpleString()}, not {_COLUMNS[field.name]}"
 
 
 def _fits(name: str, kind: DataType) -> bool:

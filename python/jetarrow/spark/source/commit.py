@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import jetarrow.sync
 from jetarrow.jetstream.errors import NotFoundError
@@ -15,8 +16,19 @@ from .metadata import check_created, created, retention
 from .offsets import Entry
 
 _MOST_PER_FETCH = 1000
-# A message that the consumer has delivered: sequence, and the row of a batch.
-_Delivered = tuple[int, int, jetarrow.sync.MessageBatch]
+_VALID_MODES: dict[str, str] = {
+    RetentionPolicy.LIMITS: "none",
+    RetentionPolicy.WORK_QUEUE: "none, purge",
+    RetentionPolicy.INTEREST: "none, consumer",
+}
+
+
+class _Delivered(NamedTuple):
+    """A message that the consumer has delivered: its sequence, and its row in a batch."""
+
+    seq: int
+    row: int
+    batch: jetarrow.sync.MessageBatch
 
 
 class Committer:
@@ -31,7 +43,7 @@ class Committer:
         self._name = options.commit_consumer or ""
         self._filters = options.subjects
         self._done: dict[str, int] = {}
-        # Delivered and beyond the last commit: the server would not deliver them again for a while.
+        # Delivered and beyond the last commit, by stream: the server would not deliver them again for a while.
         self._spare: dict[str, list[_Delivered]] = {}
 
     def prepare(self, js: jetarrow.sync.JetStream, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
@@ -53,7 +65,7 @@ class Committer:
             if kind != wanted:
                 raise ValueError(
                     f"jetstream option 'commitMode': {self._mode} is for {wanted} streams, {name!r} has retention"
-                    f" {kind}; valid: {_VALID[kind]}"
+                    f" {kind}; valid: {_VALID_MODES[kind]}"
                 )
             if self._mode == CommitMode.CONSUMER and name in at:
                 self._make_consumer(js, name, at[name].next)
@@ -117,25 +129,19 @@ class Committer:
         while delivered < last:
             # Never beyond `last` where no message is missing; what comes beyond is kept for the next commit.
             batch = consumer.fetch_batch(min(_MOST_PER_FETCH, last - delivered), timeout=0.0, columns=["seq"])
-            found = [(seq, row, batch) for row, seq in enumerate(batch.seqs.to_pylist()) if seq is not None]
+            seqs = batch.seqs.to_pylist()
+            found = [_Delivered(seq, row, batch) for row, seq in enumerate(seqs) if seq is not None]
             if not found:  # deleted, or taken by a limit of the stream
                 break
-            delivered = max(delivered, *(seq for seq, _, _ in found))
+            delivered = max(delivered, *(one.seq for one in found))
             known = self._acknowledged(known + found, last)
         self._spare[stream] = known
 
     @staticmethod
     def _acknowledged(messages: list[_Delivered], last: int) -> list[_Delivered]:
         """Acknowledge the last message up to `last`, and with it all before; return those beyond."""
-        due = [one for one in messages if one[0] <= last]
+        due = [one for one in messages if one.seq <= last]
         if due:
-            _, row, batch = max(due, key=lambda one: one[0])
-            batch.ack_sync(rows=[row])
-        return [one for one in messages if one[0] > last]
-
-
-_VALID: dict[str, str] = {
-    RetentionPolicy.LIMITS: "none",
-    RetentionPolicy.WORK_QUEUE: "none, purge",
-    RetentionPolicy.INTEREST: "none, consumer",
-}
+            newest = max(due, key=lambda one: one.seq)
+            newest.batch.ack_sync(rows=[newest.row])
+        return [one for one in messages if one.seq > last]

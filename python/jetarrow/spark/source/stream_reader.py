@@ -19,7 +19,7 @@ from jetarrow.spark.options.read import ReadOptions
 
 from .admission import admit
 from .commit import Committer
-from .metadata import Lookup, check_created, created, first_sequence
+from .metadata import Lookup, check_created, created, end_sequence, first_sequence
 from .offsets import Entry, Offset
 from .partition_reader import read_range
 from .partitioning import StreamRange, check_named, split, split_counts
@@ -65,7 +65,9 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     @hide_traceback()
     def initialOffset(self) -> dict[str, Any]:
-        """Return where a new query starts, as the options say it. Spark asks twice; the end of a batch has it pinned.
+        """Return where a new query starts, as the options say it. Spark asks twice.
+
+        The answers may differ, as `latest` moves: the offset at the end of the first batch holds where it began.
 
         Raises:
             Exception: As `batch_reader.JetStreamReader.partitions`.
@@ -84,8 +86,9 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Return where the next micro-batch ends; `start` itself where there is nothing to read.
 
         Args:
-            start: Where it begins. Default: None, Spark before 4.2.
-            limit: Whether limits count: all is taken where it is `ReadAllAvailable`. Default: None, as that.
+            start: Where it begins. Default: None, where the previous one ended; Spark before 4.2 does not say it.
+            limit: Whether the limits of the options count; with `ReadAllAvailable` they do not. Default: None, they do
+                not.
 
         Raises:
             StreamRecreatedError: A stream was deleted and made again.
@@ -103,18 +106,11 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             return self._end.json()
         entries = self._positions.current(begin, infos)
         self._prepare(lookup, infos, entries)
-        sizes = {}
-        for name, info in infos.items():
-            check_created(name, entries[name].created, created(info))
-            end = ends[name] if self._until is None else min(ends[name], self._until.get(name, 0))
-            sizes[name] = max(0, end - entries[name].next)
-            if entries[name].next > info.state.last_seq + 1:
-                self._positions.check_not_beyond_end(name, entries[name], lookup)
+        sizes = self._backlog(entries, ends, infos, lookup)
         if self._waits(sum(sizes.values()), limit):
             return start if start is not None else begin.json()
-        taken = self._admitted(sizes, infos, limit)
         advanced = {}
-        for name, count in taken.items():
+        for name, count in self._admitted(sizes, infos, limit).items():
             entry, end = entries[name], entries[name].next + sizes[name]
             if 0 < count < sizes[name]:
                 # Deleted or foreign messages would make empty batches: the count begins with what there is.
@@ -216,6 +212,19 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             check_readable(self._options, infos)
             retry_transient(lambda: self._committer.prepare(lookup.js, infos, at))
             self._ready = True
+
+    def _backlog(
+        self, entries: Mapping[str, Entry], ends: Mapping[str, int], infos: Mapping[str, StreamInfo], lookup: Lookup
+    ) -> dict[str, int]:
+        """How many sequences wait, by stream; the streams have to be those that the query has read so far."""
+        sizes = {}
+        for name, info in infos.items():
+            check_created(name, entries[name].created, created(info))
+            end = ends[name] if self._until is None else min(ends[name], self._until.get(name, 0))
+            sizes[name] = max(0, end - entries[name].next)
+            if entries[name].next > end_sequence(info):
+                self._positions.check_not_beyond_end(name, entries[name], lookup)
+        return sizes
 
     def _waits(self, waiting: int, limit: ReadLimit | None) -> bool:
         """Whether there is nothing to do: no message, or too few of them and not for long enough."""
