@@ -78,8 +78,7 @@ impl Connection {
             let (blocks, total) = rows::blocks(payloads, arguments, limit)?;
             (blocks, total, None)
         } else {
-            let rows =
-                Arc::new(rows::rows(payloads, arguments)?.checked(limit).map_err(|err| err.counted_from(first_row))?);
+            let rows = Arc::new(rows::rows(payloads, arguments, limit)?);
             let blocks: Blocks = Box::pin(futures_util::stream::iter([Ok(rows.clone())]));
             // Kept to the end, so that the objects behind the rows are given back where the GIL is held.
             (blocks, Some(rows.len), Some(rows))
@@ -90,8 +89,10 @@ impl Connection {
             let done = done.clone();
             Progress { report: Box::new(move |py| callback.call1(py, (done.load(Ordering::Relaxed), total)).map(drop)) }
         });
-        let work = async move { engine::publish_batch(&conn, &prefix, blocks, mode, window, done).await };
-        let work = async move { work.await.map_err(|err| err.counted_from(first_row)) };
+        let work = async move {
+            let outcome = engine::publish_batch(&conn, &prefix, blocks, mode, window, done).await;
+            outcome.map_err(|err| err.counted_from(first_row))
+        };
         let call = Call::new(work, move |py, outcome| {
             drop(keep);
             Ok(PublishOutcome { inner: outcome, first_row }.into_pyobject(py)?.into_any())

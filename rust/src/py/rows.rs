@@ -104,10 +104,18 @@ impl RowArguments<'_, '_> {
         let ttl = self.msg_ttl.as_deref().map(|ttl| (HeaderName::from_static("Nats-TTL"), ttl.into()));
         stream.into_iter().chain(ttl).collect()
     }
+
+    fn msg_ids(&self, rows: Option<usize>) -> PyResult<Option<Arc<dyn Texts>>> {
+        match self.msg_ids.map(|ids| texts("msg_ids", ids, rows, true)).transpose()? {
+            None => Ok(None),
+            Some(TextColumn::Each(each)) => Ok(Some(each)),
+            Some(TextColumn::One(_)) => Err(PyTypeError::new_err("msg_ids must be a sequence, one (or None) per row")),
+        }
+    }
 }
 
 /// Rows of a sequence, every one looked at, nothing sent.
-pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>) -> PyResult<Rows> {
+pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>, max_payload: usize) -> PyResult<Rows> {
     let single = payloads.is_instance_of::<PyString>() || PyBuffer::<u8>::get(payloads).is_ok();
     if single || payloads.is_none() {
         return Err(PyTypeError::new_err(format!(
@@ -134,14 +142,8 @@ pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>) -> PyR
         TextColumn::One(one) => Subjects::One(one.as_str().into()),
         TextColumn::Each(each) => Subjects::Each(Box::new(each)),
     };
-    let msg_ids = match arguments.msg_ids.map(|ids| texts("msg_ids", ids, Some(len), true)).transpose()? {
-        None => None,
-        Some(TextColumn::One(_)) => {
-            return Err(PyTypeError::new_err("msg_ids must be a sequence, one (or None) per row"));
-        }
-        Some(TextColumn::Each(each)) => Some(Box::new(each) as Box<dyn Texts>),
-    };
-    Ok(Rows {
+    let msg_ids = arguments.msg_ids(Some(len))?.map(|ids| Box::new(ids) as Box<dyn Texts>);
+    let rows = Rows {
         len,
         fixed: arguments.fixed(),
         subjects,
@@ -150,7 +152,12 @@ pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>) -> PyR
         headers: header_rows(arguments.headers, len)?,
         expected_stream: arguments.expected_stream.map(Arc::from),
         checked: false,
-    })
+    };
+    Ok(checked(rows, arguments.first_row, max_payload)?)
+}
+
+fn checked(rows: Rows, first_row: u64, max_payload: usize) -> Result<Rows> {
+    rows.checked(max_payload).map_err(|err| err.counted_from(first_row))
 }
 
 /// One text for all rows, or one per row.
@@ -234,13 +241,7 @@ pub fn blocks(
         AnyArray::Stream(_) => payloads.len().ok(),
     };
     let subject = arguments.subject.map(|s| texts("subject", s, known, false)).transpose()?;
-    let msg_ids = match arguments.msg_ids.map(|ids| texts("msg_ids", ids, known, true)).transpose()? {
-        None => None,
-        Some(TextColumn::One(_)) => {
-            return Err(PyTypeError::new_err("msg_ids must be a sequence, one (or None) per row"));
-        }
-        Some(TextColumn::Each(each)) => Some(each),
-    };
+    let msg_ids = arguments.msg_ids(known)?;
     let headers = match header_rows(arguments.headers, known.unwrap_or(0))? {
         Headers::None => None,
         Headers::One(map) => Some(map),

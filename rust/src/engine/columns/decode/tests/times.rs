@@ -40,6 +40,7 @@ fn dates() -> Outcome {
     Ok(())
 }
 
+// Long because it is one table of cases.
 #[test]
 fn timestamps() -> Outcome {
     let utc = |unit| DataType::Timestamp(unit, Some("UTC".into()));
