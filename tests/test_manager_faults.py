@@ -18,6 +18,8 @@ from jetarrow.js.errors import APIError, ServiceUnavailableError
 from jetarrow.server import NatsServer
 from nats.aio.msg import Msg
 
+from .tools import settle
+
 BAD_NAMES = ["", "a.b", "a b", "a*", ">", "a/b", "a\\b", "a\r\nPUB x 0", "a\0"]
 
 
@@ -94,7 +96,7 @@ async def test_an_answer_that_is_not_the_servers(nats_url: str, nc: Client, answ
 
     liar = await nats.connect(nats_url)
     await liar.subscribe("lies.>", cb=lie)
-    await liar.flush()
+    await settle(liar)
     manager = nc.jsm(prefix="lies")
     for call in (manager.stream_info("A"), manager.streams_info(), manager.account_info()):
         with pytest.raises(APIError, match="not a JSON object"):
@@ -115,7 +117,7 @@ async def test_pages_of_a_cluster(nats_url: str, nc: Client) -> None:
 
     liar = await nats.connect(nats_url)
     await liar.subscribe("pages.STREAM.NAMES", cb=answer)
-    await liar.flush()
+    await settle(liar)
     assert [name async for name in nc.jsm(prefix="pages").stream_names()] == ["A", "B", "D", "E"]
     assert asked == [0, 3, 4, 5]
     await liar.close()

@@ -60,6 +60,12 @@ async def until(condition: Callable[[], Any], patience: float = PATIENCE) -> Non
         await asyncio.sleep(0.005)
 
 
+async def settle(nc: Any) -> None:
+    """Waits until what was published has come back. nats-py's flush overtakes what was published just before."""
+    await nc.flush()
+    await nc.flush()
+
+
 def wait_until(condition: Callable[[], object], patience: float = PATIENCE) -> None:
     """As `until`, without a loop."""
     deadline = time.monotonic() + patience

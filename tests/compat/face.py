@@ -114,12 +114,6 @@ def subject() -> str:
     return f"s{uuid.uuid4().hex[:12]}"
 
 
-async def settle(nc: Any) -> None:
-    """Waits until what was published has come back. nats-py's flush overtakes what was published just before."""
-    await nc.flush()
-    await nc.flush()
-
-
 async def arrived(sub: Any, count: int) -> None:
     """Waits until so many messages have come for a subscription, taken or not."""
     await until(lambda: sub.delivered >= count)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from jetarrow.server import NatsServer
 
-from ..tools import until
-from .face import Collector, Face, settle, subject
+from ..tools import settle, until
+from .face import Collector, Face, subject
 
 PASSWORD = 'authorization { user: "anna", password: "s3cret", timeout: 5 }\n'
 TOKEN = 'authorization { token: "t0ken", timeout: 5 }\n'

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ..tools import until
-from .face import Collector, Face, arrived, settle, subject
+from ..tools import settle, until
+from .face import Collector, Face, arrived, subject
 
 LARGE = "x" * 70_000
 

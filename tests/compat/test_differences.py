@@ -17,8 +17,8 @@ import nats.js
 import pytest
 from jetarrow.server import NatsServer
 
-from ..tools import until
-from .face import Collector, Face, arrived, asked, make_stream, settle, spread, subject
+from ..tools import settle, until
+from .face import Collector, Face, arrived, asked, make_stream, spread, subject
 from .left_out import left_out
 
 DENIED = (

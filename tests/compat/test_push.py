@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ..tools import until
-from .face import Collector, Face, arrived, make_stream, settle, spread, subject
+from ..tools import settle, until
+from .face import Collector, Face, arrived, make_stream, spread, subject
 
 
 async def next_data(sub: Any, count: int) -> list[bytes]:

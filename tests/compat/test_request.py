@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from .face import Collector, Face, settle, subject
+from ..tools import settle
+from .face import Collector, Face, subject
 
 
 async def replier(nc: Any) -> str:
