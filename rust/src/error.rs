@@ -104,17 +104,6 @@ pub enum JetError {
     Internal(String),
 }
 
-impl JetError {
-    /// An answer that a server gives while it, or the stream's leader, is coming back: asking again may help.
-    pub fn is_transient(&self) -> bool {
-        const UNAVAILABLE: i64 = 503;
-        matches!(
-            self,
-            JetError::Timeout { .. } | JetError::NoResponders { .. } | JetError::Api { code: UNAVAILABLE, .. }
-        )
-    }
-}
-
 /// What an error is about.
 #[derive(Debug, Clone, PartialEq)]
 pub enum About {
@@ -132,19 +121,29 @@ impl std::fmt::Display for About {
 }
 
 impl JetError {
+    /// An answer that a server gives while it, or the stream's leader, is coming back: asking again may help.
+    pub fn is_transient(&self) -> bool {
+        const UNAVAILABLE: i64 = 503;
+        matches!(
+            self,
+            JetError::Timeout { .. } | JetError::NoResponders { .. } | JetError::Api { code: UNAVAILABLE, .. }
+        )
+    }
+
     /// The same error with its rows counted from `first`, for a caller whose rows are a part of more.
     pub fn counted_from(self, first: u64) -> JetError {
         let about = |what: About| match what {
-            About::Row(row) => About::Row(first + row),
+            About::Row(row) => About::Row(first.saturating_add(row)),
             other => other,
         };
         match self {
-            JetError::Row { row, reason } => JetError::Row { row: first + row, reason },
+            JetError::Row { row, reason } => JetError::Row { row: first.saturating_add(row), reason },
             JetError::MaxPayload { what, size, limit } => JetError::MaxPayload { what: about(what), size, limit },
             JetError::Unconfirmed { what } => JetError::Unconfirmed { what: about(what) },
-            JetError::Batch { row, cause } => {
-                JetError::Batch { row: row.map(|row| first + row), cause: Box::new(cause.counted_from(first)) }
-            }
+            JetError::Batch { row, cause } => JetError::Batch {
+                row: row.map(|row| first.saturating_add(row)),
+                cause: Box::new(cause.counted_from(first)),
+            },
             other => other,
         }
     }

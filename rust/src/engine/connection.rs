@@ -1,9 +1,9 @@
 //! The connection to the server: opened, watched and closed, and what passes through it one by one: core messages and
 //! requests.
 //!
-//! Everything that leans on how async-nats works inside is in here, each with what is missing upstream, how we get it and
-//! which test holds it in place: `tap` (its log lines), `ping` (a PING of our own), `reconnect` (the end of its task),
-//! `withdraw` (the end of the server's side of a subscription).
+//! Everything that leans on how async-nats works inside is in here, each with what is missing upstream, how we get it
+//! and which test holds it in place: `tap` (its log lines), `ping` (a PING of our own), `reconnect` (the end of its
+//! task), `withdraw` (the end of the server's side of a subscription).
 
 pub mod auth;
 mod connect;

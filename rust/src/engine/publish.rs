@@ -140,8 +140,8 @@ async fn choose_mode(
         (Mode::Auto, Ok((_, StreamConfig { allow_batched: true, .. }))) => Ok(Mode::Fast),
         (Mode::Auto, _) => Ok(Mode::Window),
         (_, Err(err)) => Err(err),
-        (Mode::Fast, Ok((stream, allowed))) if !allowed.allow_batched => Err(lacks(stream, "allow_batched", "2.14")),
-        (Mode::Atomic, Ok((stream, allowed))) if !allowed.allow_atomic => Err(lacks(stream, "allow_atomic", "2.12")),
+        (Mode::Fast, Ok((stream, config))) if !config.allow_batched => Err(lacks(stream, "allow_batched", "2.14")),
+        (Mode::Atomic, Ok((stream, config))) if !config.allow_atomic => Err(lacks(stream, "allow_atomic", "2.12")),
         (mode, Ok(_)) => Ok(mode),
     }
 }

@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 use super::JetError;
 use crate::python_names::{ERRORS, JS_ERRORS, import};
 
-/// The exception object, long because every error has its line here. Building it can itself fail (a broken install), and then that failure is the answer.
+/// The exception object; long because every error has its arm here. Building it can itself fail (a broken install), and
+/// then that failure is the answer.
 fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
     let core = |name| import(py, ERRORS, name);
     let js = |name| import(py, JS_ERRORS, name);

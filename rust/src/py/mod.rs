@@ -1,4 +1,5 @@
-//! Thin classes over the engine. Everything that waits is a `Call`: the async face awaits it, the sync face blocks on it.
+//! Thin classes over the engine. Everything that waits is a `Call`: the async face awaits it, the sync face blocks on
+//! it.
 
 mod ack;
 mod arrow;

@@ -92,7 +92,8 @@ impl Connection {
         Ok(held)
     }
 
-    /// Kicks the outbox at the end of the loop's turn. What another loop has promised counts for nothing: it may be gone.
+    /// Kicks the outbox at the end of the loop's turn. What another loop has promised counts for nothing: it may be
+    /// gone.
     pub fn kick_later(slf: &Bound<'_, Self>, event_loop: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = slf.py();
         let promise = event_loop.as_ptr() as usize;

@@ -183,7 +183,7 @@ impl PublishOutcome {
     fn errors(&self, py: Python<'_>) -> PyResult<Vec<FailedRow>> {
         let failed = self.inner.errors.iter().map(|(row, err)| {
             let error = err.clone().counted_from(self.first_row).to_exception(py)?.unbind();
-            Ok(FailedRow { row: self.first_row + row, error })
+            Ok(FailedRow { row: self.first_row.saturating_add(*row), error })
         });
         failed.collect()
     }

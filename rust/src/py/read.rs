@@ -146,7 +146,8 @@ impl Reader {
         &self.created
     }
 
-    /// The rest of the range as an Arrow stream. Losses that are only warned about are dropped here: no Python, no warning.
+    /// The rest of the range as an Arrow stream. Losses that are only warned about are dropped here: no Python, no
+    /// warning.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

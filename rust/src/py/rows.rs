@@ -1,5 +1,5 @@
-//! Python inputs into rows to publish: a sequence, whose objects are referred to and read later without the GIL, or Arrow
-//! columns and tables, streams block by block.
+//! Python inputs into rows to publish: a sequence, whose objects are referred to and read later without the GIL, or
+//! Arrow columns and tables, streams block by block.
 
 use std::sync::Arc;
 

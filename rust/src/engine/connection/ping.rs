@@ -1,10 +1,11 @@
 //! A round trip by PING and PONG: the server has processed all that was sent before, and what it had sent has come.
 //!
-//! Missing upstream: async-nats's `flush` waits for the socket, not for the server, and nothing else sends a PING when we
-//! want one. How we get it: draining a subscription sends a PING and waits for nothing. One subscription to a subject of
-//! our own, ended long ago, is drained each time: that sends the PING and nothing else. Written PINGs and PONGs are
-//! counted by `tap`. Held in place by tests/connect/test_options.py: `test_flush_and_rtt_where_somebody_hears_everything`,
-//! `test_many_flushes_at_once`, `test_a_flush_is_not_confirmed_by_a_server_that_stands_still`.
+//! Missing upstream: async-nats's `flush` waits for the socket, not for the server, and nothing else sends a PING when
+//! we want one. How we get it: draining a subscription sends a PING and waits for nothing. One subscription to a
+//! subject of our own, ended long ago, is drained each time: that sends the PING and nothing else. Written PINGs and
+//! PONGs are counted by `tap`. Held in place by tests/connect/test_options.py:
+//! `test_flush_and_rtt_where_somebody_hears_everything`, `test_many_flushes_at_once`,
+//! `test_a_flush_is_not_confirmed_by_a_server_that_stands_still`.
 
 use std::sync::Arc;
 
@@ -52,8 +53,8 @@ impl Pinger {
         let ours = *pings.borrow();
         let answer = pings.wait_for(|now| now.attempts != ours.attempts || now.answered >= ours.written).await;
         let same = answer.is_ok_and(|now| now.attempts == ours.attempts);
-        // The tasks that were woken before this one have not run yet: subscriptions take what came first. One turn is not
-        // enough: tokio may give a task that yields the next turn at once.
+        // The tasks that were woken before this one have not run yet: subscriptions take what came first. One turn is
+        // not enough: tokio may give a task that yields the next turn at once.
         for _ in 0..YIELDS {
             tokio::task::yield_now().await;
         }

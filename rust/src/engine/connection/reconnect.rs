@@ -1,9 +1,9 @@
 //! Which server comes next, and when no more attempts are made.
 //!
-//! Missing upstream: a way to end the attempts to connect. async-nats goes on for ever, also without anyone who holds its
-//! client, unless a fixed number of attempts was set at the start. How we get it: it asks `next_server` before every
-//! attempt, in its own task, and there `give_up` ends that task by a panic that no hook hears and tokio catches. Held in
-//! place by `test_given_up_after_max_reconnect_attempts` (tests/connect/test_reconnect.py) and
+//! Missing upstream: a way to end the attempts to connect. async-nats goes on for ever, also without anyone who holds
+//! its client, unless a fixed number of attempts was set at the start. How we get it: it asks `next_server` before
+//! every attempt, in its own task, and there `give_up` ends that task by a panic that no hook hears and tokio catches.
+//! Held in place by `test_given_up_after_max_reconnect_attempts` (tests/connect/test_reconnect.py) and
 //! `test_close_while_the_server_is_away` (tests/connect/test_callbacks.py).
 
 use std::sync::Arc;
@@ -82,7 +82,8 @@ impl Hub {
                 let chosen = index.and_then(|index| candidates.get(index)).unwrap_or(&candidates[0]);
                 Ok((chosen.0.clone(), wait))
             }
-            // Python holds the handler's exception; the next in turn, so that a broken handler does not end the connection.
+            // Python holds the handler's exception; the next in turn, so that a broken handler does not end the
+            // connection.
             Err(_) => self.pool().next(usable).ok_or_else(exhausted),
         }
     }

@@ -1,11 +1,11 @@
 //! What async-nats keeps to itself: PINGs written, PONGs read, every error of the server, INFOs, and why a connection
 //! ended.
 //!
-//! Missing upstream: its events pass a channel that drops what does not fit, and most of this is no event at all. How we
-//! get it: async-nats logs each of them with `tracing` while it happens, in the task of the connection, and this
+//! Missing upstream: its events pass a channel that drops what does not fit, and most of this is no event at all. How
+//! we get it: async-nats logs each of them with `tracing` while it happens, in the task of the connection, and this
 //! module's copy of `tracing` has no other listener. So we listen here, to a handful of log lines; all others stay
-//! switched off. Held in place by tests/connect: `test_flush_and_rtt_where_somebody_hears_everything` (a flush waits for
-//! a PONG, and would time out), test_permissions.py (-ERR), `test_discovered_servers` and `test_lame_duck` (INFO),
+//! switched off. Held in place by tests/connect: `test_flush_and_rtt_where_somebody_hears_everything` (a flush waits
+//! for a PONG, and would time out), test_permissions.py (-ERR), `test_discovered_servers` and `test_lame_duck` (INFO),
 //! test_reconnect.py (why a connection ended).
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Message ids made of a message's content, for rows that bring none: rows that are written again, in whatever order, get
-//! their ids again. Among rows of equal content the n-th has its n in the id, so none is taken for another.
+//! Message ids made of a message's content, for rows that bring none: rows that are written again, in whatever order,
+//! get their ids again. Among rows of equal content the n-th has its n in the id, so none is taken for another.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};

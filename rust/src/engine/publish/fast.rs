@@ -1,8 +1,10 @@
-//! The server's fast ingest (ADR-50): no ack per row, but one for some hundred, and a last word on how many were stored.
+//! The server's fast ingest (ADR-50): no ack per row, but one for some hundred, and a last word on how many were
+//! stored.
 //!
-//! Rows go out under a window; what is not confirmed is kept, at most the window. Gap mode `fail` makes the count in the
-//! last word exact: the first row that is refused or lost ends the batch there, and the rows after it, which the server
-//! did not store, go into a new one. So every row ends as stored or as an error, in order and without a row twice.
+//! Rows go out under a window; what is not confirmed is kept, at most the window. Gap mode `fail` makes the count in
+//! the last word exact: the first row that is refused or lost ends the batch there, and the rows after it, which the
+//! server did not store, go into a new one. So every row ends as stored or as an error, in order and without a row
+//! twice.
 
 use std::collections::VecDeque;
 use std::time::Duration;

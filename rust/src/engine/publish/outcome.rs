@@ -84,7 +84,8 @@ impl Outlet for Fill<'_> {
     }
 }
 
-/// Blocks of rows, the next one asked for when the last is sent: of an input that is read as it goes, one block is here.
+/// Blocks of rows, the next one asked for when the last is sent: of an input that is read as it goes, one block is
+/// here.
 pub type Blocks = Pin<Box<dyn Stream<Item = Result<Arc<Rows>>> + Send>>;
 
 pub struct RowFeed {

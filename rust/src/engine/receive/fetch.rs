@@ -26,7 +26,7 @@ use crate::lock::lock;
 /// How long after the deadline the server's own word that a request is over is waited for.
 const GRACE: Duration = Duration::from_millis(250);
 /// How long the server may take to confirm that a request was withdrawn.
-const REST: Duration = Duration::from_secs(5);
+const WITHDRAW_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause before a consumer without a leader is asked again.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -362,7 +362,7 @@ fn give_back(conn: Arc<Connection>, replies: Vec<Subject>, rest: Option<PullInbo
         // Best effort: where the server is away it takes the messages back by itself after its ack wait.
         let _ = send(&conn, replies, &Kind::Nak(None)).await;
         let Some(mut inbox) = rest else { return };
-        if withdraw(&mut inbox.messages).await.is_err() || conn.round_trip(REST).await.is_err() {
+        if withdraw(&mut inbox.messages).await.is_err() || conn.round_trip(WITHDRAW_TIMEOUT).await.is_err() {
             return;
         }
         while let Some(Some(message)) = inbox.messages.next().now_or_never() {

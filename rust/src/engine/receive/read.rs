@@ -1,8 +1,8 @@
 //! Reading an exact range [start, end) of a stream in order, without a durable consumer.
 //!
 //! An ephemeral consumer that needs no acks is pulled with two requests outstanding. It is thrown away and made anew at
-//! the next sequence whenever anything is in doubt: a broken link, a missed heartbeat, a gap in its own count. The end is
-//! believed when the last sequence was seen, or when the stream itself says that nothing lies between: a consumer's
+//! the next sequence whenever anything is in doubt: a broken link, a missed heartbeat, a gap in its own count. The end
+//! is believed when the last sequence was seen, or when the stream itself says that nothing lies between: a consumer's
 //! `pending == 0` is no proof, it may sit on a replica that lags behind.
 
 use std::sync::Arc;
@@ -37,8 +37,8 @@ const EXPIRES: Duration = Duration::from_secs(20);
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How long a read goes on trying while the server is away.
 const MAX_OUTAGE: Duration = Duration::from_secs(60);
-/// How long the answer to the consumer's end is waited for.
-const FAREWELL: Duration = Duration::from_millis(250);
+/// How long the answer to the consumer's deletion is waited for.
+const DELETE_WAIT: Duration = Duration::from_millis(250);
 const RETRY: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]

@@ -139,8 +139,8 @@ pub struct Moment {
     pub offset: Option<i64>,
 }
 
-/// ISO 8601 as RFC 3339 has it: `YYYY-MM-DD`, then optionally `T` or a space, `HH:MM`, `:SS`, a fraction of 1 to 9 digits,
-/// and `Z`, `±HH:MM`, `±HHMM` or `±HH`. No leap seconds: Arrow has none.
+/// ISO 8601 as RFC 3339 has it: `YYYY-MM-DD`, then optionally `T` or a space, `HH:MM`, `:SS`, a fraction of 1 to 9
+/// digits, and `Z`, `±HH:MM`, `±HHMM` or `±HH`. No leap seconds: Arrow has none.
 pub fn moment(text: &[u8]) -> Option<Moment> {
     let (date, time) = text.split_at_checked(10)?;
     let day = days(date)? * 86_400;

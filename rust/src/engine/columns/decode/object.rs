@@ -137,7 +137,8 @@ impl Members {
         Ok(())
     }
 
-    /// The name of a member: which field it is. Writers keep to an order, so the field that followed last time is tried first.
+    /// The name of a member: which field it is. Writers keep to an order, so the field that followed last time is tried
+    /// first.
     #[inline]
     fn member(&mut self, previous: usize, json: &mut Json<'_>) -> Parsed<Option<usize>> {
         let guess = self.after[previous];

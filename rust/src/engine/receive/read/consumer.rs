@@ -4,7 +4,7 @@ use async_nats::Message;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
-use super::{EXPIRES, FAREWELL, HEARTBEAT, INACTIVE, Run, Stop, arrival};
+use super::{DELETE_WAIT, EXPIRES, HEARTBEAT, INACTIVE, Run, Stop, arrival};
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
 use crate::error::Result;
@@ -142,7 +142,7 @@ impl Run {
         {
             // Best effort: without pulls the consumer removes itself, and the end of a read should not wait.
             let delete = self.api().delete_consumer(&self.range.stream, &consumer.name);
-            let _late = tokio::time::timeout(FAREWELL, delete).await;
+            let _late = tokio::time::timeout(DELETE_WAIT, delete).await;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reading by direct gets (ADR-31): nothing is consumed, so it is how work-queue and interest streams are read.
 //!
-//! A request names a sequence and how many messages; they come one by one, then a status that ends them. Any replica may
-//! answer, so an end is believed only when the stream's leader confirms it (`nothing_left`).
+//! A request names a sequence and how many messages; they come one by one, then a status that ends them. Any replica
+//! may answer, so an end is believed only when the stream's leader confirms it (`nothing_left`).
 
 use async_nats::{HeaderMap, Message};
 use futures_util::{FutureExt, StreamExt};
