@@ -107,12 +107,22 @@ async def test_a_durable_goes_on_where_it_was(js: Any, stream: str) -> None:
     assert await next_data(sub, 2) == [b"0", b"1"]
     await nothing_unacknowledged_before(sub, 2)
     await sub.unsubscribe()
+    await unbound(js, stream, "mine")
     again = await js.subscribe(f"{stream}.>", durable="mine")
     await spread(js, stream, 1)
     # What was delivered and not acknowledged comes when its time is up; what is new comes at once.
     assert (await again.next_msg()).data == b"0"
     info = await again.consumer_info()
     assert (info.name, info.config.durable_name, info.ack_floor.stream_seq) == ("mine", "mine", 2)
+
+
+async def unbound(js: Any, stream: str, consumer: str) -> None:
+    """The server takes a moment to see that nothing listens to a consumer any more."""
+
+    async def left() -> bool:
+        return not (await js.consumer_info(stream, consumer)).push_bound
+
+    await until(left)
 
 
 async def nothing_unacknowledged_before(sub: Any, seq: int) -> None:
