@@ -36,6 +36,7 @@ __all__ = [
     "Subscription",
     "__debug_build__",
     "__version__",
+    "check_name",
     "connect",
     "force_panic",
     "lingering",
@@ -60,6 +61,17 @@ def connect(options: Mapping[str, object], notices: Notices | None) -> Call[Conn
     Raises:
         ValueError: An option has a wrong value.
         TypeError: An option has a wrong type.
+    """
+
+def check_name(what: str, name: str) -> None:
+    """Check the name of a stream or consumer, which becomes one token of an API subject.
+
+    Args:
+        what: "stream" or "consumer", for the error.
+        name: The name.
+
+    Raises:
+        ValueError: It is empty, or has white space, control characters, dots, wildcards or path separators.
     """
 
 def lingering(timeout: float) -> Call[None] | None:

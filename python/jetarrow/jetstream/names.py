@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from jetarrow import _jetarrow
+
 
 def checked(what: str, name: str | None) -> str:
     """The name, which becomes one token of an API subject.
@@ -13,9 +15,6 @@ def checked(what: str, name: str | None) -> str:
     Raises:
         ValueError: It is empty, or has white space, dots, wildcards or path separators (the server's own rule).
     """
-    if not name or any(c in ".*>/\\" or c.isspace() or not c.isprintable() for c in name):
-        raise ValueError(
-            f"{what} name {name!r} is not valid: no white space, dots, wildcards or path separators, "
-            "and at least one character"
-        )
+    name = name or ""
+    _jetarrow.check_name(what, name)
     return name

@@ -58,9 +58,9 @@ pub fn check_tokens(subject: &str) -> Result<()> {
 }
 
 /// A stream or consumer name: it becomes one token of an API subject.
-pub fn check_name(what: &'static str, name: &str) -> Result<()> {
-    if name.is_empty() || name.bytes().any(|b| b <= b' ' || b == 0x7f || matches!(b, b'.' | b'*' | b'>' | b'/' | b'\\'))
-    {
+pub fn check_name(what: &str, name: &str) -> Result<()> {
+    let refused = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '.' | '*' | '>' | '/' | '\\');
+    if name.is_empty() || name.contains(refused) {
         return Err(JetError::Value(format!(
             "{what} name {:?} is not valid: no white space, dots, wildcards or path separators, and at least one character",
             shorten(name)

@@ -56,6 +56,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<subscribe::Subscription>()?;
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
     module.add_function(wrap_pyfunction!(call::lingering, module)?)?;
+    module.add_function(wrap_pyfunction!(check_name, module)?)?;
     let forked = wrap_pyfunction!(forked, module)?;
     let hooks = [("after_in_child", forked)].into_py_dict(module.py())?;
     module.py().import("os")?.call_method("register_at_fork", (), Some(&hooks))?;
@@ -68,4 +69,10 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 fn forked() {
     crate::runtime::forked();
+}
+
+/// The one check of the names of streams and consumers, also for Python's own requests.
+#[pyfunction]
+fn check_name(what: &str, name: &str) -> PyResult<()> {
+    Ok(crate::engine::subject::check_name(what, name)?)
 }
