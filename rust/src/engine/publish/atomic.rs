@@ -11,7 +11,7 @@ use crate::engine::api::{ApiError, MAX_ATOMIC_ROWS};
 use crate::engine::connection::Connection;
 use crate::engine::connection::refusals::Refused;
 use crate::engine::publish::outcome::{Fill, RowFeed};
-use crate::engine::publish::window::{Item, Outlet};
+use crate::engine::publish::window::Item;
 use crate::error::{About, JetError, Result};
 
 #[derive(Deserialize)]
@@ -120,7 +120,7 @@ fn take_answer(message: &Message, rows: &[Item], outlet: &mut Fill<'_>) -> Resul
         Ok(Answer { stream: Some(stream), seq: Some(seq), count: Some(count), .. }) if last => {
             outlet.outcome.note_stream(&stream);
             for (index, (row, _)) in rows.iter().enumerate() {
-                outlet.stored(*row, &stream, seq + 1 + index as u64 - count, false);
+                outlet.set_stored(*row, (seq + 1 + index as u64).saturating_sub(count), false);
             }
             Ok(true)
         }

@@ -229,7 +229,7 @@ impl Fast<'_, '_> {
             batch.confirmed += 1;
             batch.bytes = batch.bytes.saturating_sub(body.payload().map_or(0, <[u8]>::len));
             batch.last_row = Some(row);
-            self.outlet.stored(row, "", 0, false);
+            self.outlet.set_stored(row, 0, false);
         }
     }
 
