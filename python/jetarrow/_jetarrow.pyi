@@ -941,6 +941,11 @@ class PullSubscription:
         """
 
 @final
+
+    def give_back(self) -> None:
+        """Give back what came too late for its call, and what is still to come."""
+
+
 class Loss:
     """Messages that a read asked for and that the stream no longer has. Its `str` says so, and what to do about it.
 

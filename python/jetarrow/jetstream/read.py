@@ -258,7 +258,7 @@ class Read:
                 `_corrupt_record` after it (base64 where it is no UTF-8); "DROPMALFORMED": they are left out;
                 "FAILFAST": `DecodeError` with sequence and column.
             batch_rows: Most rows of a batch.
-            batch_bytes: A batch is cut when its messages have this number of bytes.
+            batch_bytes: A batch is cut when its messages have this number of bytes, 1 GiB at most.
             fetch_bytes: Most bytes on their way at a time, at most 32 MiB; two of the largest messages always fit.
             direct: Read by direct gets instead of a consumer, which needs `allow_direct`; one filter at most. None: for
                 work-queue and interest streams, where a consumer would take the messages away.

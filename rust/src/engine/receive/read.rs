@@ -290,7 +290,9 @@ impl Run {
 
     /// Sends a batch that is full to the reader; false when the reader is gone.
     async fn flush_if_full(&mut self) -> Result<bool> {
-        let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
+        let builder = &self.builder;
+        let full =
+            builder.len() >= self.range.batch_rows || builder.bytes() >= self.range.batch_bytes || builder.room() == 0;
         Ok(!full || self.flush().await?)
     }
 
