@@ -45,7 +45,7 @@ async def measure(count: int) -> list[Figure]:
         seqs = result.seqs.to_pylist()
         wrong = sum(found.get(seq or 0) != number for number, seq in zip(order, seqs, strict=True))
         return [
-            said("ids", count, "× 3"),
+            said("ids", count, "times 3"),
             said("kills", restarts.count),
             Figure("not stored", count - len(set(found.values())), 0),
             Figure("stored twice", len(found) - len(set(found.values())), 0),

@@ -1,4 +1,4 @@
-"""LEADER: three servers; the leader of the stream is killed while one publishes, that of the consumer while one fetches.
+"""LEADER: three servers; the leader of the stream is killed in a publish, that of the consumer in a fetch.
 
 In full also frozen, which looks to the others like a loss of the network.
 """
