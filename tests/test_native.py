@@ -12,7 +12,7 @@ from jetarrow.js import errors as js_errors
 
 def publish(nc: jetarrow.Client, subject: str, rows: object, mode: str = "window") -> _jetarrow.PublishOutcome:
     """A batch whose rows are counted from 100."""
-    return nc._native.publish_batch(
+    return nc._session.native.publish_batch(
         subject,
         rows,
         prefix="$JS.API",
@@ -58,5 +58,5 @@ def test_a_loss_is_a_value() -> None:
 
 async def test_servers_have_names(nats_url: str) -> None:
     async with await jetarrow.connect(nats_url) as nc:
-        (server,) = nc._native.servers
+        (server,) = nc._session.native.servers
         assert (server.url, server.failures, server.discovered) == (nats_url, 0, False)

@@ -37,6 +37,7 @@ __all__ = [
     "__debug_build__",
     "__version__",
     "check_name",
+    "check_subject",
     "connect",
     "force_panic",
     "lingering",
@@ -72,6 +73,16 @@ def check_name(what: str, name: str) -> None:
 
     Raises:
         ValueError: It is empty, or has white space, control characters, dots, wildcards or path separators.
+    """
+
+def check_subject(subject: str) -> None:
+    """Check a subject that is to be published to.
+
+    Args:
+        subject: The subject.
+
+    Raises:
+        BadSubjectError: It has white space, control characters, empty tokens or wildcards, or is too long.
     """
 
 def lingering(timeout: float) -> Call[None] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import select
+import selectors
 import threading
 import time
 import weakref
@@ -119,8 +119,11 @@ class ThreadHome:
 
 
 def _serve(bridge: Bridge, native: Publisher, owner: weakref.ref[Any]) -> None:
-    while True:
-        if select.select([bridge.fileno()], [], [], _LOOK)[0]:
-            bridge.drain()
-        elif owner() is None and not native.pending:
-            return
+    # Not `select.select`, which knows only descriptors below 1024.
+    with selectors.DefaultSelector() as selector:
+        selector.register(bridge.fileno(), selectors.EVENT_READ)
+        while True:
+            if selector.select(_LOOK):
+                bridge.drain()
+            elif owner() is None and not native.pending:
+                return

@@ -27,6 +27,7 @@ impl Connection {
     /// The messages of a pull consumer, for whoever asks. Nothing is sent.
     fn pull_subscribe(&self, prefix: String, stream: String, consumer: String) -> PyResult<PullSubscription> {
         let conn = self.get()?;
+        subject::check(&prefix)?;
         subject::check_name("stream", &stream)?;
         subject::check_name("consumer", &consumer)?;
         let sub = engine::PullSubscription::new(conn, prefix, stream, consumer);

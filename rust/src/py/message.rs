@@ -7,7 +7,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use crate::engine::columns::meta::{Meta, parse_meta};
+use crate::engine::columns::meta::{Meta, domain, parse_meta};
 use crate::engine::receive::ack::Verb;
 use crate::error::JetError;
 use crate::py::headers;
@@ -173,7 +173,16 @@ impl Msg {
             return Err(JetError::NotJetStream.into());
         };
         let Meta { stream, consumer, delivered, seq, consumer_seq, nanos, pending } = meta;
-        import(py, METADATA, "build")?.call1((stream, consumer, delivered, seq, consumer_seq, nanos, pending))
+        import(py, METADATA, "build")?.call1((
+            stream,
+            consumer,
+            delivered,
+            seq,
+            consumer_seq,
+            nanos,
+            pending,
+            domain(self.reply()),
+        ))
     }
 
     /// Publishes an answer to the message's reply subject, with the message's own headers, as nats-py does.

@@ -57,6 +57,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
     module.add_function(wrap_pyfunction!(call::lingering, module)?)?;
     module.add_function(wrap_pyfunction!(check_name, module)?)?;
+    module.add_function(wrap_pyfunction!(check_subject, module)?)?;
     let forked = wrap_pyfunction!(forked, module)?;
     let hooks = [("after_in_child", forked)].into_py_dict(module.py())?;
     module.py().import("os")?.call_method("register_at_fork", (), Some(&hooks))?;
@@ -75,4 +76,10 @@ fn forked() {
 #[pyfunction]
 fn check_name(what: &str, name: &str) -> PyResult<()> {
     Ok(crate::engine::subject::check_name(what, name)?)
+}
+
+/// What begins the API's subjects is checked where it is given, not first where it is used.
+#[pyfunction]
+fn check_subject(subject: &str) -> PyResult<()> {
+    Ok(crate::engine::subject::check(subject)?)
 }

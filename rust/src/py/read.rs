@@ -55,6 +55,7 @@ impl Connection {
         mode: &str,
     ) -> PyResult<Call> {
         let conn = self.get()?;
+        subject::check(&prefix)?;
         subject::check_name("stream", &stream)?;
         if batch_rows == 0 || batch_bytes == 0 {
             return Err(PyValueError::new_err("batch_rows and batch_bytes must be at least 1"));

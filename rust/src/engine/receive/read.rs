@@ -25,9 +25,11 @@ use crate::engine::connection::{Connection, Link};
 use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS, PullInbox};
 use crate::error::{JetError, Loss, Result};
 
+mod by_time;
 mod consumer;
 mod direct;
 
+use by_time::first_at;
 use consumer::Consumer;
 use direct::check_direct;
 
@@ -92,19 +94,22 @@ pub struct Reader {
 impl Reader {
     /// `typed` turns each batch's payloads into typed columns.
     pub async fn open(conn: Arc<Connection>, range: Range, typed: Option<Typed>) -> Result<Reader> {
-        let info = Api::new(&conn, &range.prefix).stream_info(&range.stream).await?;
+        let api = Api::new(&conn, &range.prefix);
+        let info = api.stream_info(&range.stream).await?;
         let direct = check_direct(&range, &info.config)?;
         let past = info.state.last_seq + 1;
         let start = match &range.start {
             Bound::Open => info.state.first_seq,
             Bound::Seq(seq) => *seq,
-            Bound::Time(time) => first_at(&conn, &range, time).await?.unwrap_or(past),
+            Bound::Time(time) => first_at(api, &range.stream, &info.state, time).await?.unwrap_or(past),
         };
         let end = match &range.end {
             _ if range.follow => u64::MAX,
             Bound::Open => past,
             Bound::Seq(seq) => past.min(*seq),
-            Bound::Time(time) => first_at(&conn, &range, time).await?.map_or(past, |seq| past.min(seq)),
+            Bound::Time(time) => {
+                first_at(api, &range.stream, &info.state, time).await?.map_or(past, |seq| past.min(seq))
+            }
         };
         let start = start.max(1);
         // Two finished batches at most: one in the channel, one being handed over.
@@ -170,10 +175,6 @@ impl Reader {
             let _ = task.await;
         }
     }
-}
-
-async fn first_at(conn: &Connection, range: &Range, time: &str) -> Result<Option<u64>> {
-    Api::new(conn, &range.prefix).find_message(&range.stream, &json!({"start_time": time})).await
 }
 
 /// Why the message loop stopped.
@@ -385,8 +386,11 @@ impl Run {
         let all = [">".to_owned()];
         let filters = if self.range.subjects.is_empty() { &all[..] } else { &self.range.subjects };
         for filter in filters {
-            let next =
-                self.api().find_message(&self.range.stream, &json!({"seq": self.next, "next_by_subj": filter})).await?;
+            let next = self
+                .api()
+                .find_message(&self.range.stream, &json!({"seq": self.next, "next_by_subj": filter}))
+                .await?
+                .map(|found| found.seq);
             if next.is_some_and(|seq| seq < self.end) {
                 return Ok(false);
             }
