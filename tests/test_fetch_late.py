@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections import Counter
+from contextlib import suppress
 
 import jetarrow
 import pytest
@@ -32,7 +32,7 @@ async def test_nothing_is_lost_over_a_slow_link(js: JetStreamContext, nats_url: 
             if verb == "fetch_batch":
                 seen += (await sub.fetch_batch(500, timeout=0.05)).seqs.to_pylist()
             else:
-                with contextlib.suppress(js_errors.FetchTimeoutError):
+                with suppress(js_errors.FetchTimeoutError):
                     seen += [msg.seq for msg in await sub.fetch(500, timeout=0.05)]
         assert seen == list(range(1, 1_501))
         assert len(await sub.fetch_batch(10, timeout=0.05)) == 0

@@ -11,8 +11,8 @@ use std::time::Duration;
 use async_nats::Message;
 use futures_util::StreamExt;
 use serde_json::json;
-use tokio::sync::{mpsc, watch};
-use tokio::task::unconstrained;
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::task::{JoinHandle, unconstrained};
 use tokio::time::{Instant, sleep};
 
 use crate::engine::api::{Api, StreamInfo};
@@ -80,9 +80,11 @@ pub enum Item {
     Loss(Loss),
 }
 
+/// Used by any number of tasks and threads; each item goes to one of them.
 pub struct Reader {
-    items: mpsc::Receiver<Result<Item>>,
-    task: tokio::task::JoinHandle<()>,
+    items: Mutex<mpsc::Receiver<Result<Item>>>,
+    closed: watch::Sender<bool>,
+    task: Mutex<Option<JoinHandle<()>>>,
     pub start: u64,
     pub end: u64,
     /// When the stream was created, as the server writes it.
@@ -134,19 +136,44 @@ impl Reader {
             typed,
             out,
         };
-        Ok(Reader { items, task: tokio::spawn(unconstrained(run.drive())), start, end, created })
+        Ok(Reader {
+            items: Mutex::new(items),
+            closed: watch::Sender::new(false),
+            task: Mutex::new(Some(tokio::spawn(unconstrained(run.drive())))),
+            start,
+            end,
+            created,
+        })
     }
 
-    /// The next item; `None` when the range is read.
-    pub async fn next(&mut self) -> Option<Result<Item>> {
-        self.items.recv().await
+    /// The next item; `None` when the range is read, or the reader closed.
+    pub async fn next(&self) -> Option<Result<Item>> {
+        let mut closed = self.closed.subscribe();
+        let next = async { self.items.lock().await.recv().await };
+        tokio::select! {
+            biased;
+            _ = closed.wait_for(|closed| *closed) => None,
+            item = next => item,
+        }
     }
 
-    pub async fn close(&mut self) {
-        // The task sees the closed channel, deletes its consumer and ends.
-        self.items.close();
-        while self.items.recv().await.is_some() {}
-        let _ = (&mut self.task).await;
+    /// True once `close` was called: that `next` has nothing is not the end of the range then.
+    pub fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
+    /// Ends whoever waits for the next item, then the read.
+    pub async fn close(&self) {
+        self.closed.send_replace(true);
+        {
+            // The task sees the closed channel, deletes its consumer and ends.
+            let mut items = self.items.lock().await;
+            items.close();
+            while items.recv().await.is_some() {}
+        }
+        if let Some(task) = self.task.lock().await.take() {
+            let _ = task.await;
+        }
     }
 }
 
@@ -210,8 +237,14 @@ struct Run {
 
 impl Run {
     async fn drive(mut self) {
-        if let Err(err) = self.read().await {
-            let _ = self.out.send(Err(err)).await;
+        let out = self.out.clone();
+        tokio::select! {
+            biased;
+            done = self.read() => if let Err(err) = done {
+                let _ = out.send(Err(err)).await;
+            },
+            // Whatever it waits for.
+            () = out.closed() => {}
         }
         self.drop_consumer().await;
     }
