@@ -302,3 +302,16 @@ async def test_a_full_connection_hides_no_lost_link(own_server: NatsServer, with
             stored = [result for result in results if not isinstance(result, BaseException)]
             assert len(lost) + len(stored) == 6000
             assert 0 < len(lost) < 6000
+
+
+def test_a_callback_that_exits_leaves_the_other_futures(
+    sync_js: jetarrow.sync.JetStream, stream: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def leave(future: object) -> None:
+        raise SystemExit
+
+    for _ in range(3):
+        futures = [sync_js.publish_async(f"{stream}.a", b"x") for _ in range(50)]
+        futures[0].add_done_callback(leave)
+        assert all(future.result(10).stream == stream for future in futures)
+    assert all("callback" in record.message for record in caplog.records)
