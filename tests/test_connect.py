@@ -14,8 +14,7 @@ import weakref
 import jetarrow
 import jetarrow.sync
 import pytest
-from jetarrow import _jetarrow, errors
-from jetarrow.core.loop_session import LoopSession
+from jetarrow import errors
 from jetarrow.server import NatsServer
 
 from .tools import in_threads
@@ -219,14 +218,3 @@ def test_no_thread_starts_at_import() -> None:
         pytest.skip("needs /proc")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout == "1\n"
-
-
-async def test_a_panic_becomes_an_exception(nats_url: str) -> None:
-    if not _jetarrow.__debug_build__:
-        pytest.skip("only a debug build can be made to panic")
-    with pytest.raises(RuntimeError, match="forced"):
-        await LoopSession().run(_jetarrow.force_panic())
-    with pytest.raises(RuntimeError, match="forced"):
-        _jetarrow.force_panic().block()
-    async with await jetarrow.connect(nats_url) as nc:
-        assert nc.is_connected

@@ -95,11 +95,14 @@ def lingering(timeout: float) -> Call[None] | None:
         A call, or None where there is nothing to wait for.
     """
 
-def force_panic() -> Call[None]:
-    """Panic inside native code: for tests, in debug builds only.
+def force_panic(spot: str) -> None:
+    """Have the next task that comes to a spot panic there: for tests, in debug builds only.
 
-    Returns:
-        A call that fails with `RuntimeError`.
+    Args:
+        spot: Name of the spot, as in `rust/src/task.rs`.
+
+    Raises:
+        ValueError: There is no such spot.
     """
 
 # Waiting

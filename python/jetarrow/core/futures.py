@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 import selectors
 import threading
 import time
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from jetarrow._jetarrow import Bridge, Publisher
+
+_log = logging.getLogger("jetarrow")
 
 # Seconds between two looks at whether a publisher is gone.
 _LOOK = 1.0
@@ -124,6 +127,10 @@ def _serve(bridge: Bridge, native: Publisher, owner: weakref.ref[Any]) -> None:
         selector.register(bridge.fileno(), selectors.EVENT_READ)
         while True:
             if selector.select(_LOOK):
-                bridge.drain()
+                try:
+                    bridge.drain()
+                except BaseException:
+                    # Of a callback, that a future ran here: the other futures are not to wait for ever.
+                    _log.exception("a callback of a publish's future has failed")
             elif owner() is None and not native.pending:
                 return
