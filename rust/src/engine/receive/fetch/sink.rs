@@ -8,6 +8,7 @@ use super::give_back;
 use crate::engine::columns::builder::Builder;
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::Connection;
+use crate::engine::receive::message::Received;
 use crate::error::{JetError, Result};
 
 pub trait Sink: Send + 'static {
@@ -45,10 +46,10 @@ impl Sink for Builder {
     }
 }
 
-/// Messages as they came.
+/// Messages one by one, each in memory of its own.
 #[derive(Default)]
 pub struct Messages {
-    pub messages: Vec<Message>,
+    pub messages: Vec<Received>,
     bytes: usize,
 }
 
@@ -69,13 +70,13 @@ impl Sink for Messages {
         let of_a_stream = message.reply.as_deref().is_some_and(|reply| reply.starts_with("$JS.ACK."));
         if of_a_stream {
             self.bytes += message.length;
-            self.messages.push(message);
+            self.messages.push(message.into());
         }
         Ok(of_a_stream)
     }
 
     fn replies(&self) -> Vec<Subject> {
-        self.messages.iter().filter_map(|message| message.reply.clone()).collect()
+        self.messages.iter().map(|message| Subject::from(message.reply())).collect()
     }
 }
 
