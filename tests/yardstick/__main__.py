@@ -97,7 +97,9 @@ def main(arguments: list[str]) -> int:
         return 0
     form = "SHORT" if "--short" in arguments else "FULL"
     names = [name for name in arguments if not name.startswith("--")] or list(EXPERIMENTS)
-    version = subprocess.run([find_executable(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    version = subprocess.run(
+        [find_executable(), "--version"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     print(f"{version}, Python {sys.version.split()[0]}", flush=True)
     failed = False
     for name in names:

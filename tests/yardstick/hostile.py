@@ -64,9 +64,20 @@ async def measure(names: list[str]) -> list[Figure]:
         said("lies", len(found)),
         Figure("crashes or hangs", len(crashed), 0, names_of(crashed)),
         said("hangs that are known", len(known), names_of(known)),
-        Figure("errors without a type", sum(len(met["untyped"]) for met in alive), 0, names_of([m for m in alive if m["untyped"]])),
+        Figure(
+            "errors without a type",
+            sum(len(met["untyped"]) for met in alive),
+            0,
+            names_of([m for m in alive if m["untyped"]]),
+        ),
         Figure("longest call", max(met["took"] for met in alive), TIMEOUT + 1, "s"),
         Figure("growth", max((met["grew"] for met in ours), default=0.0), GROWTH, "MiB"),
-        *(said(f"growth at {met['lie'].name!r}", met["grew"], f"MiB ({met['lie'].beyond})") for met in alive if met["lie"].beyond),
-        said("panics printed", sum(bool(met["panic"]) for met in found), names_of([met for met in found if met["panic"]])),
+        *(
+            said(f"growth at {met['lie'].name!r}", met["grew"], f"MiB ({met['lie'].beyond})")
+            for met in alive
+            if met["lie"].beyond
+        ),
+        said(
+            "panics printed", sum(bool(met["panic"]) for met in found), names_of([met for met in found if met["panic"]])
+        ),
     ]

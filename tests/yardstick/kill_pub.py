@@ -53,6 +53,7 @@ async def batch(server: NatsServer, count: int, kills: int) -> list[Figure]:
         Figure("kills too few", kills - restarts.count, 0),
         *figures,
         said("sent twice", result.duplicates or 0),
+        Figure("kills met no row that was stored and not answered", int(not result.duplicates), 0),
         Figure("over after the last start", over - restarts.up, SOON, "s"),
         said("growth with all acks kept", grown, "MiB"),
     ]
@@ -78,7 +79,9 @@ async def futures(server: NatsServer, count: int, kills: int) -> list[Figure]:
             given.append(await js.publish_async("s.a", str(i), msg_id=str(i)))
             if i in at:
                 restarts.begin()
-                checks.append(asyncio.ensure_future(resolved([future for future in given[-20_000:] if not future.done()])))
+                checks.append(
+                    asyncio.ensure_future(resolved([future for future in given[-20_000:] if not future.done()]))
+                )
         await js.publish_async_completed()
         over = time.monotonic()
         await asyncio.gather(*checks)

@@ -21,9 +21,7 @@ from ..survive.tools import rss
 
 # Seconds of every call of the client.
 TIMEOUT = 1.0
-INFO = (
-    b'INFO {"server_id":"L","version":"2.15.1","headers":true,"jetstream":true,"max_payload":1048576,"proto":1}\r\n'
-)
+INFO = b'INFO {"server_id":"L","version":"2.15.1","headers":true,"jetstream":true,"max_payload":1048576,"proto":1}\r\n'
 ENDLESS = 1 << 31
 
 

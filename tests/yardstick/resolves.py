@@ -1,4 +1,4 @@
-"""ALWAYS-RESOLVES: every verb in every state of failure ends within a second of its own deadline, with a typed error."""
+"""ALWAYS-RESOLVES: every verb in every state of failure ends within a second of its deadline, with a typed error."""
 
 from __future__ import annotations
 
@@ -224,20 +224,20 @@ async def measure(timeout: float, flooded: bool) -> list[Figure]:
                     at_once += (alone := [verb for verb in verbs if verb not in at_once])
                     for verb in alone:
                         ends.append(await one(verb, at, patience))
-                for verb, (end, took, error) in zip(at_once, ends, strict=True):
+                for verb, (_, took, error) in zip(at_once, ends, strict=True):
                     cells += 1
                     if took > timeout + SPARE:
-                        (known if (verb, name) in OPEN else late).append(f"{verb} × {name}: {took:.1f} s")
+                        (known if (verb, name) in OPEN else late).append(f"{verb}, {name}: {took:.1f} s")
                     elif (verb, name) not in OPEN:
                         longest = max(longest, took)
                     if error is not None and not isinstance(error, errors.Error):
-                        untyped.append(f"{verb} × {name}: {error!r}")
+                        untyped.append(f"{verb}, {name}: {error!r}")
                     expected = name == "well" and "wrong" not in verb and "beyond" not in verb and verb != "request"
                     if expected and error is not None and verb != "delete_consumer":
                         wrong.append(f"{verb}: {error!r}")
             await clear(server)
     return [
-        said("verbs × ways to fail", cells),
+        said("verbs times ways to fail", cells),
         Figure("late", len(late), 0, "; ".join(late)),
         said("late, and known to be", len(known), "; ".join(known)),
         Figure("errors without a type", len(untyped), 0, "; ".join(untyped)),

@@ -24,7 +24,10 @@ async def measure(count: int, limit: int) -> list[Figure]:
         told.append(err)
 
     with NatsServer(jetstream=False) as server:
-        async with await jetarrow.connect(server.url, error_cb=error) as nc, await jetarrow.connect(server.url) as other:
+        async with (
+            await jetarrow.connect(server.url, error_cb=error) as nc,
+            await jetarrow.connect(server.url) as other,
+        ):
             sub = await nc.subscribe("a", pending_msgs_limit=count, pending_bytes_limit=limit)
             await nc.flush()
             height, peak = trimmed_rss(), 0.0

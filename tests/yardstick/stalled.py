@@ -55,9 +55,7 @@ def at_rest(figures: list[Figure]) -> float:
     return next(figure.value for figure in figures if figure.name == AT_REST)
 
 
-async def batch(
-    server: NatsServer, ticker: Ticker, stop: float, size: int, count: int, window: int
-) -> list[Figure]:
+async def batch(server: NatsServer, ticker: Ticker, stop: float, size: int, count: int, window: int) -> list[Figure]:
     """No id, so a row that is sent twice is there twice."""
     block = window // 5
     frozen = asyncio.Event()
