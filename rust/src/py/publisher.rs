@@ -25,7 +25,7 @@ use crate::py::convert::{optional_seconds, seconds};
 use crate::py::headers;
 use crate::py::payload::Cell;
 use crate::py::puback;
-use crate::runtime::{self, Owned};
+use crate::runtime::Owned;
 
 /// What came back for one message.
 enum Answer {
@@ -122,8 +122,12 @@ impl Connection {
             ready: Vec::new(),
             stream: Arc::from(""),
         };
-        let _runtime = runtime::handle()?.enter();
-        let inner = Owned::new(engine::Publisher::start(conn, window, outlet));
+        let (all, mailbox) = (shared.clone(), bridge.mailbox.clone());
+        let failed = move |error| {
+            let all = all.clone();
+            mailbox.push(0, Event::Many(Box::new(move |py| all.fail_all(py, &error))));
+        };
+        let inner = Owned::new(engine::Publisher::start(conn, window, outlet, failed)?);
         Ok(Publisher {
             inner,
             shared,
@@ -284,6 +288,12 @@ impl Shared {
         let delivered = answers.into_iter().map(|(row, answer)| self.resolve(py, row, answer));
         let outcome = all(py, delivered);
         self.wake(py).and(outcome)
+    }
+
+    /// No message that was handed over will have an answer.
+    fn fail_all(&self, py: Python<'_>, error: &JetError) -> PyResult<()> {
+        let rows: Vec<_> = lock(&self.waiting).iter().map(|(row, _)| row as u64).collect();
+        self.deliver(py, rows.into_iter().map(|row| (row, Answer::Failed(Box::new(error.clone())))).collect())
     }
 
     fn resolve(&self, py: Python<'_>, row: u64, answer: Answer) -> PyResult<()> {

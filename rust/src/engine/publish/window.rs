@@ -20,6 +20,7 @@ use crate::engine::publish::inflight::{Inflight, Sent};
 use crate::engine::publish::puback::{self, Parser, PubAck};
 use crate::engine::publish::rows::Body;
 use crate::error::{About, JetError, Result};
+use crate::task::{Spot, weak_spot};
 
 /// How often lost links and late messages are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -58,7 +59,7 @@ pub async fn run(
     outlet: impl Outlet,
     window: Window,
 ) -> Result<()> {
-    let inbox = format!("{}.", conn.client.new_inbox());
+    let inbox = format!("{}.", conn.new_inbox()?);
     let refusals = conn.refusals();
     let acks = conn.client.subscribe(format!("{inbox}*")).await.map_err(|_| conn.closed())?;
     let now = Instant::now();
@@ -130,6 +131,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let mut link = self.conn.link.clone();
         loop {
             self.now = Instant::now();
+            weak_spot(Spot::Publisher);
             // What was published before goes first, by whatever way.
             self.conn.in_order().await;
             let mut up = self.conn.link.borrow().up || self.over.is_some();

@@ -22,6 +22,7 @@ use crate::engine::receive::ack::{Kind, send};
 use crate::engine::receive::pull::{PULL_BYTES, PULL_ROWS, PullInbox, PullRequest, Status};
 use crate::error::{JetError, Result};
 use crate::lock::lock;
+use crate::task::{caught, spawn};
 
 /// How long after the deadline the server's own word that a request is over is waited for.
 const GRACE: Duration = Duration::from_millis(250);
@@ -116,7 +117,9 @@ impl<S: Sink> Unclaimed<S> {
 impl<S: Sink> Drop for Unclaimed<S> {
     fn drop(&mut self) {
         if let Some(mut sink) = self.sink.take() {
-            give_back(self.conn.clone(), sink.replies(), None);
+            // A panic in a `drop` that a panic has called would end the process.
+            let replies = caught(|| sink.replies()).unwrap_or_default();
+            give_back(self.conn.clone(), replies, None);
         }
     }
 }
@@ -354,11 +357,10 @@ impl<S: Sink> Job<'_, S> {
 
 /// Naks these messages, which nobody will work on, and what an open request still brings.
 fn give_back(conn: Arc<Connection>, replies: Vec<Subject>, rest: Option<PullInbox>) {
-    let Ok(runtime) = tokio::runtime::Handle::try_current().or_else(|_| crate::runtime::handle()) else { return };
     if replies.is_empty() && rest.is_none() {
         return;
     }
-    runtime.spawn(async move {
+    let work = async move {
         // Best effort: where the server is away it takes the messages back by itself after its ack wait.
         let _ = send(&conn, replies, &Kind::Nak(None)).await;
         let Some(mut inbox) = rest else { return };
@@ -370,7 +372,8 @@ fn give_back(conn: Arc<Connection>, replies: Vec<Subject>, rest: Option<PullInbo
                 let _ = send(&conn, message.reply, &Kind::Nak(None)).await;
             }
         }
-    });
+    };
+    let _nobody_waits = spawn(work, |_| ());
 }
 
 /// The server wants at most half of the expiry; short waits need none.

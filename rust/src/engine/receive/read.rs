@@ -5,7 +5,7 @@
 //! is believed when the last sequence was seen, or when the stream itself says that nothing lies between: a consumer's
 //! `pending == 0` is no proof, it may sit on a replica that lags behind.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_nats::Message;
@@ -24,6 +24,7 @@ use crate::engine::columns::typed::Typed;
 use crate::engine::connection::{Connection, Link};
 use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS, PullInbox};
 use crate::error::{JetError, Loss, Result};
+use crate::task::{Spot, spawn, weak_spot};
 
 mod by_time;
 mod consumer;
@@ -82,7 +83,9 @@ pub enum Item {
 
 pub struct Reader {
     items: mpsc::Receiver<Result<Item>>,
-    task: tokio::task::JoinHandle<()>,
+    task: Option<tokio::task::JoinHandle<()>>,
+    /// The panic that ended the task.
+    failure: Arc<OnceLock<JetError>>,
     pub start: u64,
     pub end: u64,
     /// When the stream was created, as the server writes it.
@@ -134,19 +137,39 @@ impl Reader {
             typed,
             out,
         };
-        Ok(Reader { items, task: tokio::spawn(unconstrained(run.drive())), start, end, created })
+        let failure = Arc::new(OnceLock::new());
+        let known = failure.clone();
+        let task = spawn(unconstrained(run.drive()), move |error| drop(known.set(error)))?;
+        Ok(Reader { items, task: Some(task), failure, start, end, created })
     }
 
     /// The next item; `None` when the range is read.
     pub async fn next(&mut self) -> Option<Result<Item>> {
-        self.items.recv().await
+        let item = self.items.recv().await;
+        if item.is_some() {
+            return item;
+        }
+        // The end of the channel is not the end of the range: only the task knows.
+        self.ended().await.err().map(Err)
+    }
+
+    /// Waits for the task; an error where it did not come to its end.
+    async fn ended(&mut self) -> Result<()> {
+        if let Some(task) = &mut self.task {
+            let cut_off = task.await.is_err();
+            self.task = None;
+            if cut_off {
+                let _first = self.failure.set(JetError::Internal("the read was cut off".into()));
+            }
+        }
+        self.failure.get().cloned().map_or(Ok(()), Err)
     }
 
     pub async fn close(&mut self) {
         // The task sees the closed channel, deletes its consumer and ends.
         self.items.close();
         while self.items.recv().await.is_some() {}
-        let _ = (&mut self.task).await;
+        let _whatever = self.ended().await;
     }
 }
 
@@ -219,6 +242,7 @@ impl Run {
     async fn read(&mut self) -> Result<()> {
         let mut trouble: Option<Instant> = None;
         while self.next < self.end {
+            weak_spot(Spot::Reader);
             let stop = match if self.direct { self.get().await } else { self.pull().await } {
                 Ok(stop) => {
                     trouble = None;
