@@ -40,6 +40,17 @@ async def test_a_small_byte_window_stores_all(js: JetStreamContext, stream: str,
         await js.publish_batch(f"{stream}.a", rows, max_bytes=0)
 
 
+async def test_fast_rows_that_grow(js: JetStreamContext, stream: str) -> None:
+    """The server grants acks by rows, as the first of them is: many larger ones come before the next ack."""
+    await js.update_stream((await js.stream_info(stream)).config.evolve(allow_batched=True))
+    rows = [b"x"] * 10 + [b"%d" % i + b"x" * 100_000 for i in range(300)]
+    begun = time.monotonic()
+    result = await js.publish_batch(f"{stream}.a", rows, mode="fast", max_bytes=1 << 20)
+    result.raise_for_errors()
+    assert time.monotonic() - begun < 20  # a ping every 3 s would take a minute and a half
+    assert (await js.read(stream, columns=["data"]).read_all()).column(0).to_pylist() == rows
+
+
 async def test_no_message_crosses_max_bytes(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream()
