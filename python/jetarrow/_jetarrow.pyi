@@ -39,7 +39,7 @@ __all__ = [
     "check_name",
     "connect",
     "force_panic",
-    "lingering",
+    "last_words",
 ]
 
 # The module
@@ -74,10 +74,11 @@ def check_name(what: str, name: str) -> None:
         ValueError: It is empty, or has white space, control characters, dots, wildcards or path separators.
     """
 
-def lingering(timeout: float) -> Call[None] | None:
-    """Wait for what goes on although its owner is gone: messages on their way.
+def last_words(connections: list[Connection], timeout: float) -> Call[None] | None:
+    """Wait, at the end of the process, until the servers have all that was sent, or nothing moves any more.
 
     Args:
+        connections: Those that are still there; what those had to send that are gone is waited for too.
         timeout: Most seconds to wait.
 
     Returns:
@@ -251,7 +252,6 @@ class Connection:
         payload: _Payload,
         reply: str,
         headers: _Headers | None,
-        limit: int,
     ) -> int:
         """Queue one message.
 
@@ -261,7 +261,6 @@ class Connection:
             payload: What.
             reply: Where an answer goes; an empty string is nowhere.
             headers: Read as nats-py does: names and values are trimmed.
-            limit: Most bytes that are queued while the link is down.
 
         Returns:
             Bytes that are queued now.
@@ -361,7 +360,15 @@ class Connection:
         Raises:
             BadSubjectError: The subject is not valid.
             MaxPayloadError: The server does not take a message of this size.
+            OutboundBufferLimitError: The link is down, and `pending_size` bytes are queued.
             ConnectionClosedError: The connection is closed.
+        """
+
+    def cancel_request(self, future: asyncio.Future[Msg]) -> None:
+        """End a request of `request_future` whose future was cancelled: where it was not sent it never will be.
+
+        Args:
+            future: What `request_future` returned.
         """
 
     # Subscribing

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::{join, join_all};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tokio::task::AbortHandle;
@@ -14,6 +15,7 @@ use tokio::task::AbortHandle;
 use crate::bridge::{Bridge, Event, Progress, Reply, panicked};
 use crate::error::Result;
 use crate::lock::lock;
+use crate::py::connect::Connection;
 use crate::py::convert::seconds;
 use crate::runtime;
 
@@ -114,16 +116,20 @@ impl Call {
     }
 }
 
-/// Waits, at most `timeout` seconds, for what goes on although its owner is gone: messages on their way.
-/// None where there is nothing.
+/// At the end of the process: waits, at most `timeout` seconds and as long as something moves, until the servers have
+/// what was sent on these connections and on those that are gone. None where there is nothing to wait for.
 #[pyfunction]
-pub fn lingering(timeout: f64) -> PyResult<Option<Call>> {
+pub fn last_words(connections: Vec<Bound<'_, Connection>>, timeout: f64) -> PyResult<Option<Call>> {
     let timeout = seconds("timeout", timeout)?;
-    if !runtime::any_lingering() {
+    runtime::ending();
+    // What a forked child has inherited is its parent's to send.
+    let ours: Vec<_> = connections.iter().filter_map(|connection| connection.get().get().ok()).collect();
+    if ours.is_empty() && !runtime::any_lingering() {
         return Ok(None);
     }
     let work = async move {
-        let _given_up = tokio::time::timeout(timeout, runtime::lingering()).await;
+        let settled = join_all(ours.iter().map(|connection| connection.settle()));
+        let _given_up = tokio::time::timeout(timeout, join(settled, runtime::lingering())).await;
         Ok(())
     };
     Ok(Some(Call::unit(work)))

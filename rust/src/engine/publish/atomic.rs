@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::engine::api::{ApiError, MAX_ATOMIC_ROWS};
 use crate::engine::connection::Connection;
+use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refused;
 use crate::engine::publish::outcome::{Fill, RowFeed};
 use crate::engine::publish::window::{Item, Outlet};
@@ -37,10 +38,11 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
     let inbox = conn.client.new_inbox();
     let subscription = format!("{inbox}.*");
     let mut refusals = conn.refusals();
-    conn.in_order().await;
-    let mut answers = conn.client.subscribe(subscription.clone()).await.map_err(|_| conn.closed())?;
+    let in_order = tokio::time::timeout(timeout, conn.in_order()).await;
+    in_order.map_err(|_| late(timeout))?;
+    let mut answers = conn.subscribe(subscription.clone(), timeout).await?;
     let breaks = conn.breaks();
-    send(conn, &rows, &inbox).await?;
+    send(conn, &rows, &inbox, timeout).await?;
     let deadline = tokio::time::Instant::now() + timeout;
     let mut link = conn.link.clone();
     loop {
@@ -60,18 +62,21 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
                 check_refused(&refusals.take(), &subscription, &rows)?;
             }
             () = tokio::time::sleep_until(deadline) => {
-                let what = "the atomic batch (all of it is stored, or nothing)".into();
-                return Err(JetError::Timeout { what, after: timeout });
+                return Err(late(timeout));
             }
         }
     }
+}
+
+fn late(after: Duration) -> JetError {
+    JetError::Timeout { what: "the atomic batch (all of it is stored, or nothing)".into(), after }
 }
 
 fn refused(row: Option<u64>, cause: JetError) -> JetError {
     JetError::Batch { row, cause: Box::new(cause) }
 }
 
-async fn send(conn: &Connection, rows: &[Item], inbox: &str) -> Result<()> {
+async fn send(conn: &Connection, rows: &[Item], inbox: &str, timeout: Duration) -> Result<()> {
     let id = inbox.rsplit('.').next().unwrap_or_default();
     for (index, (_, body)) in rows.iter().enumerate() {
         let place = index + 1;
@@ -84,9 +89,8 @@ async fn send(conn: &Connection, rows: &[Item], inbox: &str) -> Result<()> {
         let payload = bytes::Bytes::copy_from_slice(body.payload().unwrap_or_default());
         conn.traffic.sent(payload.len());
         // An answer to each, empty where all is well: so an error names its row.
-        let reply = format!("{inbox}.{place}");
-        let sent = conn.client.publish_with_reply_and_headers(body.subject(), reply, headers, payload).await;
-        sent.map_err(|_| conn.closed())?;
+        let reply = Some(format!("{inbox}.{place}").into());
+        conn.publish(Outgoing { subject: body.subject(), reply, headers: Some(headers), payload }, timeout).await?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::engine::connection::Connection;
+use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::token::{read_token, write_token};
 use crate::engine::publish::arena::Arena;
@@ -60,7 +61,9 @@ pub async fn run(
 ) -> Result<()> {
     let inbox = format!("{}.", conn.client.new_inbox());
     let refusals = conn.refusals();
-    let acks = conn.client.subscribe(format!("{inbox}*")).await.map_err(|_| conn.closed())?;
+    // One call ends in its time; messages that came alone have each their own, and wait here for the loop.
+    let within = if window.one_call { window.timeout } else { Duration::MAX };
+    let acks = conn.subscribe(format!("{inbox}*"), within).await?;
     let now = Instant::now();
     let mut run = Run {
         conn,
@@ -68,6 +71,8 @@ pub async fn run(
         exhausted: false,
         outlet,
         again: VecDeque::new(),
+        ahead: VecDeque::new(),
+        handing: None,
         inflight: Inflight::new(window.max_inflight.max(1)),
         window,
         inbox: inbox.into_bytes(),
@@ -82,10 +87,12 @@ pub async fn run(
         down_since: None,
         over: None,
         now,
+        before: None,
+        moved: 0,
     };
     // Without tokio's budget of 128 operations a burst is as long as the window: fewer, fuller writes.
     tokio::task::unconstrained(run.drive()).await?;
-    let _ = run.acks.unsubscribe().await;
+    // Dropping the subscriber unsubscribes, without waiting for room on the way out.
     Ok(())
 }
 
@@ -96,6 +103,16 @@ enum Handed {
     Refused(PublishErrorKind),
 }
 
+fn take_late(waiting: &mut VecDeque<Sent>, now: Instant) -> Vec<Sent> {
+    // Nearly always none: they are gone through once more only where some are.
+    if waiting.iter().all(|sent| sent.deadline > now) {
+        return Vec::new();
+    }
+    let (late, rest) = std::mem::take(waiting).into_iter().partition(|sent| sent.deadline <= now);
+    *waiting = rest;
+    Vec::from_iter::<VecDeque<_>>(late)
+}
+
 struct Run<'a, F, O> {
     conn: &'a Connection,
     feed: F,
@@ -103,6 +120,10 @@ struct Run<'a, F, O> {
     outlet: O,
     /// Messages of a lost link, to be sent again first.
     again: VecDeque<Sent>,
+    /// Messages that came alone and have not been sent: taken from the feed because their time counts.
+    ahead: VecDeque<Sent>,
+    /// The one that waits to be handed over.
+    handing: Option<u64>,
     inflight: Inflight,
     window: Window,
     inbox: Vec<u8>,
@@ -121,6 +142,10 @@ struct Run<'a, F, O> {
     over: Option<JetError>,
     /// Refreshed once per burst of messages, not once per message.
     now: Instant,
+    /// The mark in the outbox that has to pass before the next burst.
+    before: Option<u64>,
+    /// How much of the outbox had gone at the last look.
+    moved: u64,
 }
 
 impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
@@ -130,14 +155,19 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let mut link = self.conn.link.clone();
         loop {
             self.now = Instant::now();
-            // What was published before goes first, by whatever way.
-            self.conn.in_order().await;
-            let mut up = self.conn.link.borrow().up || self.over.is_some();
+            // What was published before goes first, by whatever way; only then does the next burst.
+            let conn = self.conn;
+            let mark = *self.before.get_or_insert_with(|| conn.outbox.mark());
+            let first = conn.outbox.has_passed(mark);
+            if first {
+                self.before = None;
+            }
+            let mut up = (first && conn.link.borrow().up) || self.over.is_some();
             while up && !self.inflight.is_full() {
                 let Some(sent) = self.at_hand()? else { break };
                 up = self.send(sent, &mut tick).await?;
             }
-            if self.exhausted && self.inflight.is_empty() && self.again.is_empty() {
+            if self.exhausted && self.inflight.is_empty() && self.again.is_empty() && self.ahead.is_empty() {
                 self.outlet.flush();
                 return Ok(());
             }
@@ -156,6 +186,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                     }
                     None => self.exhausted = true,
                 },
+                () = conn.outbox.passed(mark), if !first => {}
                 Ok(()) = link.changed() => self.check_time_and_link(),
                 _ = tick.tick() => self.check_time_and_link(),
             }
@@ -168,7 +199,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
 
     /// What can be sent without waiting.
     fn at_hand(&mut self) -> Result<Option<Sent>> {
-        if let Some(sent) = self.again.pop_front() {
+        if let Some(sent) = self.again.pop_front().or_else(|| self.ahead.pop_front()) {
             return Ok(Some(sent));
         }
         if self.exhausted {
@@ -185,7 +216,8 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     }
 
     fn first(&self, (row, body): Item) -> Sent {
-        Sent { row, body, deadline: self.now }
+        let deadline = self.now + body.timeout().unwrap_or(self.window.timeout);
+        Sent { row, body, deadline }
     }
 
     /// False where the link broke, or the server is silent: the message waits with the others.
@@ -213,19 +245,19 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         };
         let subject = sent.body.subject();
         let headers = sent.body.wire_headers();
-        sent.deadline = self.now + sent.body.timeout().unwrap_or(self.window.timeout);
+        if self.window.one_call {
+            // The others have had their time since they came.
+            sent.deadline = self.now + self.window.timeout;
+        }
         let token = self.inflight.insert(sent);
         let reply = self.reply(token)?;
         self.conn.traffic.sent(payload.len());
-        let client = &self.conn.client;
+        let wire = &self.conn.wire;
+        let message = Outgoing { subject, reply: Some(reply), headers, payload };
         // Polled by hand: a select for every message would cost as much as the message.
-        let handed = match headers {
-            None => self.hand_over(pin!(client.publish_with_reply(subject, reply, payload)), tick).await?,
-            Some(headers) => {
-                let send = client.publish_with_reply_and_headers(subject, reply, headers, payload);
-                self.hand_over(pin!(send), tick).await?
-            }
-        };
+        self.handing = Some(token);
+        let handed = self.hand_over(token, pin!(wire.publish(message)), tick).await?;
+        self.handing = None;
         match handed {
             Handed::Over => Ok(true),
             Handed::Not => {
@@ -253,6 +285,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     /// Waits until the connection has taken the message; takes acks meanwhile, and leaves where the server is gone.
     async fn hand_over(
         &mut self,
+        token: u64,
         mut send: std::pin::Pin<&mut (impl Future<Output = std::result::Result<(), PublishError>> + Send)>,
         tick: &mut Interval,
     ) -> Result<Handed> {
@@ -268,12 +301,16 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 self.now = Instant::now();
                 match message {
                     Some(message) => self.answer(message),
+                    // Before the rows get their errors one by one: silence is an end of all of them.
+                    None if self.silent() => return Ok(Handed::Not),
                     None => {
                         self.expire();
                         self.outlet.flush();
                     }
                 }
-                if self.silent() || self.conn.breaks() != self.breaks || self.conn.link.borrow().closed {
+                // What has its error by now must not be sent after all.
+                let over = self.silent() || !self.inflight.contains(token);
+                if over || self.conn.breaks() != self.breaks || self.conn.link.borrow().closed {
                     return Ok(Handed::Not);
                 }
             },
@@ -324,11 +361,15 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.breaks = breaks;
             self.link_broke();
         }
-        if self.inflight.is_empty() && self.again.is_empty() {
+        // What goes before ours counts as silence too, once it does not move.
+        let taken = self.conn.outbox.taken();
+        let moved = std::mem::replace(&mut self.moved, taken) != taken || self.before.is_none();
+        if self.inflight.is_empty() && self.again.is_empty() && moved {
             self.last_answer = self.now;
         }
         self.down_since = if link.up { None } else { self.down_since.or(Some(self.now)) };
-        let down = self.down_since.is_some_and(|since| self.now.duration_since(since) > self.window.timeout);
+        let down = self.window.one_call
+            && self.down_since.is_some_and(|since| self.now.duration_since(since) > self.window.timeout);
         if down || self.silent() {
             let what = "the publish (the server has been silent)".to_owned();
             return self.give_up(JetError::Timeout { what, after: self.window.timeout });
@@ -338,15 +379,36 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
 
     /// One call ends when nothing at all is answered; messages that came alone have each their own time.
     fn silent(&self) -> bool {
-        self.window.one_call && self.now.duration_since(self.last_answer) > self.window.timeout
+        self.window.one_call && self.now.duration_since(self.last_answer) >= self.window.timeout
     }
 
     fn expire(&mut self) {
-        for sent in self.inflight.expire(self.now) {
-            let after = sent.body.timeout().unwrap_or(self.window.timeout);
-            let what = format!("the publish to {:?}", sent.body.subject().as_str());
-            self.outlet.failed(sent.row, JetError::Timeout { what, after });
+        let now = self.now;
+        let handing = self.handing.filter(|token| self.inflight.is_late(*token, now));
+        let mut unsent: Vec<_> = handing.and_then(|token| self.inflight.remove(token)).into_iter().collect();
+        if !self.window.one_call {
+            while let Some(Some(Ok(item))) = self.feed.next().now_or_never() {
+                let sent = self.first(item);
+                self.ahead.push_back(sent);
+            }
+            unsent.extend(take_late(&mut self.ahead, now));
+            for sent in take_late(&mut self.again, now) {
+                self.late(sent, true);
+            }
         }
+        for sent in unsent {
+            self.late(sent, false);
+        }
+        for sent in self.inflight.expire(now) {
+            self.late(sent, true);
+        }
+    }
+
+    /// `sent` is false where the message never was, and never will be.
+    fn late(&mut self, late: Sent, sent: bool) {
+        let after = late.body.timeout().unwrap_or(self.window.timeout);
+        let subject = late.body.subject().to_string();
+        self.outlet.failed(late.row, JetError::Unanswered { verb: "publish", subject, after, sent });
     }
 
     /// Messages without permission get no ack, and neither does any where the acks are not let through.
@@ -382,7 +444,8 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
 
     /// Every message that has no answer gets this one, also those that are at hand and not sent yet.
     fn give_up(&mut self, cause: JetError) {
-        for sent in self.inflight.take_all().into_iter().chain(std::mem::take(&mut self.again)) {
+        let waiting = std::mem::take(&mut self.again).into_iter().chain(std::mem::take(&mut self.ahead));
+        for sent in self.inflight.take_all().into_iter().chain(waiting) {
             self.outlet.failed(sent.row, cause.clone());
         }
         if self.window.one_call || matches!(cause, JetError::Closed { .. }) {

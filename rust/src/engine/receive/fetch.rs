@@ -167,8 +167,12 @@ impl PullSubscription {
     pub async fn fetch<S: Sink>(&self, fetch: &Fetch, sink: S) -> Result<Unclaimed<S>> {
         let fetched = Unclaimed { conn: self.conn.clone(), sink: Some(sink) };
         let mut job = Job { sub: self, fetched, inbox: None, open: false };
-        // Tokio's budget would send us to the back of the queue every 128 messages.
-        unconstrained(job.run(fetch)).await?;
+        // All of it ends in time, wherever it waits; what has come by then counts. Tokio's budget would send us to the
+        // back of the queue every 128 messages.
+        let last = fetch.timeout.saturating_add(2 * GRACE);
+        if let Ok(done) = tokio::time::timeout(last, unconstrained(job.run(fetch))).await {
+            done?;
+        }
         if !job.open
             && let Some(inbox) = job.inbox.take()
         {
