@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ import uuid
 
 import jetarrow
 import pytest
+from jetarrow.server import NatsServer
 
 PROGRAM = """
 import asyncio, sys, time
@@ -106,3 +108,94 @@ async def test_stream_messages_are_sent(nats_url: str, stream: str, ending: str)
             assert run(STREAM, nats_url, f"{stream}.a", ending) < 2
             state = (await nc.jetstream().stream_info(stream)).state
             assert state.messages == 2_000 * times
+
+
+# Ends only by Ctrl-C, while the server stands still; what waits to be sent, or answered, differs.
+WAITING = {
+    "async": """
+async def main():
+    nc = await jetarrow.connect(url)
+    pause()
+    for _ in range(100):
+        await nc.publish("a", b"x" * 1_000)
+    go()
+    await nc.request("a", timeout=60)
+asyncio.run(main())
+""",
+    "async_with": """
+async def main():
+    async with await jetarrow.connect(url) as nc:
+        pause()
+        go()
+        await nc.flush(60)
+asyncio.run(main())
+""",
+    "async_streams": """
+async def main():
+    nc = await jetarrow.connect(url)
+    js = nc.jetstream()
+    await js.add_stream(name="S", subjects=["S"])
+    pause()
+    futures = [await js.publish_async("S", b"x" * 100_000) for _ in range(100)]
+    go()
+    await asyncio.gather(*futures)
+asyncio.run(main())
+""",
+    "sync": """
+nc = jetarrow.sync.connect(url)
+pause()
+for _ in range(20):
+    nc.publish("a", b"x" * 500_000)
+go()
+nc.flush(60)
+""",
+    "sync_with": """
+with jetarrow.sync.connect(url) as nc:
+    pause()
+    go()
+    nc.request("a", timeout=60)
+""",
+    "sync_streams": """
+nc = jetarrow.sync.connect(url)
+js = nc.jetstream()
+js.add_stream(name="S", subjects=["S"])
+pause()
+futures = [js.publish_async("S", b"x" * 100_000) for _ in range(100)]
+go()
+futures[0].result()
+""",
+}
+
+START = """
+import asyncio, os, signal, sys, time
+import jetarrow, jetarrow.sync
+
+url, pid = sys.argv[1], int(sys.argv[2])
+
+def pause():
+    os.kill(pid, signal.SIGSTOP)
+
+def go():
+    print("go", flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no server can be stopped here")
+@pytest.mark.parametrize("program", WAITING)
+def test_ctrl_c_with_a_server_that_stands_still(own_server: NatsServer, program: str) -> None:
+    command = [sys.executable, "-c", START + WAITING[program], own_server.url, str(own_server.pid)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        try:
+            assert child.stdout.readline() == "go\n"
+            time.sleep(0.2)
+            pressed = time.monotonic()
+            child.send_signal(signal.SIGINT)
+            child.wait(10)
+            took = time.monotonic() - pressed
+        finally:
+            child.kill()
+            own_server.resume()
+        assert child.stderr is not None
+        assert "KeyboardInterrupt" in child.stderr.read()
+    assert took < 1.0

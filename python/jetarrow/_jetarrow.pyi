@@ -40,7 +40,7 @@ __all__ = [
     "check_subject",
     "connect",
     "force_panic",
-    "lingering",
+    "last_words",
 ]
 
 # The module
@@ -85,10 +85,11 @@ def check_subject(subject: str) -> None:
         BadSubjectError: It has white space, control characters, empty tokens or wildcards, or is too long.
     """
 
-def lingering(timeout: float) -> Call[None] | None:
-    """Wait for what goes on although its owner is gone: messages on their way.
+def last_words(connections: list[Connection], timeout: float) -> Call[None] | None:
+    """Wait, at the end of the process, until the servers have all that was sent, or nothing moves any more.
 
     Args:
+        connections: Those that are still there; what those had to send that are gone is waited for too.
         timeout: Most seconds to wait.
 
     Returns:
@@ -265,7 +266,6 @@ class Connection:
         payload: _Payload,
         reply: str,
         headers: _Headers | None,
-        limit: int,
     ) -> int:
         """Queue one message.
 
@@ -275,7 +275,6 @@ class Connection:
             payload: What.
             reply: Where an answer goes; an empty string is nowhere.
             headers: Read as nats-py does: names and values are trimmed.
-            limit: Most bytes that are queued while the link is down.
 
         Returns:
             Bytes that are queued now.
@@ -375,7 +374,15 @@ class Connection:
         Raises:
             BadSubjectError: The subject is not valid.
             MaxPayloadError: The server does not take a message of this size.
+            OutboundBufferLimitError: The link is down, and `pending_size` bytes are queued.
             ConnectionClosedError: The connection is closed.
+        """
+
+    def cancel_request(self, future: asyncio.Future[Msg]) -> None:
+        """End a request of `request_future` whose future was cancelled: where it was not sent it never will be.
+
+        Args:
+            future: What `request_future` returned.
         """
 
     # Subscribing

@@ -50,6 +50,13 @@ pub enum JetError {
     Flush { after: Duration },
     #[error("no answer to {what} within {} s", .after.as_secs_f64())]
     Timeout { what: String, after: Duration },
+    /// `sent` is false where it is certain that it never was, and never will be.
+    #[error("no answer to the {verb} to {subject:?} within {} s: {}", .after.as_secs_f64(), if *.sent {
+        "it was sent, so that it may have been carried out, or may still be"
+    } else {
+        "it was not sent, because the connection was down or busy, and never will be"
+    })]
+    Unanswered { verb: &'static str, subject: String, after: Duration, sent: bool },
     #[error("no one listens on {subject:?}; is JetStream on, and the account right?")]
     NoResponders { subject: String },
     #[error("no stream takes the subject {subject:?}: create one that lists it, or correct the subject")]
@@ -131,7 +138,10 @@ impl JetError {
         const UNAVAILABLE: i64 = 503;
         matches!(
             self,
-            JetError::Timeout { .. } | JetError::NoResponders { .. } | JetError::Api { code: UNAVAILABLE, .. }
+            JetError::Timeout { .. }
+                | JetError::Unanswered { .. }
+                | JetError::NoResponders { .. }
+                | JetError::Api { code: UNAVAILABLE, .. }
         )
     }
 

@@ -1,7 +1,8 @@
 //! The tokio runtime: made at first use, one per process, never used across a fork.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use tokio::runtime::Runtime;
@@ -59,6 +60,23 @@ pub fn handle() -> Result<tokio::runtime::Handle> {
             std::mem::forget(arc_swap::Guard::into_inner(previous));
         }
     }
+}
+
+/// A server that takes and says nothing for this long is given up by what wants to end.
+const STALL: Duration = Duration::from_secs(2);
+/// The same at the end of the process, which has one second after Ctrl-C.
+const LAST_STALL: Duration = Duration::from_millis(300);
+
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// The process is about to end: from now on `stall` is short.
+pub fn ending() {
+    ENDING.store(true, Ordering::Relaxed);
+}
+
+/// How long to wait for something that does not move.
+pub fn stall() -> Duration {
+    if ENDING.load(Ordering::Relaxed) { LAST_STALL } else { STALL }
 }
 
 /// Work that only the end of the process waits for.

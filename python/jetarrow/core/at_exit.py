@@ -18,8 +18,10 @@ class Publisher(Protocol):
     native: _jetarrow.Publisher
 
 
-# Seconds that all connections together may take.
+# Seconds that the end may take while messages and their answers move.
 SEND_TIMEOUT = 1.5
+# Seconds without any answer after which a publisher's server is given up: Ctrl-C ends a program within one second.
+STALL = 0.3
 
 _connections: WeakSet[_jetarrow.Connection] = WeakSet()
 _publishers: WeakSet[Publisher] = WeakSet()
@@ -35,20 +37,33 @@ def watch_publisher(publisher: Publisher) -> None:
     _publishers.add(publisher)
 
 
+def _pending() -> int:
+    total = 0
+    for publisher in list(_publishers):
+        with suppress(Error):
+            total += publisher.native.pending
+    return total
+
+
 @atexit.register
 def _send_the_rest() -> None:
     # What a forked child has inherited raises ForkError, and is its parent's to send.
-    deadline = time.monotonic() + SEND_TIMEOUT
+    begin = moved = time.monotonic()
     for publisher in list(_publishers):
         with suppress(Error):
             publisher.native.hand_over()
-            while publisher.native.pending and time.monotonic() < deadline:
-                time.sleep(0.002)
+    before = -1
+    while (pending := _pending()) and (now := time.monotonic()) - begin < SEND_TIMEOUT:
+        if pending != before:
+            before, moved = pending, now
+        elif now - moved >= STALL:
+            break
+        time.sleep(0.002)
+    up = []
     for connection in list(_connections):
-        left = deadline - time.monotonic()
         with suppress(Error):
-            if left > 0 and connection.is_connected:
-                connection.flush(left).block()
-    rest = _jetarrow.lingering(max(deadline - time.monotonic(), 0.1))
+            if connection.is_connected:
+                up.append(connection)
+    rest = _jetarrow.last_words(up, max(SEND_TIMEOUT - (time.monotonic() - begin), STALL))
     if rest is not None:
         rest.block()

@@ -128,7 +128,7 @@ class Connect:
             signature_cb: Called with the server's nonce, returns it signed (base64).
             inbox_prefix: First tokens of the subjects that answers come to.
             drain_timeout: Seconds that `drain()` gives the subscriptions.
-            pending_size: Bytes that may be published while there is no connection.
+            pending_size: Bytes of whole messages, requests among them, that are queued while there is no connection.
             reconnect_to_server_handler: Called with the servers and the last INFO, returns the server to try (None: the
                 first) and the seconds to wait before.
             pedantic: nats-py's, without effect.
@@ -165,7 +165,7 @@ class Connect:
         caller = _options.Caller(session.tell)
         call = _jetarrow.connect(_options.native(given, caller), notices)
         session.tls, session.options = given["tls"], _options.public(given)
-        session.drain_timeout, session.pending_size = given["drain_timeout"], given["pending_size"]
+        session.drain_timeout = given["drain_timeout"]
         session.connecting, session.closed = True, False
         try:
             session.connection = session.last = await session.run(call, lambda late: late.close())

@@ -127,7 +127,11 @@ class LoopSession(SharedState, Session):
         native, loop = self.native, asyncio.get_running_loop()
         future = native.request_future(loop, bridge_of(loop), self, subject, payload, timeout, headers)
         if future is not None:
-            return await future
+            try:
+                return await future
+            except asyncio.CancelledError:
+                native.cancel_request(future)
+                raise
         return await self.run(native.request_msg(self, subject, payload, timeout=timeout, headers=headers))
 
     def fail(self, error: Exception) -> Any:

@@ -174,6 +174,7 @@ def native(given: dict[str, Any], caller: Caller) -> dict[str, Any]:
         "max_reconnects": attempts if attempts > 0 else None,
         "reconnect_wait": given["reconnect_time_wait"],
         "randomize": not given["dont_randomize"],
+        "pending_size": max(0, _integer(given, "pending_size")),
         "retry_first": attempts < 0 and bool(given["allow_reconnect"]),
         "user": text("user"),
         "password": text("password"),

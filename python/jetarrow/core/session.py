@@ -18,7 +18,7 @@ from jetarrow._jetarrow import Bridge, Call, Connection, Msg, Notices
 from jetarrow._jetarrow import Subscription as NativeSubscription
 from jetarrow.core.errors import ConnectionClosedError, ConnectionDrainingError
 from jetarrow.core.futures import FutureHome
-from jetarrow.core.options import DEFAULT_DRAIN_TIMEOUT, DEFAULT_PENDING_SIZE
+from jetarrow.core.options import DEFAULT_DRAIN_TIMEOUT
 from jetarrow.core.tls import TLS
 
 _T = TypeVar("_T")
@@ -73,7 +73,6 @@ class Session(Protocol):
     # "", "subs" while the subscriptions are drained, then "pubs".
     draining: str
     drain_timeout: float
-    pending_size: int
     # The error that ended `connect`, or the last one of a session without events.
     failure: Exception | None
     subscriptions: dict[int, Closable]
@@ -167,7 +166,6 @@ class SharedState:
         self.tls: ssl.SSLContext | TLS | None = None
         self.draining = ""
         self.drain_timeout: float = DEFAULT_DRAIN_TIMEOUT
-        self.pending_size = DEFAULT_PENDING_SIZE
         self.failure: Exception | None = None
         self.subscriptions: dict[int, Closable] = {}
         self.publishers: WeakSet[Drainable] = WeakSet()
@@ -198,7 +196,7 @@ class SharedState:
         if self.draining == "pubs":
             raise ConnectionDrainingError
         native = self.native
-        if native.send(self.loop(), subject, payload, reply, headers, self.pending_size) > HIGH_WATER:
+        if native.send(self.loop(), subject, payload, reply, headers) > HIGH_WATER:
             return native.room(HIGH_WATER // 2)
         return None
 

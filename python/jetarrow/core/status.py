@@ -140,7 +140,7 @@ class Status:
 
     @property
     def pending_data_size(self) -> int:
-        """Payload bytes that were published and not sent yet."""
+        """Bytes of whole messages that were published, or requested, and not sent yet."""
         connection = self._seen()
         return 0 if connection is None else connection.pending_bytes
 

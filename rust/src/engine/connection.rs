@@ -3,7 +3,8 @@
 //!
 //! Everything that leans on how async-nats works inside is in here, each with what is missing upstream, how we get it
 //! and which test holds it in place: `tap` (its log lines), `ping` (a PING of our own), `reconnect` (the end of its
-//! task), `withdraw` (the end of the server's side of a subscription).
+//! task), `withdraw` (the end of the server's side of a subscription), `wire` (how
+//! much it holds).
 
 pub mod auth;
 pub mod connect;
@@ -21,6 +22,7 @@ pub mod request;
 pub mod tap;
 pub mod tls;
 pub mod token;
+pub mod wire;
 pub mod withdraw;
 
 pub use connect::{Connection, connect};

@@ -143,7 +143,9 @@ async fn choose_mode(
     };
     let (breaks, deadline) = (conn.breaks(), Instant::now() + timeout);
     let found = loop {
-        match find_stream(Api::new(conn, prefix), &rows).await {
+        let asked = tokio::time::timeout_at(deadline, find_stream(Api::new(conn, prefix), &rows)).await;
+        let late = |_| JetError::Timeout { what: "the question which stream takes the rows".into(), after: timeout };
+        match asked.map_err(late).flatten() {
             // The question went with the link, or to a server that has just started. It changes nothing: once more.
             Err(err) if err.is_transient() && conn.breaks() != breaks && Instant::now() < deadline => {
                 sleep(RETRY_PAUSE).await;
@@ -153,6 +155,7 @@ async fn choose_mode(
     };
     match (mode, found) {
         (Mode::Auto, Ok((_, StreamConfig { allow_batched: true, .. }))) => Ok(Mode::Fast),
+        (Mode::Auto, Err(err)) if Instant::now() >= deadline => Err(err),
         (Mode::Auto, _) => Ok(Mode::Window),
         (_, Err(err)) => Err(err),
         (Mode::Fast, Ok((stream, config))) if !config.allow_batched => Err(lacks(stream, "allow_batched", "2.14")),

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::{join, join_all};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tokio::task::AbortHandle;
@@ -12,6 +13,7 @@ use tokio::task::AbortHandle;
 use crate::bridge::{Bridge, Event, Mailbox, Progress, Reply};
 use crate::error::{JetError, Result};
 use crate::lock::lock;
+use crate::py::connect::Connection;
 use crate::py::convert::seconds;
 use crate::runtime;
 use crate::task::{Spot, caught, spawn, weak_spot};
@@ -140,16 +142,20 @@ impl Drop for Outcome {
     }
 }
 
-/// Waits, at most `timeout` seconds, for what goes on although its owner is gone: messages on their way.
-/// None where there is nothing.
+/// At the end of the process: waits, at most `timeout` seconds and as long as something moves, until the servers have
+/// what was sent on these connections and on those that are gone. None where there is nothing to wait for.
 #[pyfunction]
-pub fn lingering(timeout: f64) -> PyResult<Option<Call>> {
+pub fn last_words(connections: Vec<Bound<'_, Connection>>, timeout: f64) -> PyResult<Option<Call>> {
     let timeout = seconds("timeout", timeout)?;
-    if !runtime::any_lingering() {
+    runtime::ending();
+    // What a forked child has inherited is its parent's to send.
+    let ours: Vec<_> = connections.iter().filter_map(|connection| connection.get().get().ok()).collect();
+    if ours.is_empty() && !runtime::any_lingering() {
         return Ok(None);
     }
     let work = async move {
-        let _given_up = tokio::time::timeout(timeout, runtime::lingering()).await;
+        let settled = join_all(ours.iter().map(|connection| connection.settle()));
+        let _given_up = tokio::time::timeout(timeout, join(settled, runtime::lingering())).await;
         Ok(())
     };
     Ok(Some(Call::unit(work)))

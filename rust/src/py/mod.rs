@@ -55,7 +55,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<subscribe::Missed>()?;
     module.add_class::<subscribe::Subscription>()?;
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
-    module.add_function(wrap_pyfunction!(call::lingering, module)?)?;
+    module.add_function(wrap_pyfunction!(call::last_words, module)?)?;
     module.add_function(wrap_pyfunction!(check_name, module)?)?;
     module.add_function(wrap_pyfunction!(check_subject, module)?)?;
     crate::task::report_panics(log_panic);

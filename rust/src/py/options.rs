@@ -36,6 +36,7 @@ pub struct RawOptions {
     reconnect_wait: f64,
     randomize: bool,
     retry_first: bool,
+    pending_size: usize,
     user: Option<Py<PyAny>>,
     password: Option<Py<PyAny>>,
     token: Option<Py<PyAny>>,
@@ -157,6 +158,7 @@ impl RawOptions {
             reconnect_wait: seconds("reconnect_time_wait", self.reconnect_wait)?,
             randomize: self.randomize,
             retry_first: self.retry_first,
+            pending_size: self.pending_size,
             credentials,
             tls: self.tls.map(Tls::from),
             choose: self.choose.map(|function| {

@@ -8,8 +8,9 @@ use pyo3::types::PyDict;
 
 use crate::engine::connection as engine;
 use crate::engine::connection::outbox::{Held, Outgoing};
+use crate::engine::connection::wire::size;
 use crate::engine::subject;
-use crate::error::{About, JetError};
+use crate::error::About;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::{headers, payload};
@@ -19,9 +20,9 @@ const BURST: usize = 128;
 
 #[pymethods]
 impl Connection {
-    /// Queues one message and returns how many bytes are queued now. While the link is down at most `limit` bytes are.
+    /// Queues one message and returns how many bytes are queued now. While the link is down at most `pending_size` are.
     /// With an event loop, the messages of one turn are sent together at its end.
-    #[pyo3(signature = (event_loop, subject, payload, reply, headers, limit))]
+    #[pyo3(signature = (event_loop, subject, payload, reply, headers))]
     fn send(
         slf: &Bound<'_, Self>,
         event_loop: Option<&Bound<'_, PyAny>>,
@@ -29,7 +30,6 @@ impl Connection {
         payload: &Bound<'_, PyAny>,
         reply: &str,
         headers: Option<&Bound<'_, PyDict>>,
-        limit: usize,
     ) -> PyResult<usize> {
         let this = slf.get();
         let conn = this.connection()?;
@@ -44,11 +44,11 @@ impl Connection {
         if link.closed {
             return Err(conn.closed().into());
         }
-        if !link.up && conn.outbox.bytes() + payload.len() > limit {
-            return Err(JetError::OutboundLimit { limit }.into());
-        }
         let reply = (!reply.is_empty()).then(|| reply.into());
         let message = Outgoing { subject: subject.into(), reply, headers, payload };
+        if !link.up {
+            conn.check_room(size(&message))?;
+        }
         Ok(Connection::hold(slf, conn, event_loop, message)?.bytes)
     }
 
@@ -59,7 +59,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits until at most `bytes` of core messages are queued, or the link is down; 0 is none.
+    /// Waits until at most `bytes` are queued, or the link is down; 0 is none.
     fn room(&self, bytes: usize) -> PyResult<Call> {
         let conn = self.get()?;
         let work = async move {
@@ -69,7 +69,7 @@ impl Connection {
         Ok(Call::unit(work))
     }
 
-    /// Payload bytes of core messages that are queued.
+    /// Bytes of whole messages that are queued.
     #[getter]
     fn pending_bytes(&self) -> PyResult<usize> {
         Ok(self.connection()?.outbox.bytes())

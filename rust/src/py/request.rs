@@ -75,7 +75,7 @@ impl Connection {
             mailbox.push(0, Event::Many(Box::new(deliver)));
         });
         let others = conn.pending_requests();
-        conn.start_request(request, done)?;
+        conn.start_request(request, future.as_ptr() as usize, done)?;
         // With others under way the wait until the end of the turn costs nothing.
         if others > 0 {
             Connection::kick_later(slf, event_loop)?
@@ -83,6 +83,12 @@ impl Connection {
             conn.outbox.kick()
         }
         Ok(Some(future))
+    }
+
+    /// Ends a request whose future was cancelled: where it was not sent it never will be.
+    fn cancel_request(&self, future: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.connection()?.cancel_request(future.as_ptr() as usize);
+        Ok(())
     }
 
     /// A subject that is used nowhere else.

@@ -65,7 +65,7 @@ impl Connection {
             }
             _ => Box::new(|_| ()),
         };
-        let work = async move { engine::subscribe(conn, subject, queue, limits, kind, tell).await };
+        let work = async move { engine::subscribe(conn, subject, queue, limits, kind, tell) };
         Ok(Call::new(work, |py, subscription| {
             Ok(Subscription { inner: Owned::new(Arc::new(subscription)) }.into_pyobject(py)?.into_any())
         }))

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_nats::{Client, HeaderMap, Message};
+use async_nats::{Client, HeaderMap, Message, Statistics, Subscriber};
 use bytes::Bytes;
+use futures_util::FutureExt;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -13,26 +14,27 @@ use tokio::time::Instant;
 use crate::engine::connection::hub::{Hub, Settings};
 use crate::engine::connection::link::{Link, Traffic};
 use crate::engine::connection::options::Options;
-use crate::engine::connection::outbox::Outbox;
+use crate::engine::connection::outbox::{Outbox, Outgoing, Recall};
 use crate::engine::connection::ping::Pinger;
 use crate::engine::connection::pool::{Pool, display_servers};
 use crate::engine::connection::reconnect::share_pool;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::request::{Done, Request, Requests};
+use crate::engine::connection::wire::Wire;
 use crate::error::{JetError, Result};
 use crate::runtime;
 use crate::task::spawn;
 
-/// Closing is given up when nothing was sent or received for this long.
-const CLOSE_STALL: Duration = Duration::from_secs(2);
 /// How much longer than their sum all attempts of the first round may take; also how long a link takes to end.
 const MARGIN: Duration = Duration::from_millis(250);
 
 pub struct Connection {
     pub client: Client,
     pub link: watch::Receiver<Link>,
-    /// Core messages on their way out.
+    /// Core messages, requests and subscriptions on their way out.
     pub outbox: Outbox,
+    /// The last step out, and the only one of what is published in bulk.
+    pub wire: Arc<Wire>,
     requests: Requests,
     pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
@@ -66,8 +68,58 @@ impl Connection {
 
     /// What is sent next comes after all core messages that are queued now.
     pub async fn in_order(&self) {
-        if !self.outbox.is_idle() {
-            self.while_up(self.outbox.caught_up()).await;
+        let mark = self.outbox.mark();
+        if !self.outbox.has_passed(mark) {
+            self.while_up(self.outbox.passed(mark)).await;
+        }
+    }
+
+    /// Refuses a message of so many bytes where the link is down and what is queued meanwhile is at its limit.
+    pub fn check_room(&self, bytes: usize) -> Result<()> {
+        self.requests.check_room(&self.outbox, bytes)
+    }
+
+    /// Subscribes, and fails where that takes longer than `within`.
+    pub async fn subscribe(&self, subject: String, within: Duration) -> Result<Subscriber> {
+        match tokio::time::timeout(within, self.client.subscribe(subject)).await {
+            Ok(made) => made.map_err(|_| self.closed()),
+            Err(_) => Err(self.stuck("the subscription", within)),
+        }
+    }
+
+    /// Publishes a message of a protocol that is bound to this link: waits for the link and for room, both at most
+    /// `within`. Where the link breaks meanwhile the message is lost with it, as if it had been sent.
+    pub async fn publish(&self, message: Outgoing, within: Duration) -> Result<()> {
+        let what = "the message";
+        if !self.link.borrow().up {
+            let mut link = self.link.clone();
+            let up = tokio::time::timeout(within, link.wait_for(|link| link.up || link.closed)).await;
+            up.map(drop).map_err(|_| self.stuck(what, within))?;
+        }
+        let mut send = std::pin::pin!(self.wire.publish(message));
+        let sent = match send.as_mut().now_or_never() {
+            Some(sent) => sent,
+            None => {
+                let mut link = self.link.clone();
+                tokio::select! {
+                    biased;
+                    sent = send => sent,
+                    _ = link.wait_for(|link| !link.up) => return Ok(()),
+                    () = tokio::time::sleep(within) => return Err(self.stuck(what, within)),
+                }
+            }
+        };
+        sent.map_err(|_| self.closed())
+    }
+
+    /// Why nothing could be handed to the server in time.
+    fn stuck(&self, what: &str, after: Duration) -> JetError {
+        if self.link.borrow().closed {
+            return self.closed();
+        }
+        JetError::Timeout {
+            what: format!("{what} (it was not sent: the connection is down, or the server takes nothing)"),
+            after,
         }
     }
 
@@ -87,9 +139,14 @@ impl Connection {
         self.requests.request(&self.outbox, Request { subject, payload, headers, timeout }).await
     }
 
-    /// Holds a request in the outbox; `done` gets its answer. Only once `can_start_requests` says so.
-    pub fn start_request(&self, request: Request, done: Done) -> Result<()> {
-        self.requests.start(&self.outbox, request, done).map(drop)
+    /// Holds a request in the outbox; `done` gets its answer, and `tag` is what it can be cancelled by. Only once `can_start_requests` says so.
+    pub fn start_request(&self, request: Request, tag: usize, done: Done) -> Result<()> {
+        self.requests.start(&self.outbox, request, tag, done).map(drop)
+    }
+
+    /// Ends a request whose answer nobody wants any more. Where it was not sent it never will be.
+    pub fn cancel_request(&self, tag: usize) {
+        self.requests.cancel(tag);
     }
 
     /// True once `start_request` can be used: after the first `request`.
@@ -107,7 +164,7 @@ impl Connection {
         let lost = || JetError::Flush { after: timeout };
         let breaks = self.breaks();
         let trip = async {
-            self.outbox.caught_up().await;
+            self.outbox.passed(self.outbox.mark()).await;
             self.pinger.trip(breaks).await
         };
         match tokio::time::timeout(timeout, trip).await {
@@ -124,7 +181,9 @@ impl Connection {
         if !self.hub.settings.allow_reconnect || !self.link.borrow().up {
             return Ok(());
         }
-        self.client.force_reconnect().await.map_err(|_| self.closed())
+        let mut asked = Ok(());
+        self.while_up(async { asked = self.client.force_reconnect().await.map_err(|_| self.closed()) }).await;
+        asked
     }
 
     /// Puts another list of servers in the place of the present one. It is used at the next reconnect.
@@ -160,20 +219,35 @@ impl Connection {
     }
 
     /// Does the work, but gives it up when nothing was sent or received for a while.
-    async fn while_moving(&self, work: impl Future<Output = ()>) {
-        let moved = || {
-            let all = self.client.statistics();
-            (all.in_bytes.load(Ordering::Relaxed), all.out_bytes.load(Ordering::Relaxed), self.outbox.bytes())
-        };
-        let mut work = std::pin::pin!(work);
-        let (mut before, mut since) = (moved(), Instant::now());
-        while tokio::time::timeout(CLOSE_STALL / 10, work.as_mut()).await.is_err() {
-            let now = moved();
-            if now != before {
-                (before, since) = (now, Instant::now());
-            } else if since.elapsed() >= CLOSE_STALL {
-                return;
-            }
+    pub async fn while_moving(&self, work: impl Future<Output = ()>) {
+        while_moving(self.client.statistics(), self.outbox.recall(), work).await;
+    }
+
+    /// Waits until the server has all that was sent so far, or nothing moves any more.
+    pub async fn settle(&self) {
+        self.while_up(self.while_moving(async {
+            let _not_confirmed = self.round_trip(Duration::MAX).await;
+        }))
+        .await;
+    }
+}
+
+/// How often it is looked whether something moves.
+const LOOK: Duration = Duration::from_millis(50);
+
+async fn while_moving(statistics: Arc<Statistics>, outbox: Recall, work: impl Future<Output = ()>) {
+    let moved = || {
+        let received = statistics.in_bytes.load(Ordering::Relaxed);
+        (received, statistics.out_bytes.load(Ordering::Relaxed), outbox.bytes())
+    };
+    let mut work = std::pin::pin!(work);
+    let (mut before, mut since) = (moved(), Instant::now());
+    while tokio::time::timeout(LOOK, work.as_mut()).await.is_err() {
+        let now = moved();
+        if now != before {
+            (before, since) = (now, Instant::now());
+        } else if since.elapsed() >= runtime::stall() {
+            return;
         }
     }
 }
@@ -185,13 +259,14 @@ impl Drop for Connection {
             // Subscriptions keep async-nats's task alive, and only it can end them.
             self.hub.stop();
             let (client, pinger, rest) = (self.client.clone(), self.pinger.clone(), self.outbox.rest());
+            let (statistics, outbox) = (client.statistics(), self.outbox.recall());
             runtime::linger(async move {
                 let sent = async {
                     rest.await;
-                    pinger.trip(0).await
+                    let _away = pinger.trip(0).await;
                 };
-                let _away = tokio::time::timeout(CLOSE_STALL, sent).await;
-                let _closed = client.drain().await;
+                while_moving(statistics, outbox, sent).await;
+                let _closed = tokio::time::timeout(MARGIN, client.drain()).await;
             });
         }
     }
@@ -263,10 +338,21 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     wanted.0 = None;
     let pool = spawn(share_pool(hub.clone(), client.clone()), failing(&client, &hub))?.abort_handle();
     let traffic = Arc::new(Traffic::default());
+    let wire = Wire::start(client.clone(), failing(&client, &hub))?;
+    let failed = failing(&client, &hub);
+    let outbox = Outbox::start(
+        client.clone(),
+        wire.clone(),
+        hub.link.subscribe(),
+        traffic.clone(),
+        options.pending_size,
+        failed,
+    )?;
     Ok(Connection {
-        outbox: Outbox::start(client.clone(), hub.link.subscribe(), traffic.clone(), failing(&client, &hub))?,
         link: hub.link.subscribe(),
-        requests: Requests::new(client.clone(), hub.clone(), traffic.clone()),
+        requests: Requests::new(client.clone(), hub.clone(), traffic.clone(), outbox.recall()),
+        outbox,
+        wire,
         traffic,
         pinger: Arc::new(Pinger::new(client.clone(), hub.clone())),
         client,

@@ -9,6 +9,7 @@ use crate::engine::connection::auth::Credentials;
 use crate::engine::connection::hub::{Choose, Hub, Notices};
 use crate::engine::connection::pool::Rules;
 use crate::engine::connection::tls::{self, Tls};
+use crate::engine::connection::wire;
 use crate::error::Result;
 
 /// More than any pull loop or publish window ever has outstanding: a full channel drops messages in silence.
@@ -35,6 +36,8 @@ pub struct Options {
     pub randomize: bool,
     /// Go on where no server could be reached at first.
     pub retry_first: bool,
+    /// Most bytes of messages that are queued while the link is down.
+    pub pending_size: usize,
     pub credentials: Credentials,
     /// None: as the servers want it, with the system's CAs.
     pub tls: Option<Tls>,
@@ -71,6 +74,7 @@ impl Options {
             .connection_timeout(self.connect_timeout)
             .ping_interval(self.ping_period())
             .subscription_capacity(SUBSCRIPTION_CAPACITY)
+            .client_capacity(wire::CHANNEL)
             .read_buffer_capacity(READ_BUFFER)
             // Every subject is checked before it comes here, once per batch instead of once per message.
             .skip_subject_validation(true)

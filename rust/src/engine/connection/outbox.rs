@@ -1,34 +1,75 @@
-//! Core messages on their way to the connection: handed in without waiting, sent in order by one task.
+//! What is on its way to the connection: core messages, requests, subscriptions. Handed in without waiting, sent in
+//! order by one task, and everything can be taken back until that task has handed it over.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use async_nats::{Client, HeaderMap, PublishError, Subject};
-use bytes::Bytes;
-use tokio::sync::{Notify, watch};
+use async_nats::{Client, Subject, Subscriber};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::unconstrained;
 
 use crate::engine::connection::link::{Link, Traffic};
+use crate::engine::connection::wire::{Wire, size};
 use crate::error::{JetError, Result};
 use crate::lock::lock;
 use crate::task::{Spot, spawn, weak_spot};
 
-/// A message without a result of its own.
-pub struct Outgoing {
-    pub subject: Subject,
-    pub reply: Option<Subject>,
-    pub headers: Option<HeaderMap>,
-    pub payload: Bytes,
+pub use async_nats::message::OutboundMessage as Outgoing;
+
+/// A longer queue gives its memory back once it is empty.
+const SPARE: usize = 1024;
+/// So many entries that were taken back may lie between the others, and always as many as there are others.
+const GAPS: usize = 64;
+
+/// What waits in the queue.
+enum Entry {
+    /// With its size.
+    Message(Outgoing, usize),
+    Subscribe {
+        subject: Subject,
+        queue: Option<String>,
+        done: oneshot::Sender<Subscriber>,
+    },
+    /// It was taken back.
+    Gone,
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        match self {
+            Entry::Message(_, bytes) => *bytes,
+            Entry::Subscribe { .. } | Entry::Gone => 0,
+        }
+    }
 }
 
 #[derive(Default)]
 struct Queue {
-    messages: Vec<Outgoing>,
-    /// Payload bytes of what is queued, and of what the task has taken and not handed over yet.
-    bytes: usize,
-    /// How many messages were ever queued, and how many of them the connection has taken.
+    /// Each with its place.
+    entries: VecDeque<(u64, Entry)>,
+    /// Among them those that were taken back.
+    gone: usize,
+    /// How many were ever queued: the place of the next one.
     queued: u64,
+    /// All before this place have been handed over, or taken back.
     taken: u64,
+    /// Bytes of whole messages: of what is queued, and of the one that the task is handing over.
+    bytes: usize,
     closed: bool,
+}
+
+impl Queue {
+    fn take_back(&mut self, place: u64) -> Option<Entry> {
+        let index = self.entries.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+        let entry = std::mem::replace(&mut self.entries.get_mut(index)?.1, Entry::Gone);
+        self.bytes -= entry.bytes();
+        self.gone += 1;
+        if self.gone > GAPS && self.gone * 2 > self.entries.len() {
+            self.entries.retain(|(_, entry)| !matches!(entry, Entry::Gone));
+            self.gone = 0;
+        }
+        Some(entry)
+    }
 }
 
 #[derive(Default)]
@@ -46,19 +87,44 @@ pub struct Held {
     pub bytes: usize,
     /// Nothing else was on its way.
     pub idle: bool,
+    /// To take it back with.
+    pub place: u64,
 }
 
 /// The way out. Dropping it lets the task end, after all that is queued.
 pub struct Outbox {
     shared: Arc<Shared>,
+    /// Most bytes that are queued while the link is down.
+    pub limit: usize,
+}
+
+/// Takes messages back, and outlives the outbox.
+pub struct Recall(Arc<Shared>);
+
+impl Recall {
+    /// Bytes of whole messages that the connection has not taken yet.
+    pub fn bytes(&self) -> usize {
+        lock(&self.0.queue).bytes
+    }
+
+    /// True where the message at this place was not handed over; it never will be.
+    pub fn take_back(&self, place: u64) -> bool {
+        let taken = lock(&self.0.queue).take_back(place);
+        if taken.is_some() {
+            self.0.drained.notify_waiters();
+        }
+        taken.is_some()
+    }
 }
 
 impl Outbox {
     /// Starts the task on the current runtime.
     pub fn start(
         client: Client,
+        wire: Arc<Wire>,
         link: watch::Receiver<Link>,
         traffic: Arc<Traffic>,
+        limit: usize,
         failed: impl FnOnce(JetError) + Send + 'static,
     ) -> Result<Self> {
         let shared = Arc::new(Shared::default());
@@ -67,8 +133,12 @@ impl Outbox {
             failed(error);
             ended.close();
         };
-        spawn(unconstrained(carry(client, shared.clone(), link, traffic)), failed)?;
-        Ok(Outbox { shared })
+        spawn(unconstrained(carry(client, wire, shared.clone(), link, traffic)), failed)?;
+        Ok(Outbox { shared, limit })
+    }
+
+    pub fn recall(&self) -> Recall {
+        Recall(self.shared.clone())
     }
 
     /// Queues one message and has it sent.
@@ -80,14 +150,27 @@ impl Outbox {
 
     /// Queues one message that is sent at the next `kick`, together with what comes until then.
     pub fn hold(&self, message: Outgoing) -> Held {
+        let bytes = size(&message);
+        self.add(Entry::Message(message, bytes))
+    }
+
+    /// Queues a subscription and has it made. Its channel stays empty where the connection is closed before.
+    pub fn subscribe(&self, subject: Subject, queue: Option<String>) -> oneshot::Receiver<Subscriber> {
+        let (done, made) = oneshot::channel();
+        self.add(Entry::Subscribe { subject, queue, done });
+        self.kick();
+        made
+    }
+
+    fn add(&self, entry: Entry) -> Held {
         let mut queue = lock(&self.shared.queue);
-        let idle = queue.queued == queue.taken;
+        let (idle, place) = (queue.queued == queue.taken, queue.queued);
         if !queue.closed {
-            queue.bytes += message.payload.len();
-            queue.messages.push(message);
+            queue.bytes += entry.bytes();
+            queue.entries.push_back((place, entry));
             queue.queued += 1;
         }
-        Held { messages: queue.messages.len(), bytes: queue.bytes, idle }
+        Held { messages: queue.entries.len(), bytes: queue.bytes, idle, place }
     }
 
     /// Has what is queued sent.
@@ -95,7 +178,7 @@ impl Outbox {
         self.shared.filled.notify_one();
     }
 
-    /// Payload bytes that the connection has not taken yet.
+    /// Bytes of whole messages that the connection has not taken yet.
     pub fn bytes(&self) -> usize {
         lock(&self.shared.queue).bytes
     }
@@ -106,28 +189,42 @@ impl Outbox {
         async move { shared.until(|queue| queue.queued == queue.taken).await }
     }
 
-    /// True where nothing is queued.
-    pub fn is_idle(&self) -> bool {
+    /// The place after all that is queued now, for `has_passed`.
+    pub fn mark(&self) -> u64 {
+        lock(&self.shared.queue).queued
+    }
+
+    /// How many have left the queue so far.
+    pub fn taken(&self) -> u64 {
+        lock(&self.shared.queue).taken
+    }
+
+    /// True once the connection has taken, or will never take, all before the mark.
+    pub fn has_passed(&self, mark: u64) -> bool {
         let queue = lock(&self.shared.queue);
-        queue.queued == queue.taken
+        queue.closed || queue.taken >= mark
+    }
+
+    /// Waits for it: what is sent then comes after all that was queued at the mark.
+    pub async fn passed(&self, mark: u64) {
+        self.shared.until(|queue| queue.closed || queue.taken >= mark).await;
     }
 
     /// Waits until at most `bytes` are queued.
     pub async fn room(&self, bytes: usize) {
         self.shared.until(|queue| queue.bytes <= bytes).await;
     }
-
-    /// Waits until the connection has taken all that is queued now: what is sent to it next comes after that.
-    pub async fn caught_up(&self) {
-        let queued = lock(&self.shared.queue).queued;
-        self.shared.until(|queue| queue.closed || queue.taken >= queued).await;
-    }
 }
 
 impl Shared {
-    /// Nothing will be sent any more.
+    /// The connection is closed: nothing will be sent any more.
     fn close(&self) {
-        *lock(&self.queue) = Queue { closed: true, ..Queue::default() };
+        let left = {
+            let mut queue = lock(&self.queue);
+            let queued = queue.queued;
+            std::mem::replace(&mut *queue, Queue { closed: true, queued, taken: queued, ..Queue::default() })
+        };
+        drop(left);
         self.drained.notify_waiters();
     }
 
@@ -153,43 +250,97 @@ impl Drop for Outbox {
     }
 }
 
-async fn carry(client: Client, shared: Arc<Shared>, mut link: watch::Receiver<Link>, traffic: Arc<Traffic>) {
-    loop {
-        let messages = std::mem::take(&mut lock(&shared.queue).messages);
-        if messages.is_empty() {
-            shared.drained.notify_waiters();
-            if lock(&shared.queue).closed {
-                return;
-            }
-            shared.filled.notified().await;
-            continue;
+/// What the task does next.
+enum Step {
+    Hand(Entry),
+    /// There is no room on the wire for so many bytes.
+    Wait(usize),
+    WaitForLink,
+    Empty,
+    End,
+}
+
+impl Shared {
+    /// Takes the next entry that is wanted, where it can go. `reserved` is the room that there is for it already,
+    /// `handed` the size of the last one.
+    fn next(&self, wire: &Wire, up: bool, reserved: usize, handed: usize) -> Step {
+        let mut queue = lock(&self.queue);
+        queue.bytes -= handed;
+        while let Some((_, Entry::Gone)) = queue.entries.front() {
+            queue.entries.pop_front();
+            queue.gone -= 1;
         }
-        for message in messages {
-            let bytes = message.payload.len();
-            if !link.borrow().up {
-                // Without a link the bound of what is queued is ours: async-nats has a queue of its own.
-                let _gone = link.wait_for(|link| link.up || link.closed).await;
+        queue.taken = queue.entries.front().map_or(queue.queued, |(place, _)| *place);
+        let Some((_, entry)) = queue.entries.front() else {
+            if queue.entries.capacity() > SPARE {
+                queue.entries = VecDeque::new();
             }
-            weak_spot(Spot::Outbox);
-            if send(&client, message).await.is_err() {
-                // The connection is closed.
-                return shared.close();
-            }
-            traffic.sent(bytes);
-            let mut queue = lock(&shared.queue);
-            queue.bytes -= bytes;
-            queue.taken += 1;
+            return if queue.closed { Step::End } else { Step::Empty };
+        };
+        let bytes = entry.bytes();
+        if !up {
+            // Without a link the bound of what is queued is ours, and it can be taken back.
+            return Step::WaitForLink;
         }
-        shared.drained.notify_waiters();
+        if bytes > reserved && !wire.try_reserve(bytes) {
+            return Step::Wait(bytes);
+        }
+        queue.entries.pop_front().map_or(Step::Empty, |(_, entry)| Step::Hand(entry))
     }
 }
 
-async fn send(client: &Client, message: Outgoing) -> std::result::Result<(), PublishError> {
-    let Outgoing { subject, reply, headers, payload } = message;
-    match (reply, headers) {
-        (None, None) => client.publish(subject, payload).await,
-        (None, Some(headers)) => client.publish_with_headers(subject, headers, payload).await,
-        (Some(reply), None) => client.publish_with_reply(subject, reply, payload).await,
-        (Some(reply), Some(headers)) => client.publish_with_reply_and_headers(subject, reply, headers, payload).await,
+async fn carry(
+    client: Client,
+    wire: Arc<Wire>,
+    shared: Arc<Shared>,
+    mut link: watch::Receiver<Link>,
+    traffic: Arc<Traffic>,
+) {
+    let (mut reserved, mut handed) = (0, 0);
+    loop {
+        let up = {
+            let link = link.borrow();
+            // Once it is closed handing over fails, which ends this task.
+            link.up || link.closed
+        };
+        let step = shared.next(&wire, up, reserved, std::mem::take(&mut handed));
+        match step {
+            Step::Hand(Entry::Message(message, bytes)) => {
+                weak_spot(Spot::Outbox);
+                (reserved, handed) = (0, bytes);
+                traffic.sent(message.payload.len());
+                if wire.hand_over(message).await.is_err() {
+                    break;
+                }
+            }
+            Step::Hand(Entry::Subscribe { done, .. }) if done.is_closed() => {}
+            Step::Hand(Entry::Subscribe { subject, queue, done }) => {
+                let made = match queue {
+                    None => client.subscribe(subject).await,
+                    Some(queue) => client.queue_subscribe(subject, queue).await,
+                };
+                match made {
+                    // Where nobody waits any more it ends itself.
+                    Ok(subscriber) => drop(done.send(subscriber)),
+                    Err(_) => break,
+                }
+            }
+            Step::Hand(Entry::Gone) => {}
+            Step::Wait(bytes) => {
+                shared.drained.notify_waiters();
+                wire.reserve(bytes).await;
+                reserved = bytes;
+            }
+            Step::WaitForLink => {
+                shared.drained.notify_waiters();
+                let _gone = link.wait_for(|link| link.up || link.closed).await;
+            }
+            Step::Empty => {
+                shared.drained.notify_waiters();
+                shared.filled.notified().await;
+            }
+            Step::End => break,
+        }
     }
+    shared.close();
 }

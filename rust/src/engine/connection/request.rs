@@ -14,9 +14,10 @@ use tokio::time::Instant;
 use crate::engine::connection::connect::failing;
 use crate::engine::connection::hub::Hub;
 use crate::engine::connection::link::{Link, Traffic};
-use crate::engine::connection::outbox::{Outbox, Outgoing};
+use crate::engine::connection::outbox::{Outbox, Outgoing, Recall};
 use crate::engine::connection::refusals::{Refusals, Refused};
 use crate::engine::connection::token::{read_token, write_token};
+use crate::engine::connection::wire::size;
 use crate::error::{JetError, Result};
 use crate::lock::lock;
 use crate::task::{Spot, spawn, weak_spot};
@@ -37,6 +38,10 @@ struct Pending {
     subject: String,
     timeout: Duration,
     deadline: Instant,
+    /// In the outbox.
+    place: u64,
+    /// What its caller knows it by; 0 is nothing.
+    tag: usize,
 }
 
 /// The answers that are awaited. An entry goes with its request, answered or not: async-nats's own would stay.
@@ -48,9 +53,9 @@ pub struct Requests {
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
 struct Shared {
     waiting: Mutex<Waiting>,
+    outbox: Recall,
     /// A deadline earlier than all others was added.
     earlier: Notify,
 }
@@ -76,11 +81,16 @@ impl Shared {
         waiting.deadlines.remove(&(pending.deadline, number));
         Some(pending)
     }
-}
 
-impl Shared {
+    /// Ends a request that has no answer, and says whether it may have been sent; where not it never will be.
+    fn end(&self, number: u64) -> Option<(Pending, bool)> {
+        let pending = self.take(number)?;
+        let sent = !self.outbox.take_back(pending.place);
+        Some((pending, sent))
+    }
+
     /// No answer will come any more.
-    fn end(&self, cause: &JetError) {
+    fn end_all(&self, cause: &JetError) {
         let pending = {
             let mut waiting = self.lock();
             waiting.closed = true;
@@ -92,8 +102,15 @@ impl Shared {
 }
 
 impl Requests {
-    pub fn new(client: Client, hub: Arc<Hub>, traffic: Arc<Traffic>) -> Self {
-        Requests { client, hub, traffic, inbox: OnceCell::new(), shared: Arc::default() }
+    pub fn new(client: Client, hub: Arc<Hub>, traffic: Arc<Traffic>, outbox: Recall) -> Self {
+        let shared = Shared { waiting: Mutex::default(), outbox, earlier: Notify::new() };
+        Requests { client, hub, traffic, inbox: OnceCell::new(), shared: Arc::new(shared) }
+    }
+
+    /// Refuses a message of so many bytes where the link is down and what is queued meanwhile is at its limit.
+    pub fn check_room(&self, outbox: &Outbox, bytes: usize) -> Result<()> {
+        let full = !self.hub.link.borrow().up && outbox.bytes().saturating_add(bytes) > outbox.limit;
+        if full { Err(JetError::OutboundLimit { limit: outbox.limit }) } else { Ok(()) }
     }
 
     /// Subscribes to the inbox where that was not done yet.
@@ -108,7 +125,7 @@ impl Requests {
                 let (tell, shared) = (failing(&self.client, &self.hub), shared());
                 move |error: JetError| {
                     tell(error.clone());
-                    shared.upgrade().inspect(|shared| shared.end(&error));
+                    shared.upgrade().inspect(|shared| shared.end_all(&error));
                 }
             };
             let dispatch = dispatch_answers(answers, prefix.len(), shared(), self.traffic.clone(), self.hub.clone());
@@ -131,33 +148,39 @@ impl Requests {
     }
 
     /// Holds the request in the outbox and returns its number; `done` gets the answer. Only while open.
-    pub fn start(&self, outbox: &Outbox, request: Request, done: Done) -> Result<u64> {
+    pub fn start(&self, outbox: &Outbox, request: Request, tag: usize, done: Done) -> Result<u64> {
         let Some(prefix) = self.inbox.get() else { return Err(JetError::Internal("no inbox".into())) };
         let Request { subject, payload, headers, timeout } = request;
         let mut reply = prefix.as_bytes().to_vec();
-        let to = Subject::from(subject.as_str());
+        let mut message = Outgoing { subject: subject.as_str().into(), reply: None, headers, payload };
+        self.check_room(outbox, size(&message))?;
         let deadline = Instant::now() + timeout;
-        let number = {
-            let mut waiting = self.shared.lock();
-            if waiting.closed {
-                return Err(self.hub.closed_error());
-            }
-            if let Some(cause) = &waiting.deaf {
-                return Err(cause.clone());
-            }
-            waiting.last += 1;
-            let number = waiting.last;
-            waiting.deadlines.insert((deadline, number));
-            if waiting.deadlines.first() == Some(&(deadline, number)) {
-                self.shared.earlier.notify_one();
-            }
-            waiting.pending.insert(number, Pending { done, subject, timeout, deadline });
-            number
-        };
+        let mut waiting = self.shared.lock();
+        if waiting.closed {
+            return Err(self.hub.closed_error());
+        }
+        if let Some(cause) = &waiting.deaf {
+            return Err(cause.clone());
+        }
+        waiting.last += 1;
+        let number = waiting.last;
         write_token(number, &mut reply);
-        let reply = Subject::from(String::from_utf8_lossy(&reply).as_ref());
-        outbox.hold(Outgoing { subject: to, reply: Some(reply), headers, payload });
+        message.reply = Some(Subject::from(String::from_utf8_lossy(&reply).as_ref()));
+        // Under the lock, so that its answer and its end find it complete.
+        let place = outbox.hold(message).place;
+        waiting.deadlines.insert((deadline, number));
+        if waiting.deadlines.first() == Some(&(deadline, number)) {
+            self.shared.earlier.notify_one();
+        }
+        waiting.pending.insert(number, Pending { done, subject, timeout, deadline, place, tag });
         Ok(number)
+    }
+
+    /// Ends the request without a result. Where it was not sent it never will be.
+    pub fn cancel(&self, tag: usize) {
+        let found =
+            self.shared.lock().pending.iter().find(|(_, pending)| pending.tag == tag).map(|(number, _)| *number);
+        drop(found.and_then(|number| self.shared.end(number)));
     }
 
     /// Sends one request and waits for the first answer.
@@ -166,21 +189,21 @@ impl Requests {
         let open = tokio::time::timeout(request.timeout, self.open()).await;
         open.map_err(|_| match self.hub.link.borrow().closed {
             true => self.hub.closed_error(),
-            false => late(&request.subject, request.timeout),
+            false => late(request.subject.clone(), request.timeout, false),
         })??;
         let (send, answer) = oneshot::channel();
         let done = Box::new(move |answer| {
             let _cancelled = send.send(answer);
         });
-        let number = self.start(outbox, request, done)?;
+        let number = self.start(outbox, request, 0, done)?;
         outbox.kick();
         let _entry = Entry(&self.shared, number);
         answer.await.unwrap_or_else(|_| Err(self.hub.closed_error()))
     }
 }
 
-fn late(subject: &str, timeout: Duration) -> JetError {
-    JetError::Timeout { what: format!("the request to {subject:?}"), after: timeout }
+fn late(subject: String, after: Duration, sent: bool) -> JetError {
+    JetError::Unanswered { verb: "request", subject, after, sent }
 }
 
 /// Hands each answer to the request that waits for it, until the connection closes or is gone.
@@ -202,7 +225,7 @@ async fn dispatch_answers(
             _ => Ok(message),
         });
     }
-    shared.upgrade().inspect(|shared| shared.end(&hub.closed_error()));
+    shared.upgrade().inspect(|shared| shared.end_all(&hub.closed_error()));
 }
 
 /// Ends the requests that got no answer in time.
@@ -215,8 +238,8 @@ async fn expire(weak: Weak<Shared>) {
         let first = shared.lock().deadlines.first().copied();
         match first {
             Some((deadline, number)) if deadline <= now => {
-                if let Some(Pending { done, subject, timeout, .. }) = shared.take(number) {
-                    done(Err(late(&subject, timeout)));
+                if let Some((Pending { done, subject, timeout, .. }, sent)) = shared.end(number) {
+                    done(Err(late(subject, timeout, sent)));
                 }
             }
             _ => {
@@ -252,18 +275,18 @@ async fn refuse(weak: Weak<Shared>, mut refusals: Refusals, mut link: watch::Rec
             waiting.pending.iter().filter_map(|(number, pending)| Some((*number, cause(pending)?))).collect()
         };
         for (number, cause) in hit {
-            if let Some(pending) = shared.take(number) {
+            if let Some((pending, _)) = shared.end(number) {
                 (pending.done)(Err(cause));
             }
         }
     }
 }
 
-/// Takes the entry away where the request is dropped while it waits.
+/// Ends the request where it is dropped while it waits.
 struct Entry<'a>(&'a Shared, u64);
 
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
-        self.0.take(self.1);
+        drop(self.0.end(self.1));
     }
 }

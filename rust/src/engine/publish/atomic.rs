@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use async_nats::{HeaderMap, Message, Subject};
+use async_nats::{HeaderMap, Message};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use serde::Deserialize;
 
 use crate::engine::api::{ApiError, MAX_ATOMIC_ROWS};
 use crate::engine::connection::Connection;
+use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refused;
 use crate::engine::publish::outcome::{Fill, RowFeed};
 use crate::engine::publish::size::check_size;
@@ -40,10 +41,11 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
     let messages = prepare(&rows, &inbox, conn.client.max_payload())?;
     let subscription = format!("{inbox}.*");
     let mut refusals = conn.refusals();
-    conn.in_order().await;
-    let mut answers = conn.client.subscribe(subscription.clone()).await.map_err(|_| conn.closed())?;
+    let in_order = tokio::time::timeout(timeout, conn.in_order()).await;
+    in_order.map_err(|_| late(timeout))?;
+    let mut answers = conn.subscribe(subscription.clone(), timeout).await?;
     let breaks = conn.breaks();
-    send(conn, messages, &inbox).await?;
+    send(conn, messages, timeout).await?;
     let deadline = tokio::time::Instant::now() + timeout;
     let mut link = conn.link.clone();
     loop {
@@ -63,22 +65,18 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
                 check_refused(&refusals.take(), &subscription, &rows)?;
             }
             () = tokio::time::sleep_until(deadline) => {
-                let what = "the atomic batch (all of it is stored, or nothing)".into();
-                return Err(JetError::Timeout { what, after: timeout });
+                return Err(late(timeout));
             }
         }
     }
 }
 
-fn refused(row: Option<u64>, cause: JetError) -> JetError {
-    JetError::Batch { row, cause: Box::new(cause) }
+fn late(after: Duration) -> JetError {
+    JetError::Timeout { what: "the atomic batch (all of it is stored, or nothing)".into(), after }
 }
 
-/// A row as it goes onto the wire.
-struct Outgoing {
-    subject: Subject,
-    headers: HeaderMap,
-    payload: Bytes,
+fn refused(row: Option<u64>, cause: JetError) -> JetError {
+    JetError::Batch { row, cause: Box::new(cause) }
 }
 
 /// The rows with what makes them a batch, each no larger than the server takes: it would end the connection.
@@ -95,18 +93,22 @@ fn prepare(rows: &[Item], inbox: &str, max_payload: usize) -> Result<Vec<Outgoin
         let payload = body.payload().unwrap_or_default();
         check_size(|| About::Row(*row), payload.len(), Some(&headers), max_payload)
             .map_err(|err| refused(Some(*row), err))?;
-        Ok(Outgoing { subject: body.subject(), headers, payload: Bytes::copy_from_slice(payload) })
+        // An answer to each, empty where all is well: so an error names its row.
+        let reply = Some(format!("{inbox}.{place}").into());
+        Ok(Outgoing {
+            subject: body.subject(),
+            reply,
+            headers: Some(headers),
+            payload: Bytes::copy_from_slice(payload),
+        })
     };
     rows.iter().enumerate().map(message).collect()
 }
 
-async fn send(conn: &Connection, messages: Vec<Outgoing>, inbox: &str) -> Result<()> {
-    for (index, Outgoing { subject, headers, payload }) in messages.into_iter().enumerate() {
-        conn.traffic.sent(payload.len());
-        // An answer to each, empty where all is well: so an error names its row.
-        let reply = format!("{inbox}.{}", index + 1);
-        let sent = conn.client.publish_with_reply_and_headers(subject, reply, headers, payload).await;
-        sent.map_err(|_| conn.closed())?;
+async fn send(conn: &Connection, messages: Vec<Outgoing>, timeout: Duration) -> Result<()> {
+    for message in messages {
+        conn.traffic.sent(message.payload.len());
+        conn.publish(message, timeout).await?;
     }
     Ok(())
 }

@@ -101,8 +101,16 @@ impl Fast<'_, '_> {
     /// One batch, from its first row on.
     async fn one_batch(&mut self, first: Item) -> Result<End> {
         let mut refusals = self.conn.refusals();
-        let mut batch = Batch::open(self.conn, self.window, &first).await?;
-        batch.send(self.conn, first, Operation::Start).await?;
+        let mut batch = match Batch::open(self.conn, self.window, &first).await {
+            Ok(batch) => batch,
+            Err(cause) => {
+                self.outlet.failed(first.0, cause.clone());
+                return Ok(End::Abandoned(cause));
+            }
+        };
+        if let Err(cause) = batch.send(self.conn, first, Operation::Start).await {
+            return Ok(self.abandon(&mut batch, cause));
+        }
         // After the first row is on its way: a break before that lost nothing.
         batch.breaks = self.conn.breaks();
         batch.last_answer = Instant::now();
@@ -110,8 +118,13 @@ impl Fast<'_, '_> {
         let pause = IDLE.min(self.window.timeout / 3);
         let mut asked = batch.last_answer;
         loop {
-            self.send_at_hand(&mut batch).await?;
-            batch.close_if_done(self.conn).await?;
+            let sent = match self.send_at_hand(&mut batch).await? {
+                Ok(()) => batch.close_if_done(self.conn).await,
+                stuck => stuck,
+            };
+            if let Err(cause) = sent {
+                return Ok(self.abandon(&mut batch, cause));
+            }
             let end = tokio::select! {
                 biased;
                 message = batch.answers.next() => match message {
@@ -135,19 +148,25 @@ impl Fast<'_, '_> {
         }
     }
 
-    /// Nothing goes out before the server has accepted the batch: an older one would store every row on its own.
-    async fn send_at_hand(&mut self, batch: &mut Batch) -> Result<()> {
+    /// Nothing goes out before the server has accepted the batch: an older one would store every row on its own. The
+    /// outer error is the feed's, the inner one says why a row could not be sent.
+    async fn send_at_hand(&mut self, batch: &mut Batch) -> Result<Result<()>> {
         while batch.is_hungry(self.window) {
             let ready = match self.again.is_empty() {
                 true => self.next().now_or_never().transpose()?,
                 false => Some(self.next().await?),
             };
             match ready {
-                Some(item) => self.add(batch, item).await?,
+                Some(item) => {
+                    let sent = self.add(batch, item).await;
+                    if sent.is_err() {
+                        return Ok(sent);
+                    }
+                }
                 None => break,
             }
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// Sends the row, or keeps it until others are confirmed.
@@ -192,7 +211,9 @@ impl Fast<'_, '_> {
         }
         if batch.accepted && self.conn.link.borrow().up {
             // Recovers a lost ack and keeps the batch; the end is asked for again, in case that was lost.
-            batch.ping_or_close(self.conn).await?;
+            if let Err(cause) = batch.ping_or_close(self.conn).await {
+                return Ok(Some(self.abandon(batch, cause)));
+            }
             if !batch.closing && batch.rows.is_empty() {
                 // It was the feed that was slow, not the server.
                 batch.last_answer = Instant::now();

@@ -102,6 +102,14 @@ impl Inflight {
         Some(sent)
     }
 
+    /// True where the row that a token stands for has no answer and is late by now.
+    pub fn is_late(&self, token: u64, now: Instant) -> bool {
+        let slot = self.slots.get((token % self.window as u64) as usize);
+        slot.is_some_and(|slot| {
+            slot.round == token / self.window as u64 && slot.sent.as_ref().is_some_and(|sent| sent.is_late(now))
+        })
+    }
+
     /// All rows that are late by now, oldest row first.
     pub fn expire(&mut self, now: Instant) -> Vec<Sent> {
         self.take(|sent| sent.is_late(now))

@@ -94,8 +94,12 @@ impl Drop for Publisher {
         self.send = None;
         if let Some(task) = self.task.take() {
             // The end of the process waits until the server has what is on its way.
+            let conn = self.conn.clone();
             runtime::linger(async move {
-                let _cut_off = task.await;
+                let answered = async {
+                    let _cut_off = task.await;
+                };
+                conn.while_moving(answered).await;
             });
         }
     }

@@ -18,6 +18,7 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::engine::connection::Connection;
+use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::token::{read_token, write_token};
 use crate::engine::publish::arena::Arena;
@@ -121,11 +122,13 @@ pub async fn run(
         down_since: None,
         over: None,
         now,
+        handing: None,
+        in_order: true,
+        moved: 0,
     };
     // Without tokio's budget of 128 operations a burst is as long as the window: fewer, fuller writes.
     tokio::task::unconstrained(run.drive()).await?;
-    // Not waited for where the connection takes nothing; dropping it does the same later.
-    let _ = run.acks.unsubscribe().now_or_never();
+    // Dropping the subscriber unsubscribes, without waiting for room on the way out.
     Ok(())
 }
 
@@ -140,10 +143,10 @@ async fn subscribe(
     early: &mut VecDeque<Sent>,
 ) -> Result<Subscriber> {
     let begun = Instant::now();
-    let mut subscribing = pin!(conn.client.subscribe(inbox));
+    let mut subscribing = pin!(conn.subscribe(inbox, Duration::MAX));
     loop {
         if let Ok(subscribed) = tokio::time::timeout(TICK, subscribing.as_mut()).await {
-            return subscribed.map_err(|_| conn.closed());
+            return subscribed;
         }
         let now = Instant::now();
         if conn.link.borrow().closed {
@@ -222,6 +225,11 @@ struct Run<'a, F, O> {
     over: Option<JetError>,
     /// Refreshed once per burst of messages, not once per message.
     now: Instant,
+    /// The message that waits to be handed over.
+    handing: Option<u64>,
+    /// What was published before has gone; and how much of the outbox had gone at the last look.
+    in_order: bool,
+    moved: u64,
 }
 
 impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
@@ -233,9 +241,9 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.now = Instant::now();
             weak_spot(Spot::Publisher);
             // What was published before goes first, by whatever way.
-            let in_order = tokio::time::timeout(TICK, self.conn.in_order()).await.is_ok();
+            self.in_order = tokio::time::timeout(TICK, self.conn.in_order()).await.is_ok();
             self.ask_for_window();
-            let mut up = self.over.is_some() || (in_order && self.asking.is_none() && self.is_up());
+            let mut up = self.over.is_some() || (self.in_order && self.asking.is_none() && self.is_up());
             while up && !self.is_full() {
                 let Some(sent) = self.at_hand()? else { break };
                 up = self.send(sent, &mut tick).await?;
@@ -374,15 +382,12 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let token = self.inflight.insert(sent);
         let reply = self.reply(token)?;
         self.conn.traffic.sent(payload.len());
-        let client = &self.conn.client;
+        let wire = &self.conn.wire;
+        let message = Outgoing { subject, reply: Some(reply), headers, payload };
         // Polled by hand: a select for every message would cost as much as the message.
-        let handed = match headers {
-            None => self.hand_over(token, pin!(client.publish_with_reply(subject, reply, payload)), tick).await?,
-            Some(headers) => {
-                let send = client.publish_with_reply_and_headers(subject, reply, headers, payload);
-                self.hand_over(token, pin!(send), tick).await?
-            }
-        };
+        self.handing = Some(token);
+        let handed = self.hand_over(token, pin!(wire.publish(message)), tick).await?;
+        self.handing = None;
         match handed {
             Handed::Over | Handed::Late => Ok(true),
             Handed::Not => {

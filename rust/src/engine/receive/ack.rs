@@ -9,6 +9,8 @@ use futures_util::StreamExt;
 use tokio::task::unconstrained;
 
 use crate::engine::connection::Connection;
+use crate::engine::connection::outbox::Outgoing;
+use crate::engine::connection::wire::size;
 use crate::error::{JetError, Result};
 
 /// What the server gets to know about a delivered message.
@@ -94,30 +96,42 @@ impl Kind {
 pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>, kind: &Kind) -> Result<()> {
     let payload = kind.payload();
     conn.in_order().await;
-    for reply in replies {
-        conn.traffic.sent(payload.len());
-        conn.client.publish(reply, payload.clone()).await.map_err(|_| conn.closed())?;
+    for subject in replies {
+        let message = Outgoing { subject, reply: None, headers: None, payload: payload.clone() };
+        let bytes = size(&message);
+        if !conn.wire.try_reserve(bytes) {
+            conn.while_up(conn.wire.reserve(bytes)).await;
+        }
+        if conn.link.borrow().up {
+            conn.traffic.sent(payload.len());
+            conn.wire.hand_over(message).await.map_err(|_| conn.closed())?;
+        } else if conn.link.borrow().closed {
+            return Err(conn.closed());
+        } else {
+            conn.outbox.push(message);
+        }
     }
     Ok(())
 }
 
-/// Sends the acks, and returns when all are on the wire.
+/// Sends the acks, and returns when all are on the wire; while the link is down they wait for it, and the caller does not.
 pub async fn ack(conn: &Connection, replies: Vec<Subject>, kind: &Kind) -> Result<()> {
     unconstrained(send(conn, replies, kind)).await?;
-    conn.client.flush().await.map_err(|_| conn.closed())
+    conn.while_up(async { drop(conn.client.flush().await) }).await;
+    if conn.link.borrow().closed { Err(conn.closed()) } else { Ok(()) }
 }
 
 /// Acknowledges and waits for the server's word on each, all under one deadline.
 pub async fn ack_sync(conn: &Connection, replies: Vec<Subject>, kind: &Kind, timeout: Duration) -> Result<()> {
     let inbox = conn.new_inbox()?;
-    let mut answers = conn.client.subscribe(inbox.clone()).await.map_err(|_| conn.closed())?;
+    let mut answers = conn.subscribe(inbox.clone(), timeout).await?;
     let (all, payload, inbox) = (replies.len(), kind.payload(), Subject::from(inbox));
     let mut confirmed = 0;
     let work = async {
-        for reply in replies {
+        for subject in replies {
             conn.traffic.sent(payload.len());
-            let sent = conn.client.publish_with_reply(reply, inbox.clone(), payload.clone()).await;
-            sent.map_err(|_| conn.closed())?;
+            let (reply, payload) = (Some(inbox.clone()), payload.clone());
+            conn.publish(Outgoing { subject, reply, headers: None, payload }, timeout).await?;
         }
         while confirmed < all {
             let Some(answer) = answers.next().await else { return Err(conn.closed()) };

@@ -120,8 +120,10 @@ impl PullSubscription {
         let fetched = Unclaimed::new(self.conn.clone(), Some(sink));
         let late = std::mem::take(&mut *self.late());
         let mut job = Job { sub: self, fetched, inbox: None, open: false, breaks: 0, late };
-        // Tokio's budget would send us to the back of the queue every 128 messages.
-        let done = unconstrained(job.run(fetch)).await;
+        // All of it ends in time, wherever it waits; what has come by then counts. Tokio's budget would send us to the
+        // back of the queue every 128 messages.
+        let last = fetch.timeout.saturating_add(2 * GRACE);
+        let done = tokio::time::timeout(last, unconstrained(job.run(fetch))).await.unwrap_or(Ok(()));
         if !job.open
             && let Some(inbox) = job.inbox.take()
         {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::engine::api::next_message;
 use crate::engine::connection::Connection;
+use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refusals;
 use crate::error::{JetError, Result};
 
@@ -17,6 +18,9 @@ pub const PULL_BYTES: usize = 16 << 20;
 
 /// What the server counts beside payload and headers: subject and reply, and they share a line of 4,096 bytes.
 pub const PROTOCOL_LINE: usize = 4096;
+
+/// How long a request may wait until it can be sent, where its caller has no deadline of its own.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One request as the server reads it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,7 +89,7 @@ impl PullInbox {
     pub async fn for_subject(conn: &Connection, subject: String) -> Result<Self> {
         let inbox = conn.new_inbox()?;
         let refusals = conn.refusals();
-        let messages = conn.client.subscribe(format!("{inbox}.*")).await.map_err(|_| conn.closed())?;
+        let messages = conn.subscribe(format!("{inbox}.*"), SEND_TIMEOUT).await?;
         Ok(PullInbox { subject, inbox, messages, refusals, requests: 0 })
     }
 
@@ -97,12 +101,13 @@ impl PullInbox {
     /// Sends a request that is already text.
     pub async fn send(&mut self, conn: &Connection, request: String) -> Result<u64> {
         // An ack that makes room for more must be there first.
-        conn.in_order().await;
+        let _stuck = tokio::time::timeout(SEND_TIMEOUT, conn.in_order()).await;
         self.requests += 1;
         let reply = format!("{}.{}", self.inbox, self.requests);
         let payload = Bytes::from(request);
         conn.traffic.sent(payload.len());
-        conn.client.publish_with_reply(self.subject.clone(), reply, payload).await.map_err(|_| conn.closed())?;
+        let (subject, reply) = (self.subject.as_str().into(), Some(reply.into()));
+        conn.publish(Outgoing { subject, reply, headers: None, payload }, SEND_TIMEOUT).await?;
         Ok(self.requests)
     }
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::unconstrained;
+use tokio::time::Instant;
 
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
@@ -147,7 +148,7 @@ pub struct Counts {
     pub dropped: u64,
 }
 
-pub async fn subscribe(
+pub fn subscribe(
     conn: Arc<Connection>,
     subject: String,
     queue: Option<String>,
@@ -155,13 +156,11 @@ pub async fn subscribe(
     kind: Kind,
     on_notice: OnNotice,
 ) -> Result<Subscription> {
-    // What was published before must not come back to this subscription.
-    conn.in_order().await;
-    let subscriber = match queue {
-        None => conn.client.subscribe(subject).await,
-        Some(queue) => conn.client.queue_subscribe(subject, queue).await,
-    };
-    let subscriber = subscriber.map_err(|_| conn.closed())?;
+    if conn.link.borrow().closed {
+        return Err(conn.closed());
+    }
+    // After all that was published before, which must not come back to it; and nobody waits for the server.
+    let subscriber = conn.outbox.subscribe(subject.into(), queue);
     let shared =
         Arc::new(Shared { state: Mutex::default(), limits, kind, changed: Notify::new(), emptied: Notify::new() });
     let (control, orders) = unbounded_channel();
@@ -256,10 +255,11 @@ impl Subscription {
     /// Unsubscribes, and returns when all that the server had sent by then has come.
     pub async fn drain(&self, timeout: Duration) -> Result<()> {
         let (send, done) = oneshot::channel();
+        let deadline = Instant::now() + timeout;
         if self.control.send(Control::Withdraw(send)).is_ok() {
-            let _over = done.await;
+            let _over = tokio::time::timeout_at(deadline, done).await;
         }
-        let trip = self.conn.round_trip(timeout).await;
+        let trip = self.conn.round_trip(deadline.saturating_duration_since(Instant::now())).await;
         self.unsubscribe();
         trip
     }

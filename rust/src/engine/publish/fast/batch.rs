@@ -1,6 +1,7 @@
 //! One batch of a fast ingest: what goes out, and what an answer means.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use async_nats::{Message, StatusCode, Subject, Subscriber};
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 use super::End;
 use crate::engine::api::{ApiError, UNKNOWN_BATCH};
 use crate::engine::connection::Connection;
+use crate::engine::connection::outbox::Outgoing;
 use crate::engine::publish::window::{Item, Window};
 use crate::error::{JetError, Result};
 
@@ -93,14 +95,17 @@ pub struct Batch {
     pub broken: bool,
     pub breaks: u64,
     pub last_answer: Instant,
+    /// How long a message may wait until it can be sent.
+    timeout: Duration,
 }
 
 impl Batch {
     pub async fn open(conn: &Connection, window: &Window, first: &Item) -> Result<Batch> {
         let base = conn.new_inbox()?;
-        conn.in_order().await;
         let inbox = format!("{base}.>");
-        let answers = conn.client.subscribe(inbox.clone()).await.map_err(|_| conn.closed())?;
+        // Where the core messages before it are stuck, so is this one, and says so.
+        let _stuck = tokio::time::timeout(window.timeout, conn.in_order()).await;
+        let answers = conn.subscribe(inbox.clone(), window.timeout).await?;
         let id = base.rsplit('.').next().unwrap_or_default().to_owned();
         let size = first.1.payload().map_or(1, <[u8]>::len).max(1);
         // One ack must come before the window is full, in rows and in bytes.
@@ -124,6 +129,7 @@ impl Batch {
             broken: false,
             breaks: conn.breaks(),
             last_answer: Instant::now(),
+            timeout: window.timeout,
         })
     }
 
@@ -133,13 +139,10 @@ impl Batch {
         let payload = Bytes::copy_from_slice(body.payload().unwrap_or_default());
         self.bytes += body.size();
         conn.traffic.sent(payload.len());
-        let reply = self.reply(self.sent, operation);
-        let sent = match body.wire_headers() {
-            None => conn.client.publish_with_reply(body.subject(), reply, payload).await,
-            Some(headers) => conn.client.publish_with_reply_and_headers(body.subject(), reply, headers, payload).await,
-        };
+        let reply = Some(self.reply(self.sent, operation).into());
+        let message = Outgoing { subject: body.subject(), reply, headers: body.wire_headers(), payload };
         self.rows.push_back(item);
-        sent.map_err(|_| conn.closed())
+        conn.publish(message, self.timeout).await
     }
 
     /// Asks for the end once nothing more goes out.
@@ -157,8 +160,8 @@ impl Batch {
             true => self.reply(self.sent + 1, Operation::End),
             false => self.reply(self.sent, Operation::Ping),
         };
-        let sent = conn.client.publish_with_reply(self.subject.clone(), reply, "".into()).await;
-        sent.map_err(|_| conn.closed())
+        let (subject, reply) = (self.subject.clone(), Some(reply.into()));
+        conn.publish(Outgoing { subject, reply, headers: None, payload: Bytes::new() }, self.timeout).await
     }
 
     /// Rows may go out.

@@ -20,18 +20,20 @@ pub fn expire(waiting: &mut VecDeque<Sent>, outlet: &mut impl Outlet, now: Insta
     if waiting.iter().any(|sent| sent.is_late(now)) {
         let (late, rest) = waiting.drain(..).partition::<Vec<_>, _>(|sent| sent.is_late(now));
         *waiting = rest.into();
-        late.iter().for_each(|sent| fail_late(sent, outlet, timeout));
+        late.iter().for_each(|sent| fail_late(sent, sent.first.is_some(), outlet, timeout));
     }
 }
 
-fn fail_late(sent: &Sent, outlet: &mut impl Outlet, timeout: Duration) {
+/// `written` is false where the message never was, and never will be.
+fn fail_late(sent: &Sent, written: bool, outlet: &mut impl Outlet, timeout: Duration) {
     let after = sent.body.timeout().unwrap_or(timeout);
-    let subject = sent.body.subject();
-    let what = format!("the publish to {:?}", subject.as_str());
+    let subject = sent.body.subject().to_string();
     // What met nobody, and could not be tried once more in time.
     let nobody = sent.tries > 0 && sent.first.is_none();
-    let err =
-        if nobody { JetError::NoStream { subject: subject.to_string() } } else { JetError::Timeout { what, after } };
+    let err = match nobody {
+        true => JetError::NoStream { subject },
+        false => JetError::Unanswered { verb: "publish", subject, after, sent: written },
+    };
     outlet.failed(sent.row, err);
 }
 
@@ -54,7 +56,10 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         if link.up {
             self.count_connects(broke || self.down_since.is_some());
         }
-        if self.inflight.is_empty() && self.again.is_empty() {
+        // What goes before ours counts as silence too, once it does not move.
+        let taken = self.conn.outbox.taken();
+        let moved = std::mem::replace(&mut self.moved, taken) != taken || self.in_order;
+        if self.inflight.is_empty() && self.again.is_empty() && moved {
             self.last_answer = self.now;
         }
         self.down_since = if link.up { None } else { self.down_since.or(Some(self.now)) };
@@ -91,8 +96,12 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     }
 
     pub(super) fn expire(&mut self) {
+        let handing = self.handing.filter(|token| self.inflight.is_late(*token, self.now));
+        if let Some(sent) = handing.and_then(|token| self.inflight.remove(token)) {
+            fail_late(&sent, sent.tries > 0, &mut self.outlet, self.window.timeout);
+        }
         for sent in self.inflight.expire(self.now) {
-            fail_late(&sent, &mut self.outlet, self.window.timeout);
+            fail_late(&sent, true, &mut self.outlet, self.window.timeout);
         }
         expire(&mut self.again, &mut self.outlet, self.now, self.window.timeout);
     }

@@ -8,6 +8,7 @@ use std::task::Poll;
 use async_nats::{HeaderMap, Message, StatusCode, Subscriber};
 use futures_util::StreamExt;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
 
 use super::{Control, Kind, Notice, OnNotice, Shared, State, Waiting, answer};
 use crate::engine::columns::meta::parse_meta;
@@ -20,7 +21,8 @@ const BURST: usize = 1024;
 
 /// The task that moves messages from the connection's channel, which drops silently when full, into the queue.
 pub struct Pump {
-    pub subscriber: Subscriber,
+    /// Comes once the subscription was handed to the connection.
+    pub subscriber: oneshot::Receiver<Subscriber>,
     pub orders: UnboundedReceiver<Control>,
     pub shared: Arc<Shared>,
     pub conn: Arc<Connection>,
@@ -29,37 +31,44 @@ pub struct Pump {
 
 impl Pump {
     pub async fn run(mut self) {
-        loop {
+        let mut early = Vec::new();
+        let subscriber = loop {
             tokio::select! {
                 biased;
+                made = &mut self.subscriber => break made.ok(),
                 order = self.orders.recv() => match order {
-                    Some(Control::After(limit)) => {
-                        if self.subscriber.unsubscribe_after(limit).await.is_err() {
-                            break;
-                        }
-                    }
-                    Some(Control::Withdraw(done)) => {
-                        let known = withdraw(&mut self.subscriber).await;
-                        let _nobody_waits = done.send(());
-                        if known.is_err() {
-                            break;
-                        }
-                    }
-                    // The subscription ended, or was dropped.
-                    Some(Control::Unsubscribe) | None => {
-                        let _closed = self.subscriber.unsubscribe().await;
-                        break;
-                    }
+                    // It is never made.
+                    Some(Control::Unsubscribe) | None => break None,
+                    Some(order) => early.push(order),
                 },
-                more = Self::burst(&mut self.subscriber, &self.shared, &self.conn, &self.on_notice) => {
-                    self.shared.changed.notify_waiters();
-                    if !more {
-                        break;
-                    }
-                }
             }
+        };
+        if let Some(mut subscriber) = subscriber {
+            self.pass_on(&mut subscriber, early).await;
         }
         self.shared.end(self.conn.hub.failure());
+    }
+
+    /// Until the subscription ends.
+    async fn pass_on(&mut self, subscriber: &mut Subscriber, early: Vec<Control>) {
+        for order in early {
+            if !obey(subscriber, Some(order)).await {
+                return;
+            }
+        }
+        loop {
+            let more = tokio::select! {
+                biased;
+                order = self.orders.recv() => obey(subscriber, order).await,
+                more = Self::burst(subscriber, &self.shared, &self.conn, &self.on_notice) => {
+                    self.shared.changed.notify_waiters();
+                    more
+                }
+            };
+            if !more {
+                return;
+            }
+        }
     }
 
     /// Takes what is there, at least one message; false at the end.
@@ -92,6 +101,23 @@ impl Pump {
             Poll::Ready(more)
         })
         .await
+    }
+}
+
+/// False where the subscription ends with it.
+async fn obey(subscriber: &mut Subscriber, order: Option<Control>) -> bool {
+    match order {
+        Some(Control::After(limit)) => subscriber.unsubscribe_after(limit).await.is_ok(),
+        Some(Control::Withdraw(done)) => {
+            let known = withdraw(subscriber).await;
+            let _nobody_waits = done.send(());
+            known.is_ok()
+        }
+        // It ended, or was dropped.
+        Some(Control::Unsubscribe) | None => {
+            let _closed = subscriber.unsubscribe().await;
+            false
+        }
     }
 }
 
