@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Iterator
 
 import jetarrow
 import jetarrow.sync
@@ -201,3 +203,41 @@ async def test_fast_gives_up_on_a_silent_server(own_server: NatsServer) -> None:
         own_server.resume()
         assert result.stored + len(result.errors) == 300_000
         assert isinstance(result.errors[-1].error, errors.TimeoutError)
+
+
+async def test_atomic_counts_its_own_headers() -> None:
+    """The server ends the connection for one byte too many."""
+    limit = 1_024
+    with NatsServer(config=f"max_payload: {limit}") as server:
+        async with await jetarrow.connect(server.url, allow_reconnect=False) as nc:
+            js = nc.jetstream()
+            await js.add_stream(name="S", subjects=["s.>"], allow_atomic=True)
+            stored, refused = 0, None
+            for size in range(limit - 160, limit + 1):
+                try:
+                    stored += (await js.publish_batch("s.a", [b"x", b"x" * size], mode="atomic")).stored
+                except js_errors.BatchError as error:
+                    refused = error
+                    break
+            assert stored > 0
+            assert refused is not None
+            assert (refused.row, type(refused.__cause__)) == (1, errors.MaxPayloadError)
+            assert nc.is_connected
+            assert (await js.stream_info("S")).state.messages == stored
+
+
+@pytest.mark.parametrize("mode", ["fast", "auto"])
+async def test_a_slow_feed_is_not_waited_for_blindly(js: JetStreamContext, batched: str, mode: str) -> None:
+    """A block that comes a little late goes out as it comes: seconds would be lost at each."""
+
+    def blocks() -> Iterator[pa.RecordBatch]:
+        for number in range(8):
+            time.sleep(0.05)
+            yield pa.record_batch({"data": [b"%d" % number]})
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"data": pa.binary()}), blocks())
+    begun = time.monotonic()
+    result = await js.publish_batch(f"{batched}.a", reader, mode=mode)
+    assert time.monotonic() - begun < 2.5  # the feed takes 0.4 s; each blind wait is 3 s
+    assert result.stored == 8
+    assert await data(js, batched) == [b"%d" % number for number in range(8)]

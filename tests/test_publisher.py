@@ -6,12 +6,13 @@ import asyncio
 import gc
 import threading
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import jetarrow
 import jetarrow.sync
 import pytest
 from jetarrow import errors
+from jetarrow.aio.msg import Msg
 from jetarrow.js import errors as js_errors
 from jetarrow.js.api import PubAck
 from jetarrow.js.client import JetStreamContext
@@ -302,6 +303,46 @@ async def test_a_full_connection_hides_no_lost_link(own_server: NatsServer, with
             stored = [result for result in results if not isinstance(result, BaseException)]
             assert len(lost) + len(stored) == 6000
             assert 0 < len(lost) < 6000
+
+
+@pytest.fixture
+def hub_server() -> Iterator[NatsServer]:
+    """A server whose JetStream has a domain."""
+    with NatsServer(config="jetstream { domain: hub }") as server:
+        yield server
+
+
+async def test_every_ack_names_its_domain(hub_server: NatsServer) -> None:
+    async with await jetarrow.connect(hub_server.url) as nc:
+        js = nc.jetstream(domain="hub")
+        await js.add_stream(name="S", subjects=["s.>"])
+        futures = [await js.publish_async("s.a", b"x", msg_id=str(i % 4)) for i in range(5)]
+        assert [(await future).domain for future in futures] == ["hub"] * 5
+        assert [(await future).duplicate for future in futures] == [None] * 4 + [True]
+        assert (await js.publish("s.a", b"x")).domain == "hub"
+
+
+@pytest.mark.parametrize(("place", "domain"), [("", None), ("_.hash.", None), ("hub.hash.", "hub")])
+def test_metadata_names_the_domain(place: str, domain: str | None) -> None:
+    """Servers leave it out by default, and let no client publish such a reply subject: a message made by hand."""
+    for end in ["", ".random"] if place else [""]:
+        message = Msg(reply=f"$JS.ACK.{place}S.c.1.2.3.4.5{end}")
+        assert (message.metadata.stream, message.metadata.domain) == ("S", domain)
+
+
+async def test_acks_of_counters_and_batches_are_whole(own: JetStreamContext) -> None:
+    await own.add_stream(name="C", subjects=["c.>"], allow_msg_counter=True, allow_direct=True)
+    futures = [await own.publish_async("c.a", headers={"Nats-Incr": "2"}) for _ in range(3)]
+    assert [(await future).val for future in futures] == ["2", "4", "6"]
+    assert (await own.publish("c.b", headers={"Nats-Incr": "5"})).val == "5"
+    await own.add_stream(name="A", subjects=["a.>"], allow_atomic=True)
+    commit = {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "1", "Nats-Batch-Commit": "1"}
+    for publish in (own.publish_async("a.a", b"x", headers=commit), own.publish_async("a.a", b"x", headers=commit)):
+        ack = await (await publish)
+        assert (ack.batch_id, ack.batch_size) == ("b", 1)
+    # What came with one ack is not taken for the next.
+    plain = await (await own.publish_async("a.a", b"x"))
+    assert (plain.stream, plain.batch_id, plain.batch_size, plain.val) == ("A", None, None, None)
 
 
 def test_a_callback_that_exits_leaves_the_other_futures(

@@ -943,6 +943,9 @@ class PullSubscription:
             ValueError: A limit is not valid.
         """
 
+    def give_back(self) -> None:
+        """Give back what came too late for its call, and what is still to come."""
+
 @final
 class Loss:
     """Messages that a read asked for and that the stream no longer has. Its `str` says so, and what to do about it.

@@ -44,12 +44,19 @@ class Metadata:
 
 
 def build(
-    stream: str, consumer: str, delivered: int, seq: int, consumer_seq: int, nanos: int, pending: int
+    stream: str,
+    consumer: str,
+    delivered: int,
+    seq: int,
+    consumer_seq: int,
+    nanos: int,
+    pending: int,
+    domain: str | None,
 ) -> Metadata:
     """From the numbers of an ack subject; called by the native message."""
     timestamp = _EPOCH + timedelta(microseconds=nanos // 1000)
     pair = SequencePair(consumer_seq, seq)
-    return Metadata(pair, pending, delivered, timestamp, stream, consumer, timestamp_ns=nanos)
+    return Metadata(pair, pending, delivered, timestamp, stream, consumer, domain, timestamp_ns=nanos)
 
 
 class Ack:

@@ -101,4 +101,10 @@ impl PullSubscription {
             Ok(PyList::new(py, list.collect::<PyResult<Vec<_>>>()?)?.into_any())
         }))
     }
+
+    /// Gives back what came too late for its call, and what is still to come.
+    fn give_back(&self) -> PyResult<()> {
+        self.inner.get()?.give_back();
+        Ok(())
+    }
 }

@@ -12,7 +12,7 @@ use slab::Slab;
 
 use crate::bridge::{Bridge, Event, Mailbox, all, settle};
 use crate::engine::publish::arena::Arena;
-use crate::engine::publish::puback::PubAck;
+use crate::engine::publish::puback::{Origin, PubAck};
 use crate::engine::publish::publisher as engine;
 use crate::engine::publish::rows::{Body, Single};
 use crate::engine::publish::size::check_size;
@@ -29,7 +29,7 @@ use crate::runtime::Owned;
 
 /// What came back for one message.
 enum Answer {
-    Stored { stream: Arc<str>, seq: u64, duplicate: bool },
+    Stored { origin: Arc<Origin>, seq: u64, duplicate: bool },
     InFull(Box<PubAck>),
     Failed(Box<JetError>),
 }
@@ -116,12 +116,7 @@ impl Connection {
             duplicates: AtomicU64::new(0),
             errors: AtomicU64::new(0),
         });
-        let outlet = Answers {
-            shared: shared.clone(),
-            mailbox: bridge.mailbox.clone(),
-            ready: Vec::new(),
-            stream: Arc::from(""),
-        };
+        let outlet = Answers { shared: shared.clone(), mailbox: bridge.mailbox.clone(), ready: Vec::new() };
         let (all, mailbox) = (shared.clone(), bridge.mailbox.clone());
         let failed = move |error| {
             let all = all.clone();
@@ -299,9 +294,9 @@ impl Shared {
     fn resolve(&self, py: Python<'_>, row: u64, answer: Answer) -> PyResult<()> {
         let Some(future) = self.take(row) else { return Ok(()) };
         let outcome = match answer {
-            Answer::Stored { stream, seq, duplicate } => {
+            Answer::Stored { origin, seq, duplicate } => {
                 self.count(duplicate);
-                puback::build(py, &stream, seq, duplicate)
+                puback::build(py, &origin.stream, origin.domain.as_deref(), seq, duplicate)
             }
             Answer::InFull(full) => {
                 self.count(full.duplicate);
@@ -337,24 +332,15 @@ struct Answers {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
     ready: Vec<(u64, Answer)>,
-    /// The stream's name, shared by the answers: nearly always one stream.
-    stream: Arc<str>,
 }
 
 impl Outlet for Answers {
-    fn stored(&mut self, row: u64, stream: &str, seq: u64, duplicate: bool) {
-        if &*self.stream != stream {
-            self.stream = stream.into();
-        }
-        self.ready.push((row, Answer::Stored { stream: self.stream.clone(), seq, duplicate }));
+    fn stored(&mut self, row: u64, origin: &Arc<Origin>, seq: u64, duplicate: bool) {
+        self.ready.push((row, Answer::Stored { origin: origin.clone(), seq, duplicate }));
     }
 
-    fn stored_in_full(&mut self, row: u64, ack: &PubAck) {
-        if ack.domain.is_some() {
-            self.ready.push((row, Answer::InFull(Box::new(ack.clone()))));
-        } else {
-            self.stored(row, &ack.stream, ack.seq, ack.duplicate);
-        }
+    fn stored_in_full(&mut self, row: u64, ack: PubAck) {
+        self.ready.push((row, Answer::InFull(Box::new(ack))));
     }
 
     fn failed(&mut self, row: u64, err: JetError) {

@@ -47,6 +47,13 @@ pub fn parse_meta(reply: &str) -> Option<Meta<'_>> {
     })
 }
 
+/// The domain that an ack subject of the newer form names; `_` stands for none.
+pub fn domain(reply: &str) -> Option<&str> {
+    let rest = reply.strip_prefix("$JS.ACK.")?;
+    let named = rest.split('.').count() >= 9;
+    rest.split('.').next().filter(|domain| named && !matches!(*domain, "" | "_"))
+}
+
 /// A decimal number that fits: eight digits at a time as long as there are as many.
 fn number(text: &str) -> Option<i64> {
     let mut digits = text.as_bytes();
@@ -82,6 +89,20 @@ fn number(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn domains() {
+        for (reply, expected) in [
+            ("$JS.ACK.S.c.1.2.3.4.5", None),
+            ("$JS.ACK._.hash.S.c.1.2.3.4.5", None),
+            ("$JS.ACK.hub.hash.S.c.1.2.3.4.5", Some("hub")),
+            ("$JS.ACK.hub.hash.S.c.1.2.3.4.5.random", Some("hub")),
+            ("$JS.ACK..hash.S.c.1.2.3.4.5", None),
+            ("elsewhere", None),
+        ] {
+            assert_eq!(domain(reply), expected, "{reply}");
+        }
+    }
 
     #[test]
     fn both_forms_of_ack_subject() {

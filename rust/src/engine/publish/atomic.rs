@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use async_nats::{HeaderMap, Message};
+use async_nats::{HeaderMap, Message, Subject};
+use bytes::Bytes;
 use futures_util::StreamExt;
 use serde::Deserialize;
 
@@ -11,7 +12,8 @@ use crate::engine::api::{ApiError, MAX_ATOMIC_ROWS};
 use crate::engine::connection::Connection;
 use crate::engine::connection::refusals::Refused;
 use crate::engine::publish::outcome::{Fill, RowFeed};
-use crate::engine::publish::window::{Item, Outlet};
+use crate::engine::publish::size::check_size;
+use crate::engine::publish::window::Item;
 use crate::error::{About, JetError, Result};
 
 #[derive(Deserialize)]
@@ -35,12 +37,13 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
         return Ok(());
     }
     let inbox = conn.new_inbox()?;
+    let messages = prepare(&rows, &inbox, conn.client.max_payload())?;
     let subscription = format!("{inbox}.*");
     let mut refusals = conn.refusals();
     conn.in_order().await;
     let mut answers = conn.client.subscribe(subscription.clone()).await.map_err(|_| conn.closed())?;
     let breaks = conn.breaks();
-    send(conn, &rows, &inbox).await?;
+    send(conn, messages, &inbox).await?;
     let deadline = tokio::time::Instant::now() + timeout;
     let mut link = conn.link.clone();
     loop {
@@ -71,9 +74,17 @@ fn refused(row: Option<u64>, cause: JetError) -> JetError {
     JetError::Batch { row, cause: Box::new(cause) }
 }
 
-async fn send(conn: &Connection, rows: &[Item], inbox: &str) -> Result<()> {
+/// A row as it goes onto the wire.
+struct Outgoing {
+    subject: Subject,
+    headers: HeaderMap,
+    payload: Bytes,
+}
+
+/// The rows with what makes them a batch, each no larger than the server takes: it would end the connection.
+fn prepare(rows: &[Item], inbox: &str, max_payload: usize) -> Result<Vec<Outgoing>> {
     let id = inbox.rsplit('.').next().unwrap_or_default();
-    for (index, (_, body)) in rows.iter().enumerate() {
+    let message = |(index, (row, body)): (usize, &Item)| {
         let place = index + 1;
         let mut headers = body.wire_headers().unwrap_or_else(HeaderMap::new);
         headers.insert("Nats-Batch-Id", id);
@@ -81,11 +92,20 @@ async fn send(conn: &Connection, rows: &[Item], inbox: &str) -> Result<()> {
         if place == rows.len() {
             headers.insert("Nats-Batch-Commit", "1");
         }
-        let payload = bytes::Bytes::copy_from_slice(body.payload().unwrap_or_default());
+        let payload = body.payload().unwrap_or_default();
+        check_size(|| About::Row(*row), payload.len(), Some(&headers), max_payload)
+            .map_err(|err| refused(Some(*row), err))?;
+        Ok(Outgoing { subject: body.subject(), headers, payload: Bytes::copy_from_slice(payload) })
+    };
+    rows.iter().enumerate().map(message).collect()
+}
+
+async fn send(conn: &Connection, messages: Vec<Outgoing>, inbox: &str) -> Result<()> {
+    for (index, Outgoing { subject, headers, payload }) in messages.into_iter().enumerate() {
         conn.traffic.sent(payload.len());
         // An answer to each, empty where all is well: so an error names its row.
-        let reply = format!("{inbox}.{place}");
-        let sent = conn.client.publish_with_reply_and_headers(body.subject(), reply, headers, payload).await;
+        let reply = format!("{inbox}.{}", index + 1);
+        let sent = conn.client.publish_with_reply_and_headers(subject, reply, headers, payload).await;
         sent.map_err(|_| conn.closed())?;
     }
     Ok(())
@@ -120,7 +140,7 @@ fn take_answer(message: &Message, rows: &[Item], outlet: &mut Fill<'_>) -> Resul
         Ok(Answer { stream: Some(stream), seq: Some(seq), count: Some(count), .. }) if last => {
             outlet.outcome.note_stream(&stream);
             for (index, (row, _)) in rows.iter().enumerate() {
-                outlet.stored(*row, &stream, seq + 1 + index as u64 - count, false);
+                outlet.set_stored(*row, (seq + 1 + index as u64).saturating_sub(count), false);
             }
             Ok(true)
         }

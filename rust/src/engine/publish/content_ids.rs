@@ -1,12 +1,14 @@
 //! Message ids made of a message's content, for rows that bring none: rows that are written again, in whatever order,
 //! get their ids again. Among rows of equal content the n-th has its n in the id, so none is taken for another.
+//!
+//! The hash is BLAKE3: whoever knows the scope still cannot make a row that has another row's id, and is dropped in its
+//! place or has it dropped. 128 bits of it are kept: to meet a given row's id takes 2^128 tries.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 /// Fingerprints are hashes already.
 #[derive(Default)]
@@ -18,7 +20,7 @@ impl Hasher for AsIs {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        self.0 = xxh3_64(bytes);
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
     }
 
     fn write_u64(&mut self, fingerprint: u64) {
@@ -52,10 +54,13 @@ impl Seen {
     }
 }
 
+/// Says what the hash is for, so that nothing else has the same key.
+const CONTEXT: &str = "jetarrow message ids from content, v1";
+
 /// The ids of one task.
 pub struct ContentIds {
-    scope: Vec<u8>,
-    seed: u64,
+    /// Keyed with the scope.
+    hasher: blake3::Hasher,
     new: Seen,
     old: Seen,
     head: Vec<u8>,
@@ -65,29 +70,27 @@ impl ContentIds {
     /// `scope` names the rows that may be taken for each other: those of one partition of one write. Rows of another
     /// scope have other ids.
     pub fn new(scope: &[u8]) -> Self {
-        let (new, old) = (Seen::default(), Seen::default());
-        ContentIds { scope: scope.to_vec(), seed: xxh3_64(scope), new, old, head: Vec::new() }
+        let hasher = blake3::Hasher::new_keyed(&blake3::derive_key(CONTEXT, scope));
+        ContentIds { hasher, new: Seen::default(), old: Seen::default(), head: Vec::new() }
     }
 
     /// Appends the id of one message to `out`: 22 characters, and `.n` after n rows of equal content. The headers are
     /// sorted here; their order is not part of what a message says, that of a header's values is.
     pub fn write(&mut self, subject: &str, headers: &mut [(&str, &str)], payload: &[u8], out: &mut String) {
         headers.sort_by_key(|(name, _)| *name);
+        // What comes before the payload says itself where it ends.
         let head = &mut self.head;
         head.clear();
-        head.extend_from_slice(&self.scope);
-        head.extend_from_slice(&xxh3_128_with_seed(payload, self.seed).to_le_bytes());
-        head.extend_from_slice(&(subject.len() as u64).to_le_bytes());
-        head.extend_from_slice(subject.as_bytes());
+        push_text(head, subject);
+        head.extend_from_slice(&(headers.len() as u64).to_le_bytes());
         for (name, value) in headers.iter() {
-            for text in [name, value] {
-                head.extend_from_slice(&(text.len() as u64).to_le_bytes());
-                head.extend_from_slice(text.as_bytes());
-            }
+            push_text(head, name);
+            push_text(head, value);
         }
-        let hash = xxh3_128_with_seed(head, self.seed);
-        URL_SAFE_NO_PAD.encode_string(hash.to_le_bytes(), out);
-        let fingerprint = hash as u64;
+        let mut hash = [0; 16];
+        self.hasher.reset().update(head).update(payload).finalize_xof().fill(&mut hash);
+        URL_SAFE_NO_PAD.encode_string(hash, out);
+        let fingerprint = u128::from_le_bytes(hash) as u64;
         let before = match self.new.count(fingerprint) {
             0 => self.old.count(fingerprint),
             count => count,
@@ -106,6 +109,11 @@ impl ContentIds {
     }
 }
 
+fn push_text(to: &mut Vec<u8>, text: &str) {
+    to.extend_from_slice(&(text.len() as u64).to_le_bytes());
+    to.extend_from_slice(text.as_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,7 +128,19 @@ mod tests {
     fn ids_stay_what_they_are() {
         // Attempts may run on other machines, and under another version of this library.
         let mut ids = ContentIds::new(b"query:7:3");
-        assert_eq!(id(&mut ids, "a.b", &[("X", "1")], b"hello"), "U0SAzfRo2EkINnfePUeL3Q");
+        assert_eq!(id(&mut ids, "a.b", &[("X", "1")], b"hello"), "EixTU_AB6Y2atd5o2MyweQ");
+    }
+
+    #[test]
+    fn ids_are_blake3_of_what_a_row_says() {
+        // Written out once more, by hand: the key is the scope's, and every text has its length before it.
+        let mut hasher = blake3::Hasher::new_keyed(&blake3::derive_key(CONTEXT, b"s"));
+        for number in [3u64.to_le_bytes().as_slice(), b"a.b", &1u64.to_le_bytes(), &1u64.to_le_bytes(), b"X"] {
+            hasher.update(number);
+        }
+        hasher.update(&2u64.to_le_bytes()).update(b"12").update(b"payload");
+        let expected = URL_SAFE_NO_PAD.encode(&hasher.finalize().as_bytes()[..16]);
+        assert_eq!(id(&mut ContentIds::new(b"s"), "a.b", &[("X", "12")], b"payload"), expected);
     }
 
     #[test]

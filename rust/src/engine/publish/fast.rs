@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_nats::Message;
 use futures_util::{FutureExt, StreamExt};
 use tokio::task::unconstrained;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 use crate::engine::connection::Connection;
 use crate::engine::connection::refusals::Refusals;
@@ -107,6 +107,8 @@ impl Fast<'_, '_> {
         batch.breaks = self.conn.breaks();
         batch.last_answer = Instant::now();
         let mut link = self.conn.link.clone();
+        let pause = IDLE.min(self.window.timeout / 3);
+        let mut asked = batch.last_answer;
         loop {
             self.send_at_hand(&mut batch).await?;
             batch.close_if_done(self.conn).await?;
@@ -116,8 +118,22 @@ impl Fast<'_, '_> {
                     Some(message) => self.take_answer(&mut batch, &message)?,
                     None => Some(self.abandon(&mut batch, self.conn.closed())),
                 },
+                // Where the feed was slower than the server: its next row goes out as it comes.
+                item = self.next(), if batch.is_hungry(self.window) => match item? {
+                    Some(item) => {
+                        batch.send(self.conn, item, Operation::Add).await?;
+                        None
+                    }
+                    None => {
+                        batch.exhausted = true;
+                        None
+                    }
+                },
                 Ok(()) = link.changed() => self.link_changed(&mut batch, &mut refusals)?,
-                () = sleep(IDLE.min(self.window.timeout / 3)) => self.silence(&mut batch).await?,
+                () = sleep_until(batch.last_answer.max(asked) + pause) => {
+                    asked = Instant::now();
+                    self.silence(&mut batch).await?
+                }
             };
             if let Some(end) = end {
                 return Ok(end);
@@ -127,7 +143,7 @@ impl Fast<'_, '_> {
 
     /// Nothing goes out before the server has accepted the batch: an older one would store every row on its own.
     async fn send_at_hand(&mut self, batch: &mut Batch) -> Result<()> {
-        while batch.accepted && !batch.broken && !batch.exhausted && !batch.is_full(self.window) {
+        while batch.is_hungry(self.window) {
             let ready = match self.again.is_empty() {
                 true => self.next().now_or_never().transpose()?,
                 false => Some(self.next().await?),
@@ -229,7 +245,7 @@ impl Fast<'_, '_> {
             batch.confirmed += 1;
             batch.bytes = batch.bytes.saturating_sub(body.payload().map_or(0, <[u8]>::len));
             batch.last_row = Some(row);
-            self.outlet.stored(row, "", 0, false);
+            self.outlet.set_stored(row, 0, false);
         }
     }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::{Stream, StreamExt};
 
-use crate::engine::publish::puback::PubAck;
+use crate::engine::publish::puback::{Origin, PubAck};
 use crate::engine::publish::rows::{Body, Rows};
 use crate::engine::publish::window::{Item, Outlet};
 use crate::error::{JetError, Result};
@@ -62,19 +62,26 @@ pub struct Fill<'a> {
     pub done: &'a AtomicU64,
 }
 
-impl Outlet for Fill<'_> {
-    fn stored(&mut self, row: u64, _stream: &str, seq: u64, duplicate: bool) {
+impl Fill<'_> {
+    /// A row that is stored, or was before.
+    pub fn set_stored(&mut self, row: u64, seq: u64, duplicate: bool) {
         let row = self.outcome.reserve(row);
         self.outcome.seqs[row] = seq as i64;
         self.outcome.duplicate[row] = duplicate;
         self.outcome.duplicates += u64::from(duplicate);
         self.done.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+impl Outlet for Fill<'_> {
+    fn stored(&mut self, row: u64, _origin: &Arc<Origin>, seq: u64, duplicate: bool) {
+        self.set_stored(row, seq, duplicate);
+    }
 
     // The first ack of a stream always comes here.
-    fn stored_in_full(&mut self, row: u64, ack: &PubAck) {
+    fn stored_in_full(&mut self, row: u64, ack: PubAck) {
         self.outcome.note_stream(&ack.stream);
-        self.stored(row, &ack.stream, ack.seq, ack.duplicate);
+        self.set_stored(row, ack.seq, ack.duplicate);
     }
 
     fn failed(&mut self, row: u64, err: JetError) {

@@ -1,5 +1,7 @@
 //! The server's answer to a stored message, `{"stream":"S","seq":7}`: read without a JSON parser where it can be.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use crate::engine::api::ApiError;
@@ -14,6 +16,25 @@ pub struct PubAck {
     #[serde(default)]
     pub duplicate: bool,
     pub domain: Option<String>,
+    /// The batch that it ended, and how many messages that had.
+    pub batch: Option<String>,
+    pub count: Option<u64>,
+    /// The counter's value, in counter streams.
+    pub val: Option<String>,
+}
+
+/// What all acks of one stream have in common.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Origin {
+    pub stream: String,
+    pub domain: Option<String>,
+}
+
+impl PubAck {
+    /// More than where the message is stored.
+    pub fn says_more(&self) -> bool {
+        self.batch.is_some() || self.count.is_some() || self.val.is_some()
+    }
 }
 
 /// Either the acknowledgement or the error the server put in its place.
@@ -39,7 +60,7 @@ pub fn parse(payload: &[u8]) -> Result<PubAck> {
 pub struct Parser {
     /// The bytes up to the sequence's first digit.
     prefix: Vec<u8>,
-    stream: String,
+    origin: Arc<Origin>,
 }
 
 impl Parser {
@@ -58,16 +79,20 @@ impl Parser {
         }
     }
 
-    pub fn stream(&self) -> &str {
-        &self.stream
+    /// Where the acks of this shape come from.
+    pub fn origin(&self) -> &Arc<Origin> {
+        &self.origin
     }
 
-    /// Takes an ack that was parsed in full as the pattern for the following.
+    /// Takes an ack that was parsed in full as the pattern for the following, which say nothing more than it does.
     pub fn learn(&mut self, payload: &[u8], ack: &PubAck) {
         const KEY: &[u8] = b"\"seq\":";
+        if ack.says_more() {
+            return;
+        }
         if let Some(at) = payload.windows(KEY.len()).position(|w| w == KEY) {
             self.prefix = payload[..at + KEY.len()].to_vec();
-            self.stream.clone_from(&ack.stream);
+            self.origin = Arc::new(Origin { stream: ack.stream.clone(), domain: ack.domain.clone() });
         }
     }
 }
@@ -79,7 +104,10 @@ mod tests {
     #[test]
     fn acks_and_errors() {
         let ack = parse(br#"{"stream":"S", "seq":7,"duplicate": true,"domain":"hub"}"#).unwrap_or_default();
-        assert_eq!(ack, PubAck { stream: "S".into(), seq: 7, duplicate: true, domain: Some("hub".into()) });
+        assert_eq!(
+            ack,
+            PubAck { stream: "S".into(), seq: 7, duplicate: true, domain: Some("hub".into()), ..PubAck::default() }
+        );
         let error = parse(br#"{"type":"x","error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"S","seq":0}"#);
         assert_eq!(
             error,
@@ -106,6 +134,27 @@ mod tests {
             br#"{"stream":"S", "seq":99999999999999999999}"#,
         ] {
             assert_eq!(parser.quick(other), None);
+        }
+    }
+
+    #[test]
+    fn quick_loses_nothing() {
+        let mut parser = Parser::default();
+        for (first, next) in [
+            (&br#"{"stream":"S", "domain":"hub", "seq":1}"#[..], &br#"{"stream":"S", "domain":"hub", "seq":2}"#[..]),
+            (br#"{"stream":"S", "seq":1}"#, br#"{"stream":"S", "seq":2}"#),
+            (br#"{"val":"1","stream":"S", "seq":1}"#, br#"{"val":"1","stream":"S", "seq":2}"#),
+            (br#"{"batch":"b","count":1,"stream":"S","seq":1}"#, br#"{"batch":"b","count":1,"stream":"S","seq":2}"#),
+        ] {
+            let ack = parse(first).unwrap_or_default();
+            parser.learn(first, &ack);
+            let all = parse(next).unwrap_or_default();
+            if let Some((seq, duplicate)) = parser.quick(next) {
+                let Origin { stream, domain } = (**parser.origin()).clone();
+                assert_eq!(PubAck { stream, seq, duplicate, domain, ..PubAck::default() }, all);
+            } else {
+                assert!(all.says_more(), "{all:?} could be read quickly");
+            }
         }
     }
 }

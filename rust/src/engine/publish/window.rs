@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Message, PublishError, PublishErrorKind, StatusCode, Subject, Subscriber};
@@ -17,7 +18,7 @@ use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::token::{read_token, write_token};
 use crate::engine::publish::arena::Arena;
 use crate::engine::publish::inflight::{Inflight, Sent};
-use crate::engine::publish::puback::{self, Parser, PubAck};
+use crate::engine::publish::puback::{self, Origin, Parser, PubAck};
 use crate::engine::publish::rows::Body;
 use crate::error::{About, JetError, Result};
 use crate::task::{Spot, weak_spot};
@@ -42,11 +43,9 @@ pub type Item = (u64, Body);
 
 /// Takes the results.
 pub trait Outlet: Send {
-    fn stored(&mut self, row: u64, stream: &str, seq: u64, duplicate: bool);
-    /// An ack that says more than stream and sequence.
-    fn stored_in_full(&mut self, row: u64, ack: &PubAck) {
-        self.stored(row, &ack.stream, ack.seq, ack.duplicate);
-    }
+    fn stored(&mut self, row: u64, origin: &Arc<Origin>, seq: u64, duplicate: bool);
+    /// The first ack of a stream, and each that says more than the others.
+    fn stored_in_full(&mut self, row: u64, ack: PubAck);
     fn failed(&mut self, row: u64, err: JetError);
     /// No more results are at hand for now.
     fn flush(&mut self) {}
@@ -297,14 +296,14 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let Some(sent) = token.and_then(|token| self.inflight.remove(token)) else { return };
         self.last_answer = self.now;
         if let Some((seq, duplicate)) = self.parser.quick(&message.payload) {
-            self.outlet.stored(sent.row, self.parser.stream(), seq, duplicate);
+            self.outlet.stored(sent.row, self.parser.origin(), seq, duplicate);
         } else if message.status == Some(StatusCode::NO_RESPONDERS) {
             self.outlet.failed(sent.row, JetError::NoStream { subject: sent.body.subject().to_string() });
         } else {
             match puback::parse(&message.payload) {
                 Ok(ack) => {
                     self.parser.learn(&message.payload, &ack);
-                    self.outlet.stored_in_full(sent.row, &ack);
+                    self.outlet.stored_in_full(sent.row, ack);
                 }
                 Err(err) => self.outlet.failed(sent.row, err),
             }

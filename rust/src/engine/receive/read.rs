@@ -11,8 +11,8 @@ use std::time::Duration;
 use async_nats::Message;
 use futures_util::StreamExt;
 use serde_json::json;
-use tokio::sync::{mpsc, watch};
-use tokio::task::unconstrained;
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::task::{JoinHandle, unconstrained};
 use tokio::time::{Instant, sleep};
 
 use crate::engine::api::{Api, StreamInfo};
@@ -81,9 +81,11 @@ pub enum Item {
     Loss(Loss),
 }
 
+/// Used by any number of tasks and threads; each item goes to one of them.
 pub struct Reader {
-    items: mpsc::Receiver<Result<Item>>,
-    task: Option<tokio::task::JoinHandle<()>>,
+    items: Mutex<mpsc::Receiver<Result<Item>>>,
+    closed: watch::Sender<bool>,
+    task: Mutex<Option<JoinHandle<()>>>,
     /// The panic that ended the task.
     failure: Arc<OnceLock<JetError>>,
     pub start: u64,
@@ -140,35 +142,59 @@ impl Reader {
         let failure = Arc::new(OnceLock::new());
         let known = failure.clone();
         let task = spawn(unconstrained(run.drive()), move |error| drop(known.set(error)))?;
-        Ok(Reader { items, task: Some(task), failure, start, end, created })
+        Ok(Reader {
+            items: Mutex::new(items),
+            closed: watch::Sender::new(false),
+            task: Mutex::new(Some(task)),
+            failure,
+            start,
+            end,
+            created,
+        })
     }
 
-    /// The next item; `None` when the range is read.
-    pub async fn next(&mut self) -> Option<Result<Item>> {
-        let item = self.items.recv().await;
-        if item.is_some() {
-            return item;
+    /// The next item; `None` when the range is read, or the reader closed.
+    pub async fn next(&self) -> Option<Result<Item>> {
+        let mut closed = self.closed.subscribe();
+        let next = async { self.items.lock().await.recv().await };
+        let item = tokio::select! {
+            biased;
+            _ = closed.wait_for(|closed| *closed) => return None,
+            item = next => item,
+        };
+        match item {
+            // The end of the channel is not the end of the range: only the task knows.
+            None => self.ended().await.err().map(Err),
+            item => item,
         }
-        // The end of the channel is not the end of the range: only the task knows.
-        self.ended().await.err().map(Err)
     }
 
     /// Waits for the task; an error where it did not come to its end.
-    async fn ended(&mut self) -> Result<()> {
-        if let Some(task) = &mut self.task {
-            let cut_off = task.await.is_err();
-            self.task = None;
-            if cut_off {
+    async fn ended(&self) -> Result<()> {
+        let mut task = self.task.lock().await;
+        if let Some(running) = task.as_mut() {
+            if running.await.is_err() {
                 let _first = self.failure.set(JetError::Internal("the read was cut off".into()));
             }
+            *task = None;
         }
         self.failure.get().cloned().map_or(Ok(()), Err)
     }
 
-    pub async fn close(&mut self) {
-        // The task sees the closed channel, deletes its consumer and ends.
-        self.items.close();
-        while self.items.recv().await.is_some() {}
+    /// True once `close` was called: that `next` has nothing is not the end of the range then.
+    pub fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
+    /// Ends whoever waits for the next item, then the read.
+    pub async fn close(&self) {
+        self.closed.send_replace(true);
+        {
+            // The task sees the closed channel, deletes its consumer and ends.
+            let mut items = self.items.lock().await;
+            items.close();
+            while items.recv().await.is_some() {}
+        }
         let _whatever = self.ended().await;
     }
 }
@@ -233,8 +259,14 @@ struct Run {
 
 impl Run {
     async fn drive(mut self) {
-        if let Err(err) = self.read().await {
-            let _ = self.out.send(Err(err)).await;
+        let out = self.out.clone();
+        tokio::select! {
+            biased;
+            done = self.read() => if let Err(err) = done {
+                let _ = out.send(Err(err)).await;
+            },
+            // Whatever it waits for.
+            () = out.closed() => {}
         }
         self.drop_consumer().await;
     }
@@ -314,7 +346,9 @@ impl Run {
 
     /// Sends a batch that is full to the reader; false when the reader is gone.
     async fn flush_if_full(&mut self) -> Result<bool> {
-        let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
+        let builder = &self.builder;
+        let full =
+            builder.len() >= self.range.batch_rows || builder.bytes() >= self.range.batch_bytes || builder.room() == 0;
         Ok(!full || self.flush().await?)
     }
 

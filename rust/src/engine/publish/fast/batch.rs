@@ -154,7 +154,12 @@ impl Batch {
         sent.map_err(|_| conn.closed())
     }
 
-    pub fn is_full(&self, window: &Window) -> bool {
+    /// Rows may go out.
+    pub fn is_hungry(&self, window: &Window) -> bool {
+        self.accepted && !self.broken && !self.exhausted && !self.is_full(window)
+    }
+
+    fn is_full(&self, window: &Window) -> bool {
         self.rows.len() >= window.max_inflight || (self.bytes >= BYTES && self.rows.len() > self.flow)
     }
 
