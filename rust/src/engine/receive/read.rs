@@ -162,21 +162,22 @@ impl Reader {
             _ = closed.wait_for(|closed| *closed) => return None,
             item = next => item,
         };
-        match item {
-            // The end of the channel is not the end of the range: only the task knows.
-            None => self.ended().await.err().map(Err),
-            item => item,
+        if item.is_some() {
+            return item;
         }
+        // The end of the channel is not the end of the range: only the task knows.
+        self.ended().await.err().map(Err)
     }
 
     /// Waits for the task; an error where it did not come to its end.
     async fn ended(&self) -> Result<()> {
         let mut task = self.task.lock().await;
-        if let Some(running) = task.as_mut() {
-            if running.await.is_err() {
+        if let Some(handle) = task.as_mut() {
+            let cut_off = handle.await.is_err();
+            *task = None;
+            if cut_off {
                 let _first = self.failure.set(JetError::Internal("the read was cut off".into()));
             }
-            *task = None;
         }
         self.failure.get().cloned().map_or(Ok(()), Err)
     }
