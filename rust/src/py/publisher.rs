@@ -26,6 +26,7 @@ use crate::py::headers;
 use crate::py::payload::Cell;
 use crate::py::puback;
 use crate::runtime::Owned;
+use crate::task::caught;
 
 /// What came back for one message.
 enum Answer {
@@ -150,7 +151,7 @@ impl Publisher {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let this = slf.get();
         let inner = this.inner.get()?;
-        if this.full() {
+        if this.is_full() {
             return Ok(None);
         }
         let mut map = headers.map(headers::from_python).transpose()?;
@@ -196,8 +197,9 @@ impl Publisher {
     }
 
     /// True when the next message has to wait. One message passes whatever its size.
-    fn full(&self) -> bool {
-        self.pending() >= self.max_inflight || self.pending_bytes() >= self.max_bytes
+    fn full(&self) -> PyResult<bool> {
+        self.inner.get()?;
+        Ok(self.is_full())
     }
 
     /// Hands over what was published in this turn of the loop.
@@ -208,11 +210,13 @@ impl Publisher {
 
     /// A future that resolves when some message has got its answer.
     fn room<'py>(&self, py: Python<'py>, event_loop: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        // In a forked process nobody would wake it.
+        self.inner.get()?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
         let waiter = future.clone().unbind();
         lock(&self.shared.stalled).push(waiter);
         // Looked at after the push, so that the last answer finds it, or is seen here.
-        if self.pending() == 0 {
+        if self.shared.pending.load(Ordering::Relaxed) == 0 {
             self.shared.wake(py)?;
         }
         Ok(future)
@@ -220,8 +224,9 @@ impl Publisher {
 
     /// Messages that have no answer yet.
     #[getter]
-    fn pending(&self) -> u64 {
-        self.shared.pending.load(Ordering::Relaxed)
+    fn pending(&self) -> PyResult<u64> {
+        self.inner.get()?;
+        Ok(self.shared.pending.load(Ordering::Relaxed))
     }
 
     #[getter]
@@ -256,11 +261,17 @@ impl Publisher {
 impl Drop for Publisher {
     fn drop(&mut self) {
         // Its loop was closed before the turn's end.
-        let _refused = self.hand_over();
+        let _refused = caught(|| self.hand_over());
     }
 }
 
 impl Publisher {
+    fn is_full(&self) -> bool {
+        let shared = &self.shared;
+        shared.pending.load(Ordering::Relaxed) >= self.max_inflight
+            || shared.pending_bytes.load(Ordering::Relaxed) >= self.max_bytes
+    }
+
     /// Hands messages over; where the connection is closed their futures say so.
     fn send(&self, items: Vec<Item>) -> PyResult<()> {
         let Err((items, closed)) = self.inner.get()?.send(items) else { return Ok(()) };
