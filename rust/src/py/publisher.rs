@@ -84,18 +84,21 @@ pub struct Publisher {
     turn: Mutex<Turn>,
     /// False where there is no loop: every message is handed over by itself.
     by_turn: bool,
-    /// At this many messages, or bytes, there is no room for another one.
+    /// At most so many messages, and bytes of them, have no answer.
     max_inflight: u64,
     max_bytes: u64,
+    /// Bytes of the message that had no room last.
+    refused: AtomicU64,
 }
 
 #[pymethods]
 impl Connection {
     /// A publisher for one event loop: that of `bridge`.
-    #[pyo3(signature = (bridge, *, max_inflight, max_bytes, timeout, by_turn, keep_failed))]
+    #[pyo3(signature = (bridge, *, prefix, max_inflight, max_bytes, timeout, by_turn, keep_failed))]
     fn publisher(
         &self,
         bridge: &Bridge,
+        prefix: String,
         max_inflight: usize,
         max_bytes: Option<u64>,
         timeout: f64,
@@ -106,7 +109,9 @@ impl Connection {
         if max_inflight == 0 {
             return Err(PyValueError::new_err("max_inflight must be at least 1"));
         }
-        let window = Window { max_inflight, timeout: seconds("ack_timeout", timeout)?, resend: None, one_call: false };
+        let timeout = seconds("ack_timeout", timeout)?;
+        // The bytes are bounded here, before they are copied.
+        let window = Window { max_inflight, max_bytes: usize::MAX, timeout, resend: None, prefix, one_call: false };
         let shared = Arc::new(Shared {
             waiting: Mutex::default(),
             stalled: Mutex::default(),
@@ -131,6 +136,7 @@ impl Connection {
             by_turn,
             max_inflight: max_inflight as u64,
             max_bytes: max_bytes.unwrap_or(u64::MAX),
+            refused: AtomicU64::new(0),
         })
     }
 }
@@ -151,7 +157,7 @@ impl Publisher {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let this = slf.get();
         let inner = this.inner.get()?;
-        if this.is_full() {
+        if this.is_crowded() {
             return Ok(None);
         }
         let mut map = headers.map(headers::from_python).transpose()?;
@@ -163,6 +169,10 @@ impl Publisher {
         let size = check_size(what, cell.as_slice().len(), map.as_ref(), inner.max_payload())?;
         let timeout = optional_seconds("timeout", timeout)?;
         let bytes = (size + subject.len()) as u64;
+        if this.is_too_much(bytes) {
+            this.refused.store(bytes, Ordering::Relaxed);
+            return Ok(None);
+        }
         // An exception is a Python object: it is made when the lock is free again.
         let taken = {
             let mut turn = lock(&this.turn);
@@ -196,10 +206,10 @@ impl Publisher {
         Ok(Some(future))
     }
 
-    /// True when the next message has to wait. One message passes whatever its size.
+    /// True as long as the message that was refused last would still have to wait.
     fn full(&self) -> PyResult<bool> {
         self.inner.get()?;
-        Ok(self.is_full())
+        Ok(self.is_crowded() || self.is_too_much(self.refused.load(Ordering::Relaxed)))
     }
 
     /// Hands over what was published in this turn of the loop.
@@ -266,10 +276,14 @@ impl Drop for Publisher {
 }
 
 impl Publisher {
-    fn is_full(&self) -> bool {
-        let shared = &self.shared;
-        shared.pending.load(Ordering::Relaxed) >= self.max_inflight
-            || shared.pending_bytes.load(Ordering::Relaxed) >= self.max_bytes
+    fn is_crowded(&self) -> bool {
+        self.shared.pending.load(Ordering::Relaxed) >= self.max_inflight
+    }
+
+    /// A message larger than `max_bytes` goes alone.
+    fn is_too_much(&self, bytes: u64) -> bool {
+        let pending = self.pending_bytes();
+        pending > 0 && pending.saturating_add(bytes) > self.max_bytes
     }
 
     /// Hands messages over; where the connection is closed their futures say so.
