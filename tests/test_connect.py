@@ -212,6 +212,44 @@ def test_fork(nats_url: str, stream: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
+PENDING = """
+import os, sys, time, jetarrow.sync
+from jetarrow.errors import ForkError
+from jetarrow.server import NatsServer
+with NatsServer() as server, jetarrow.sync.connect(server.url) as nc:
+    js = nc.jetstream()
+    js.add_stream(name="S", subjects=["s"])
+    server.pause()
+    publisher = js.publisher("s")
+    futures = [publisher.publish(b"x") for _ in range(5)] + [js.publish_async("s", b"x") for _ in range(5)]
+    pid = os.fork()
+    if pid == 0:
+        for use in (publisher.flush, js.publish_async_completed, lambda: publisher.publish(b"y")):
+            try:
+                use()
+            except ForkError:
+                pass
+            else:
+                raise AssertionError("no ForkError")
+        # Past the parent's server, which is not the child's to end; the handlers of the end run.
+        import atexit
+        begin = time.monotonic()
+        atexit._run_exitfuncs()
+        print("waited" if time.monotonic() - begin > 1 else "ended at once", flush=True)
+        os.kill(os.getpid(), 9)
+    os.waitpid(pid, 0)
+    server.resume()
+    print(sorted(future.result(10).seq for future in futures))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_process_does_not_wait_for_its_parents_acks() -> None:
+    done = subprocess.run([sys.executable, "-c", PENDING], capture_output=True, text=True, timeout=30)
+    expected = f"ended at once\n{list(range(1, 11))}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+
+
 INBOXES = """
 import os, sys, jetarrow.sync
 

@@ -163,8 +163,9 @@ async def test_lost_link_is_told_at_once_without_ids(own_server: NatsServer) -> 
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
         own_server.pause()
+        before = nc.stats["out_msgs"]
         future = await js.publish_async("s.a", b"x")
-        await until(lambda: nc.pending_data_size == 0)
+        await until(lambda: nc.stats["out_msgs"] > before)
         own_server.kill()
         with pytest.raises(js_errors.PublishUnconfirmedError):
             await asyncio.wait_for(future, 2)

@@ -31,6 +31,8 @@ fn generation() -> u32 {
 struct Stamped {
     generation: u32,
     runtime: Runtime,
+    /// Work that only the end of the process waits for.
+    lingering: Mutex<Vec<JoinHandle<()>>>,
 }
 
 // Lock-free, so that a fork in another thread cannot leave a lock held in the child.
@@ -38,13 +40,17 @@ static CURRENT: LazyLock<ArcSwapOption<Stamped>> = LazyLock::new(ArcSwapOption::
 
 /// A handle on this process's runtime; starts it where there is none yet.
 pub fn handle() -> Result<tokio::runtime::Handle> {
+    current().map(|current| current.runtime.handle().clone())
+}
+
+fn current() -> Result<Arc<Stamped>> {
     let generation = generation();
     loop {
         let current = CURRENT.load_full();
         if let Some(stamped) = &current
             && stamped.generation == generation
         {
-            return Ok(stamped.runtime.handle().clone());
+            return Ok(stamped.clone());
         }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
@@ -52,7 +58,7 @@ pub fn handle() -> Result<tokio::runtime::Handle> {
             .enable_all()
             .build()
             .map_err(|e| JetError::Internal(format!("cannot start threads: {e}")))?;
-        let fresh = Some(Arc::new(Stamped { generation, runtime }));
+        let fresh = Some(Arc::new(Stamped { generation, runtime, lingering: Mutex::default() }));
         let previous = CURRENT.compare_and_swap(&current, fresh);
         // Threads of a parent's runtime do not exist in a child: dropping it would wait for them for ever.
         if let Some(inherited) = current.filter(|s| s.generation != generation) {
@@ -79,31 +85,35 @@ pub fn stall() -> Duration {
     if ENDING.load(Ordering::Relaxed) { LAST_STALL } else { STALL }
 }
 
-/// Work that only the end of the process waits for.
-static LINGERING: Mutex<Vec<(u32, JoinHandle<()>)>> = Mutex::new(Vec::new());
-
 /// Starts work that goes on where its owner is gone; `lingering` waits for it.
 pub fn linger(work: impl Future<Output = ()> + Send + 'static) {
-    let Ok(task) = spawn(work, |_nobody_waits| ()) else { return };
-    let mut lingering = lock(&LINGERING);
-    lingering.retain(|(_, task)| !task.is_finished());
-    lingering.push((generation(), task));
+    let (Ok(current), Ok(task)) = (current(), spawn(work, |_nobody_waits| ())) else { return };
+    let mut lingering = lock(&current.lingering);
+    lingering.retain(|task| !task.is_finished());
+    lingering.push(task);
+}
+
+/// What lingers now, and is to be waited for.
+fn take_lingering() -> Vec<JoinHandle<()>> {
+    // Nothing is started for it, and a parent's tasks do not run in its child.
+    let current = CURRENT.load_full().filter(|current| current.generation == generation());
+    current.map_or_else(Vec::new, |current| std::mem::take(&mut *lock(&current.lingering)))
 }
 
 /// True where there is such work.
 pub fn any_lingering() -> bool {
-    !lock(&LINGERING).is_empty()
+    let current = CURRENT.load_full().filter(|current| current.generation == generation());
+    current.is_some_and(|current| !lock(&current.lingering).is_empty())
 }
 
 /// Waits for all such work, and for what it starts.
 pub async fn lingering() {
     loop {
-        let tasks = std::mem::take(&mut *lock(&LINGERING));
+        let tasks = take_lingering();
         if tasks.is_empty() {
             return;
         }
-        // A parent's tasks do not run in its child.
-        for (_, task) in tasks.into_iter().filter(|(generation, _)| *generation == self::generation()) {
+        for task in tasks {
             let _cut_off = task.await;
         }
     }

@@ -241,3 +241,42 @@ print("done")
 def test_a_loop_that_ends_first_leaves_no_traceback(nats_url: str, how: str) -> None:
     done = subprocess.run([sys.executable, "-c", LEFT_OPEN, nats_url, how], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+KINDS = [StopIteration, StopAsyncIteration, KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("face", ["async", "sync"])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_whatever_a_credential_function_raises_ends_connect(
+    nats_url: str, kind: type[BaseException], face: str
+) -> None:
+    def token() -> str:
+        raise kind("mine")
+
+    async def connect() -> None:
+        await asyncio.wait_for(jetarrow.connect(nats_url, token=token, allow_reconnect=False), 10)
+
+    begin = time.monotonic()
+    with pytest.raises(BaseException, match=r"token|mine|StopIteration") as info:
+        if face == "async":
+            asyncio.run(connect())
+        else:
+            jetarrow.sync.connect(nats_url, token=token, allow_reconnect=False)
+    assert not isinstance(info.value, TimeoutError)
+    assert time.monotonic() - begin < 5
+
+
+async def test_a_callback_that_raises_cancelled_does_not_keep_the_others(own_server: NatsServer, record: Any) -> None:
+    async def broken() -> None:
+        record.seen.append("disconnected")
+        raise asyncio.CancelledError
+
+    options = {**record.options(), "disconnected_cb": broken}
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.05, **options):
+        own_server.kill()
+        await record.wait_for("error")
+        await asyncio.to_thread(own_server.start)
+        await record.wait_for("reconnected")
+    assert record.turns == ["disconnected", "reconnected", "disconnected", "closed"]

@@ -26,6 +26,7 @@ use crate::py::headers;
 use crate::py::payload::Cell;
 use crate::py::puback;
 use crate::runtime::Owned;
+use crate::task::caught;
 
 /// What came back for one message.
 enum Answer {
@@ -156,7 +157,7 @@ impl Publisher {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let this = slf.get();
         let inner = this.inner.get()?;
-        if this.pending() >= this.max_inflight {
+        if this.is_crowded() {
             return Ok(None);
         }
         let mut map = headers.map(headers::from_python).transpose()?;
@@ -206,8 +207,9 @@ impl Publisher {
     }
 
     /// True as long as the message that was refused last would still have to wait.
-    fn full(&self) -> bool {
-        self.pending() >= self.max_inflight || self.is_too_much(self.refused.load(Ordering::Relaxed))
+    fn full(&self) -> PyResult<bool> {
+        self.inner.get()?;
+        Ok(self.is_crowded() || self.is_too_much(self.refused.load(Ordering::Relaxed)))
     }
 
     /// Hands over what was published in this turn of the loop.
@@ -218,11 +220,13 @@ impl Publisher {
 
     /// A future that resolves when some message has got its answer.
     fn room<'py>(&self, py: Python<'py>, event_loop: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        // In a forked process nobody would wake it.
+        self.inner.get()?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
         let waiter = future.clone().unbind();
         lock(&self.shared.stalled).push(waiter);
         // Looked at after the push, so that the last answer finds it, or is seen here.
-        if self.pending() == 0 {
+        if self.shared.pending.load(Ordering::Relaxed) == 0 {
             self.shared.wake(py)?;
         }
         Ok(future)
@@ -230,8 +234,9 @@ impl Publisher {
 
     /// Messages that have no answer yet.
     #[getter]
-    fn pending(&self) -> u64 {
-        self.shared.pending.load(Ordering::Relaxed)
+    fn pending(&self) -> PyResult<u64> {
+        self.inner.get()?;
+        Ok(self.shared.pending.load(Ordering::Relaxed))
     }
 
     #[getter]
@@ -266,11 +271,15 @@ impl Publisher {
 impl Drop for Publisher {
     fn drop(&mut self) {
         // Its loop was closed before the turn's end.
-        let _refused = self.hand_over();
+        let _refused = caught(|| self.hand_over());
     }
 }
 
 impl Publisher {
+    fn is_crowded(&self) -> bool {
+        self.shared.pending.load(Ordering::Relaxed) >= self.max_inflight
+    }
+
     /// A message larger than `max_bytes` goes alone.
     fn is_too_much(&self, bytes: u64) -> bool {
         let pending = self.pending_bytes();
