@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -82,6 +84,17 @@ pub struct FoundMessage {
     pub time: String,
 }
 
+/// A message as it is stored.
+pub struct Stored {
+    pub subject: String,
+    pub seq: u64,
+    /// As they were published; none where there are none.
+    pub headers: Vec<u8>,
+    pub payload: Vec<u8>,
+    /// RFC 3339.
+    pub time: String,
+}
+
 /// The API of one connection under one prefix, `$JS.API` or that of a domain.
 #[derive(Clone, Copy)]
 pub struct Api<'a> {
@@ -136,6 +149,36 @@ impl<'a> Api<'a> {
             Err(JetError::Api { code: NOT_FOUND, .. }) => Ok(None),
             Err(err) => Err(err),
         }
+    }
+
+    /// The message that `wanted` describes, as it is stored; None where there is none.
+    pub async fn get_message(self, stream: &str, wanted: &Value) -> Result<Option<Stored>> {
+        #[derive(Deserialize)]
+        struct Found {
+            message: FoundMessage,
+        }
+        #[derive(Deserialize)]
+        struct FoundMessage {
+            subject: String,
+            seq: u64,
+            #[serde(default)]
+            hdrs: String,
+            #[serde(default)]
+            data: String,
+            time: String,
+        }
+        let FoundMessage { subject, seq, hdrs, data, time } =
+            match self.call::<Found>(&format!("STREAM.MSG.GET.{stream}"), wanted).await {
+                Ok(found) => found.message,
+                Err(JetError::Api { code: NOT_FOUND, .. }) => return Ok(None),
+                Err(err) => return Err(err),
+            };
+        let bytes = |text: &str| {
+            BASE64_STANDARD
+                .decode(text)
+                .map_err(|e| JetError::Protocol { what: "STREAM.MSG.GET".into(), answer: e.to_string() })
+        };
+        Ok(Some(Stored { subject, seq, headers: bytes(&hdrs)?, payload: bytes(&data)?, time }))
     }
 
     /// An error where the consumer, or the answer to this, cannot be had.

@@ -20,6 +20,7 @@ use crate::engine::columns::batch::Batch;
 use crate::engine::columns::builder::Builder;
 use crate::engine::columns::column::Layout;
 use crate::engine::columns::meta::Meta;
+use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::columns::typed::Typed;
 use crate::engine::connection::{Connection, Link};
 use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS, PullInbox};
@@ -28,6 +29,7 @@ use crate::error::{JetError, Loss, Result};
 mod by_time;
 mod consumer;
 mod direct;
+mod malformed;
 
 use by_time::first_at;
 use consumer::Consumer;
@@ -126,6 +128,8 @@ impl Reader {
             next: start,
             consumer: None,
             gap: None,
+            breaks: conn.breaks(),
+            careful: 0,
             conn,
             range,
             end,
@@ -233,6 +237,9 @@ struct Run {
     consumer: Option<Consumer>,
     /// The lowest sequence missing in the rows of the builder: deleted, or lost to retention?
     gap: Option<u64>,
+    /// How often the link had broken when it was last looked at, and how many messages are read one by one then.
+    breaks: u64,
+    careful: u32,
 }
 
 impl Run {
@@ -295,6 +302,21 @@ impl Run {
                     }
                     sleep(RETRY).await;
                     self.check_stream().await?;
+                    let breaks = self.conn.breaks();
+                    if std::mem::replace(&mut self.breaks, breaks) != breaks {
+                        match self.step_over().await {
+                            Ok(Some(Stop::Dropped)) => return Ok(()),
+                            Ok(Some(_)) => break,
+                            Ok(None) => {}
+                            // Looked at again after the next break.
+                            Err(err) if err.is_transient() => {}
+                            Err(err) => return Err(err),
+                        }
+                        // Who follows gets what is there; nothing may come after it for long.
+                        if self.range.follow && !self.flush().await? {
+                            return Ok(());
+                        }
+                    }
                 }
             }
         }
@@ -304,6 +326,15 @@ impl Run {
 
     /// The next message of the range, or the first beyond it. `flush_if_full` has to follow.
     fn accept(&mut self, message: &Message, meta: &Meta<'_>) -> Result<Option<Stop>> {
+        self.accept_with(message, meta, None)
+    }
+
+    fn accept_with(
+        &mut self,
+        message: &Message,
+        meta: &Meta<'_>,
+        headers: Option<&RawHeaders>,
+    ) -> Result<Option<Stop>> {
         let seq = meta.seq as u64;
         if seq > self.next && self.gap.is_none() {
             self.gap = Some(self.next);
@@ -313,7 +344,7 @@ impl Run {
             return Ok(Some(Stop::End));
         }
         self.next = seq + 1;
-        self.builder.push(message, meta)?;
+        self.builder.push_with(message, meta, headers)?;
         Ok(match (self.next >= self.end, meta.pending) {
             (true, _) => Some(Stop::End),
             (false, 0) => Some(Stop::Dry),
