@@ -84,6 +84,38 @@ pub struct FoundMessage {
     pub time: String,
 }
 
+/// What a consumer has delivered, and what of it is acknowledged.
+#[derive(Deserialize)]
+pub struct ConsumerState {
+    pub config: ConsumerConfig,
+    pub delivered: Position,
+    pub ack_floor: Position,
+    #[serde(default)]
+    pub num_pending: u64,
+}
+
+#[derive(Deserialize)]
+pub struct Position {
+    pub consumer_seq: u64,
+    pub stream_seq: u64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct ConsumerConfig {
+    pub ack_policy: String,
+    pub filter_subject: String,
+    pub filter_subjects: Vec<String>,
+}
+
+impl ConsumerConfig {
+    /// None is all subjects.
+    pub fn filters(&self) -> Vec<String> {
+        let one = (!self.filter_subject.is_empty()).then(|| self.filter_subject.clone());
+        one.into_iter().chain(self.filter_subjects.iter().cloned()).collect()
+    }
+}
+
 /// A message as it is stored.
 pub struct Stored {
     pub subject: String,
@@ -184,6 +216,10 @@ impl<'a> Api<'a> {
     /// An error where the consumer, or the answer to this, cannot be had.
     pub async fn check_consumer(self, stream: &str, consumer: &str) -> Result<()> {
         self.call::<Value>(&format!("CONSUMER.INFO.{stream}.{consumer}"), &Value::Null).await.map(drop)
+    }
+
+    pub async fn consumer_state(self, stream: &str, consumer: &str) -> Result<ConsumerState> {
+        self.call(&format!("CONSUMER.INFO.{stream}.{consumer}"), &Value::Null).await
     }
 
     pub async fn create_consumer(self, stream: &str, name: &str, body: &Value) -> Result<ConsumerInfo> {

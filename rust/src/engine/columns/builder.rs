@@ -87,6 +87,11 @@ impl Builder {
         self.limit.saturating_sub(self.bytes.max(self.len().saturating_mul(self.stream.len())))
     }
 
+    /// The stream's sequence of the last row.
+    pub fn last_seq(&self) -> Option<u64> {
+        self.seq.last().and_then(|seq| u64::try_from(*seq).ok())
+    }
+
     /// Ack subjects of the rows so far.
     pub fn replies(&self) -> Vec<Subject> {
         let Some(replies) = &self.reply else { return Vec::new() };
