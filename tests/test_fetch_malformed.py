@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 import jetarrow
+import pytest
 from jetarrow.aio.msg import Msg
 from jetarrow.js.client import JetStreamContext
 
