@@ -212,6 +212,33 @@ def test_fork(nats_url: str, stream: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
+INBOXES = """
+import os, sys, jetarrow.sync
+
+def draw():
+    with jetarrow.sync.connect(sys.argv[1]) as nc:
+        return [nc.new_inbox() for _ in range(3)]
+
+found = draw()
+read, write = os.pipe()
+for _ in range(2):
+    pid = os.fork()
+    if pid == 0:
+        os.write(write, "".join(inbox + "\\n" for inbox in draw()).encode())
+        sys.exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+os.close(write)
+found += open(read).read().split() + draw()
+print(len(found), len(set(found)))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_forked_processes_draw_other_inboxes(nats_url: str) -> None:
+    done = subprocess.run([sys.executable, "-c", INBOXES, nats_url], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "12 12\n", "")
+
+
 def test_no_thread_starts_at_import() -> None:
     code = "import os, jetarrow, jetarrow.sync; print(len(os.listdir('/proc/self/task')))"
     if not os.path.isdir("/proc/self/task"):

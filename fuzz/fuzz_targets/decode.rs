@@ -136,7 +136,8 @@ fn check(bytes: &[u8]) -> Result<()> {
             rows.push((text, Some(want)));
         }
     }
-    rows.push((u.take_rest().to_vec(), None));
+    let rest = u.len();
+    rows.push((u.bytes(rest)?.to_vec(), None));
     let good = decoder.decode(&BinaryArray::from_iter_values(rows.iter().map(|(text, _)| text)));
     match good {
         Ok(decoded) => {

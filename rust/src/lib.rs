@@ -11,7 +11,7 @@ mod py;
 #[cfg(feature = "python")]
 mod python_names;
 pub mod runtime;
-mod task;
+pub mod task;
 
 #[cfg(feature = "python")]
 pub use py::_jetarrow;

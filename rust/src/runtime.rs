@@ -66,10 +66,6 @@ static LINGERING: Mutex<Vec<(u32, JoinHandle<()>)>> = Mutex::new(Vec::new());
 
 /// Starts work that goes on where its owner is gone; `lingering` waits for it.
 pub fn linger(work: impl Future<Output = ()> + Send + 'static) {
-    let work = async {
-        work.await;
-        Ok(())
-    };
     let Ok(task) = spawn(work, |_nobody_waits| ()) else { return };
     let mut lingering = lock(&LINGERING);
     lingering.retain(|(_, task)| !task.is_finished());
@@ -153,7 +149,6 @@ mod python {
         let panicked = send.clone();
         let work = async move {
             let _nobody_waits = send.send(Ok(future.await));
-            Ok(())
         };
         let task = spawn(work, move |error| drop(panicked.send(Err(error))))?;
         loop {

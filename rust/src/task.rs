@@ -7,19 +7,20 @@ use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use crate::engine::connection::tap;
 use crate::error::{JetError, Result};
 use crate::runtime;
 
-/// Starts a task, the only way there is. `failed` gets the error that it ends with, or the panic as one, and tells
-/// whoever waits: once a panic has dropped what the task held, the ends of its channels say nothing any more.
+/// Starts a task, the only way there is. `failed` gets a panic as an error, and tells whoever waits for the task: what
+/// it held is dropped by then, so that the end of a channel says nothing.
 #[allow(clippy::disallowed_methods)] // this is what is to be used in their place
 pub fn spawn(
-    work: impl Future<Output = Result<()>> + Send + 'static,
+    work: impl Future<Output = ()> + Send + 'static,
     failed: impl FnOnce(JetError) + Send + 'static,
 ) -> Result<JoinHandle<()>> {
     let runtime = Handle::try_current().or_else(|_| runtime::handle())?;
     Ok(runtime.spawn(async move {
-        if let Err(error) = guarded(work).await.flatten() {
+        if let Err(error) = guarded(work).await {
             failed(error);
         }
     }))
@@ -45,19 +46,28 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).map_err(error_of)
 }
 
+/// Has all panics told to `report`, and nothing printed: with the words, and where it was.
+pub fn report_panics(report: impl Fn(String) + Send + Sync + 'static) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = text_of(panic.payload());
+        tap::panicked(&text);
+        report(panic.location().map_or(text.clone(), |place| format!("{text} ({place})")));
+    }));
+}
+
 fn error_of(panic: Box<dyn Any + Send>) -> JetError {
     JetError::Internal(text_of(&*panic))
 }
 
 /// What a panic says.
-pub fn text_of(panic: &(dyn Any + Send)) -> String {
+fn text_of(panic: &(dyn Any + Send)) -> String {
     let fixed = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     fixed.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".into())
 }
 
 /// Where tests may have a task panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weak {
+pub enum Spot {
     Call,
     Connection,
     Outbox,
@@ -72,25 +82,25 @@ pub enum Weak {
 }
 
 #[cfg(debug_assertions)]
-impl Weak {
-    const ALL: [Weak; 11] = [
-        Weak::Call,
-        Weak::Connection,
-        Weak::Outbox,
-        Weak::Answers,
-        Weak::Expiry,
-        Weak::Refusals,
-        Weak::Pool,
-        Weak::Reader,
-        Weak::Publisher,
-        Weak::Subscription,
-        Weak::Rows,
+impl Spot {
+    const ALL: [Spot; 11] = [
+        Spot::Call,
+        Spot::Connection,
+        Spot::Outbox,
+        Spot::Answers,
+        Spot::Expiry,
+        Spot::Refusals,
+        Spot::Pool,
+        Spot::Reader,
+        Spot::Publisher,
+        Spot::Subscription,
+        Spot::Rows,
     ];
 }
 
 /// Panics here if a test has asked for it. Nothing in a release build.
 #[inline]
-pub fn weak_spot(_spot: Weak) {
+pub fn weak_spot(_spot: Spot) {
     #[cfg(debug_assertions)]
     forced::check(_spot);
 }
@@ -99,20 +109,20 @@ pub fn weak_spot(_spot: Weak) {
 pub mod forced {
     use std::sync::Mutex;
 
-    use super::Weak;
+    use super::Spot;
     use crate::error::{JetError, Result};
     use crate::lock::lock;
 
-    static NEXT: Mutex<Option<Weak>> = Mutex::new(None);
+    static NEXT: Mutex<Option<Spot>> = Mutex::new(None);
 
     /// The next task that comes to this spot panics there.
     pub fn arm(word: &str) -> Result<()> {
-        let spot = Weak::ALL.iter().find(|spot| format!("{spot:?}").eq_ignore_ascii_case(word));
+        let spot = Spot::ALL.iter().find(|spot| format!("{spot:?}").eq_ignore_ascii_case(word));
         *lock(&NEXT) = Some(*spot.ok_or_else(|| JetError::Value(format!("no such spot: {word:?}")))?);
         Ok(())
     }
 
-    pub fn check(spot: Weak) {
+    pub fn check(spot: Spot) {
         let hit = {
             let mut next = lock(&NEXT);
             let hit = *next == Some(spot);
@@ -136,21 +146,27 @@ mod tests {
         let (send, told) = channel();
         let work = async {
             let words = String::from("once upon");
-            if !words.is_empty() {
-                panic!("{words} a time");
-            }
-            Ok(())
+            assert!(words.is_empty(), "{words} a time");
         };
         spawn(work, move |error| send.send(error).unwrap()).unwrap();
         assert_eq!(told.recv(), Ok(JetError::Internal("once upon a time".into())));
     }
 
     #[test]
-    fn an_error_is_told_and_an_end_is_not() {
+    fn an_end_is_not_told() {
         let (send, told) = channel();
-        let other = send.clone();
-        spawn(async { Err(JetError::NoReply) }, move |error| send.send(error).unwrap()).unwrap();
-        spawn(async { Ok(()) }, move |error| other.send(error).unwrap()).unwrap();
-        assert_eq!(told.iter().collect::<Vec<_>>(), [JetError::NoReply]);
+        spawn(async {}, move |error| send.send(error).unwrap()).unwrap();
+        assert_eq!(told.iter().next(), None);
+    }
+
+    #[test]
+    fn work_in_a_thread_ends_in_its_result_or_its_panic() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert_eq!(runtime.block_on(async { blocking(|| 5).await }), Ok(5));
+        let work = || {
+            let none: Vec<u8> = Vec::new();
+            assert!(!none.is_empty(), "nothing");
+        };
+        assert_eq!(runtime.block_on(async { blocking(work).await }), Err(JetError::Internal("nothing".into())));
     }
 }

@@ -14,7 +14,7 @@ use crate::error::{JetError, Result};
 use crate::lock::lock;
 use crate::py::convert::seconds;
 use crate::runtime;
-use crate::task::{Weak, caught, spawn, weak_spot};
+use crate::task::{Spot, caught, spawn, weak_spot};
 
 /// Least time between two reports of progress.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ impl Call {
         wrap: impl for<'py> FnOnce(Python<'py>, T) -> PyResult<Bound<'py, PyAny>> + Send + 'static,
     ) -> Self {
         let work = async move {
-            weak_spot(Weak::Call);
+            weak_spot(Spot::Call);
             let value = work.await?;
             Ok(reply(move |py| caught(|| wrap(py, value))?))
         };
@@ -91,7 +91,6 @@ impl Call {
                     work.await
                 };
                 outcome.tell(done);
-                Ok(())
             };
             let task = spawn(work, failed)?.abort_handle();
             *lock(&self.abort) = Some(task.clone());

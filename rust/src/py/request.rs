@@ -87,7 +87,7 @@ impl Connection {
 
     /// A subject that is used nowhere else.
     fn new_inbox(&self) -> PyResult<String> {
-        Ok(self.connection()?.client.new_inbox())
+        Ok(self.connection()?.new_inbox()?)
     }
 
     /// A round trip through the server.

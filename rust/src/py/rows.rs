@@ -23,7 +23,7 @@ use crate::py::arrow::{extract, header_column, is_producer, payload_column, stri
 use crate::py::convert::type_name;
 use crate::py::headers;
 use crate::py::payload::Cell;
-use crate::task::{Weak, blocking, weak_spot};
+use crate::task::{Spot, blocking, weak_spot};
 
 struct Cells(Vec<Cell>);
 
@@ -276,7 +276,7 @@ fn read_blocks(reader: Box<dyn ArrayReader + Send>, template: Template) -> Block
     let state = (reader, template, 0);
     Box::pin(futures_util::stream::try_unfold(state, |(mut reader, template, at)| async move {
         let read = move || {
-            weak_spot(Weak::Rows);
+            weak_spot(Spot::Rows);
             let array = reader.next().transpose();
             (reader, array)
         };

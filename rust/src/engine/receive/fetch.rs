@@ -21,6 +21,7 @@ use crate::engine::receive::ack::{Kind, send};
 use crate::engine::receive::pull::{PULL_BYTES, PULL_ROWS, PullInbox, PullRequest, Status};
 use crate::error::{JetError, Result};
 use crate::lock::lock;
+use crate::task::spawn;
 
 mod late;
 mod malformed;
@@ -358,11 +359,10 @@ fn too_large(most: usize) -> JetError {
 ///
 /// Best effort: where the server is away it takes the messages back by itself after its ack wait.
 fn give_back(conn: Arc<Connection>, replies: Vec<Subject>, rest: Option<PullInbox>) {
-    let Ok(runtime) = tokio::runtime::Handle::try_current().or_else(|_| crate::runtime::handle()) else { return };
     if replies.is_empty() && rest.is_none() {
         return;
     }
-    runtime.spawn(async move {
+    let work = async move {
         let breaks = conn.breaks();
         let _ = send(&conn, replies, &Kind::Nak(None)).await;
         let Some(mut inbox) = rest else { return };
@@ -370,13 +370,13 @@ fn give_back(conn: Arc<Connection>, replies: Vec<Subject>, rest: Option<PullInbo
             let late = Late::new(&conn, inbox, breaks);
             nak_late(&conn, late).await;
         }
-    });
+    };
+    let _nobody_waits = spawn(work, |_| ());
 }
 
 /// Naks what comes late.
 fn give_back_late(conn: Arc<Connection>, late: Late) {
-    let Ok(runtime) = tokio::runtime::Handle::try_current().or_else(|_| crate::runtime::handle()) else { return };
-    runtime.spawn(async move { nak_late(&conn, late).await });
+    let _nobody_waits = spawn(async move { nak_late(&conn, late).await }, |_| ());
 }
 
 async fn nak_late(conn: &Connection, mut late: Late) {

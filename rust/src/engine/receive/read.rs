@@ -5,7 +5,7 @@
 //! is believed when the last sequence was seen, or when the stream itself says that nothing lies between: a consumer's
 //! `pending == 0` is no proof, it may sit on a replica that lags behind.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_nats::Message;
@@ -24,6 +24,7 @@ use crate::engine::columns::typed::Typed;
 use crate::engine::connection::{Connection, Link};
 use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS, PullInbox};
 use crate::error::{JetError, Loss, Result};
+use crate::task::{Spot, spawn, weak_spot};
 
 mod by_time;
 mod consumer;
@@ -87,6 +88,8 @@ pub struct Reader {
     items: Mutex<mpsc::Receiver<Result<Item>>>,
     closed: watch::Sender<bool>,
     task: Mutex<Option<JoinHandle<()>>>,
+    /// The panic that ended the task.
+    failure: Arc<OnceLock<JetError>>,
     pub start: u64,
     pub end: u64,
     /// When the stream was created, as the server writes it.
@@ -140,10 +143,14 @@ impl Reader {
             typed,
             out,
         };
+        let failure = Arc::new(OnceLock::new());
+        let known = failure.clone();
+        let task = spawn(unconstrained(run.drive()), move |error| drop(known.set(error)))?;
         Ok(Reader {
             items: Mutex::new(items),
             closed: watch::Sender::new(false),
-            task: Mutex::new(Some(tokio::spawn(unconstrained(run.drive())))),
+            task: Mutex::new(Some(task)),
+            failure,
             start,
             end,
             created,
@@ -154,11 +161,29 @@ impl Reader {
     pub async fn next(&self) -> Option<Result<Item>> {
         let mut closed = self.closed.subscribe();
         let next = async { self.items.lock().await.recv().await };
-        tokio::select! {
+        let item = tokio::select! {
             biased;
-            _ = closed.wait_for(|closed| *closed) => None,
+            _ = closed.wait_for(|closed| *closed) => return None,
             item = next => item,
+        };
+        if item.is_some() {
+            return item;
         }
+        // The end of the channel is not the end of the range: only the task knows.
+        self.ended().await.err().map(Err)
+    }
+
+    /// Waits for the task; an error where it did not come to its end.
+    async fn ended(&self) -> Result<()> {
+        let mut task = self.task.lock().await;
+        if let Some(handle) = task.as_mut() {
+            let cut_off = handle.await.is_err();
+            *task = None;
+            if cut_off {
+                let _first = self.failure.set(JetError::Internal("the read was cut off".into()));
+            }
+        }
+        self.failure.get().cloned().map_or(Ok(()), Err)
     }
 
     /// True once `close` was called: that `next` has nothing is not the end of the range then.
@@ -175,9 +200,7 @@ impl Reader {
             items.close();
             while items.recv().await.is_some() {}
         }
-        if let Some(task) = self.task.lock().await.take() {
-            let _ = task.await;
-        }
+        let _whatever = self.ended().await;
     }
 }
 
@@ -259,6 +282,7 @@ impl Run {
     async fn read(&mut self) -> Result<()> {
         let mut trouble: Option<Instant> = None;
         while self.next < self.end {
+            weak_spot(Spot::Reader);
             let stop = match if self.direct { self.get().await } else { self.pull().await } {
                 Ok(stop) => {
                     trouble = None;

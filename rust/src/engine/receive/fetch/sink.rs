@@ -11,6 +11,7 @@ use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::connection::Connection;
 use crate::engine::receive::message::Received;
 use crate::error::{JetError, Result};
+use crate::task::caught;
 
 pub trait Sink: Send + 'static {
     fn rows(&self) -> usize;
@@ -125,7 +126,9 @@ impl<S: Sink> Unclaimed<S> {
 impl<S: Sink> Drop for Unclaimed<S> {
     fn drop(&mut self) {
         if let Some(sink) = self.sink.take() {
-            give_back(self.conn.clone(), sink.replies(), None);
+            // A panic in a `drop` that a panic has called would end the process.
+            let replies = caught(|| sink.replies()).unwrap_or_default();
+            give_back(self.conn.clone(), replies, None);
         }
     }
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::{DELETE_WAIT, EXPIRES, HEARTBEAT, INACTIVE, Run, Stop, arrival};
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
+use crate::engine::unique;
 use crate::error::Result;
 
 pub struct Consumer {
@@ -103,9 +104,7 @@ impl Run {
 
     /// Makes the consumer at `next`; returns how many messages it has.
     async fn make_consumer(&mut self) -> Result<u64> {
-        // The random part of an inbox is as unique as a name has to be.
-        let inbox = self.conn.client.new_inbox();
-        let name = format!("jetarrow-{}", inbox.rsplit('.').next().unwrap_or_default());
+        let name = format!("jetarrow-{}", unique::id()?);
         let inbox = PullInbox::new(&self.conn, &self.range.prefix, &self.range.stream, &name).await?;
         let mut body = json!({
             "stream_name": self.range.stream,
