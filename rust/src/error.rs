@@ -88,6 +88,8 @@ pub enum JetError {
     DataLoss(Box<Loss>),
     #[error("message {seq} does not fit the schema{}: {reason}", if .column.is_empty() { String::new() } else { format!(" in {column}") })]
     Decode { seq: i64, column: String, reason: String },
+    #[error("the headers of message {seq} of stream {stream:?} are malformed: they were read as far as they can be")]
+    Malformed { stream: String, seq: u64 },
     #[error("stream {stream:?} was deleted and created again while it was read")]
     StreamRecreated { stream: String },
     /// A row that cannot be published; numbered like the rows of the call.

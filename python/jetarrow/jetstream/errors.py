@@ -65,6 +65,7 @@ __all__ = [
     "KeyValueLimitMarkerTTLNotSupportedError",
     "KeyWrongLastSequenceError",
     "LinkIsABucketError",
+    "MalformedMessageError",
     "MaxAckPendingError",
     "NoKeysError",
     "NoStreamResponseError",
@@ -210,6 +211,25 @@ class DecodeError(Error):
         where += [f"column {self.column!r}"] if self.column is not None else []
         text = super().__str__()
         return f"{text} ({', '.join(where)})" if where else text
+
+
+class MalformedMessageError(Error):
+    """A stored message has headers that are none: bytes that are not UTF-8, a bad name, a line without a colon.
+
+    Readers get past it: its headers are taken as far as they can be read, and the error callback gets this.
+
+    Args:
+        message: What is wrong. Default: a general text.
+        stream: The stream. Default: None, not known.
+        seq: The message's sequence in the stream. Default: None, not known.
+    """
+
+    _default = "the headers of a message are malformed"
+
+    def __init__(self, message: str | None = None, stream: str | None = None, seq: int | None = None) -> None:
+        super().__init__(message)
+        self.stream = stream
+        self.seq = seq
 
 
 class BatchError(Error):

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -95,6 +97,49 @@ pub struct FoundMessage {
     pub time: String,
 }
 
+/// What a consumer has delivered, and what of it is acknowledged.
+#[derive(Deserialize)]
+pub struct ConsumerState {
+    pub config: ConsumerConfig,
+    pub delivered: Position,
+    pub ack_floor: Position,
+    #[serde(default)]
+    pub num_pending: u64,
+}
+
+#[derive(Deserialize)]
+pub struct Position {
+    pub consumer_seq: u64,
+    pub stream_seq: u64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct ConsumerConfig {
+    pub ack_policy: String,
+    pub filter_subject: String,
+    pub filter_subjects: Vec<String>,
+}
+
+impl ConsumerConfig {
+    /// None is all subjects.
+    pub fn filters(&self) -> Vec<String> {
+        let one = (!self.filter_subject.is_empty()).then(|| self.filter_subject.clone());
+        one.into_iter().chain(self.filter_subjects.iter().cloned()).collect()
+    }
+}
+
+/// A message as it is stored.
+pub struct Stored {
+    pub subject: String,
+    pub seq: u64,
+    /// As they were published; none where there are none.
+    pub headers: Vec<u8>,
+    pub payload: Vec<u8>,
+    /// RFC 3339.
+    pub time: String,
+}
+
 /// The API of one connection under one prefix, `$JS.API` or that of a domain.
 #[derive(Clone, Copy)]
 pub struct Api<'a> {
@@ -151,9 +196,43 @@ impl<'a> Api<'a> {
         }
     }
 
+    /// The message that `wanted` describes, as it is stored; None where there is none.
+    pub async fn get_message(self, stream: &str, wanted: &Value) -> Result<Option<Stored>> {
+        #[derive(Deserialize)]
+        struct Found {
+            message: FoundMessage,
+        }
+        #[derive(Deserialize)]
+        struct FoundMessage {
+            subject: String,
+            seq: u64,
+            #[serde(default)]
+            hdrs: String,
+            #[serde(default)]
+            data: String,
+            time: String,
+        }
+        let FoundMessage { subject, seq, hdrs, data, time } =
+            match self.call::<Found>(&format!("STREAM.MSG.GET.{stream}"), wanted).await {
+                Ok(found) => found.message,
+                Err(JetError::Api { code: NOT_FOUND, .. }) => return Ok(None),
+                Err(err) => return Err(err),
+            };
+        let bytes = |text: &str| {
+            BASE64_STANDARD
+                .decode(text)
+                .map_err(|e| JetError::Protocol { what: "STREAM.MSG.GET".into(), answer: e.to_string() })
+        };
+        Ok(Some(Stored { subject, seq, headers: bytes(&hdrs)?, payload: bytes(&data)?, time }))
+    }
+
     /// An error where the consumer, or the answer to this, cannot be had.
     pub async fn check_consumer(self, stream: &str, consumer: &str) -> Result<()> {
         self.call::<Value>(&format!("CONSUMER.INFO.{stream}.{consumer}"), &Value::Null).await.map(drop)
+    }
+
+    pub async fn consumer_state(self, stream: &str, consumer: &str) -> Result<ConsumerState> {
+        self.call(&format!("CONSUMER.INFO.{stream}.{consumer}"), &Value::Null).await
     }
 
     pub async fn create_consumer(self, stream: &str, name: &str, body: &Value) -> Result<ConsumerInfo> {

@@ -5,4 +5,5 @@ pub mod builder;
 pub mod column;
 pub mod decode;
 pub mod meta;
+pub mod raw_headers;
 pub mod typed;

@@ -75,6 +75,12 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
             kwargs.set_item("message", text)?;
             js("DataLossError")?.call((), Some(&kwargs))
         }
+        JetError::Malformed { stream, seq } => {
+            let kwargs = pyo3::types::PyDict::new(py);
+            kwargs.set_item("stream", stream)?;
+            kwargs.set_item("seq", seq)?;
+            js("MalformedMessageError")?.call((text,), Some(&kwargs))
+        }
         JetError::Decode { seq, column, .. } => {
             let kwargs = pyo3::types::PyDict::new(py);
             kwargs.set_item("seq", seq)?;

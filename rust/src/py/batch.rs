@@ -12,6 +12,7 @@ use pyo3::types::{PyCapsule, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 
 use crate::engine::columns::batch as engine;
+use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::receive::message::Received;
 use crate::py::headers;
 use crate::py::message::Msg;
@@ -178,17 +179,22 @@ impl Batch {
         let subject = record.column_by_name("subject").map_or("", |c| c.as_string::<i32>().value(row));
         let data = record.column_by_name("data").map_or(&b""[..], |c| c.as_binary::<i32>().value(row));
         let reply = self.inner.replies.as_ref().filter(|r| r.is_valid(row)).map_or("", |r| r.value(row));
-        let mut headers = None;
+        let (mut headers, mut raw) = (None, RawHeaders::new());
+        let mut malformed = false;
         if let Some(map) = record.column_by_name("headers").map(|c| c.as_map()).filter(|map| map.is_valid(row)) {
             let entries = map.value(row);
             let (names, values) = (entries.column(0).as_string::<i32>(), entries.column(1).as_list::<i32>());
             for i in 0..entries.len() {
                 for text in values.value(i).as_string::<i32>().iter().flatten() {
-                    headers::append(headers.get_or_insert_default(), names.value(i), text)?;
+                    // What a malformed message has cannot be published.
+                    malformed |= headers::append(headers.get_or_insert_default(), names.value(i), text).is_err();
+                    raw.entry(names.value(i).to_owned()).or_default().push(text.to_owned());
                 }
             }
         }
-        Ok(Msg::received(session, Received::new(subject, reply, data, headers)))
+        let mut content = Received::new(subject, reply, data, headers);
+        content.raw_headers = malformed.then_some(raw);
+        Ok(Msg::received(session, content))
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyList};
 
 use crate::engine::columns::meta::{Meta, domain, parse_meta};
 use crate::engine::receive::ack::Verb;
@@ -101,6 +101,10 @@ impl Msg {
 
     #[getter]
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if let Some(raw) = &self.content.raw_headers {
+            let last = raw.iter().map(|(name, values)| (name, values.last()));
+            return Ok(Some(last.into_py_dict(py)?));
+        }
         let Some(map) = &self.content.headers else { return Ok(None) };
         let dict = PyDict::new(py);
         for (name, values) in map.iter() {
@@ -118,6 +122,9 @@ impl Msg {
 
     #[getter]
     fn headers_all<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if let Some(raw) = &self.content.raw_headers {
+            return Ok(Some(raw.into_py_dict(py)?));
+        }
         let Some(map) = &self.content.headers else { return Ok(None) };
         let dict = PyDict::new(py);
         for (name, values) in map.iter() {

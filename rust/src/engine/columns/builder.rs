@@ -13,6 +13,7 @@ use async_nats::{HeaderMap, Message, Subject};
 use crate::engine::columns::batch::Batch;
 use crate::engine::columns::column::{Column, Layout};
 use crate::engine::columns::meta::Meta;
+use crate::engine::columns::raw_headers::RawHeaders;
 use crate::error::{JetError, Result};
 
 /// Where a batch is cut, whatever was asked for. Arrow counts the bytes of a column in 31 bits; the last message may be
@@ -86,6 +87,11 @@ impl Builder {
         self.limit.saturating_sub(self.bytes.max(self.len().saturating_mul(self.stream.len())))
     }
 
+    /// The stream's sequence of the last row.
+    pub fn last_seq(&self) -> Option<u64> {
+        self.seq.last().and_then(|seq| u64::try_from(*seq).ok())
+    }
+
     /// Ack subjects of the rows so far.
     pub fn replies(&self) -> Vec<Subject> {
         let Some(replies) = &self.reply else { return Vec::new() };
@@ -99,6 +105,11 @@ impl Builder {
 
     /// Takes a message. Where there is room, one of any size that a server stores fits.
     pub fn push(&mut self, message: &Message, meta: &Meta<'_>) -> Result<()> {
+        self.push_with(message, meta, None)
+    }
+
+    /// As `push`; `raw` takes the place of the message's headers.
+    pub fn push_with(&mut self, message: &Message, meta: &Meta<'_>, raw: Option<&RawHeaders>) -> Result<()> {
         if self.room() == 0 {
             return Err(JetError::Internal(format!("more than {} bytes of messages in one batch", self.limit)));
         }
@@ -121,7 +132,10 @@ impl Builder {
             reply.append_option(message.reply.as_deref());
         }
         if let Some(headers) = &mut self.headers {
-            push_headers(headers, message.headers.as_ref())?;
+            match raw {
+                None => push_headers(headers, message.headers.as_ref())?,
+                Some(raw) => push_raw(headers, raw)?,
+            }
         }
         Ok(())
     }
@@ -191,6 +205,17 @@ fn push_headers(builder: &mut HeadersBuilder, headers: Option<&HeaderMap>) -> Re
         builder.values().append(true);
     }
     builder.append(true).map_err(broken)
+}
+
+fn push_raw(builder: &mut HeadersBuilder, headers: &RawHeaders) -> Result<()> {
+    for (name, values) in headers {
+        builder.keys().append_value(name);
+        for value in values {
+            builder.values().values().append_value(value);
+        }
+        builder.values().append(true);
+    }
+    builder.append(!headers.is_empty()).map_err(|e| JetError::Internal(e.to_string()))
 }
 
 #[cfg(test)]

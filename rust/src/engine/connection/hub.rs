@@ -76,6 +76,8 @@ struct State {
     first: Option<oneshot::Sender<Result<()>>>,
     reconnects: u64,
     errors: u64,
+    /// How often the link broke because of something that async-nats could not read.
+    garbled: u64,
 }
 
 pub struct Hub {
@@ -192,6 +194,11 @@ impl Hub {
     pub fn counts(&self) -> (u64, u64) {
         let state = self.lock();
         (state.reconnects, state.errors)
+    }
+
+    /// How often the link broke because of something that async-nats could not read.
+    pub fn garbled(&self) -> u64 {
+        self.lock().garbled
     }
 
     /// The server that we are connected to.
@@ -407,7 +414,9 @@ impl Hub {
         let mut state = self.lock();
         if state.reason.is_none() {
             let server = state.current.as_ref().map(place).unwrap_or_default();
-            state.reason = Some(fault::of_break(&server, error));
+            let reason = fault::of_break(&server, error);
+            state.garbled += u64::from(matches!(reason, JetError::Protocol { .. }));
+            state.reason = Some(reason);
         }
     }
 

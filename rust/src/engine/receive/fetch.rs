@@ -24,6 +24,7 @@ use crate::lock::lock;
 use crate::task::spawn;
 
 mod late;
+mod malformed;
 mod sink;
 
 use late::Late;
@@ -169,6 +170,7 @@ impl<S: Sink> Job<'_, S> {
     async fn run(&mut self, fetch: &Fetch) -> Result<()> {
         let deadline = Instant::now() + fetch.timeout;
         let mut whole_message = false;
+        let garbled = self.sub.conn.hub.garbled();
         loop {
             if !self.take_late(fetch, deadline).await? {
                 return Ok(());
@@ -217,7 +219,12 @@ impl<S: Sink> Job<'_, S> {
                     return Ok(());
                 }
                 End::Gone(why) => self.sub.check_consumer(&why, fetch, deadline).await?,
-                End::LinkBroke => self.sub.wait_for_link(deadline).await?,
+                End::LinkBroke => {
+                    self.sub.wait_for_link(deadline).await?;
+                    if self.sub.conn.hub.garbled() != garbled && self.take_malformed(fetch, deadline).await? {
+                        return Ok(());
+                    }
+                }
             }
             if Instant::now() >= deadline {
                 return Ok(());

@@ -2,6 +2,8 @@
 
 use async_nats::{HeaderMap, Message};
 
+use crate::engine::columns::raw_headers::RawHeaders;
+
 /// A message copied out of the connection's read buffer, which one small message would otherwise keep alive as a whole.
 pub struct Received {
     /// Subject, reply, payload.
@@ -9,12 +11,14 @@ pub struct Received {
     reply_at: usize,
     data_at: usize,
     pub headers: Option<HeaderMap>,
+    /// In their place, where they are malformed.
+    pub raw_headers: Option<RawHeaders>,
 }
 
 impl Received {
     pub fn new(subject: &str, reply: &str, data: &[u8], headers: Option<HeaderMap>) -> Self {
         let bytes = [subject.as_bytes(), reply.as_bytes(), data].concat().into_boxed_slice();
-        Received { bytes, reply_at: subject.len(), data_at: subject.len() + reply.len(), headers }
+        Received { bytes, reply_at: subject.len(), data_at: subject.len() + reply.len(), headers, raw_headers: None }
     }
 
     fn text(&self, from: usize, to: usize) -> &str {

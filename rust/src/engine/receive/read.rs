@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use async_nats::Message;
 use futures_util::StreamExt;
-use serde_json::json;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{JoinHandle, unconstrained};
 use tokio::time::{Instant, sleep};
 
-use crate::engine::api::{Api, StreamInfo};
+use crate::engine::api::Api;
 use crate::engine::columns::batch::Batch;
 use crate::engine::columns::builder::Builder;
 use crate::engine::columns::column::Layout;
 use crate::engine::columns::meta::Meta;
+use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::columns::typed::Typed;
 use crate::engine::connection::{Connection, Link};
 use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS, PullInbox};
@@ -29,6 +29,8 @@ use crate::task::{Spot, spawn, weak_spot};
 mod by_time;
 mod consumer;
 mod direct;
+mod malformed;
+mod stream;
 
 use by_time::first_at;
 use consumer::Consumer;
@@ -129,6 +131,8 @@ impl Reader {
             next: start,
             consumer: None,
             gap: None,
+            breaks: conn.breaks(),
+            careful: 0,
             conn,
             range,
             end,
@@ -256,6 +260,9 @@ struct Run {
     consumer: Option<Consumer>,
     /// The lowest sequence missing in the rows of the builder: deleted, or lost to retention?
     gap: Option<u64>,
+    /// How often the link had broken when it was last looked at, and how many messages are read one by one then.
+    breaks: u64,
+    careful: u32,
 }
 
 impl Run {
@@ -319,6 +326,21 @@ impl Run {
                     }
                     sleep(RETRY).await;
                     self.check_stream().await?;
+                    let breaks = self.conn.breaks();
+                    if std::mem::replace(&mut self.breaks, breaks) != breaks {
+                        match self.step_over().await {
+                            Ok(Some(Stop::Dropped)) => return Ok(()),
+                            Ok(Some(_)) => break,
+                            Ok(None) => {}
+                            // Looked at again after the next break.
+                            Err(err) if err.is_transient() => {}
+                            Err(err) => return Err(err),
+                        }
+                        // Who follows gets what is there; nothing may come after it for long.
+                        if self.range.follow && !self.flush().await? {
+                            return Ok(());
+                        }
+                    }
                 }
             }
         }
@@ -328,6 +350,15 @@ impl Run {
 
     /// The next message of the range, or the first beyond it. `flush_if_full` has to follow.
     fn accept(&mut self, message: &Message, meta: &Meta<'_>) -> Result<Option<Stop>> {
+        self.accept_with(message, meta, None)
+    }
+
+    fn accept_with(
+        &mut self,
+        message: &Message,
+        meta: &Meta<'_>,
+        headers: Option<&RawHeaders>,
+    ) -> Result<Option<Stop>> {
         let seq = meta.seq as u64;
         if seq > self.next && self.gap.is_none() {
             self.gap = Some(self.next);
@@ -337,7 +368,7 @@ impl Run {
             return Ok(Some(Stop::End));
         }
         self.next = seq + 1;
-        self.builder.push(message, meta)?;
+        self.builder.push_with(message, meta, headers)?;
         Ok(match (self.next >= self.end, meta.pending) {
             (true, _) => Some(Stop::End),
             (false, 0) => Some(Stop::Dry),
@@ -369,56 +400,5 @@ impl Run {
             }
         }
         Ok(self.out.send(Ok(Item::Batch(batch))).await.is_ok())
-    }
-
-    /// A gap is deleted messages, which is fine, or the head of the stream has moved past it, which is loss.
-    async fn report_loss_since(&mut self, gap: u64) -> Result<()> {
-        let first = self.stream_info().await?.state.first_seq;
-        if first > gap { self.lost(gap, first).await } else { Ok(()) }
-    }
-
-    async fn lost(&mut self, from: u64, first: u64) -> Result<()> {
-        let loss = Loss { stream: self.range.stream.clone(), asked: (from, self.end), available: first };
-        // With a filter it is unknown whether what is gone would have matched.
-        if !self.range.warn_on_loss && self.range.subjects.is_empty() {
-            return Err(JetError::DataLoss(Box::new(loss)));
-        }
-        let _ = self.out.send(Ok(Item::Loss(loss))).await;
-        Ok(())
-    }
-
-    fn api(&self) -> Api<'_> {
-        Api::new(&self.conn, &self.range.prefix)
-    }
-
-    async fn stream_info(&self) -> Result<StreamInfo> {
-        self.api().stream_info(&self.range.stream).await
-    }
-
-    async fn check_stream(&self) -> Result<()> {
-        match self.stream_info().await {
-            Ok(info) if info.created != self.created => {
-                Err(JetError::StreamRecreated { stream: self.range.stream.clone() })
-            }
-            Err(err) if !err.is_transient() => Err(err),
-            _ => Ok(()),
-        }
-    }
-
-    /// Asks the stream's leader for the next message there is, for each filter in turn.
-    async fn nothing_left(&self) -> Result<bool> {
-        let all = [">".to_owned()];
-        let filters = if self.range.subjects.is_empty() { &all[..] } else { &self.range.subjects };
-        for filter in filters {
-            let next = self
-                .api()
-                .find_message(&self.range.stream, &json!({"seq": self.next, "next_by_subj": filter}))
-                .await?
-                .map(|found| found.seq);
-            if next.is_some_and(|seq| seq < self.end) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 }

@@ -6,7 +6,8 @@ use async_nats::{Message, Subject};
 
 use super::give_back;
 use crate::engine::columns::builder::Builder;
-use crate::engine::columns::meta::parse_meta;
+use crate::engine::columns::meta::{Meta, parse_meta};
+use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::connection::Connection;
 use crate::engine::receive::message::Received;
 use crate::error::{JetError, Result};
@@ -19,6 +20,10 @@ pub trait Sink: Send + 'static {
     fn room(&self) -> usize;
     /// False for what is no message of a stream.
     fn push(&mut self, message: Message) -> Result<bool>;
+    /// As `push`, with headers that were read from what is stored.
+    fn push_malformed(&mut self, message: Message, meta: &Meta<'_>, headers: RawHeaders) -> Result<()>;
+    /// The stream's sequence of the last message.
+    fn last_seq(&self) -> Option<u64>;
     /// Ack subjects of what is in it, to give the messages back when the call was cancelled.
     fn replies(&self) -> Vec<Subject>;
 }
@@ -40,6 +45,14 @@ impl Sink for Builder {
         let Some(meta) = message.reply.as_deref().and_then(parse_meta) else { return Ok(false) };
         Builder::push(self, &message, &meta)?;
         Ok(true)
+    }
+
+    fn push_malformed(&mut self, message: Message, meta: &Meta<'_>, headers: RawHeaders) -> Result<()> {
+        self.push_with(&message, meta, Some(&headers))
+    }
+
+    fn last_seq(&self) -> Option<u64> {
+        Builder::last_seq(self)
     }
 
     fn replies(&self) -> Vec<Subject> {
@@ -74,6 +87,19 @@ impl Sink for Messages {
             self.messages.push(message.into());
         }
         Ok(of_a_stream)
+    }
+
+    fn push_malformed(&mut self, message: Message, _: &Meta<'_>, headers: RawHeaders) -> Result<()> {
+        self.bytes += message.length;
+        let mut received = Received::from(message);
+        received.raw_headers = Some(headers);
+        self.messages.push(received);
+        Ok(())
+    }
+
+    fn last_seq(&self) -> Option<u64> {
+        let meta = parse_meta(self.messages.last()?.reply())?;
+        u64::try_from(meta.seq).ok()
     }
 
     fn replies(&self) -> Vec<Subject> {

@@ -1,0 +1,60 @@
+//! What the stream itself says: whether messages were lost, whether any are left, whether it is still the same.
+
+use serde_json::json;
+
+use super::{Item, Run};
+use crate::engine::api::{Api, StreamInfo};
+use crate::error::{JetError, Loss, Result};
+
+impl Run {
+    /// A gap is deleted messages, which is fine, or the head of the stream has moved past it, which is loss.
+    pub(super) async fn report_loss_since(&mut self, gap: u64) -> Result<()> {
+        let first = self.stream_info().await?.state.first_seq;
+        if first > gap { self.lost(gap, first).await } else { Ok(()) }
+    }
+
+    pub(super) async fn lost(&mut self, from: u64, first: u64) -> Result<()> {
+        let loss = Loss { stream: self.range.stream.clone(), asked: (from, self.end), available: first };
+        // With a filter it is unknown whether what is gone would have matched.
+        if !self.range.warn_on_loss && self.range.subjects.is_empty() {
+            return Err(JetError::DataLoss(Box::new(loss)));
+        }
+        let _ = self.out.send(Ok(Item::Loss(loss))).await;
+        Ok(())
+    }
+
+    pub(super) fn api(&self) -> Api<'_> {
+        Api::new(&self.conn, &self.range.prefix)
+    }
+
+    pub(super) async fn stream_info(&self) -> Result<StreamInfo> {
+        self.api().stream_info(&self.range.stream).await
+    }
+
+    pub(super) async fn check_stream(&self) -> Result<()> {
+        match self.stream_info().await {
+            Ok(info) if info.created != self.created => {
+                Err(JetError::StreamRecreated { stream: self.range.stream.clone() })
+            }
+            Err(err) if !err.is_transient() => Err(err),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks the stream's leader for the next message there is, for each filter in turn.
+    pub(super) async fn nothing_left(&self) -> Result<bool> {
+        let all = [">".to_owned()];
+        let filters = if self.range.subjects.is_empty() { &all[..] } else { &self.range.subjects };
+        for filter in filters {
+            let next = self
+                .api()
+                .find_message(&self.range.stream, &json!({"seq": self.next, "next_by_subj": filter}))
+                .await?
+                .map(|found| found.seq);
+            if next.is_some_and(|seq| seq < self.end) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

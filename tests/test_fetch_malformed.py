@@ -1,0 +1,78 @@
+"""Pull subscriptions hand out stored messages whose headers async-nats cannot read, and their acks work."""
+
+from __future__ import annotations
+
+import jetarrow
+import pytest
+from jetarrow.aio.msg import Msg
+from jetarrow.js.client import JetStreamContext
+
+from .test_read_malformed import MALFORMED, publish_raw, wait_stored
+from .tools import until
+
+GOOD = b"NATS/1.0\r\nA: 1\r\n\r\n"
+
+
+@pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
+@pytest.mark.parametrize("kind", MALFORMED)
+async def test_it_is_handed_out_and_acknowledged(
+    js: JetStreamContext, nats_url: str, stream: str, kind: str, verb: str
+) -> None:
+    raw, headers = MALFORMED[kind]
+    publish_raw(nats_url, f"{stream}.a", [(GOOD, b"1"), (raw, b"2"), (GOOD, b"3")])
+    await wait_stored(js, stream, 3)
+    async with await jetarrow.connect(nats_url, reconnect_time_wait=0.05) as nc:
+        sub = await nc.jetstream().pull_subscribe(f"{stream}.>", durable="d", ack_wait=1)
+        seen: dict[int | None, Msg] = {}
+        for _ in range(10):
+            for msg in await getattr(sub, verb)(10, timeout=10):
+                seen.setdefault(msg.seq, msg)
+                await msg.ack_sync()
+            if len(seen) == 3:
+                break
+        assert [seen[seq].data for seq in (1, 2, 3)] == [b"1", b"2", b"3"]
+        assert [seen[seq].headers_all for seq in (1, 2, 3)] == [{"A": ["1"]}, headers, {"A": ["1"]}]
+        assert nc.stats["reconnects"] <= 2
+
+        async def acknowledged() -> bool:
+            info = await sub.consumer_info()
+            return info.num_ack_pending == 0 and info.num_pending == 0
+
+        await until(acknowledged)
+
+
+@pytest.mark.parametrize("verb", ["nak", "term", "in_progress"])
+async def test_other_acks_of_it(js: JetStreamContext, nats_url: str, stream: str, verb: str) -> None:
+    publish_raw(nats_url, f"{stream}.a", [(MALFORMED["latin-1"][0], b"1")])
+    await wait_stored(js, stream, 1)
+    async with await jetarrow.connect(nats_url, reconnect_time_wait=0.05) as nc:
+        sub = await nc.jetstream().pull_subscribe(f"{stream}.>", durable="d", ack_wait=600)
+        (msg,) = await sub.fetch(1, timeout=10)
+        await getattr(msg, verb)()
+        if verb == "nak":
+            # It comes again, and is handed out again.
+            (again,) = await sub.fetch(1, timeout=10)
+            await again.ack_sync()
+        elif verb == "in_progress":
+            await msg.ack_sync()
+
+        async def acknowledged() -> bool:
+            return (await sub.consumer_info()).num_ack_pending == 0
+
+        await until(acknowledged)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+async def test_without_acks_it_is_handed_out_once(js: JetStreamContext, nats_url: str, stream: str, at: int) -> None:
+    messages = [(GOOD, b"%d" % number) for number in range(2)]
+    messages.insert(at, (MALFORMED["space"][0], b"x"))
+    publish_raw(nats_url, f"{stream}.a", messages[: at + 1])
+    await wait_stored(js, stream, at + 1)
+    async with await jetarrow.connect(nats_url, reconnect_time_wait=0.05) as nc:
+        sub = await nc.jetstream().pull_subscribe(f"{stream}.>", durable="d", ack_policy="none")
+        seen = [msg.data for msg in await sub.fetch(10, timeout=10)]
+        publish_raw(nats_url, f"{stream}.a", messages[at + 1 :])
+        while len(seen) < 3:
+            seen += [msg.data for msg in await sub.fetch(10, timeout=10)]
+        assert seen == [data for _, data in messages]
+        assert nc.stats["reconnects"] == 1
