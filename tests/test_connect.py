@@ -14,8 +14,7 @@ import weakref
 import jetarrow
 import jetarrow.sync
 import pytest
-from jetarrow import _jetarrow, errors
-from jetarrow.core.loop_session import LoopSession
+from jetarrow import errors
 from jetarrow.server import NatsServer
 
 from .tools import in_threads
@@ -213,20 +212,36 @@ def test_fork(nats_url: str, stream: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
+INBOXES = """
+import os, sys, jetarrow.sync
+
+def draw():
+    with jetarrow.sync.connect(sys.argv[1]) as nc:
+        return [nc.new_inbox() for _ in range(3)]
+
+found = draw()
+read, write = os.pipe()
+for _ in range(2):
+    pid = os.fork()
+    if pid == 0:
+        os.write(write, "".join(inbox + "\\n" for inbox in draw()).encode())
+        sys.exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+os.close(write)
+found += open(read).read().split() + draw()
+print(len(found), len(set(found)))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_forked_processes_draw_other_inboxes(nats_url: str) -> None:
+    done = subprocess.run([sys.executable, "-c", INBOXES, nats_url], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "12 12\n", "")
+
+
 def test_no_thread_starts_at_import() -> None:
     code = "import os, jetarrow, jetarrow.sync; print(len(os.listdir('/proc/self/task')))"
     if not os.path.isdir("/proc/self/task"):
         pytest.skip("needs /proc")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout == "1\n"
-
-
-async def test_a_panic_becomes_an_exception(nats_url: str) -> None:
-    if not _jetarrow.__debug_build__:
-        pytest.skip("only a debug build can be made to panic")
-    with pytest.raises(RuntimeError, match="forced"):
-        await LoopSession().run(_jetarrow.force_panic())
-    with pytest.raises(RuntimeError, match="forced"):
-        _jetarrow.force_panic().block()
-    async with await jetarrow.connect(nats_url) as nc:
-        assert nc.is_connected

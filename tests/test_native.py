@@ -12,7 +12,7 @@ from jetarrow.js import errors as js_errors
 
 def publish(nc: jetarrow.Client, subject: str, rows: object, mode: str = "window") -> _jetarrow.PublishOutcome:
     """A batch whose rows are counted from 100."""
-    return nc._native.publish_batch(
+    return nc._session.native.publish_batch(
         subject,
         rows,
         prefix="$JS.API",
@@ -22,6 +22,7 @@ def publish(nc: jetarrow.Client, subject: str, rows: object, mode: str = "window
         expected_stream=None,
         mode=mode,
         max_inflight=100,
+        max_bytes=1 << 20,
         timeout=5,
         resend=None,
         progress=None,
@@ -58,5 +59,5 @@ def test_a_loss_is_a_value() -> None:
 
 async def test_servers_have_names(nats_url: str) -> None:
     async with await jetarrow.connect(nats_url) as nc:
-        (server,) = nc._native.servers
+        (server,) = nc._session.native.servers
         assert (server.url, server.failures, server.discovered) == (nats_url, 0, False)

@@ -239,6 +239,39 @@ async def test_progress_is_told_and_its_error_ends_the_call(js: JetStreamContext
         await js.publish_batch(f"{stream}.a", [b"x"] * 200_000, max_inflight=100, progress=broken)
 
 
+KINDS = [StopIteration, StopAsyncIteration, KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("face", ["async", "sync"])
+def test_whatever_progress_raises_ends_the_call(
+    nats_url: str, stream: str, kind: type[BaseException], face: str
+) -> None:
+    def progress(done: int, total: int | None) -> None:
+        raise kind("mine")
+
+    async def publish() -> None:
+        async with await jetarrow.connect(nats_url) as nc:
+            js = nc.jetstream()
+            call = js.publish_batch(f"{stream}.a", [b"x"] * 200_000, max_inflight=100, progress=progress)
+            try:
+                await asyncio.wait_for(call, 20)
+            except RuntimeError as error:
+                assert (await js.publish(f"{stream}.a", b"still alive")).stream == stream
+                raise error
+
+    # In a coroutine a StopIteration would mean something else.
+    with pytest.raises(RuntimeError if kind is StopIteration else kind) as info:
+        if face == "async":
+            asyncio.run(publish())
+        else:
+            with jetarrow.sync.connect(nats_url) as nc:
+                rows = [b"x"] * 200_000
+                nc.jetstream().publish_batch(f"{stream}.a", rows, max_inflight=100, progress=progress)
+    if kind is StopIteration:
+        assert "StopIteration" in str(info.value)
+
+
 async def test_cancelling_leaves_the_client_usable(js: JetStreamContext, stream: str) -> None:
     loop, begun = asyncio.get_running_loop(), asyncio.Event()
 

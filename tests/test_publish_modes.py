@@ -222,6 +222,8 @@ async def test_atomic_counts_its_own_headers() -> None:
             assert refused is not None
             assert (refused.row, type(refused.__cause__)) == (1, errors.MaxPayloadError)
             assert stored > 0
+            assert refused is not None
+            assert (refused.row, type(refused.__cause__)) == (1, errors.MaxPayloadError)
             assert nc.is_connected
             assert (await js.stream_info("S")).state.messages == stored
 

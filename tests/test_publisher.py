@@ -343,3 +343,16 @@ async def test_acks_of_counters_and_batches_are_whole(own: JetStreamContext) -> 
     # What came with one ack is not taken for the next.
     plain = await (await own.publish_async("a.a", b"x"))
     assert (plain.stream, plain.batch_id, plain.batch_size, plain.val) == ("A", None, None, None)
+
+
+def test_a_callback_that_exits_leaves_the_other_futures(
+    sync_js: jetarrow.sync.JetStream, stream: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def leave(future: object) -> None:
+        raise SystemExit
+
+    for _ in range(3):
+        futures = [sync_js.publish_async(f"{stream}.a", b"x") for _ in range(50)]
+        futures[0].add_done_callback(leave)
+        assert all(future.result(10).stream == stream for future in futures)
+    assert all("callback" in record.message for record in caplog.records)

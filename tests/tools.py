@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
 import os
@@ -10,12 +11,13 @@ import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jetarrow.sync
 from jetarrow.aio.client import Client
 from jetarrow.js.client import JetStreamContext
+from jetarrow.server import NatsServer
 
 # Seconds within which everything happens that is sure to happen.
 PATIENCE = 10.0
@@ -120,3 +122,28 @@ def in_threads(work: Callable[[int], None], count: int) -> None:
         thread.join()
     if failed:
         raise failed[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """As many different ports as asked for."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [int(sock.getsockname()[1]) for sock in sockets]
+
+
+@contextlib.contextmanager
+def cluster(count: int = 3) -> Iterator[dict[str, NatsServer]]:
+    """Servers of one cluster, by name."""
+    routes = free_ports(count)
+    listed = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes)
+    with contextlib.ExitStack() as stack:
+        servers = {}
+        for number, port in enumerate(routes):
+            config = (
+                f"server_name: n{number}\n"
+                f"cluster {{ name: C, listen: 127.0.0.1:{port}, routes: [{listed}], no_advertise: true }}\n"
+            )
+            servers[f"n{number}"] = stack.enter_context(NatsServer(config=config))
+        yield servers

@@ -37,6 +37,7 @@ __all__ = [
     "__debug_build__",
     "__version__",
     "check_name",
+    "check_subject",
     "connect",
     "force_panic",
     "lingering",
@@ -74,6 +75,16 @@ def check_name(what: str, name: str) -> None:
         ValueError: It is empty, or has white space, control characters, dots, wildcards or path separators.
     """
 
+def check_subject(subject: str) -> None:
+    """Check a subject that is to be published to.
+
+    Args:
+        subject: The subject.
+
+    Raises:
+        BadSubjectError: It has white space, control characters, empty tokens or wildcards, or is too long.
+    """
+
 def lingering(timeout: float) -> Call[None] | None:
     """Wait for what goes on although its owner is gone: messages on their way.
 
@@ -84,11 +95,14 @@ def lingering(timeout: float) -> Call[None] | None:
         A call, or None where there is nothing to wait for.
     """
 
-def force_panic() -> Call[None]:
-    """Panic inside native code: for tests, in debug builds only.
+def force_panic(spot: str) -> None:
+    """Have the next task that comes to a spot panic there: for tests, in debug builds only.
 
-    Returns:
-        A call that fails with `RuntimeError`.
+    Args:
+        spot: Name of the spot, as in `rust/src/task.rs`.
+
+    Raises:
+        ValueError: There is no such spot.
     """
 
 # Waiting
@@ -933,6 +947,9 @@ class PullSubscription:
         Raises:
             ValueError: A limit is not valid.
         """
+
+    def give_back(self) -> None:
+        """Give back what came too late for its call, and what is still to come."""
 
 @final
 class Loss:

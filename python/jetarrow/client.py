@@ -34,6 +34,8 @@ class Client(CoreClient):
             **options: The options above, all by name.
 
         Raises:
+            BadSubjectError: `prefix` cannot begin a subject.
+            ValueError: `domain` is not one token.
             TypeError: Unknown option, or both `prefix` and `domain`.
         """
         from jetarrow.jetstream.context import JetStreamContext

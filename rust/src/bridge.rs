@@ -9,10 +9,13 @@ use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use pyo3::exceptions::{PyException, PyRuntimeError, PyStopIteration};
+use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::error::{JetError, Result};
+use crate::error::Result;
 use crate::lock::lock;
+use crate::task::caught;
 
 /// A result that becomes a Python object once the GIL is held.
 pub type Reply = Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send>;
@@ -43,7 +46,7 @@ impl Mailbox {
             // A closed loop wants no wake-up: both errors mean just that.
             match self.wake.get() {
                 None => drop((&self.pipe).write_all(&[1])),
-                Some(call) => drop(Python::attach(|py| call.call0(py).map(drop))),
+                Some(call) => drop(Python::try_attach(|py| call.call0(py).map(drop))),
             }
         }
     }
@@ -52,6 +55,12 @@ impl Mailbox {
 /// A progress function, and how to call it.
 pub struct Progress {
     pub report: Box<dyn Fn(Python<'_>) -> PyResult<()> + Send + Sync>,
+}
+
+impl Progress {
+    pub fn tell(&self, py: Python<'_>) -> PyResult<()> {
+        (self.report)(py).map_err(|err| raisable(py, err))
+    }
 }
 
 struct Waiting {
@@ -69,32 +78,49 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Starts work for a future of the loop; `spawn` gets the id under which to push its events.
+    /// Starts work for a future of the loop; `start` gets the id under which to push its events.
     pub fn register(
         &self,
         future: Py<PyAny>,
         progress: Option<Arc<Progress>>,
-        spawn: impl FnOnce(u64) -> tokio::task::AbortHandle,
-    ) {
-        let mut waiting = lock(&self.waiting);
-        waiting.0 += 1;
-        let id = waiting.0;
-        let cancel = spawn(id);
-        waiting.1.insert(id, Waiting { future, progress, cancel });
+        start: impl FnOnce(u64) -> Result<tokio::task::AbortHandle>,
+    ) -> Result<()> {
+        let id = {
+            let mut waiting = lock(&self.waiting);
+            waiting.0 += 1;
+            waiting.0
+        };
+        // Its events wait until the loop's thread, this one, comes to drain them.
+        let cancel = start(id)?;
+        lock(&self.waiting).1.insert(id, Waiting { future, progress, cancel });
+        Ok(())
     }
 
-    fn tick(&self, py: Python<'_>, id: u64) -> PyResult<()> {
-        let progress = lock(&self.waiting).1.get(&id).and_then(|w| w.progress.clone());
-        let Some(progress) = progress else { return Ok(()) };
-        if let Err(err) = (progress.report)(py) {
-            // The caller's own function failed: that ends the call.
-            let waiting = lock(&self.waiting).1.remove(&id);
-            if let Some(waiting) = waiting {
+    fn take(&self, id: u64) -> Option<Waiting> {
+        lock(&self.waiting).1.remove(&id)
+    }
+
+    fn deliver(&self, py: Python<'_>, id: u64, event: Event) -> PyResult<()> {
+        match event {
+            Event::Many(deliver) => deliver(py),
+            Event::Done(result) => {
+                let Some(waiting) = self.take(id) else { return Ok(()) };
+                let future = waiting.future.bind(py);
+                // Cancelled meanwhile: the result is dropped as it is, which gives fetched messages back.
+                if future.call_method0(intern!(py, "done"))?.is_truthy()? {
+                    return Ok(());
+                }
+                settle(future, result.map_err(PyErr::from).and_then(|reply| reply(py)))
+            }
+            Event::Tick => {
+                let progress = lock(&self.waiting).1.get(&id).and_then(|waiting| waiting.progress.clone());
+                let Some(Err(err)) = progress.map(|progress| progress.tell(py)) else { return Ok(()) };
+                // The caller's own function failed: that ends the call.
+                let Some(waiting) = self.take(id) else { return Ok(()) };
                 waiting.cancel.abort();
-                resolve(py, &waiting.future, |_| Err(err))?;
+                settle(waiting.future.bind(py), Err(err))
             }
         }
-        Ok(())
     }
 }
 
@@ -126,42 +152,52 @@ impl Bridge {
             (&self.pipe).read_exact(&mut [0])?;
         }
         let events = std::mem::take(&mut *lock(&self.mailbox.events));
-        for (id, event) in events {
-            match event {
-                Event::Tick => self.tick(py, id)?,
-                Event::Many(deliver) => deliver(py)?,
-                Event::Done(result) => {
-                    let waiting = lock(&self.waiting).1.remove(&id);
-                    if let Some(waiting) = waiting {
-                        resolve(py, &waiting.future, |py| result?(py))?;
-                    }
-                }
-            }
-        }
-        Ok(())
+        let delivered = events.into_iter().map(|(id, event)| {
+            caught(|| self.deliver(py, id, event)).map_err(PyErr::from).and_then(|delivered| delivered)
+        });
+        all(py, delivered)
     }
 }
 
-fn resolve<'py>(
-    py: Python<'py>,
-    future: &Py<PyAny>,
-    result: impl FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>>,
-) -> PyResult<()> {
-    let future = future.bind(py);
-    // Cancelled meanwhile: the result is dropped as it is, which gives fetched messages back.
-    if future.call_method0("done")?.is_truthy()? {
-        return Ok(());
-    }
-    match result(py) {
-        Ok(value) => future.call_method1("set_result", (value,))?,
-        Err(err) => future.call_method1("set_exception", (err.into_value(py),))?,
+/// Gives a future its outcome. One that has an outcome keeps it: it was cancelled.
+pub fn settle<'py>(future: &Bound<'py, PyAny>, outcome: PyResult<Bound<'py, PyAny>>) -> PyResult<()> {
+    let py = future.py();
+    let set = match outcome {
+        Ok(value) => future.call_method1(intern!(py, "set_result"), (value,)),
+        Err(err) => future.call_method1(intern!(py, "set_exception"), (raisable(py, err).into_value(py),)),
     };
-    Ok(())
+    match set {
+        // asyncio and concurrent.futures have each their own.
+        Err(err) if err.get_type(py).name()? != "InvalidStateError" => Err(err),
+        _ => Ok(()),
+    }
 }
 
-/// Text of a panic, for the exception that it becomes.
-pub fn panicked(panic: Box<dyn std::any::Any + Send>) -> JetError {
-    let text =
-        panic.downcast_ref::<&str>().map(|s| (*s).to_owned()).or_else(|| panic.downcast_ref::<String>().cloned());
-    JetError::Internal(text.unwrap_or_else(|| "panic".into()))
+/// Goes through all of it, whatever fails: the rest is not to wait for ever. One error is raised at the end; the others
+/// go where Python reports what nobody can catch.
+pub fn all(py: Python<'_>, outcomes: impl Iterator<Item = PyResult<()>>) -> PyResult<()> {
+    let mut raised: Option<PyErr> = None;
+    for err in outcomes.filter_map(PyResult::err) {
+        // Ctrl-C before any other.
+        let (first, second) = match raised.take() {
+            Some(earlier) if earlier.is_instance_of::<PyException>(py) => (err, Some(earlier)),
+            Some(earlier) => (earlier, Some(err)),
+            None => (err, None),
+        };
+        raised = Some(first);
+        if let Some(other) = second {
+            other.write_unraisable(py, None);
+        }
+    }
+    raised.map_or(Ok(()), Err)
+}
+
+/// No future takes a StopIteration: in a coroutine it would mean something else.
+fn raisable(py: Python<'_>, err: PyErr) -> PyErr {
+    if !err.is_instance_of::<PyStopIteration>(py) {
+        return err;
+    }
+    let other = PyRuntimeError::new_err("a function of the caller's raised StopIteration");
+    other.set_cause(py, Some(err));
+    other
 }

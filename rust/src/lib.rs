@@ -11,6 +11,7 @@ mod py;
 #[cfg(feature = "python")]
 mod python_names;
 pub mod runtime;
+pub mod task;
 
 #[cfg(feature = "python")]
 pub use py::_jetarrow;

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::error::{JetError, Result};
 use crate::lock::lock;
+use crate::task::spawn;
 
 /// One thread does all: on two cores shared with a server, handing messages to a second one costs more than it gains.
 const WORKERS: usize = 1;
@@ -65,10 +66,10 @@ static LINGERING: Mutex<Vec<(u32, JoinHandle<()>)>> = Mutex::new(Vec::new());
 
 /// Starts work that goes on where its owner is gone; `lingering` waits for it.
 pub fn linger(work: impl Future<Output = ()> + Send + 'static) {
-    let Ok(runtime) = handle() else { return };
+    let Ok(task) = spawn(work, |_nobody_waits| ()) else { return };
     let mut lingering = lock(&LINGERING);
     lingering.retain(|(_, task)| !task.is_finished());
-    lingering.push((generation(), runtime.spawn(work)));
+    lingering.push((generation(), task));
 }
 
 /// True where there is such work.
@@ -85,7 +86,7 @@ pub async fn lingering() {
         }
         // A parent's tasks do not run in its child.
         for (_, task) in tasks.into_iter().filter(|(generation, _)| *generation == self::generation()) {
-            let _panicked = task.await;
+            let _cut_off = task.await;
         }
     }
 }
@@ -131,6 +132,7 @@ mod python {
     use pyo3::prelude::*;
 
     use crate::error::JetError;
+    use crate::task::spawn;
 
     /// How long a signal may wait while native code blocks.
     const POLL: Duration = Duration::from_millis(50);
@@ -144,14 +146,16 @@ mod python {
         mut tick: impl FnMut(Python<'_>) -> PyResult<()>,
     ) -> PyResult<T> {
         let (send, mut receive) = sync_channel(1);
-        let task = super::handle()?.spawn(async move {
-            let _nobody_waits = send.send(future.await);
-        });
+        let panicked = send.clone();
+        let work = async move {
+            let _nobody_waits = send.send(Ok(future.await));
+        };
+        let task = spawn(work, move |error| drop(panicked.send(Err(error))))?;
         loop {
             // By exclusive reference: a shared receiver must not cross into the detached part.
             let answer = &mut receive;
             match py.detach(move || answer.recv_timeout(POLL)) {
-                Ok(value) => return Ok(value),
+                Ok(value) => return Ok(value?),
                 Err(RecvTimeoutError::Timeout) => {
                     if let Err(err) = py.check_signals().and_then(|()| tick(py)) {
                         task.abort();

@@ -259,18 +259,24 @@ writer.option("checkpointLocation", f"{folder}/checkpoint").start().awaitTermina
 """
 
 
+@pytest.mark.timeout(300)
 def test_killed_driver(query: Query, streams: StreamsOf, server: NatsServer, stored: Read) -> None:
     """With all its workers, in the middle of a batch; another driver goes on from the checkpoint."""
     name = query.options["stream"]
     query.add("a", range(ROWS))
-    driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, json.dumps([query.options, str(query.folder)])],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=query.folder,
-        start_new_session=True,
-    )
+    log = query.folder / "driver.log"
+    with log.open("wb") as out:
+        driver = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, json.dumps([query.options, str(query.folder)])],
+            stdout=out,
+            stderr=out,
+            cwd=query.folder,
+            start_new_session=True,
+        )
     try:
+        # How long a JVM takes to start is the machine's affair; what is waited for afterwards is ours.
+        wait_until(lambda: (query.folder / "checkpoint").exists() or driver.poll() is not None, patience=150)
+        assert driver.poll() is None, log.read_text(errors="replace")
         half_way(streams, name)
     finally:
         os.killpg(driver.pid, signal.SIGKILL)  # the group is the one made above

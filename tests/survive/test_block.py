@@ -105,7 +105,6 @@ THE_SAME = {
 TOLD = named("""
     Client: force_reconnect subscribe
     Subscription: unsubscribe
-    PullSubscription: unsubscribe
     Advisories: close
     Msg: ack ack_with in_progress nak respond term working
 """)

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 
 import jetarrow
 import pytest
-from jetarrow import errors
 from jetarrow.aio.msg import Msg
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
 from ..tools import store
-from .tools import Restarts
+from ..yardstick import bulk, kill_fetch
+from ..yardstick.figures import check
 
 COUNT = 100_000
 
@@ -27,70 +27,14 @@ async def fill_stream(js: JetStreamContext, size: int = 100) -> None:
 
 
 @pytest.mark.parametrize("confirm", [False, True], ids=["ack", "ack_sync"])
-async def test_kills_while_fetching_and_acknowledging(
-    own_server: NatsServer, restarts: Restarts, confirm: bool
-) -> None:
+async def test_kills_while_fetching_and_acknowledging(own_server: NatsServer, confirm: bool) -> None:
     """Nothing is lost. What comes again is what was on its way, and acks that the server took and had not persisted."""
-    most, kills = 2_000, [25_000, 50_000, 75_000]
-    rng = random.Random(1)
-    async with await jetarrow.connect(own_server.url) as nc:
-        js = nc.jetstream()
-        await fill_stream(js)
-        sub = await js.pull_subscribe("s.>", durable="d", ack_wait=3, max_ack_pending=2 * most)
-        seen: Counter[int | None] = Counter()
-        again: list[int] = []
-        rate = 0.0
-        confirmed = unconfirmed = 0
-        begin = time.monotonic()
-        while True:
-            if len(again) < len(kills) and len(seen) >= kills[len(again)]:
-                rate = rate or len(seen) / (time.monotonic() - begin)
-                again.append(0)
-                # While it fetches, or soon after.
-                asyncio.get_running_loop().call_later(rng.uniform(0, 0.02), restarts.begin)
-            batch = await sub.fetch_batch(most, timeout=3)
-            if not len(batch):
-                info = await sub.consumer_info()
-                if not info.num_ack_pending and not info.num_pending:
-                    break
-            known = len(seen)
-            seen.update(batch.seqs.to_pylist())
-            if again:
-                again[-1] += known + len(batch) - len(seen)
-            if not confirm:
-                await batch.ack()
-                continue
-            # What the server has forgotten, it does not confirm.
-            try:
-                await batch.ack_sync(timeout=1)
-                confirmed += len(batch)
-            except errors.TimeoutError:
-                unconfirmed += 1
-        assert restarts.count == len(kills)
-        assert seen.keys() == set(range(1, COUNT + 1))
-        assert max(again) <= 2 * most + 0.3 * rate
-        # At a kill the batch under way, and one whose acks the server had not persisted.
-        assert unconfirmed <= 2 * len(kills)
-        assert confirmed >= COUNT - unconfirmed * most if confirm else not confirmed
+    check(await kill_fetch.fetch(own_server, confirm=confirm, **kill_fetch.SHORT))
 
 
 async def test_blocked_loop_during_large_fetches(own_server: NatsServer) -> None:
     """The consumer wants no acks: what is dropped on the way does not come again."""
-    calls = 4
-    async with await jetarrow.connect(own_server.url) as nc:
-        js = nc.jetstream()
-        await fill_stream(js, size=1024)
-        sub = await js.pull_subscribe("s.>", ack_policy="none")
-        part = COUNT // calls
-        begin = time.monotonic()
-        tasks = [asyncio.ensure_future(sub.fetch_batch(part, timeout=30, min_messages=part)) for _ in range(calls)]
-        # Runs right after they have begun.
-        asyncio.get_running_loop().call_soon(time.sleep, 1.5)
-        batches = await asyncio.gather(*tasks)
-        assert time.monotonic() - begin > 1.5
-        assert [len(batch) for batch in batches] == [part] * calls
-        assert sorted(seq or 0 for batch in batches for seq in batch.seqs.to_pylist()) == list(range(1, COUNT + 1))
-        assert "Slow Consumer" not in own_server.log
+    check(await bulk.fetch(own_server, bulk.SHORT["count"], "none", hog=False))
 
 
 @pytest.mark.parametrize("ahead", [False, True], ids=["messages", "consume"])

@@ -9,27 +9,17 @@ import jetarrow.sync
 import pyarrow as pa
 from jetarrow.server import NatsServer
 
+from ..yardstick import ordered
+from ..yardstick.figures import check
 from .tools import Restarts
 
 COUNT = 200_000
 KILLS = [50_000, 120_000]
 
 
-async def test_two_kills_during_a_read(own_server: NatsServer, restarts: Restarts) -> None:
-    async with await jetarrow.connect(own_server.url) as nc:
-        js = nc.jetstream()
-        await js.add_stream(name="S", subjects=["s.>"])
-        (await js.publish_batch("s.a", [b"%d" % i for i in range(1, COUNT + 1)])).raise_for_errors()
-        seqs: list[int | None] = []
-        data: list[bytes] = []
-        async for batch in js.read("S", columns=["seq", "data"], batch_rows=2_000):
-            seqs += batch.seqs.to_pylist()
-            data += batch.to_pyarrow().column("data").to_pylist()
-            if restarts.count < len(KILLS) and len(seqs) >= KILLS[restarts.count]:
-                restarts.begin()
-        assert restarts.count == len(KILLS)
-        assert seqs == list(range(1, COUNT + 1))
-        assert data == [b"%d" % seq for seq in range(1, COUNT + 1)]
+async def test_two_kills_during_a_read(own_server: NatsServer) -> None:
+    """And its consumer is deleted."""
+    check(await ordered.read(own_server, **ordered.SHORT))
 
 
 def test_two_kills_during_an_arrow_stream(own_server: NatsServer, restarts: Restarts) -> None:

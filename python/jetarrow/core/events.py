@@ -69,6 +69,12 @@ class Events:
                 await (callback() if error is None else callback(error))
             elif error is not None:
                 log_error(error)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # The callback's own: the events after this one are not to wait for it.
+            _log.exception("the callback %s_cb has failed", kind)
         except Exception:
             _log.exception("the callback %s_cb has failed", kind)
 

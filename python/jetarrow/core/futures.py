@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import select
+import logging
+import selectors
 import threading
 import time
 import weakref
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from jetarrow._jetarrow import Bridge, Publisher
+
+_log = logging.getLogger("jetarrow")
 
 # Seconds between two looks at whether a publisher is gone.
 _LOOK = 1.0
@@ -119,8 +122,15 @@ class ThreadHome:
 
 
 def _serve(bridge: Bridge, native: Publisher, owner: weakref.ref[Any]) -> None:
-    while True:
-        if select.select([bridge.fileno()], [], [], _LOOK)[0]:
-            bridge.drain()
-        elif owner() is None and not native.pending:
-            return
+    # Not `select.select`, which knows only descriptors below 1024.
+    with selectors.DefaultSelector() as selector:
+        selector.register(bridge.fileno(), selectors.EVENT_READ)
+        while True:
+            if selector.select(_LOOK):
+                try:
+                    bridge.drain()
+                except BaseException:
+                    # Of a callback, that a future ran here: the other futures are not to wait for ever.
+                    _log.exception("a callback of a publish's future has failed")
+            elif owner() is None and not native.pending:
+                return

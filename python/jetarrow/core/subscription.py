@@ -81,8 +81,7 @@ class Subscription:
             self._native_sub.unsubscribe(self._max_msgs)
         self._session.subscriptions[self._id] = self
         if self._cb is not None or self._future is not None:
-            deliver = self._deliver() if self._cb is not None else self._deliver_one()
-            self._task = asyncio.get_running_loop().create_task(deliver)
+            self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _subscribe(self, subject: str, queue: str, kind: str) -> _jetarrow.Subscription:
         # The native side holds it: a strong reference would keep the client for as long as it is connected.
@@ -200,6 +199,15 @@ class Subscription:
         """Waits for messages; False when no more will come."""
         return not self._closed and await self._ready(None) == "messages"
 
+    async def _run(self) -> None:
+        """Delivers messages until no more will come; nobody awaits it, so that an error goes to the error callback."""
+        try:
+            await (self._deliver() if self._cb is not None else self._deliver_one())
+        except Exception as error:
+            self._session.report(error)
+        finally:
+            self._forget()
+
     async def _deliver(self) -> None:
         """Calls the callback for each message, one after the other."""
         cb, nc = self._cb, self._session
@@ -222,14 +230,20 @@ class Subscription:
                     # A callback that never waits must not keep the loop for itself.
                     since = 0
                     await asyncio.sleep(0)
-        self._forget()
 
     async def _deliver_one(self) -> None:
-        if await self._more():
-            msg = self._native.take(self._session, self._id)
-            if self._future is not None and not self._future.done() and msg is not None:
-                self._future.set_result(msg)
-        self._forget()
+        future = self._future
+        assert future is not None
+        try:
+            more = await self._more()
+        except Exception as error:
+            if future.done():
+                raise
+            future.set_exception(error)
+            return
+        msg = self._native.take(self._session, self._id) if more else None
+        if msg is not None and not future.done():
+            future.set_result(msg)
 
     def _forget(self) -> None:
         self._closed = True

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
-from jetarrow._jetarrow import Msg
+from jetarrow._jetarrow import Msg, check_subject
 from jetarrow.core.errors import NoRespondersError
 from jetarrow.core.session import Session
 from jetarrow.jetstream.errors import APIError, ServiceUnavailableError
@@ -35,6 +35,7 @@ class JetStreamApi:
     """
 
     def __init__(self, session: Session, prefix: str, timeout: float) -> None:
+        check_subject(prefix)
         self.session = session
         self.prefix = prefix
         self.timeout = timeout

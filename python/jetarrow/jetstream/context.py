@@ -6,6 +6,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.manager import JetStreamManager
+from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.ordered import Order
 from jetarrow.jetstream.publish import Publish
 from jetarrow.jetstream.publisher import LoopPublisher
@@ -45,5 +46,5 @@ class JetStreamContext(Publish, Subscribe, Order, JetStreamManager):
         if domain is not None:
             if prefix != models.DEFAULT_PREFIX:
                 raise TypeError("give prefix or domain, not both")
-            prefix = f"$JS.{domain}.API"
+            prefix = f"$JS.{checked('domain', domain)}.API"
         super().__init__(conn, prefix, timeout)

@@ -65,10 +65,11 @@ class PullSubscription:
             batch: Most messages, default 1.
             batch_size: Another name for `batch`.
             max_messages: Another name for `batch`.
-            timeout: Seconds to wait for the first message; None waits as long as it takes.
+            timeout: Seconds to wait for the first message, with `no_wait` for the server's answer; None waits as long
+                as it takes.
             heartbeat: Seconds between the server's signs of life while it has nothing.
             max_bytes: Most bytes of messages, as the server counts them; None is no limit.
-            no_wait: Only what is there now; an empty list where there is nothing.
+            no_wait: Only what the server has now; an empty list where there is nothing.
 
         Raises:
             FetchTimeoutError: No message within `timeout`.
@@ -85,20 +86,27 @@ class PullSubscription:
             raise ValueError(f"nats: invalid fetch timeout: {timeout}; give no_wait=True to take what is there")
         messages = await self._fetch(
             given[0] if given else 1,
-            timeout=0.0 if no_wait else FOREVER if timeout is None else timeout,
+            timeout=FOREVER if timeout is None else max(timeout, 0.0),
             heartbeat=heartbeat,
             max_bytes=max_bytes,
+            min_messages=0 if no_wait else 1,
         )
         if not messages and not no_wait:
             raise FetchTimeoutError
         return messages
 
     async def _fetch(
-        self, most: int, *, timeout: float, heartbeat: float | None = None, max_bytes: int | None = None
+        self,
+        most: int,
+        *,
+        timeout: float,
+        heartbeat: float | None = None,
+        max_bytes: int | None = None,
+        min_messages: int = 1,
     ) -> list[Msg]:
         session = self._session
         call = self._native.fetch(
-            session, most, max_bytes=max_bytes, timeout=timeout, min_messages=1, heartbeat=heartbeat
+            session, most, max_bytes=max_bytes, timeout=timeout, min_messages=min_messages, heartbeat=heartbeat
         )
         messages = await session.run(call, lambda messages: session.native.ack([msg.reply for msg in messages], "nak"))
         self._delivered += len(messages)
@@ -180,6 +188,7 @@ class PullSubscription:
         if self._closed:
             raise BadSubscriptionError
         self._closed = True
+        self._native.give_back()
 
     @property
     def pending_msgs(self) -> int:
@@ -213,8 +222,8 @@ class PullSubscription:
 
         Args:
             max_messages: Most rows.
-            max_bytes: Most bytes of messages, as the server counts them; None is no limit.
-            timeout: Seconds.
+            max_bytes: Most bytes of messages, as the server counts them; None is 1 GiB, the most of one batch.
+            timeout: Seconds. What comes later belongs to the next call; `unsubscribe` gives it back.
             min_messages: Rows worth waiting for.
             heartbeat: Seconds between the server's signs of life while it has nothing; default a quarter of the wait,
                 none under 2 s. Two missed ones and the request is sent again.

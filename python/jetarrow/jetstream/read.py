@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from jetarrow import _jetarrow
-from jetarrow.core.errors import UnsupportedError
+from jetarrow.core.errors import Error, UnsupportedError
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.batch import MessageBatch
@@ -148,6 +148,8 @@ class Reader:
         while not self._closed:
             native = await self._open()
             item = await self._session.run(native.next())
+            if item is None and self._closed:
+                break
             batch = self._take(native, item)
             if batch is not None:
                 return batch
@@ -162,6 +164,8 @@ class Reader:
         while not self._closed:
             native = self._open_blocking()
             item = native.next().block()
+            if item is None and self._closed:
+                break
             batch = self._take(native, item)
             if batch is not None:
                 return batch
@@ -176,6 +180,7 @@ class Reader:
             DataLossError: Retention, a purge or a delete took messages of the range.
             StreamRecreatedError: The stream was deleted and created again meanwhile.
             NotFoundError: There is no such stream.
+            Error: The reader was closed.
         """
         try:
             import pyarrow
@@ -184,10 +189,15 @@ class Reader:
 
         schema = pyarrow.schema(await self._open())
         batches = [batch.to_pyarrow() async for batch in self]
+        if self._closed:
+            raise Error("the reader was closed before its range was read")
         return pyarrow.Table.from_batches(batches, schema)
 
     async def close(self) -> None:
-        """Stops reading and removes the consumer at the server."""
+        """Stops reading and removes the consumer at the server.
+
+        Whoever waits for the next batch, in any task or thread, has reached the end; `read_all` raises `Error`.
+        """
         self._closed = True
         if self._native is not None:
             await self._session.run(self._native.close())
@@ -258,7 +268,7 @@ class Read:
                 `_corrupt_record` after it (base64 where it is no UTF-8); "DROPMALFORMED": they are left out;
                 "FAILFAST": `DecodeError` with sequence and column.
             batch_rows: Most rows of a batch.
-            batch_bytes: A batch is cut when its messages have this number of bytes.
+            batch_bytes: A batch is cut when its messages have this number of bytes, 1 GiB at most.
             fetch_bytes: Most bytes on their way at a time, at most 32 MiB; two of the largest messages always fit.
             direct: Read by direct gets instead of a consumer, which needs `allow_direct`; one filter at most. None: for
                 work-queue and interest streams, where a consumer would take the messages away.

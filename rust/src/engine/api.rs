@@ -16,6 +16,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// `code` of an answer: there is no such stream, consumer or message.
 pub const NOT_FOUND: i64 = 404;
+/// `err_code` "bad request": the server does not understand what was asked.
+pub const BAD_REQUEST: i64 = 10003;
 /// `err_code` "batch publish ID unknown": that row was not stored, its batch is over.
 pub const UNKNOWN_BATCH: i64 = 10208;
 /// Most rows of an atomic batch, the server's own limit (err_code 10199).
@@ -86,6 +88,13 @@ pub struct Delivered {
     pub stream_seq: u64,
 }
 
+#[derive(Deserialize)]
+pub struct FoundMessage {
+    pub seq: u64,
+    /// When it was stored, RFC 3339 in UTC.
+    pub time: String,
+}
+
 /// The API of one connection under one prefix, `$JS.API` or that of a domain.
 #[derive(Clone, Copy)]
 pub struct Api<'a> {
@@ -129,18 +138,14 @@ impl<'a> Api<'a> {
         first.ok_or_else(|| JetError::NoStream { subject: subject.to_owned() })
     }
 
-    /// The sequence of the message that `wanted` describes, as the stream's leader sees it; None where there is none.
-    pub async fn find_message(self, stream: &str, wanted: &Value) -> Result<Option<u64>> {
+    /// The message that `wanted` describes, as the stream's leader sees it; None where there is none.
+    pub async fn find_message(self, stream: &str, wanted: &Value) -> Result<Option<FoundMessage>> {
         #[derive(Deserialize)]
         struct Found {
             message: FoundMessage,
         }
-        #[derive(Deserialize)]
-        struct FoundMessage {
-            seq: u64,
-        }
         match self.call::<Found>(&format!("STREAM.MSG.GET.{stream}"), wanted).await {
-            Ok(found) => Ok(Some(found.message.seq)),
+            Ok(found) => Ok(Some(found.message)),
             Err(JetError::Api { code: NOT_FOUND, .. }) => Ok(None),
             Err(err) => Err(err),
         }

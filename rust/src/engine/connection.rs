@@ -6,7 +6,7 @@
 //! task), `withdraw` (the end of the server's side of a subscription).
 
 pub mod auth;
-mod connect;
+pub mod connect;
 mod fault;
 pub mod hub;
 mod info;
@@ -18,7 +18,7 @@ pub mod pool;
 mod reconnect;
 pub mod refusals;
 pub mod request;
-mod tap;
+pub mod tap;
 pub mod tls;
 pub mod token;
 pub mod withdraw;

@@ -7,3 +7,4 @@ pub mod connection;
 pub mod publish;
 pub mod receive;
 pub mod subject;
+pub mod unique;

@@ -12,6 +12,7 @@ use pyo3::types::{PyCapsule, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 
 use crate::engine::columns::batch as engine;
+use crate::engine::receive::message::Received;
 use crate::py::headers;
 use crate::py::message::Msg;
 use crate::py::requested;
@@ -187,7 +188,7 @@ impl Batch {
                 }
             }
         }
-        Ok(Msg::build(Some(session), subject, reply, data, headers))
+        Ok(Msg::received(session, Received::new(subject, reply, data, headers)))
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

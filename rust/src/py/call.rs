@@ -1,21 +1,20 @@
 //! One piece of work: started at most once, awaited through a bridge or waited for in this thread.
 
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tokio::task::AbortHandle;
 
-use crate::bridge::{Bridge, Event, Progress, Reply, panicked};
-use crate::error::Result;
+use crate::bridge::{Bridge, Event, Mailbox, Progress, Reply};
+use crate::error::{JetError, Result};
 use crate::lock::lock;
 use crate::py::convert::seconds;
 use crate::runtime;
+use crate::task::{Spot, caught, spawn, weak_spot};
 
 /// Least time between two reports of progress.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
@@ -40,8 +39,9 @@ impl Call {
         wrap: impl for<'py> FnOnce(Python<'py>, T) -> PyResult<Bound<'py, PyAny>> + Send + 'static,
     ) -> Self {
         let work = async move {
-            let value = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(panic)))?;
-            Ok(reply(move |py| wrap(py, value)))
+            weak_spot(Spot::Call);
+            let value = work.await?;
+            Ok(reply(move |py| caught(|| wrap(py, value))?))
         };
         Call { work: Mutex::new(Some(Box::pin(work))), abort: Mutex::default(), progress: None }
     }
@@ -72,27 +72,30 @@ impl Call {
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut work = self.take()?;
         let future = event_loop.call_method0(pyo3::intern!(py, "create_future"))?;
-        let mailbox = bridge.mailbox.clone();
-        let handle = runtime::handle()?;
         let progress = self.progress.clone();
         let ticks = progress.is_some();
         bridge.register(future.clone().unbind(), progress, |id| {
-            let task = handle.spawn(async move {
+            let mailbox = bridge.mailbox.clone();
+            let failed = move |error| mailbox.push(id, Event::Done(Err(error)));
+            let outcome = Outcome { mailbox: bridge.mailbox.clone(), id, told: false };
+            let work = async move {
+                let outcome = outcome;
                 let done = if ticks {
                     loop {
                         match tokio::time::timeout(REPORT_INTERVAL, work.as_mut()).await {
                             Ok(done) => break done,
-                            Err(_) => mailbox.push(id, Event::Tick),
+                            Err(_) => outcome.mailbox.push(id, Event::Tick),
                         }
                     }
                 } else {
                     work.await
                 };
-                mailbox.push(id, Event::Done(done));
-            });
-            *lock(&self.abort) = Some(task.abort_handle());
-            task.abort_handle()
-        });
+                outcome.tell(done);
+            };
+            let task = spawn(work, failed)?.abort_handle();
+            *lock(&self.abort) = Some(task.clone());
+            Ok(task)
+        })?;
         Ok(future)
     }
 
@@ -100,7 +103,7 @@ impl Call {
     fn block<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let work = self.take()?;
         let reply = runtime::block_on(py, work, |py| match &self.progress {
-            Some(progress) => (progress.report)(py),
+            Some(progress) => progress.tell(py),
             None => Ok(()),
         })??;
         reply(py)
@@ -110,6 +113,29 @@ impl Call {
     fn cancel(&self) {
         if let Some(abort) = lock(&self.abort).take() {
             abort.abort();
+        }
+    }
+}
+
+/// Says what became of a call, also where its task was ended: otherwise the bridge would keep its future.
+struct Outcome {
+    mailbox: Arc<Mailbox>,
+    id: u64,
+    told: bool,
+}
+
+impl Outcome {
+    fn tell(mut self, done: Result<Reply>) {
+        self.told = true;
+        self.mailbox.push(self.id, Event::Done(done));
+    }
+}
+
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        // After a panic its words follow.
+        if !self.told && !std::thread::panicking() {
+            self.mailbox.push(self.id, Event::Done(Err(JetError::Internal("the call was ended".into()))));
         }
     }
 }
@@ -129,15 +155,9 @@ pub fn lingering(timeout: f64) -> PyResult<Option<Call>> {
     Ok(Some(Call::unit(work)))
 }
 
-/// Panics inside native code, to test that this becomes an exception. Debug builds only.
+/// Lets the next task that comes to this spot panic there, to test what becomes of it. Debug builds only.
 #[cfg(debug_assertions)]
 #[pyfunction]
-pub fn force_panic() -> Call {
-    let work = async {
-        if std::process::id() > 0 {
-            panic!("forced");
-        }
-        Ok(())
-    };
-    Call::unit(work)
+pub fn force_panic(spot: &str) -> PyResult<()> {
+    Ok(crate::task::forced::arm(spot)?)
 }

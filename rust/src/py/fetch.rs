@@ -27,6 +27,7 @@ impl Connection {
     /// The messages of a pull consumer, for whoever asks. Nothing is sent.
     fn pull_subscribe(&self, prefix: String, stream: String, consumer: String) -> PyResult<PullSubscription> {
         let conn = self.get()?;
+        subject::check(&prefix)?;
         subject::check_name("stream", &stream)?;
         subject::check_name("consumer", &consumer)?;
         let sub = engine::PullSubscription::new(conn, prefix, stream, consumer);
@@ -99,5 +100,11 @@ impl PullSubscription {
             let list = messages.into_iter().map(|message| Py::new(py, Msg::received(session.clone_ref(py), message)));
             Ok(PyList::new(py, list.collect::<PyResult<Vec<_>>>()?)?.into_any())
         }))
+    }
+
+    /// Gives back what came too late for its call, and what is still to come.
+    fn give_back(&self) -> PyResult<()> {
+        self.inner.get()?.give_back();
+        Ok(())
     }
 }

@@ -2,61 +2,35 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use async_nats::{HeaderMap, Message};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::engine::columns::meta::{Meta, domain, parse_meta};
 use crate::engine::receive::ack::Verb;
+use crate::engine::receive::message::Received;
 use crate::error::JetError;
 use crate::py::headers;
 use crate::python_names::{METADATA, import};
 
-/// A message. Subject, reply and payload are copied out of the connection's read buffer, which one small message would
-/// otherwise keep alive as a whole.
+/// A message.
 #[pyclass(frozen, module = "jetarrow.aio.msg")]
 pub struct Msg {
     /// Takes the acks: awaits them, or blocks, as its face does.
     session: Option<Py<PyAny>>,
-    /// Subject, reply, payload.
-    bytes: Box<[u8]>,
-    reply_at: usize,
-    data_at: usize,
-    headers: Option<HeaderMap>,
+    content: Received,
     acked: AtomicBool,
     /// Its subscription's number, where it came from one.
     sid: Option<u64>,
 }
 
 impl Msg {
-    pub fn received(session: Py<PyAny>, message: Message) -> Self {
-        let reply = message.reply.as_deref().unwrap_or_default();
-        let headers = match message.status {
-            None => message.headers,
-            // nats-py shows what stands on the header's first line as two headers.
-            Some(status) => {
-                let mut headers = message.headers.unwrap_or_default();
-                headers.insert("Status", status.to_string());
-                if let Some(description) = message.description {
-                    headers.insert("Description", description.as_str());
-                }
-                Some(headers)
-            }
-        };
-        Msg::build(Some(session), &message.subject, reply, &message.payload, headers)
+    pub fn received(session: Py<PyAny>, message: impl Into<Received>) -> Self {
+        Msg::build(Some(session), message.into())
     }
 
-    pub fn build(
-        session: Option<Py<PyAny>>,
-        subject: &str,
-        reply: &str,
-        data: &[u8],
-        headers: Option<HeaderMap>,
-    ) -> Self {
-        let bytes = [subject.as_bytes(), reply.as_bytes(), data].concat().into_boxed_slice();
-        let (reply_at, data_at) = (subject.len(), subject.len() + reply.len());
-        Msg { session, bytes, reply_at, data_at, headers, acked: AtomicBool::new(false), sid: None }
+    pub fn build(session: Option<Py<PyAny>>, content: Received) -> Self {
+        Msg { session, content, acked: AtomicBool::new(false), sid: None }
     }
 
     pub fn of(mut self, sid: u64) -> Self {
@@ -64,12 +38,8 @@ impl Msg {
         self
     }
 
-    fn text(&self, from: usize, to: usize) -> &str {
-        std::str::from_utf8(&self.bytes[from..to]).unwrap_or_default()
-    }
-
     fn meta(&self) -> Option<Meta<'_>> {
-        parse_meta(self.reply())
+        parse_meta(self.content.reply())
     }
 
     fn session<'py>(&self, py: Python<'py>) -> Result<&Bound<'py, PyAny>, JetError> {
@@ -111,27 +81,27 @@ impl Msg {
         // By hand it is made with a client: the verbs go through that one's session.
         let session =
             _client.map(|client| client.bind(py).getattr("_session").map_or(client.clone_ref(py), Bound::unbind));
-        Ok(Msg::build(session, subject, reply, data.unwrap_or_default(), headers))
+        Ok(Msg::build(session, Received::new(subject, reply, data.unwrap_or_default(), headers)))
     }
 
     #[getter]
     fn subject(&self) -> &str {
-        self.text(0, self.reply_at)
+        self.content.subject()
     }
 
     #[getter]
     fn reply(&self) -> &str {
-        self.text(self.reply_at, self.data_at)
+        self.content.reply()
     }
 
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.bytes[self.data_at..])
+        PyBytes::new(py, self.content.data())
     }
 
     #[getter]
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let Some(map) = &self.headers else { return Ok(None) };
+        let Some(map) = &self.content.headers else { return Ok(None) };
         let dict = PyDict::new(py);
         for (name, values) in map.iter() {
             if let Some(last) = values.last() {
@@ -148,7 +118,7 @@ impl Msg {
 
     #[getter]
     fn headers_all<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let Some(map) = &self.headers else { return Ok(None) };
+        let Some(map) = &self.content.headers else { return Ok(None) };
         let dict = PyDict::new(py);
         for (name, values) in map.iter() {
             dict.set_item(AsRef::<str>::as_ref(name), PyList::new(py, values.iter().map(|v| v.as_str()))?)?;
@@ -279,11 +249,6 @@ impl Msg {
     }
 
     fn __repr__(&self) -> String {
-        format!(
-            "<Msg: subject='{}' reply='{}' {} bytes>",
-            self.subject(),
-            self.reply(),
-            self.bytes.len() - self.data_at
-        )
+        format!("<Msg: subject='{}' reply='{}' {} bytes>", self.subject(), self.reply(), self.content.data().len())
     }
 }

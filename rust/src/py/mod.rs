@@ -57,12 +57,26 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
     module.add_function(wrap_pyfunction!(call::lingering, module)?)?;
     module.add_function(wrap_pyfunction!(check_name, module)?)?;
+    module.add_function(wrap_pyfunction!(check_subject, module)?)?;
+    crate::task::report_panics(log_panic);
     let forked = wrap_pyfunction!(forked, module)?;
     let hooks = [("after_in_child", forked)].into_py_dict(module.py())?;
     module.py().import("os")?.call_method("register_at_fork", (), Some(&hooks))?;
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(call::force_panic, module)?)?;
     Ok(())
+}
+
+/// Into the log, and not by the thread that panics: it may hold any lock.
+fn log_panic(text: String) {
+    let log = move |py: Python<'_>| -> PyResult<()> {
+        let log = py.import("logging")?.call_method1("getLogger", ("jetarrow",))?;
+        log.call_method1("error", ("a panic in native code, please report it: %s", text)).map(drop)
+    };
+    let work = move || {
+        let _at_exit = Python::try_attach(|py| log(py).unwrap_or_else(|err| err.write_unraisable(py, None)));
+    };
+    let _no_thread = std::thread::Builder::new().name("jetarrow-panic".into()).spawn(work);
 }
 
 /// Runs in every child that Python forks.
@@ -75,4 +89,10 @@ fn forked() {
 #[pyfunction]
 fn check_name(what: &str, name: &str) -> PyResult<()> {
     Ok(crate::engine::subject::check_name(what, name)?)
+}
+
+/// What begins the API's subjects is checked where it is given, not first where it is used.
+#[pyfunction]
+fn check_subject(subject: &str) -> PyResult<()> {
+    Ok(crate::engine::subject::check(subject)?)
 }

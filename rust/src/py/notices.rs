@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 
-use crate::bridge::{Bridge, Event, Mailbox};
+use crate::bridge::{Bridge, Event, Mailbox, all};
 use crate::engine::connection::hub::{self, Notice};
 use crate::lock::lock;
 
@@ -39,18 +39,19 @@ impl Notices {
 impl Inner {
     fn deliver(&self, py: Python<'_>) -> PyResult<()> {
         let notices = std::mem::take(&mut *lock(&self.waiting));
-        for notice in notices {
-            let (kind, error) = match notice {
-                Notice::Error(error) => ("error", Some(error.to_exception(py)?)),
-                Notice::Disconnected => ("disconnected", None),
-                Notice::Reconnected => ("reconnected", None),
-                Notice::Closed => ("closed", None),
-                Notice::Discovered => ("discovered_server", None),
-                Notice::LameDuck => ("lame_duck_mode", None),
-            };
-            self.sink.call1(py, (kind, error))?;
-        }
-        Ok(())
+        all(py, notices.into_iter().map(|notice| self.tell(py, notice)))
+    }
+
+    fn tell(&self, py: Python<'_>, notice: Notice) -> PyResult<()> {
+        let (kind, error) = match notice {
+            Notice::Error(error) => ("error", Some(error.to_exception(py)?)),
+            Notice::Disconnected => ("disconnected", None),
+            Notice::Reconnected => ("reconnected", None),
+            Notice::Closed => ("closed", None),
+            Notice::Discovered => ("discovered_server", None),
+            Notice::LameDuck => ("lame_duck_mode", None),
+        };
+        self.sink.call1(py, (kind, error)).map(drop)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{ServerAddr, ServerInfo};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use tokio::sync::oneshot;
@@ -18,6 +18,7 @@ use crate::engine::connection::tls::Tls;
 use crate::error::JetError;
 use crate::py::convert::seconds;
 use crate::py::notices::Notices;
+use crate::task::blocking;
 
 /// What `connect` gets from Python, already checked there for types.
 #[derive(FromPyObject)]
@@ -70,22 +71,30 @@ impl Caller {
         call: impl FnOnce(Python<'_>) -> PyResult<T> + Send + 'static,
     ) -> Answer<T> {
         let (send, answer) = oneshot::channel();
-        let call = move |py: Python<'_>| {
-            if let Ok(value) = call(py) {
+        let call = move |py: Python<'_>| match call(py) {
+            Ok(value) => {
                 let _nobody_waits = send.send(value);
+                Ok(())
             }
+            Err(err) if err.is_instance_of::<PyException>(py) => Ok(()),
+            // Ctrl-C and the like are for the loop.
+            Err(err) => Err(err),
         };
-        match &self.0 {
-            Some(mailbox) => mailbox.push(
-                0,
-                Event::Many(Box::new(move |py| {
-                    call(py);
-                    Ok(())
-                })),
-            ),
-            None => drop(tokio::task::spawn_blocking(move || Python::try_attach(call))),
-        }
-        Box::pin(async move { answer.await.map_err(|_| JetError::Callback { name }) })
+        let run = match &self.0 {
+            Some(mailbox) => {
+                mailbox.push(0, Event::Many(Box::new(call)));
+                None
+            }
+            None => Some(blocking(move || {
+                Python::try_attach(|py| call(py).unwrap_or_else(|err| err.write_unraisable(py, None)))
+            })),
+        };
+        Box::pin(async move {
+            if let Some(run) = run {
+                run.await?;
+            }
+            answer.await.map_err(|_| JetError::Callback { name })
+        })
     }
 
     fn text(&self, py: Python<'_>, name: &'static str, value: Option<Py<PyAny>>) -> PyResult<Option<Text>> {

@@ -66,6 +66,7 @@ impl Connection {
         first_row: u64,
     ) -> PyResult<Call> {
         let conn = self.get()?;
+        subject::check(&prefix)?;
         let mode: Mode = mode.parse()?;
         if max_inflight == 0 {
             return Err(PyValueError::new_err("max_inflight must be at least 1"));

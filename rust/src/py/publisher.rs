@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use slab::Slab;
 
-use crate::bridge::{Bridge, Event, Mailbox};
+use crate::bridge::{Bridge, Event, Mailbox, all, settle};
 use crate::engine::publish::arena::Arena;
 use crate::engine::publish::puback::{Origin, PubAck};
 use crate::engine::publish::publisher as engine;
@@ -25,7 +25,7 @@ use crate::py::convert::{optional_seconds, seconds};
 use crate::py::headers;
 use crate::py::payload::Cell;
 use crate::py::puback;
-use crate::runtime::{self, Owned};
+use crate::runtime::Owned;
 
 /// What came back for one message.
 enum Answer {
@@ -122,8 +122,12 @@ impl Connection {
             errors: AtomicU64::new(0),
         });
         let outlet = Answers { shared: shared.clone(), mailbox: bridge.mailbox.clone(), ready: Vec::new() };
-        let _runtime = runtime::handle()?.enter();
-        let inner = Owned::new(engine::Publisher::start(conn, window, outlet));
+        let (all, mailbox) = (shared.clone(), bridge.mailbox.clone());
+        let failed = move |error| {
+            let all = all.clone();
+            mailbox.push(0, Event::Many(Box::new(move |py| all.fail_all(py, &error))));
+        };
+        let inner = Owned::new(engine::Publisher::start(conn, window, outlet, failed)?);
         Ok(Publisher {
             inner,
             shared,
@@ -168,12 +172,15 @@ impl Publisher {
             this.refused.store(bytes, Ordering::Relaxed);
             return Ok(None);
         }
-        let (to, payload) = {
+        // An exception is a Python object: it is made when the lock is free again.
+        let taken = {
             let mut turn = lock(&this.turn);
-            (turn.subject(subject)?, turn.arena.copy(cell.as_slice()))
+            turn.subject(subject).map(|subject| (subject, turn.arena.copy(cell.as_slice())))
         };
+        let (to, payload) = taken?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
-        let row = lock(&this.shared.waiting).insert(Waiting { future: future.clone().unbind(), bytes }) as u64;
+        let waiting = Waiting { future: future.clone().unbind(), bytes };
+        let row = lock(&this.shared.waiting).insert(waiting) as u64;
         let others = this.shared.pending.fetch_add(1, Ordering::Relaxed);
         this.shared.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
         let item = (row, Body::Single(Box::new(Single { subject: to, payload, headers: map, timeout })));
@@ -212,10 +219,11 @@ impl Publisher {
     /// A future that resolves when some message has got its answer.
     fn room<'py>(&self, py: Python<'py>, event_loop: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        let waiter = future.clone().unbind();
+        lock(&self.shared.stalled).push(waiter);
+        // Looked at after the push, so that the last answer finds it, or is seen here.
         if self.pending() == 0 {
-            future.call_method1(intern!(py, "set_result"), (py.None(),))?;
-        } else {
-            lock(&self.shared.stalled).push(future.clone().unbind());
+            self.shared.wake(py)?;
         }
         Ok(future)
     }
@@ -288,36 +296,45 @@ impl Shared {
     }
 
     fn deliver(&self, py: Python<'_>, answers: Vec<(u64, Answer)>) -> PyResult<()> {
-        for (row, answer) in answers {
-            let Some(future) = self.take(row) else { continue };
-            let future = future.into_bound(py);
-            let value = match answer {
-                Answer::Stored { origin, seq, duplicate } => {
-                    self.count(duplicate);
-                    puback::build(py, &origin.stream, origin.domain.as_deref(), seq, duplicate)
+        let delivered = answers.into_iter().map(|(row, answer)| self.resolve(py, row, answer));
+        let outcome = all(py, delivered);
+        self.wake(py).and(outcome)
+    }
+
+    /// No message that was handed over will have an answer.
+    fn fail_all(&self, py: Python<'_>, error: &JetError) -> PyResult<()> {
+        let rows: Vec<_> = lock(&self.waiting).iter().map(|(row, _)| row as u64).collect();
+        self.deliver(py, rows.into_iter().map(|row| (row, Answer::Failed(Box::new(error.clone())))).collect())
+    }
+
+    fn resolve(&self, py: Python<'_>, row: u64, answer: Answer) -> PyResult<()> {
+        let Some(future) = self.take(row) else { return Ok(()) };
+        let outcome = match answer {
+            Answer::Stored { origin, seq, duplicate } => {
+                self.count(duplicate);
+                puback::build(py, &origin.stream, origin.domain.as_deref(), seq, duplicate)
+            }
+            Answer::InFull(full) => {
+                self.count(full.duplicate);
+                puback::build_in_full(py, *full)
+            }
+            Answer::Failed(err) => {
+                self.errors.fetch_add(1, Ordering::Relaxed);
+                if let Some(failed) = &self.failed {
+                    let future = future.clone_ref(py);
+                    lock(failed).push(future);
                 }
-                Answer::InFull(full) => {
-                    self.count(full.duplicate);
-                    puback::build_in_full(py, *full)
-                }
-                Answer::Failed(err) => {
-                    self.errors.fetch_add(1, Ordering::Relaxed);
-                    if let Some(failed) = &self.failed {
-                        lock(failed).push(future.clone().unbind());
-                    }
-                    Err(PyErr::from(*err))
-                }
-            };
-            // A cancelled future refuses the result, which is right.
-            let _refused = match value {
-                Ok(ack) => future.call_method1(intern!(py, "set_result"), (ack,)),
-                Err(err) => future.call_method1(intern!(py, "set_exception"), (err.into_value(py),)),
-            };
-        }
-        for waiter in std::mem::take(&mut *lock(&self.stalled)) {
-            let _cancelled = waiter.call_method1(py, intern!(py, "set_result"), (py.None(),));
-        }
-        Ok(())
+                Err(PyErr::from(*err))
+            }
+        };
+        settle(future.bind(py), outcome)
+    }
+
+    /// Wakes those who wait for room.
+    fn wake(&self, py: Python<'_>) -> PyResult<()> {
+        // Taken out first: a future's callbacks may run at once, and come back to this lock.
+        let waiters = std::mem::take(&mut *lock(&self.stalled));
+        all(py, waiters.into_iter().map(|waiter| settle(waiter.bind(py), Ok(py.None().into_bound(py)))))
     }
 
     fn count(&self, duplicate: bool) {

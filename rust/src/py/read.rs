@@ -8,7 +8,6 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
-use tokio::sync::Mutex;
 
 use crate::engine::columns::column::{Column, Layout};
 use crate::engine::receive::read::{self as engine, Bound, Item, Range};
@@ -23,7 +22,7 @@ use crate::runtime::{Owned, block_on};
 
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Reader {
-    inner: Owned<Arc<Mutex<engine::Reader>>>,
+    inner: Owned<Arc<engine::Reader>>,
     schema: SchemaRef,
     start: u64,
     end: u64,
@@ -56,6 +55,7 @@ impl Connection {
         mode: &str,
     ) -> PyResult<Call> {
         let conn = self.get()?;
+        subject::check(&prefix)?;
         subject::check_name("stream", &stream)?;
         if batch_rows == 0 || batch_bytes == 0 {
             return Err(PyValueError::new_err("batch_rows and batch_bytes must be at least 1"));
@@ -90,7 +90,7 @@ impl Connection {
         Ok(Call::new(engine::Reader::open(conn, range, typed), move |py, reader| {
             let (start, end) = (reader.start, reader.end);
             let created = reader.created.clone();
-            let inner = Owned::new(Arc::new(Mutex::new(reader)));
+            let inner = Owned::new(Arc::new(reader));
             Ok(Reader { inner, schema, start, end, created }.into_pyobject(py)?.into_any())
         }))
     }
@@ -107,10 +107,10 @@ fn bound(what: &str, seq: Option<u64>, time: Option<String>) -> PyResult<Bound> 
 
 #[pymethods]
 impl Reader {
-    /// The next `Batch`, a `Loss` that is only to be warned about, or None at the end.
+    /// The next `Batch`, a `Loss` that is only to be warned about, or None at the end and where the reader is closed.
     fn next(&self) -> PyResult<Call> {
         let reader = self.inner.get()?.clone();
-        let work = async move { reader.lock().await.next().await.transpose() };
+        let work = async move { reader.next().await.transpose() };
         Ok(Call::new(work, |py, item| match item {
             None => Ok(py.None().into_bound(py)),
             Some(Item::Batch(batch)) => Ok(Batch { inner: batch }.into_pyobject(py)?.into_any()),
@@ -118,11 +118,11 @@ impl Reader {
         }))
     }
 
-    /// Stops reading and removes the consumer.
+    /// Stops reading, ends whoever waits for `next`, and removes the consumer.
     fn close(&self) -> PyResult<Call> {
         let reader = self.inner.get()?.clone();
         let work = async move {
-            reader.lock().await.close().await;
+            reader.close().await;
             Ok(())
         };
         Ok(Call::unit(work))
@@ -167,7 +167,7 @@ impl Reader {
 
 /// Finished batches, one after the other, for a consumer in any thread, with or without the GIL.
 struct Stream {
-    reader: Arc<Mutex<engine::Reader>>,
+    reader: Arc<engine::Reader>,
 }
 
 impl Iterator for Stream {
@@ -176,11 +176,15 @@ impl Iterator for Stream {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let reader = self.reader.clone();
-            let next = async move { reader.lock().await.next().await.transpose() };
+            let next = async move { reader.next().await.transpose() };
             // Attaching first lets block_on release the GIL where the consumer holds it, and see Ctrl-C.
             // Arrow's interface carries an errno and a text: Ctrl-C ends the stream, and its name is in the text.
             let item = Python::attach(|py| block_on(py, next, |_| Ok(())).map_err(|err| err.to_string()));
             match item {
+                // A stream that ends here would pass for the whole range.
+                Ok(Ok(None)) if self.reader.is_closed() => {
+                    return Some(Err(ArrowError::ExternalError("the reader was closed".into())));
+                }
                 Ok(Ok(None)) => return None,
                 Ok(Ok(Some(Item::Batch(batch)))) => return Some(Ok(Arc::new(StructArray::from(batch.record)))),
                 Ok(Ok(Some(Item::Loss(_)))) => {}

@@ -5,7 +5,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::bridge::{Bridge, Event};
+use crate::bridge::{Bridge, Event, settle};
 use crate::engine::connection as engine;
 use crate::engine::connection::request::Request;
 use crate::engine::subject;
@@ -67,16 +67,10 @@ impl Connection {
         let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
         let done = Box::new(move |answer: Result<async_nats::Message, JetError>| {
             let deliver = move |py: Python<'_>| {
-                // A cancelled future refuses the result, which is right.
-                let _refused = match answer {
-                    Ok(message) => {
-                        waiting.call_method1(py, intern!(py, "set_result"), (Msg::received(session, message),))
-                    }
-                    Err(err) => {
-                        waiting.call_method1(py, intern!(py, "set_exception"), (PyErr::from(err).into_value(py),))
-                    }
-                };
-                Ok(())
+                let message = answer
+                    .map_err(PyErr::from)
+                    .and_then(|answer| Ok(Msg::received(session, answer).into_pyobject(py)?.into_any()));
+                settle(waiting.bind(py), message)
             };
             mailbox.push(0, Event::Many(Box::new(deliver)));
         });
@@ -93,7 +87,7 @@ impl Connection {
 
     /// A subject that is used nowhere else.
     fn new_inbox(&self) -> PyResult<String> {
-        Ok(self.connection()?.client.new_inbox())
+        Ok(self.connection()?.new_inbox()?)
     }
 
     /// A round trip through the server.

@@ -23,6 +23,7 @@ use crate::py::arrow::{extract, header_column, is_producer, payload_column, stri
 use crate::py::convert::type_name;
 use crate::py::headers;
 use crate::py::payload::Cell;
+use crate::task::{Spot, blocking, weak_spot};
 
 struct Cells(Vec<Cell>);
 
@@ -274,11 +275,12 @@ pub fn blocks(
 fn read_blocks(reader: Box<dyn ArrayReader + Send>, template: Template) -> Blocks {
     let state = (reader, template, 0);
     Box::pin(futures_util::stream::try_unfold(state, |(mut reader, template, at)| async move {
-        let read = tokio::task::spawn_blocking(move || {
+        let read = move || {
+            weak_spot(Spot::Rows);
             let array = reader.next().transpose();
             (reader, array)
-        });
-        let (reader, array) = read.await.map_err(|_| JetError::Internal("reading the Arrow stream".into()))?;
+        };
+        let (reader, array) = blocking(read).await?;
         let Some(array) = array.map_err(|e| JetError::Value(format!("payloads: {e}")))? else { return Ok(None) };
         let rows = template.rows(&array, at)?;
         let next = at + rows.len;

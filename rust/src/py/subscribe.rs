@@ -85,7 +85,7 @@ impl Subscription {
     fn ready(&self, silence: Option<f64>) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
         let silence = optional_seconds("silence", silence)?;
-        Ok(Call::new(async move { Ok(inner.ready(silence).await) }, |py, ready| {
+        Ok(Call::new(async move { inner.ready(silence).await }, |py, ready| {
             let word = match ready {
                 Ready::Messages => "messages",
                 Ready::Ended => "ended",

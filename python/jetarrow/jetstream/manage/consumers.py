@@ -10,6 +10,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.models.values import to_rfc3339
 from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.needs import require, require_fields
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import ConsumerOptions
@@ -142,8 +143,10 @@ class ConsumerVerbs:
         Raises:
             NotFoundError: There is no such stream or consumer.
             BadRequestError: The text is no time.
+            UnsupportedError: The server is older than 2.11.
             ValueError: A name is not valid.
         """
+        require(self._api, "pause_consumer", (2, 11))
         # As with nats-py, it is the server that refuses a text which is no time.
         with suppress(ValueError):
             pause_until = to_rfc3339(pause_until)
@@ -174,10 +177,12 @@ class ConsumerVerbs:
             timeout: Seconds, default that of the context.
 
         Raises:
+            UnsupportedError: The server is older than 2.14.
             ConsumerInvalidResetError: Its `deliver_policy` does not allow this sequence.
             NotFoundError: There is no such stream or consumer.
             ValueError: A name is not valid.
         """
+        require(self._api, "reset_consumer", (2, 14))
         answer = await self._api.request(
             _verb("RESET", stream, consumer), {"seq": seq} if seq else None, timeout=timeout
         )
@@ -197,6 +202,7 @@ async def put_consumer(
     timeout: float | None = None,
 ) -> models.ConsumerInfo:
     """Creates or changes a consumer; `action` "create" or "update" allows only that."""
+    require_fields(api, config)
     verb = f"CONSUMER.CREATE.{checked('stream', stream)}"
     for name in (config.durable_name, config.name):
         if name:

@@ -9,6 +9,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError
 from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.needs import require_fields
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import StreamOptions
@@ -30,9 +31,11 @@ class StreamVerbs:
 
         Raises:
             BadRequestError: The server refuses the configuration, or a stream of that name has another one.
+            UnsupportedError: A setting that the server is too old for.
             ValueError: No name, or one that is not valid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
+        require_fields(self._api, config)
         answer = await self._api.request(f"STREAM.CREATE.{checked('stream', config.name)}", config.as_dict())
         return models.StreamInfo.from_response(answer)
 
@@ -52,9 +55,11 @@ class StreamVerbs:
             NotFoundError: There is no such stream.
             BadRequestError: The server refuses the configuration; some fields can never change.
             ServerError: The server refuses the configuration; some fields can never change.
+            UnsupportedError: A setting that the server is too old for.
             ValueError: No name, or one that is not valid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
+        require_fields(self._api, config)
         answer = await self._api.request(f"STREAM.UPDATE.{checked('stream', config.name)}", config.as_dict())
         return models.StreamInfo.from_response(answer)
 

@@ -8,12 +8,16 @@ use arrow_array::{
 };
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::TimeUnit;
-use async_nats::{HeaderMap, Message};
+use async_nats::{HeaderMap, Message, Subject};
 
 use crate::engine::columns::batch::Batch;
 use crate::engine::columns::column::{Column, Layout};
 use crate::engine::columns::meta::Meta;
 use crate::error::{JetError, Result};
+
+/// Where a batch is cut, whatever was asked for. Arrow counts the bytes of a column in 31 bits; the last message may be
+/// as large as a server allows (64 MiB), and base64 of malformed rows takes a third more.
+const MOST_BYTES: usize = 1 << 30;
 
 type HeadersBuilder = MapBuilder<StringBuilder, ListBuilder<StringBuilder>>;
 
@@ -36,11 +40,16 @@ pub struct Builder {
     data: Option<BinaryBuilder>,
     reply: Option<StringBuilder>,
     bytes: usize,
+    limit: usize,
 }
 
 impl Builder {
     /// `replies`: keep the ack subjects even where no column asks for them.
     pub fn new(layout: Layout, replies: bool) -> Self {
+        Self::with_limit(layout, replies, MOST_BYTES)
+    }
+
+    fn with_limit(layout: Layout, replies: bool, limit: usize) -> Self {
         let wants = |column| layout.columns.contains(&column);
         Builder {
             stream: String::new(),
@@ -54,6 +63,7 @@ impl Builder {
             data: wants(Column::Data).then(BinaryBuilder::new),
             reply: (replies || wants(Column::Reply)).then(StringBuilder::new),
             bytes: 0,
+            limit,
             layout,
         }
     }
@@ -70,7 +80,28 @@ impl Builder {
         self.bytes
     }
 
+    /// How many bytes of messages it still takes; with 0 left it has to be finished.
+    pub fn room(&self) -> usize {
+        // The stream's name is no part of the messages, and is in each row.
+        self.limit.saturating_sub(self.bytes.max(self.len().saturating_mul(self.stream.len())))
+    }
+
+    /// Ack subjects of the rows so far.
+    pub fn replies(&self) -> Vec<Subject> {
+        let Some(replies) = &self.reply else { return Vec::new() };
+        let text = |ends: &[i32]| replies.values_slice().get(ends[0] as usize..ends[1] as usize);
+        let all = replies.offsets_slice().windows(2).filter_map(text);
+        all.filter_map(|reply| std::str::from_utf8(reply).ok())
+            .filter(|reply| !reply.is_empty())
+            .map(Subject::from)
+            .collect()
+    }
+
+    /// Takes a message. Where there is room, one of any size that a server stores fits.
     pub fn push(&mut self, message: &Message, meta: &Meta<'_>) -> Result<()> {
+        if self.room() == 0 {
+            return Err(JetError::Internal(format!("more than {} bytes of messages in one batch", self.limit)));
+        }
         if self.stream.is_empty() {
             meta.stream.clone_into(&mut self.stream);
         }
@@ -180,6 +211,28 @@ mod tests {
             description: None,
             length: 4,
         }
+    }
+
+    #[test]
+    fn a_full_builder_says_so_and_breaks_nothing() -> Result<()> {
+        let message = message(None);
+        let reply = message.reply.clone().unwrap_or_else(|| "".into());
+        let meta = parse_meta(&reply).ok_or_else(|| JetError::Internal(reply.to_string()))?;
+        let mut builder = Builder::with_limit(Layout::new(Column::DEFAULT.to_vec(), true), true, 10);
+        for left in [6, 2, 0] {
+            builder.push(&message, &meta)?;
+            assert_eq!(builder.room(), left);
+        }
+        assert!(builder.push(&message, &meta).is_err());
+        assert_eq!(builder.replies(), vec![reply.clone(); 3]);
+        assert_eq!(builder.finish()?.record.num_rows(), 3);
+        assert_eq!(builder.room(), 10);
+        // The column of the stream's name grows with the rows, however small the messages are.
+        let meta = Meta { stream: "a long name", ..meta };
+        let mut builder = Builder::with_limit(Layout::new(vec![Column::Stream], true), false, 10);
+        builder.push(&message, &meta)?;
+        assert_eq!((builder.room(), builder.replies()), (0, Vec::new()));
+        Ok(())
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::request::{Done, Request, Requests};
 use crate::error::{JetError, Result};
 use crate::runtime;
+use crate::task::spawn;
 
 /// Closing is given up when nothing was sent or received for this long.
 const CLOSE_STALL: Duration = Duration::from_secs(2);
@@ -68,6 +69,11 @@ impl Connection {
         if !self.outbox.is_idle() {
             self.while_up(self.outbox.caught_up()).await;
         }
+    }
+
+    /// A subject that is used nowhere else.
+    pub fn new_inbox(&self) -> Result<String> {
+        self.hub.new_inbox()
     }
 
     /// Publishes and waits for the first answer.
@@ -202,6 +208,16 @@ impl Drop for Wanted {
     }
 }
 
+/// What is to be done where one of the connection's own tasks has failed.
+pub fn failing(client: &Client, hub: &Arc<Hub>) -> impl FnOnce(JetError) + Send + 'static {
+    let (client, hub) = (client.clone(), hub.clone());
+    move |error| {
+        hub.failed_within(error);
+        // Nobody else ends async-nats's task now.
+        runtime::linger(async move { drop(client.drain().await) });
+    }
+}
+
 pub async fn connect(mut options: Options) -> Result<Connection> {
     let servers: Arc<str> = display_servers(&options.servers).into();
     options.credentials.check()?;
@@ -214,6 +230,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         allow_reconnect: options.allow_reconnect,
         retry_first: options.retry_first,
         choose: options.choose.take(),
+        inbox_prefix: options.inbox_prefix.clone(),
         notices: options.notices.take(),
     };
     let hub = Arc::new(Hub::new(settings, pool, servers.clone(), first));
@@ -244,10 +261,10 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         tokio::task::yield_now().await;
     }
     wanted.0 = None;
-    let pool = tokio::spawn(share_pool(hub.clone(), client.clone())).abort_handle();
+    let pool = spawn(share_pool(hub.clone(), client.clone()), failing(&client, &hub))?.abort_handle();
     let traffic = Arc::new(Traffic::default());
     Ok(Connection {
-        outbox: Outbox::start(client.clone(), hub.link.subscribe(), traffic.clone()),
+        outbox: Outbox::start(client.clone(), hub.link.subscribe(), traffic.clone(), failing(&client, &hub))?,
         link: hub.link.subscribe(),
         requests: Requests::new(client.clone(), hub.clone(), traffic.clone()),
         traffic,

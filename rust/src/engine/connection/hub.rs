@@ -14,6 +14,7 @@ use crate::engine::connection::info::Info;
 use crate::engine::connection::link::Link;
 use crate::engine::connection::pool::{Pool, place};
 use crate::engine::connection::refusals::Refusals;
+use crate::engine::unique;
 use crate::error::{JetError, Result};
 use crate::lock::lock;
 
@@ -53,6 +54,7 @@ pub struct Settings {
     /// Go on after the first round over all servers.
     pub retry_first: bool,
     pub choose: Option<Choose>,
+    pub inbox_prefix: Option<String>,
     /// Without it none are kept.
     pub notices: Option<Notices>,
 }
@@ -78,6 +80,8 @@ struct State {
 
 pub struct Hub {
     pub settings: Settings,
+    /// Why a connection that the user did not close is of no more use.
+    failure: OnceLock<JetError>,
     pool: Mutex<Pool>,
     /// Every server's address, for messages.
     pub servers: Arc<str>,
@@ -101,6 +105,7 @@ impl Hub {
     pub fn new(settings: Settings, pool: Pool, servers: Arc<str>, first: oneshot::Sender<Result<()>>) -> Self {
         Hub {
             settings,
+            failure: OnceLock::new(),
             pool: Mutex::new(pool),
             servers,
             link: watch::Sender::new(Link::default()),
@@ -148,7 +153,30 @@ impl Hub {
 
     /// That the connection is closed, as an error.
     pub fn closed_error(&self) -> JetError {
-        JetError::Closed { servers: self.servers.to_string() }
+        self.failure.get().cloned().unwrap_or_else(|| JetError::Closed { servers: self.servers.to_string() })
+    }
+
+    /// Why the connection ended by itself, if one of its own tasks failed.
+    pub fn failure(&self) -> Option<JetError> {
+        self.failure.get().cloned()
+    }
+
+    /// One of the connection's own tasks has failed: what ends from now on ends because of it. Takes no lock.
+    pub fn doomed(&self, error: JetError) {
+        let _first_one_counts = self.failure.set(error);
+    }
+
+    /// Ends the connection with this error of one of its own tasks.
+    pub fn failed_within(&self, error: JetError) {
+        self.doomed(error.clone());
+        self.stop();
+        self.closed(Some(error));
+    }
+
+    /// A subject that is used nowhere else.
+    pub fn new_inbox(&self) -> Result<String> {
+        let prefix = self.settings.inbox_prefix.as_deref().unwrap_or("_INBOX");
+        Ok(format!("{prefix}.{}", unique::id()?))
     }
 
     /// What the server refuses from now on: a publish without permission ends there, not in an answer.
@@ -226,6 +254,8 @@ impl Hub {
     /// No more attempts will be made; with the error that ended them.
     pub fn closed(&self, error: Option<JetError>) {
         self.lost();
+        // async-nats says only that it is over.
+        let error = error.or_else(|| self.failure());
         self.change(|state, notices| {
             if self.link.borrow().closed {
                 return;

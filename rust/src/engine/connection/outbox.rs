@@ -8,7 +8,9 @@ use tokio::sync::{Notify, watch};
 use tokio::task::unconstrained;
 
 use crate::engine::connection::link::{Link, Traffic};
+use crate::error::{JetError, Result};
 use crate::lock::lock;
+use crate::task::{Spot, spawn, weak_spot};
 
 /// A message without a result of its own.
 pub struct Outgoing {
@@ -53,10 +55,20 @@ pub struct Outbox {
 
 impl Outbox {
     /// Starts the task on the current runtime.
-    pub fn start(client: Client, link: watch::Receiver<Link>, traffic: Arc<Traffic>) -> Self {
+    pub fn start(
+        client: Client,
+        link: watch::Receiver<Link>,
+        traffic: Arc<Traffic>,
+        failed: impl FnOnce(JetError) + Send + 'static,
+    ) -> Result<Self> {
         let shared = Arc::new(Shared::default());
-        tokio::spawn(unconstrained(carry(client, shared.clone(), link, traffic)));
-        Outbox { shared }
+        let ended = shared.clone();
+        let failed = move |error| {
+            failed(error);
+            ended.close();
+        };
+        spawn(unconstrained(carry(client, shared.clone(), link, traffic)), failed)?;
+        Ok(Outbox { shared })
     }
 
     /// Queues one message and has it sent.
@@ -113,6 +125,12 @@ impl Outbox {
 }
 
 impl Shared {
+    /// Nothing will be sent any more.
+    fn close(&self) {
+        *lock(&self.queue) = Queue { closed: true, ..Queue::default() };
+        self.drained.notify_waiters();
+    }
+
     async fn until(&self, enough: impl Fn(&Queue) -> bool) {
         loop {
             let drained = self.drained.notified();
@@ -152,23 +170,21 @@ async fn carry(client: Client, shared: Arc<Shared>, mut link: watch::Receiver<Li
                 // Without a link the bound of what is queued is ours: async-nats has a queue of its own.
                 let _gone = link.wait_for(|link| link.up || link.closed).await;
             }
-            let sent = send(&client, message).await;
+            weak_spot(Spot::Outbox);
+            if send(&client, message).await.is_err() {
+                // The connection is closed.
+                return shared.close();
+            }
             traffic.sent(bytes);
             let mut queue = lock(&shared.queue);
             queue.bytes -= bytes;
             queue.taken += 1;
-            if sent.is_err() {
-                // The connection is closed: nothing will be sent any more.
-                *queue = Queue { closed: true, ..Queue::default() };
-                shared.drained.notify_waiters();
-                return;
-            }
         }
         shared.drained.notify_waiters();
     }
 }
 
-async fn send(client: &Client, message: Outgoing) -> Result<(), PublishError> {
+async fn send(client: &Client, message: Outgoing) -> std::result::Result<(), PublishError> {
     let Outgoing { subject, reply, headers, payload } = message;
     match (reply, headers) {
         (None, None) => client.publish(subject, payload).await,

@@ -35,7 +35,8 @@ impl Pinger {
         let subscriber = match &mut *held {
             Some(subscriber) => subscriber,
             empty => {
-                let subject = self.hub.quiet.get_or_init(|| self.client.new_inbox()).clone();
+                let drawn = self.hub.new_inbox()?;
+                let subject = self.hub.quiet.get_or_init(|| drawn).clone();
                 let mut subscriber = self.client.subscribe(subject).await.map_err(|_| self.hub.closed_error())?;
                 subscriber.unsubscribe().await.map_err(|_| self.hub.closed_error())?;
                 empty.insert(subscriber)

@@ -14,6 +14,7 @@ use async_nats::{Client, ReconnectToServer, ServerAddr, ServerInfo};
 use crate::engine::connection::hub::Hub;
 use crate::engine::connection::tap;
 use crate::error::{JetError, Result};
+use crate::task::{Spot, weak_spot};
 
 impl Hub {
     /// Called by async-nats before every attempt: first takes note of what happened, then says which server is next.
@@ -24,6 +25,7 @@ impl Hub {
         info: ServerInfo,
     ) -> Option<ReconnectToServer> {
         tap::listen(&self);
+        weak_spot(Spot::Connection);
         self.connected();
         let outage = self.link.borrow().up;
         if outage {
@@ -99,6 +101,7 @@ impl Hub {
 pub async fn share_pool(hub: Arc<Hub>, client: Client) {
     loop {
         hub.pool_grew.notified().await;
+        weak_spot(Spot::Pool);
         let addresses = hub.pool().addresses();
         if client.set_server_pool(addresses).await.is_err() && hub.link.borrow().closed {
             return;

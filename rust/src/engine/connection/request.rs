@@ -11,6 +11,7 @@ use tokio::sync::{Notify, OnceCell, oneshot, watch};
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
+use crate::engine::connection::connect::failing;
 use crate::engine::connection::hub::Hub;
 use crate::engine::connection::link::{Link, Traffic};
 use crate::engine::connection::outbox::{Outbox, Outgoing};
@@ -18,6 +19,7 @@ use crate::engine::connection::refusals::{Refusals, Refused};
 use crate::engine::connection::token::{read_token, write_token};
 use crate::error::{JetError, Result};
 use crate::lock::lock;
+use crate::task::{Spot, spawn, weak_spot};
 
 /// What is to be sent, and how long its answer may take.
 pub struct Request {
@@ -76,6 +78,19 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// No answer will come any more.
+    fn end(&self, cause: &JetError) {
+        let pending = {
+            let mut waiting = self.lock();
+            waiting.closed = true;
+            waiting.deadlines.clear();
+            std::mem::take(&mut waiting.pending)
+        };
+        pending.into_values().for_each(|pending| (pending.done)(Err(cause.clone())));
+    }
+}
+
 impl Requests {
     pub fn new(client: Client, hub: Arc<Hub>, traffic: Arc<Traffic>) -> Self {
         Requests { client, hub, traffic, inbox: OnceCell::new(), shared: Arc::default() }
@@ -84,16 +99,22 @@ impl Requests {
     /// Subscribes to the inbox where that was not done yet.
     async fn open(&self) -> Result<()> {
         let subscribe = async || {
-            let prefix = format!("{}.", self.client.new_inbox());
+            let prefix = format!("{}.", self.hub.new_inbox()?);
             let inbox = format!("{prefix}*");
             let refusals = self.hub.watch_refusals();
-            let closed = self.hub.closed_error();
-            let answers = self.client.subscribe(inbox.clone()).await.map_err(|_| closed.clone())?;
+            let answers = self.client.subscribe(inbox.clone()).await.map_err(|_| self.hub.closed_error())?;
             let shared = || Arc::downgrade(&self.shared);
-            let dispatch = dispatch_answers(answers, prefix.len(), shared(), self.traffic.clone(), closed);
-            tokio::spawn(unconstrained(dispatch));
-            tokio::spawn(expire(shared()));
-            tokio::spawn(refuse(shared(), refusals, self.hub.link.subscribe(), inbox));
+            let failed = || {
+                let (tell, shared) = (failing(&self.client, &self.hub), shared());
+                move |error: JetError| {
+                    tell(error.clone());
+                    shared.upgrade().inspect(|shared| shared.end(&error));
+                }
+            };
+            let dispatch = dispatch_answers(answers, prefix.len(), shared(), self.traffic.clone(), self.hub.clone());
+            spawn(unconstrained(dispatch), failed())?;
+            spawn(expire(shared()), failed())?;
+            spawn(refuse(shared(), refusals, self.hub.link.subscribe(), inbox), failed())?;
             Ok(prefix)
         };
         self.inbox.get_or_try_init(subscribe).await.map(drop)
@@ -168,9 +189,10 @@ async fn dispatch_answers(
     prefix: usize,
     shared: Weak<Shared>,
     traffic: Arc<Traffic>,
-    closed: JetError,
+    hub: Arc<Hub>,
 ) {
     while let Some(message) = answers.next().await {
+        weak_spot(Spot::Answers);
         traffic.received(message.payload.len());
         let Some(shared) = shared.upgrade() else { return };
         let number = message.subject.as_bytes().get(prefix..).and_then(read_token);
@@ -180,15 +202,7 @@ async fn dispatch_answers(
             _ => Ok(message),
         });
     }
-    if let Some(shared) = shared.upgrade() {
-        let pending = {
-            let mut waiting = shared.lock();
-            waiting.closed = true;
-            waiting.deadlines.clear();
-            std::mem::take(&mut waiting.pending)
-        };
-        pending.into_values().for_each(|pending| (pending.done)(Err(closed.clone())));
-    }
+    shared.upgrade().inspect(|shared| shared.end(&hub.closed_error()));
 }
 
 /// Ends the requests that got no answer in time.
@@ -196,6 +210,7 @@ async fn expire(weak: Weak<Shared>) {
     /// With nothing to expire, how long until the next look whether the connection is still there.
     const IDLE: Duration = Duration::from_secs(60);
     while let Some(shared) = weak.upgrade() {
+        weak_spot(Spot::Expiry);
         let now = Instant::now();
         let first = shared.lock().deadlines.first().copied();
         match first {
@@ -220,6 +235,7 @@ async fn refuse(weak: Weak<Shared>, mut refusals: Refusals, mut link: watch::Rec
             refused = refusals.wait() => refused,
             changed = link.changed() => changed.is_ok().then(Refused::default),
         };
+        weak_spot(Spot::Refusals);
         let (Some(refused), Some(shared)) = (refused, weak.upgrade()) else { return };
         let hit: Vec<_> = {
             let mut waiting = shared.lock();

@@ -21,6 +21,8 @@ use tracing_core::{Dispatch, Event, Interest, Level, LevelFilter, Metadata, Subs
 
 use crate::engine::connection::hub::Hub;
 use crate::engine::connection::info::Info;
+use crate::error::JetError;
+use crate::task::spawn;
 
 /// What a line means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,15 @@ pub fn listen(hub: &Arc<Hub>) {
             tasks
         });
     }
+}
+
+/// The current task panics. Where it is async-nats's, its connection is over, and nothing else would say so.
+pub fn panicked(text: &str) {
+    let Some(hub) = tokio::task::try_id().and_then(|id| TASKS.load().get(&id).and_then(Weak::upgrade)) else { return };
+    let error = JetError::Internal(format!("the connection's task: {text}"));
+    hub.doomed(error.clone());
+    // The rest later, and elsewhere: the panic may have come while one of the hub's locks was held.
+    let _ending = spawn(async move { hub.failed_within(error) }, |_| ());
 }
 
 struct Tap;

@@ -36,7 +36,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
     if rows.is_empty() {
         return Ok(());
     }
-    let inbox = conn.client.new_inbox();
+    let inbox = conn.new_inbox()?;
     let messages = prepare(&rows, &inbox, conn.client.max_payload())?;
     let subscription = format!("{inbox}.*");
     let mut refusals = conn.refusals();

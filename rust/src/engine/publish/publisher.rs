@@ -1,7 +1,7 @@
 //! A publish loop that is fed message by message.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
@@ -12,12 +12,15 @@ use crate::engine::connection::Connection;
 use crate::engine::publish::window::{Item, Outlet, Window, run};
 use crate::error::{JetError, Result};
 use crate::runtime;
+use crate::task::spawn;
 
 /// The way in. How many messages may wait in it is the caller's to limit. Dropping it ends the loop, after the results.
 pub struct Publisher {
     send: Option<UnboundedSender<Vec<Item>>>,
     conn: Arc<Connection>,
     task: Option<JoinHandle<()>>,
+    /// What the loop ended with before its time.
+    failure: Arc<OnceLock<JetError>>,
 }
 
 struct Channel {
@@ -42,24 +45,43 @@ impl Stream for Channel {
 }
 
 impl Publisher {
-    /// Starts the loop on the current runtime.
-    pub fn start(conn: Arc<Connection>, window: Window, outlet: impl Outlet + 'static) -> Self {
+    /// Starts the loop. `failed` is told where it ends before its time, and with it all that was handed over.
+    pub fn start(
+        conn: Arc<Connection>,
+        window: Window,
+        outlet: impl Outlet + 'static,
+        failed: impl Fn(JetError) + Clone + Send + 'static,
+    ) -> Result<Self> {
         let (send, receive) = unbounded_channel();
         let for_loop = conn.clone();
-        let task = tokio::spawn(async move {
-            // It fails only where the connection is closed, and then `send` says so.
-            let _closed = run(&for_loop, Channel { receive, now: Vec::new().into_iter() }, outlet, window).await;
-        });
-        Publisher { send: Some(send), conn, task: Some(task) }
+        let failure = Arc::new(OnceLock::new());
+        let known = failure.clone();
+        let failed = move |error: JetError| {
+            let _first = known.set(error.clone());
+            failed(error);
+        };
+        let panicked = failed.clone();
+        let work = async move {
+            let feed = Channel { receive, now: Vec::new().into_iter() };
+            if let Err(error) = run(&for_loop, feed, outlet, window).await {
+                failed(error);
+            }
+        };
+        let task = spawn(work, panicked)?;
+        Ok(Publisher { send: Some(send), conn, task: Some(task), failure })
     }
 
     /// Hands messages over, many at once where there are many: each hand-over may have to wake a thread. They come
     /// back where the connection is closed.
     pub fn send(&self, items: Vec<Item>) -> std::result::Result<(), (Vec<Item>, JetError)> {
         match &self.send {
-            Some(send) => send.send(items).map_err(|refused| (refused.0, self.conn.closed())),
-            None => Err((items, self.conn.closed())),
+            Some(send) => send.send(items).map_err(|refused| (refused.0, self.over())),
+            None => Err((items, self.over())),
         }
+    }
+
+    fn over(&self) -> JetError {
+        self.failure.get().cloned().unwrap_or_else(|| self.conn.closed())
     }
 
     pub fn max_payload(&self) -> usize {
@@ -73,7 +95,7 @@ impl Drop for Publisher {
         if let Some(task) = self.task.take() {
             // The end of the process waits until the server has what is on its way.
             runtime::linger(async move {
-                let _panicked = task.await;
+                let _cut_off = task.await;
             });
         }
     }

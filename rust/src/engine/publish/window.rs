@@ -27,6 +27,7 @@ use crate::engine::publish::puback::{self, Origin, Parser, PubAck};
 use crate::engine::publish::rows::Body;
 use crate::engine::publish::unheard::Unheard;
 use crate::error::{JetError, Result};
+use crate::task::{Spot, weak_spot};
 
 mod trouble;
 
@@ -71,27 +72,13 @@ pub async fn run(
     mut outlet: impl Outlet,
     window: Window,
 ) -> Result<()> {
-    let inbox = format!("{}.", conn.client.new_inbox());
+    let inbox = format!("{}.", conn.new_inbox()?);
     let refusals = conn.refusals();
     let statistics = conn.client.statistics();
     let (breaks, connects) = (conn.breaks(), statistics.connects.load(Ordering::Relaxed));
     let mut intake = Intake { places: 0, timeout: window.timeout, one_call: window.one_call };
     let mut again = VecDeque::new();
-    let subscribed = subscribe(conn, format!("{inbox}*"), &mut feed, &mut outlet, &mut intake, &mut again).await;
-    let acks = match subscribed {
-        Ok(acks) => acks,
-        Err(cause) if window.one_call => return Err(cause),
-        Err(cause) => {
-            // Whoever still publishes gets to know.
-            again.into_iter().for_each(|sent: Sent| outlet.failed(sent.row, cause.clone()));
-            outlet.flush();
-            while let Some(item) = feed.next().await {
-                outlet.failed(item?.0, cause.clone());
-                outlet.flush();
-            }
-            return Ok(());
-        }
-    };
+    let acks = subscribe(conn, format!("{inbox}*"), &mut feed, &mut outlet, &mut intake, &mut again).await?;
     let now = Instant::now();
     let mut run = Run {
         conn,
@@ -230,6 +217,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let mut link = self.conn.link.clone();
         loop {
             self.now = Instant::now();
+            weak_spot(Spot::Publisher);
             // What was published before goes first, by whatever way.
             let in_order = tokio::time::timeout(TICK, self.conn.in_order()).await.is_ok();
             self.ask_for_window();

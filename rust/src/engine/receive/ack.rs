@@ -109,7 +109,7 @@ pub async fn ack(conn: &Connection, replies: Vec<Subject>, kind: &Kind) -> Resul
 
 /// Acknowledges and waits for the server's word on each, all under one deadline.
 pub async fn ack_sync(conn: &Connection, replies: Vec<Subject>, kind: &Kind, timeout: Duration) -> Result<()> {
-    let inbox = conn.client.new_inbox();
+    let inbox = conn.new_inbox()?;
     let mut answers = conn.client.subscribe(inbox.clone()).await.map_err(|_| conn.closed())?;
     let (all, payload, inbox) = (replies.len(), kind.payload(), Subject::from(inbox));
     let mut confirmed = 0;

@@ -2,31 +2,35 @@
 //!
 //! One request at a time is open at the server, and it is always seen to its end: what is at hand is taken with
 //! `no_wait` requests; only while fewer than `min_messages` are there does one request wait, for just the missing
-//! number. So no request is left behind that would eat messages meant for a later call; and what a cancelled call had
-//! received, or receives later, is given back.
+//! number. So no request is left behind that would eat messages meant for others; what comes after the deadline is kept
+//! for the next call (`late.rs`); and what a cancelled call had received, or receives later, is given back.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use async_nats::{Message, Subject};
+use async_nats::Subject;
 use futures_util::{FutureExt, StreamExt};
 use tokio::task::unconstrained;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::engine::api::{Api, NOT_FOUND};
-use crate::engine::columns::builder::Builder;
-use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::Connection;
 use crate::engine::connection::withdraw::withdraw;
 use crate::engine::receive::ack::{Kind, send};
 use crate::engine::receive::pull::{PULL_BYTES, PULL_ROWS, PullInbox, PullRequest, Status};
 use crate::error::{JetError, Result};
 use crate::lock::lock;
+use crate::task::spawn;
+
+mod late;
+mod sink;
+
+use late::Late;
+pub use sink::{Messages, Sink, Unclaimed};
 
 /// How long after the deadline the server's own word that a request is over is waited for.
 const GRACE: Duration = Duration::from_millis(250);
-/// How long the server may take to confirm that a request was withdrawn.
-const WITHDRAW_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause before a consumer without a leader is asked again.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -40,87 +44,6 @@ pub struct Fetch {
     pub heartbeat: Option<Duration>,
 }
 
-/// Where fetched messages go.
-pub trait Sink: Send + 'static {
-    fn rows(&self) -> usize;
-    fn bytes(&self) -> usize;
-    /// False for what is no message of a stream.
-    fn push(&mut self, message: Message) -> Result<bool>;
-    /// Ack subjects of what is in it, to give the messages back when the call was cancelled.
-    fn replies(&mut self) -> Vec<Subject>;
-}
-
-impl Sink for Builder {
-    fn rows(&self) -> usize {
-        self.len()
-    }
-
-    fn bytes(&self) -> usize {
-        Builder::bytes(self)
-    }
-
-    fn push(&mut self, message: Message) -> Result<bool> {
-        let Some(meta) = message.reply.as_deref().and_then(parse_meta) else { return Ok(false) };
-        Builder::push(self, &message, &meta)?;
-        Ok(true)
-    }
-
-    fn replies(&mut self) -> Vec<Subject> {
-        let replies = self.finish().ok().and_then(|batch| batch.replies);
-        replies.map_or_else(Vec::new, |replies| replies.iter().flatten().map(Subject::from).collect())
-    }
-}
-
-/// Messages as they came.
-#[derive(Default)]
-pub struct Messages {
-    pub messages: Vec<Message>,
-    bytes: usize,
-}
-
-impl Sink for Messages {
-    fn rows(&self) -> usize {
-        self.messages.len()
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn push(&mut self, message: Message) -> Result<bool> {
-        let of_a_stream = message.reply.as_deref().is_some_and(|reply| reply.starts_with("$JS.ACK."));
-        if of_a_stream {
-            self.bytes += message.length;
-            self.messages.push(message);
-        }
-        Ok(of_a_stream)
-    }
-
-    fn replies(&mut self) -> Vec<Subject> {
-        self.messages.drain(..).filter_map(|message| message.reply).collect()
-    }
-}
-
-/// Messages on their way to the caller; dropped on the way, they are given back.
-pub struct Unclaimed<S: Sink> {
-    conn: Arc<Connection>,
-    sink: Option<S>,
-}
-
-impl<S: Sink> Unclaimed<S> {
-    pub fn claim(mut self) -> Result<S> {
-        self.sink.take().ok_or_else(|| JetError::Internal("claimed twice".into()))
-    }
-}
-
-impl<S: Sink> Drop for Unclaimed<S> {
-    fn drop(&mut self) {
-        if let Some(mut sink) = self.sink.take() {
-            give_back(self.conn.clone(), sink.replies(), None);
-        }
-    }
-}
-
 pub struct PullSubscription {
     conn: Arc<Connection>,
     prefix: String,
@@ -128,6 +51,8 @@ pub struct PullSubscription {
     pub consumer: String,
     /// Inboxes that no call uses just now. A call has one to itself, so that calls do not mix.
     idle: Mutex<Vec<PullInbox>>,
+    /// What former calls asked for and did not wait for.
+    late: Mutex<VecDeque<Late>>,
 }
 
 /// How a request ended.
@@ -146,53 +71,86 @@ struct Job<'a, S: Sink> {
     inbox: Option<PullInbox>,
     /// There is a request that the server has not ended yet.
     open: bool,
+    /// How often the link had broken when it was sent.
+    breaks: u64,
+    /// To be taken before anything new is asked for.
+    late: VecDeque<Late>,
 }
 
 impl<S: Sink> Drop for Job<'_, S> {
     fn drop(&mut self) {
-        self.retire();
+        // Cancelled: the messages are for others.
+        if self.open
+            && let Some(inbox) = self.inbox.take()
+        {
+            give_back(self.sub.conn.clone(), Vec::new(), Some(inbox));
+        }
+        self.sub.late().extend(self.late.drain(..));
+    }
+}
+
+impl Drop for PullSubscription {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }
 
 impl PullSubscription {
     pub fn new(conn: Arc<Connection>, prefix: String, stream: String, consumer: String) -> Self {
-        PullSubscription { conn, prefix, stream, consumer, idle: Mutex::default() }
+        PullSubscription { conn, prefix, stream, consumer, idle: Mutex::default(), late: Mutex::default() }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<PullInbox>> {
         lock(&self.idle)
     }
 
+    fn late(&self) -> MutexGuard<'_, VecDeque<Late>> {
+        lock(&self.late)
+    }
+
+    /// Gives back what came late, or is still to come: no call will take it.
+    pub fn give_back(&self) {
+        for late in std::mem::take(&mut *self.late()) {
+            give_back_late(self.conn.clone(), late);
+        }
+    }
+
     /// Fetches into the sink, which comes back in a wrapper that gives its messages back unless they are claimed.
     pub async fn fetch<S: Sink>(&self, fetch: &Fetch, sink: S) -> Result<Unclaimed<S>> {
-        let fetched = Unclaimed { conn: self.conn.clone(), sink: Some(sink) };
-        let mut job = Job { sub: self, fetched, inbox: None, open: false };
+        let fetched = Unclaimed::new(self.conn.clone(), Some(sink));
+        let late = std::mem::take(&mut *self.late());
+        let mut job = Job { sub: self, fetched, inbox: None, open: false, breaks: 0, late };
         // Tokio's budget would send us to the back of the queue every 128 messages.
-        unconstrained(job.run(fetch)).await?;
+        let done = unconstrained(job.run(fetch)).await;
         if !job.open
             && let Some(inbox) = job.inbox.take()
         {
             self.idle().push(inbox);
         }
-        Ok(Unclaimed { conn: self.conn.clone(), sink: job.fetched.sink.take() })
+        match done {
+            // What has come is handed out; whatever went wrong then meets the next call as well.
+            Err(_) if job.size().0 > 0 => {}
+            done => done?,
+        }
+        Ok(Unclaimed::new(self.conn.clone(), job.fetched.sink.take()))
     }
 
     /// Gone for good is an error; without a leader for now is a reason to wait a little.
-    async fn check_consumer(&self, why: &str, deadline: Instant) -> Result<()> {
+    async fn check_consumer(&self, why: &str, fetch: &Fetch, deadline: Instant) -> Result<()> {
         let api = Api::new(&self.conn, &self.prefix);
-        match api.check_consumer(&self.stream, &self.consumer).await {
-            Err(err @ JetError::Api { code: NOT_FOUND, .. }) => Err(err),
-            _ => {
-                tokio::time::sleep(RETRY).await;
-                if Instant::now() < deadline {
-                    return Ok(());
-                }
-                Err(JetError::Timeout {
-                    what: format!("a fetch from consumer {:?} of stream {:?} ({why})", self.consumer, self.stream),
-                    after: RETRY,
-                })
-            }
+        if let Ok(Err(err @ JetError::Api { code: NOT_FOUND, .. })) =
+            timeout_at(deadline, api.check_consumer(&self.stream, &self.consumer)).await
+        {
+            return Err(err);
         }
+        sleep_until(deadline.min(Instant::now() + RETRY)).await;
+        if Instant::now() < deadline {
+            return Ok(());
+        }
+        Err(JetError::Timeout {
+            what: format!("a fetch from consumer {:?} of stream {:?} ({why})", self.consumer, self.stream),
+            after: fetch.timeout,
+        })
     }
 
     async fn wait_for_link(&self, deadline: Instant) -> Result<()> {
@@ -210,8 +168,11 @@ impl<S: Sink> Job<'_, S> {
         let deadline = Instant::now() + fetch.timeout;
         let mut whole_message = false;
         loop {
-            let (before, bytes) = self.size();
-            let bytes_left = fetch.max_bytes.map_or(PULL_BYTES, |most| most.saturating_sub(bytes));
+            if !self.take_late(fetch, deadline).await? {
+                return Ok(());
+            }
+            let before = self.size().0;
+            let bytes_left = self.bytes_left(fetch);
             if before >= fetch.max_messages || bytes_left == 0 {
                 return Ok(());
             }
@@ -245,14 +206,15 @@ impl<S: Sink> Job<'_, S> {
             match end {
                 End::Full | End::Dry { too_large: false } => {}
                 End::Dry { too_large: true } => match (fetch.max_bytes, self.size().0) {
-                    (Some(most), 0) => {
-                        return Err(JetError::Value(format!("the next message is larger than max_bytes={most}")));
-                    }
+                    (Some(most), 0) => return Err(too_large(most)),
                     (Some(_), _) => return Ok(()),
                     (None, now) => whole_message = now == before,
                 },
-                End::Deadline => return Ok(()),
-                End::Gone(why) => self.sub.check_consumer(&why, deadline).await?,
+                End::Deadline => {
+                    self.take_late(fetch, deadline).await?;
+                    return Ok(());
+                }
+                End::Gone(why) => self.sub.check_consumer(&why, fetch, deadline).await?,
                 End::LinkBroke => self.sub.wait_for_link(deadline).await?,
             }
             if Instant::now() >= deadline {
@@ -266,34 +228,58 @@ impl<S: Sink> Job<'_, S> {
         self.fetched.sink.as_ref().map_or((0, 0), |sink| (sink.rows(), sink.bytes()))
     }
 
-    /// An inbox whose request was not seen to its end is not used again.
-    fn retire(&mut self) {
-        if std::mem::take(&mut self.open)
-            && let Some(inbox) = self.inbox.take()
-        {
-            give_back(self.sub.conn.clone(), Vec::new(), Some(inbox));
-        }
+    /// How many bytes the call may still bring.
+    fn bytes_left(&self, fetch: &Fetch) -> usize {
+        let room = self.fetched.sink.as_ref().map_or(0, Sink::room);
+        fetch.max_bytes.map_or(room, |most| room.min(most.saturating_sub(self.size().1)))
     }
 
-    /// Sends one request and takes its messages until it is over.
+    /// Takes what former requests still bring; false where nothing new is to be asked for: the call is full, or over.
+    async fn take_late(&mut self, fetch: &Fetch, deadline: Instant) -> Result<bool> {
+        while !self.late.is_empty() {
+            let (rows, left) = (self.size().0, self.bytes_left(fetch));
+            let (Some(late), Some(sink)) = (self.late.front_mut(), &mut self.fetched.sink) else { break };
+            if rows >= fetch.max_messages || left == 0 {
+                return Ok(false);
+            }
+            match timeout_at(deadline + GRACE, late.next()).await {
+                Ok(Some(message)) if message.length > left && (rows > 0 || fetch.max_bytes.is_some()) => {
+                    late.put_back(message);
+                    return if rows > 0 { Ok(false) } else { Err(too_large(fetch.max_bytes.unwrap_or(left))) };
+                }
+                Ok(Some(message)) => {
+                    self.sub.conn.traffic.received(message.payload.len());
+                    sink.push(message)?;
+                }
+                Ok(None) => drop(self.late.pop_front()),
+                Err(_) => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends one request and takes its messages until it is over, or the call is: then the rest comes late.
     async fn round(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
         let end = self.take_messages(request, deadline).await;
         match end {
             Ok(End::Full | End::Dry { .. } | End::Gone(_)) | Err(JetError::Api { .. }) => self.open = false,
             _ => {
-                if let Some(inbox) = &mut self.inbox {
+                if std::mem::take(&mut self.open)
+                    && let Some(mut inbox) = self.inbox.take()
+                {
                     // Here, not later: an ack that the caller sends next may make room, and it is not for this request.
                     let conn = &self.sub.conn;
-                    conn.while_up(async { drop(withdraw(&mut inbox.messages).await) }).await;
+                    let withdrawn = conn.while_up(async { drop(withdraw(&mut inbox.messages).await) });
+                    let _queue_full = timeout(GRACE, withdrawn).await;
+                    self.late.push_back(Late::new(conn, inbox, self.breaks));
                 }
-                self.retire();
             }
         }
         end
     }
 
     async fn take_messages(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
-        let Job { sub, fetched: Unclaimed { sink: Some(sink), .. }, inbox, open } = self else {
+        let Job { sub, fetched: Unclaimed { sink: Some(sink), .. }, inbox, open, breaks, .. } = self else {
             return Err(JetError::Internal("no sink".into()));
         };
         let conn = &sub.conn;
@@ -303,14 +289,20 @@ impl<S: Sink> Job<'_, S> {
                 let idle = sub.idle().pop();
                 inbox.insert(match idle {
                     Some(idle) => idle,
-                    None => PullInbox::new(conn, &sub.prefix, &sub.stream, &sub.consumer).await?,
+                    None => {
+                        let new = PullInbox::new(conn, &sub.prefix, &sub.stream, &sub.consumer);
+                        let Ok(new) = timeout_at(deadline + GRACE, new).await else { return Ok(End::Deadline) };
+                        new?
+                    }
                 })
             }
         };
-        let breaks = conn.breaks();
+        *breaks = conn.breaks();
         let mut link = conn.link.clone();
-        let number = inbox.request(conn, request).await?;
         *open = true;
+        let asked = timeout_at(deadline + GRACE, inbox.request(conn, request)).await;
+        let Ok(number) = asked else { return Ok(End::Deadline) };
+        let number = number?;
         let mut left = request.batch;
         while left > 0 {
             let message = match inbox.messages.next().now_or_never() {
@@ -323,7 +315,7 @@ impl<S: Sink> Job<'_, S> {
                         biased;
                         message = inbox.messages.next() => message,
                         Ok(()) = link.changed() => {
-                            if conn.breaks() != breaks {
+                            if conn.breaks() != *breaks {
                                 return Ok(End::LinkBroke);
                             }
                             if let Some(cause) = inbox.refused() {
@@ -352,25 +344,38 @@ impl<S: Sink> Job<'_, S> {
     }
 }
 
+fn too_large(most: usize) -> JetError {
+    JetError::Value(format!("the next message is larger than max_bytes={most}"))
+}
+
 /// Naks these messages, which nobody will work on, and what an open request still brings.
+///
+/// Best effort: where the server is away it takes the messages back by itself after its ack wait.
 fn give_back(conn: Arc<Connection>, replies: Vec<Subject>, rest: Option<PullInbox>) {
-    let Ok(runtime) = tokio::runtime::Handle::try_current().or_else(|_| crate::runtime::handle()) else { return };
     if replies.is_empty() && rest.is_none() {
         return;
     }
-    runtime.spawn(async move {
-        // Best effort: where the server is away it takes the messages back by itself after its ack wait.
+    let work = async move {
+        let breaks = conn.breaks();
         let _ = send(&conn, replies, &Kind::Nak(None)).await;
         let Some(mut inbox) = rest else { return };
-        if withdraw(&mut inbox.messages).await.is_err() || conn.round_trip(WITHDRAW_TIMEOUT).await.is_err() {
-            return;
+        if withdraw(&mut inbox.messages).await.is_ok() {
+            let late = Late::new(&conn, inbox, breaks);
+            nak_late(&conn, late).await;
         }
-        while let Some(Some(message)) = inbox.messages.next().now_or_never() {
-            if inbox.status(&message).is_none() {
-                let _ = send(&conn, message.reply, &Kind::Nak(None)).await;
-            }
-        }
-    });
+    };
+    let _nobody_waits = spawn(work, |_| ());
+}
+
+/// Naks what comes late.
+fn give_back_late(conn: Arc<Connection>, late: Late) {
+    let _nobody_waits = spawn(async move { nak_late(&conn, late).await }, |_| ());
+}
+
+async fn nak_late(conn: &Connection, mut late: Late) {
+    while let Some(message) = late.next().await {
+        let _ = send(conn, message.reply, &Kind::Nak(None)).await;
+    }
 }
 
 /// The server wants at most half of the expiry; short waits need none.

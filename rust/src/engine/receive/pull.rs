@@ -83,7 +83,7 @@ impl PullInbox {
 
     /// For requests to this subject.
     pub async fn for_subject(conn: &Connection, subject: String) -> Result<Self> {
-        let inbox = conn.client.new_inbox();
+        let inbox = conn.new_inbox()?;
         let refusals = conn.refusals();
         let messages = conn.client.subscribe(format!("{inbox}.*")).await.map_err(|_| conn.closed())?;
         Ok(PullInbox { subject, inbox, messages, refusals, requests: 0 })

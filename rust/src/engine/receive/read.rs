@@ -5,14 +5,14 @@
 //! is believed when the last sequence was seen, or when the stream itself says that nothing lies between: a consumer's
 //! `pending == 0` is no proof, it may sit on a replica that lags behind.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_nats::Message;
 use futures_util::StreamExt;
 use serde_json::json;
-use tokio::sync::{mpsc, watch};
-use tokio::task::unconstrained;
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::task::{JoinHandle, unconstrained};
 use tokio::time::{Instant, sleep};
 
 use crate::engine::api::{Api, StreamInfo};
@@ -24,10 +24,13 @@ use crate::engine::columns::typed::Typed;
 use crate::engine::connection::{Connection, Link};
 use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS, PullInbox};
 use crate::error::{JetError, Loss, Result};
+use crate::task::{Spot, spawn, weak_spot};
 
+mod by_time;
 mod consumer;
 mod direct;
 
+use by_time::first_at;
 use consumer::Consumer;
 use direct::check_direct;
 
@@ -78,9 +81,13 @@ pub enum Item {
     Loss(Loss),
 }
 
+/// Used by any number of tasks and threads; each item goes to one of them.
 pub struct Reader {
-    items: mpsc::Receiver<Result<Item>>,
-    task: tokio::task::JoinHandle<()>,
+    items: Mutex<mpsc::Receiver<Result<Item>>>,
+    closed: watch::Sender<bool>,
+    task: Mutex<Option<JoinHandle<()>>>,
+    /// The panic that ended the task.
+    failure: Arc<OnceLock<JetError>>,
     pub start: u64,
     pub end: u64,
     /// When the stream was created, as the server writes it.
@@ -90,19 +97,22 @@ pub struct Reader {
 impl Reader {
     /// `typed` turns each batch's payloads into typed columns.
     pub async fn open(conn: Arc<Connection>, range: Range, typed: Option<Typed>) -> Result<Reader> {
-        let info = Api::new(&conn, &range.prefix).stream_info(&range.stream).await?;
+        let api = Api::new(&conn, &range.prefix);
+        let info = api.stream_info(&range.stream).await?;
         let direct = check_direct(&range, &info.config)?;
         let past = info.state.last_seq + 1;
         let start = match &range.start {
             Bound::Open => info.state.first_seq,
             Bound::Seq(seq) => *seq,
-            Bound::Time(time) => first_at(&conn, &range, time).await?.unwrap_or(past),
+            Bound::Time(time) => first_at(api, &range.stream, &info.state, time).await?.unwrap_or(past),
         };
         let end = match &range.end {
             _ if range.follow => u64::MAX,
             Bound::Open => past,
             Bound::Seq(seq) => past.min(*seq),
-            Bound::Time(time) => first_at(&conn, &range, time).await?.map_or(past, |seq| past.min(seq)),
+            Bound::Time(time) => {
+                first_at(api, &range.stream, &info.state, time).await?.map_or(past, |seq| past.min(seq))
+            }
         };
         let start = start.max(1);
         // Two finished batches at most: one in the channel, one being handed over.
@@ -129,24 +139,65 @@ impl Reader {
             typed,
             out,
         };
-        Ok(Reader { items, task: tokio::spawn(unconstrained(run.drive())), start, end, created })
+        let failure = Arc::new(OnceLock::new());
+        let known = failure.clone();
+        let task = spawn(unconstrained(run.drive()), move |error| drop(known.set(error)))?;
+        Ok(Reader {
+            items: Mutex::new(items),
+            closed: watch::Sender::new(false),
+            task: Mutex::new(Some(task)),
+            failure,
+            start,
+            end,
+            created,
+        })
     }
 
-    /// The next item; `None` when the range is read.
-    pub async fn next(&mut self) -> Option<Result<Item>> {
-        self.items.recv().await
+    /// The next item; `None` when the range is read, or the reader closed.
+    pub async fn next(&self) -> Option<Result<Item>> {
+        let mut closed = self.closed.subscribe();
+        let next = async { self.items.lock().await.recv().await };
+        let item = tokio::select! {
+            biased;
+            _ = closed.wait_for(|closed| *closed) => return None,
+            item = next => item,
+        };
+        if item.is_some() {
+            return item;
+        }
+        // The end of the channel is not the end of the range: only the task knows.
+        self.ended().await.err().map(Err)
     }
 
-    pub async fn close(&mut self) {
-        // The task sees the closed channel, deletes its consumer and ends.
-        self.items.close();
-        while self.items.recv().await.is_some() {}
-        let _ = (&mut self.task).await;
+    /// Waits for the task; an error where it did not come to its end.
+    async fn ended(&self) -> Result<()> {
+        let mut task = self.task.lock().await;
+        if let Some(handle) = task.as_mut() {
+            let cut_off = handle.await.is_err();
+            *task = None;
+            if cut_off {
+                let _first = self.failure.set(JetError::Internal("the read was cut off".into()));
+            }
+        }
+        self.failure.get().cloned().map_or(Ok(()), Err)
     }
-}
 
-async fn first_at(conn: &Connection, range: &Range, time: &str) -> Result<Option<u64>> {
-    Api::new(conn, &range.prefix).find_message(&range.stream, &json!({"start_time": time})).await
+    /// True once `close` was called: that `next` has nothing is not the end of the range then.
+    pub fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
+    /// Ends whoever waits for the next item, then the read.
+    pub async fn close(&self) {
+        self.closed.send_replace(true);
+        {
+            // The task sees the closed channel, deletes its consumer and ends.
+            let mut items = self.items.lock().await;
+            items.close();
+            while items.recv().await.is_some() {}
+        }
+        let _whatever = self.ended().await;
+    }
 }
 
 /// Why the message loop stopped.
@@ -209,8 +260,14 @@ struct Run {
 
 impl Run {
     async fn drive(mut self) {
-        if let Err(err) = self.read().await {
-            let _ = self.out.send(Err(err)).await;
+        let out = self.out.clone();
+        tokio::select! {
+            biased;
+            done = self.read() => if let Err(err) = done {
+                let _ = out.send(Err(err)).await;
+            },
+            // Whatever it waits for.
+            () = out.closed() => {}
         }
         self.drop_consumer().await;
     }
@@ -218,6 +275,7 @@ impl Run {
     async fn read(&mut self) -> Result<()> {
         let mut trouble: Option<Instant> = None;
         while self.next < self.end {
+            weak_spot(Spot::Reader);
             let stop = match if self.direct { self.get().await } else { self.pull().await } {
                 Ok(stop) => {
                     trouble = None;
@@ -289,7 +347,9 @@ impl Run {
 
     /// Sends a batch that is full to the reader; false when the reader is gone.
     async fn flush_if_full(&mut self) -> Result<bool> {
-        let full = self.builder.len() >= self.range.batch_rows || self.builder.bytes() >= self.range.batch_bytes;
+        let builder = &self.builder;
+        let full =
+            builder.len() >= self.range.batch_rows || builder.bytes() >= self.range.batch_bytes || builder.room() == 0;
         Ok(!full || self.flush().await?)
     }
 
@@ -350,8 +410,11 @@ impl Run {
         let all = [">".to_owned()];
         let filters = if self.range.subjects.is_empty() { &all[..] } else { &self.range.subjects };
         for filter in filters {
-            let next =
-                self.api().find_message(&self.range.stream, &json!({"seq": self.next, "next_by_subj": filter})).await?;
+            let next = self
+                .api()
+                .find_message(&self.range.stream, &json!({"seq": self.next, "next_by_subj": filter}))
+                .await?
+                .map(|found| found.seq);
             if next.is_some_and(|seq| seq < self.end) {
                 return Ok(false);
             }

@@ -15,6 +15,7 @@ use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
 use crate::error::{JetError, Result};
 use crate::lock::lock;
+use crate::task::spawn;
 
 mod pump;
 
@@ -88,6 +89,8 @@ struct State {
     delivered: u64,
     dropped: u64,
     ended: bool,
+    /// Why, where nobody had asked for it.
+    failure: Option<JetError>,
     gap: bool,
     /// Of the last message in order.
     consumer_seq: i64,
@@ -109,6 +112,16 @@ struct Shared {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+
+    /// No more messages will come.
+    fn end(&self, failure: Option<JetError>) {
+        {
+            let mut state = self.lock();
+            state.ended = true;
+            state.failure = failure;
+        }
+        self.changed.notify_waiters();
     }
 }
 
@@ -153,7 +166,8 @@ pub async fn subscribe(
         Arc::new(Shared { state: Mutex::default(), limits, kind, changed: Notify::new(), emptied: Notify::new() });
     let (control, orders) = unbounded_channel();
     let pump = Pump { subscriber, orders, shared: shared.clone(), conn: conn.clone(), on_notice };
-    tokio::spawn(unconstrained(pump.run()));
+    let ended = shared.clone();
+    spawn(unconstrained(pump.run()), move |error| ended.end(Some(error)))?;
     Ok(Subscription { shared, control, conn })
 }
 
@@ -180,25 +194,27 @@ impl Subscription {
         }
     }
 
-    /// Waits until a message waits or none will come; with `silence`, at most that long after the last sign of life.
-    pub async fn ready(&self, silence: Option<Duration>) -> Ready {
+    /// Waits until a message waits or none will come; an error where it is over and nobody had asked for that. With `silence`, at most that long after the last sign of life.
+    pub async fn ready(&self, silence: Option<Duration>) -> Result<Ready> {
         loop {
             let changed = self.shared.changed.notified();
             {
                 let state = self.shared.lock();
                 if state.messages > 0 {
-                    return Ready::Messages;
+                    return Ok(Ready::Messages);
                 } else if state.gap {
-                    return Ready::Gap;
+                    return Ok(Ready::Gap);
+                } else if let Some(failure) = &state.failure {
+                    return Err(failure.clone());
                 } else if state.ended {
-                    return Ready::Ended;
+                    return Ok(Ready::Ended);
                 }
             }
             match silence {
                 None => changed.await,
                 Some(silence) => {
                     if tokio::time::timeout(silence, changed).await.is_err() {
-                        return Ready::Silent;
+                        return Ok(Ready::Silent);
                     }
                 }
             }

@@ -97,7 +97,7 @@ pub struct Batch {
 
 impl Batch {
     pub async fn open(conn: &Connection, window: &Window, first: &Item) -> Result<Batch> {
-        let base = conn.client.new_inbox();
+        let base = conn.new_inbox()?;
         conn.in_order().await;
         let inbox = format!("{base}.>");
         let answers = conn.client.subscribe(inbox.clone()).await.map_err(|_| conn.closed())?;

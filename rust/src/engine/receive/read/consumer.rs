@@ -7,6 +7,7 @@ use serde_json::json;
 use super::{DELETE_WAIT, EXPIRES, HEARTBEAT, INACTIVE, Run, Stop, arrival};
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
+use crate::engine::unique;
 use crate::error::Result;
 
 pub struct Consumer {
@@ -14,6 +15,8 @@ pub struct Consumer {
     inbox: PullInbox,
     /// Messages asked for and not yet come.
     owed: usize,
+    /// The next message is larger than `ask_bytes`: it is asked for alone, whatever its size.
+    whole: bool,
     last_consumer_seq: i64,
     breaks: u64,
 }
@@ -37,11 +40,12 @@ impl Run {
             let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
             let missing = usize::try_from(self.end - self.next).unwrap_or(usize::MAX);
             let breaks = consumer.breaks;
-            while consumer.owed <= ahead && consumer.owed < missing {
-                let batch = self.rows.min(missing - consumer.owed);
+            while consumer.owed <= ahead && consumer.owed < missing && !(consumer.whole && consumer.owed > 0) {
+                let whole = std::mem::take(&mut consumer.whole);
+                let batch = if whole { 1 } else { self.rows.min(missing - consumer.owed) };
                 let request = PullRequest {
                     batch,
-                    max_bytes: self.ask_bytes,
+                    max_bytes: if whole { 0 } else { self.ask_bytes },
                     expires: EXPIRES,
                     heartbeat: HEARTBEAT,
                     no_wait: false,
@@ -83,6 +87,7 @@ impl Run {
                         // It is unknown what is owed; a new consumer owes nothing.
                         None => return Ok(Some(Stop::Renew)),
                     }
+                    consumer.whole |= too_large;
                     Ok((consumer.owed == 0 && !too_large).then_some(Stop::Dry))
                 }
             };
@@ -99,9 +104,7 @@ impl Run {
 
     /// Makes the consumer at `next`; returns how many messages it has.
     async fn make_consumer(&mut self) -> Result<u64> {
-        // The random part of an inbox is as unique as a name has to be.
-        let inbox = self.conn.client.new_inbox();
-        let name = format!("jetarrow-{}", inbox.rsplit('.').next().unwrap_or_default());
+        let name = format!("jetarrow-{}", unique::id()?);
         let inbox = PullInbox::new(&self.conn, &self.range.prefix, &self.range.stream, &name).await?;
         let mut body = json!({
             "stream_name": self.range.stream,
@@ -123,7 +126,7 @@ impl Run {
         }
         let breaks = self.conn.breaks();
         let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
-        self.consumer = Some(Consumer { name, inbox, owed: 0, last_consumer_seq: 0, breaks });
+        self.consumer = Some(Consumer { name, inbox, owed: 0, whole: false, last_consumer_seq: 0, breaks });
         // A consumer that starts below the head is accepted in silence; this is where it really starts.
         let effective = info.delivered.stream_seq + 1;
         if effective > self.next {

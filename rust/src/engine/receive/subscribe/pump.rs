@@ -13,6 +13,7 @@ use super::{Control, Kind, Notice, OnNotice, Shared, State, Waiting, answer};
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::Connection;
 use crate::engine::connection::withdraw::withdraw;
+use crate::task::{Spot, weak_spot};
 
 /// After this many messages those who wait are woken, even where more are at hand.
 const BURST: usize = 1024;
@@ -58,8 +59,7 @@ impl Pump {
                 }
             }
         }
-        self.shared.lock().ended = true;
-        self.shared.changed.notify_waiters();
+        self.shared.end(self.conn.hub.failure());
     }
 
     /// Takes what is there, at least one message; false at the end.
@@ -73,6 +73,7 @@ impl Pump {
                     Poll::Pending => break true,
                     Poll::Ready(None) => break false,
                     Poll::Ready(Some(message)) => {
+                        weak_spot(Spot::Subscription);
                         match shared.keep(conn, message) {
                             None => (),
                             Some(Notice::Dropped(more)) => dropped += more,

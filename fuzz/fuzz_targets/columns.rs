@@ -1,0 +1,127 @@
+//! Messages with headers into columns, cut at a small size: together the batches are the messages.
+#![no_main]
+
+use arbitrary::Arbitrary;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampMicrosecondType, TimestampNanosecondType};
+use arrow_array::{Array, RecordBatch, StructArray};
+use async_nats::header::{HeaderMap, HeaderName, HeaderValue};
+use async_nats::Message;
+use jetarrow::engine::columns::builder::Builder;
+use jetarrow::engine::columns::column::{Column, Layout};
+use jetarrow::engine::columns::meta::parse_meta;
+use libfuzzer_sys::fuzz_target;
+
+#[derive(Arbitrary, Debug)]
+struct Given {
+    subject: String,
+    payload: Vec<u8>,
+    headers: Option<Vec<(String, String)>>,
+    numbers: [u32; 4],
+}
+
+const COLUMNS: [Column; 10] = [
+    Column::Stream,
+    Column::Seq,
+    Column::Subject,
+    Column::Timestamp,
+    Column::Headers,
+    Column::Data,
+    Column::Delivered,
+    Column::ConsumerSeq,
+    Column::Pending,
+    Column::Reply,
+];
+
+fn message(given: &Given) -> Message {
+    let [seq, delivered, nanos, pending] = given.numbers;
+    let mut headers = HeaderMap::new();
+    for (name, value) in given.headers.iter().flatten() {
+        if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value.parse::<HeaderValue>()) {
+            headers.append(name, value);
+        }
+    }
+    Message {
+        subject: given.subject.as_str().into(),
+        reply: Some(format!("$JS.ACK.S.c.{delivered}.{seq}.9.{nanos}.{pending}").into()),
+        payload: given.payload.clone().into(),
+        headers: given.headers.as_ref().map(|_| headers),
+        status: None,
+        description: None,
+        length: given.subject.len() + given.payload.len(),
+    }
+}
+
+/// The headers of a row, sorted; None is null.
+fn headers_of(batch: &RecordBatch, row: usize) -> Option<Vec<(String, Vec<String>)>> {
+    let map = batch.column_by_name("headers")?.as_map();
+    map.is_valid(row).then(|| {
+        let entries: StructArray = map.value(row);
+        let (keys, lists) = (entries.column(0).as_string::<i32>(), entries.column(1).as_list::<i32>());
+        let values = |at: usize| lists.value(at).as_string::<i32>().iter().flatten().map(str::to_owned).collect();
+        let mut all: Vec<_> = (0..entries.len()).map(|at| (keys.value(at).to_owned(), values(at))).collect();
+        all.sort();
+        all
+    })
+}
+
+fn check(batch: &RecordBatch, messages: &[Message], micros: bool) {
+    assert_eq!(batch.num_rows(), messages.len());
+    let column = |name| batch.column_by_name(name);
+    for (row, message) in messages.iter().enumerate() {
+        let meta = parse_meta(message.reply.as_deref().unwrap()).unwrap();
+        for (name, want) in [("subject", message.subject.as_str()), ("stream", "S")] {
+            assert!(column(name).is_none_or(|array| array.as_string::<i32>().value(row) == want));
+        }
+        assert!(column("data").is_none_or(|array| array.as_binary::<i32>().value(row) == &message.payload[..]));
+        assert!(column("reply").is_none_or(|array| array.as_string::<i32>().value(row) == message.reply.as_deref().unwrap()));
+        for (name, want) in [
+            ("seq", meta.seq),
+            ("delivered", meta.delivered),
+            ("consumer_seq", meta.consumer_seq),
+            ("pending", meta.pending),
+        ] {
+            assert!(column(name).is_none_or(|array| array.as_primitive::<Int64Type>().value(row) == want));
+        }
+        if let Some(times) = column("timestamp") {
+            let (got, want) = if micros {
+                (times.as_primitive::<TimestampMicrosecondType>().value(row), meta.nanos / 1_000)
+            } else {
+                (times.as_primitive::<TimestampNanosecondType>().value(row), meta.nanos)
+            };
+            assert_eq!(got, want);
+        }
+        if column("headers").is_some() {
+            let want = message.headers.as_ref().map(|map| {
+                let value = |value: &HeaderValue| value.as_str().to_owned();
+                let mut all: Vec<(String, Vec<String>)> =
+                    map.iter().map(|(name, values)| (name.to_string(), values.iter().map(value).collect())).collect();
+                all.sort();
+                all
+            });
+            // No headers and none in them are the same in a column.
+            assert_eq!(headers_of(batch, row).unwrap_or_default(), want.unwrap_or_default());
+        }
+    }
+}
+
+fuzz_target!(|input: (Vec<Given>, u16, u8, bool, bool)| {
+    let (given, which, limit, micros, replies) = input;
+    let columns: Vec<Column> =
+        COLUMNS.iter().enumerate().filter(|(at, _)| which >> at & 1 == 1).map(|(_, column)| *column).collect();
+    if columns.is_empty() {
+        return;
+    }
+    let messages: Vec<Message> = given.iter().map(message).collect();
+    let mut builder = Builder::new(Layout::new(columns, micros), replies);
+    let mut first = 0;
+    for (at, message) in messages.iter().enumerate() {
+        builder.push(message, &parse_meta(message.reply.as_deref().unwrap()).unwrap()).unwrap();
+        if builder.bytes() > usize::from(limit) || at + 1 == messages.len() {
+            let batch = builder.finish().unwrap();
+            check(&batch.record, &messages[first..=at], micros);
+            assert!(builder.is_empty() && builder.bytes() == 0);
+            first = at + 1;
+        }
+    }
+});

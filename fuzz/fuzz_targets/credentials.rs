@@ -1,0 +1,45 @@
+//! Texts of credentials: read or refused, and an error never says what was in them.
+#![no_main]
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use jetarrow::engine::connection::auth::{Credentials, Source};
+use libfuzzer_sys::fuzz_target;
+
+const CANARY: &str = "CANARYSEED";
+const SEED: &str = "SUACH75SWCM5D2JMJM6EKLR2WDARVGZT4QC6LX3AGHSWOMVAKERABBBRWM";
+
+fn ask(source: Source) -> Result<async_nats::Auth, String> {
+    let credentials = Credentials { source: Some(source), ..Credentials::default() };
+    credentials.check().map_err(|error| format!("{error} {error:?}"))?;
+    let mut answer = pin!(credentials.answer(b"nonce", (None, None)));
+    // Nothing in it waits: there is no callback.
+    match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer.map_err(|error| format!("{error} {error:?}")),
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+fuzz_target!(|input: (&str, &str, &str)| {
+    let (head, middle, tail) = input;
+    for text in [
+        head.to_owned(),
+        format!("{head}{CANARY}{tail}"),
+        format!("-----BEGIN NATS USER JWT-----\n{head}\n-----BEGIN USER NKEY SEED-----\n{CANARY}{tail}\n"),
+        format!("{head}-----BEGIN NATS USER JWT-----{middle}e.y.j\n-----BEGIN USER NKEY SEED-----\n{SEED}\n{tail}"),
+    ] {
+        for source in [Source::Raw(text.clone()), Source::Seed(text.clone())] {
+            match ask(source) {
+                Ok(auth) => {
+                    assert!(auth.signature.is_some_and(|signature| signature.len() == 64));
+                    assert!(auth.jwt.is_some() || auth.nkey.is_some());
+                }
+                Err(error) => assert!(!error.contains(CANARY) && !error.contains(SEED), "{error}"),
+            }
+        }
+    }
+    let good = format!("-----BEGIN NATS USER JWT-----\ne.y.j\n------END\n-----BEGIN USER NKEY SEED-----\n{SEED}\n{tail}");
+    let auth = ask(Source::Raw(good)).unwrap();
+    assert_eq!(auth.jwt.as_deref(), Some("e.y.j"));
+});

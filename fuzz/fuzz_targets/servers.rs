@@ -1,0 +1,55 @@
+//! Server lists, as a user gives them and as a server announces them: taken or refused; what is shown holds no password.
+#![no_main]
+
+use std::time::Duration;
+
+use jetarrow::engine::connection::pool::{Pool, Rules, display_servers, place, url};
+use libfuzzer_sys::fuzz_target;
+
+const CANARY: &str = "CANARYPASSWORD";
+const RULES: Rules = Rules { randomize: true, max_failures: Some(3), wait: Duration::from_millis(10) };
+
+fn check(addresses: &[String]) -> Option<Pool> {
+    let shown = display_servers(addresses);
+    assert!(!shown.contains(CANARY), "{shown}");
+    match Pool::new(addresses, RULES) {
+        Ok(pool) => {
+            for addr in pool.addresses() {
+                for shown in [place(&addr), url(&addr), format!("{addr:?}")] {
+                    assert!(!shown.contains(CANARY), "{shown}");
+                }
+                assert!(!addr.host().is_empty() && addr.username().is_none() && addr.password().is_none());
+            }
+            Some(pool)
+        }
+        Err(error) => {
+            let text = format!("{error} {error:?}");
+            assert!(!text.contains(CANARY), "{text}");
+            None
+        }
+    }
+}
+
+fuzz_target!(|input: (Vec<String>, &str, &str, Vec<String>, bool)| {
+    let (addresses, user, host, announced, tls) = input;
+    if addresses.iter().any(|text| text.contains(CANARY)) || host.contains(CANARY) || user.contains(CANARY) {
+        return;
+    }
+    check(&addresses);
+    // The user info ends at the last @.
+    for scheme in ["nats://", "tls://", "ws://", ""] {
+        check(&[format!("{scheme}{user}:{CANARY}@{host}")]);
+        check(&[format!("{scheme}{CANARY}@{host}"), host.to_owned()]);
+    }
+    if let Some(mut pool) = check(&["nats://127.0.0.1:4222".to_owned()]) {
+        let from = pool.addresses().remove(0);
+        pool.discover(&from, &announced, tls);
+        assert!(pool.replace(&addresses).is_ok() == check(&addresses).is_some());
+        while let Some((addr, _)) = pool.next(&pool.addresses()) {
+            pool.failed(&addr);
+            if pool.servers().all(|server| server.failures > 3) {
+                break;
+            }
+        }
+    }
+});

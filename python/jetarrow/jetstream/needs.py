@@ -1,0 +1,60 @@
+"""What needs a newer server. An old one answers nothing, or drops a setting in silence; here it is refused at once."""
+
+from __future__ import annotations
+
+from jetarrow.core.errors import UnsupportedError
+from jetarrow.core.servers import ServerVersion
+from jetarrow.jetstream import models
+from jetarrow.jetstream.api import JetStreamApi
+
+Version = tuple[int, int]
+
+_STREAM_FIELDS: dict[str, Version] = {
+    "allow_msg_ttl": (2, 11),
+    "subject_delete_marker_ttl": (2, 11),
+    "allow_atomic": (2, 12),
+    "allow_msg_counter": (2, 12),
+    "allow_msg_schedules": (2, 12),
+    "persist_mode": (2, 12),
+    "allow_batched": (2, 14),
+}
+_CONSUMER_FIELDS: dict[str, Version] = {
+    "pause_until": (2, 11),
+    "priority_groups": (2, 11),
+    "priority_policy": (2, 11),
+    "priority_timeout": (2, 11),
+}
+
+
+def require(api: JetStreamApi, feature: str, version: Version) -> None:
+    """Refuses what the server does not have.
+
+    Args:
+        api: Whose server. Under another prefix than the default one, another server may answer, so that it decides.
+        feature: What is asked for, for the error.
+        version: The first that has it: major and minor.
+
+    Raises:
+        UnsupportedError: The server is older.
+    """
+    text = api.session.native.server_version
+    try:
+        server = ServerVersion(text)
+        has = (server.major, server.minor)
+    except ValueError:
+        return
+    if api.prefix == models.DEFAULT_PREFIX and has < version:
+        raise UnsupportedError(feature, f"nats-server {version[0]}.{version[1]} or newer", f"this is {text}")
+
+
+def require_fields(api: JetStreamApi, config: models.StreamConfig | models.ConsumerConfig) -> None:
+    """Refuses settings that the server does not have; it would leave them out without a word.
+
+    Raises:
+        UnsupportedError: The server is older than a setting.
+    """
+    fields = _STREAM_FIELDS if isinstance(config, models.StreamConfig) else _CONSUMER_FIELDS
+    for name, version in fields.items():
+        value = getattr(config, name)
+        if value and value != models.PersistMode.DEFAULT:
+            require(api, f"{name}={value!s}", version)

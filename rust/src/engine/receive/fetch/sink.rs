@@ -1,0 +1,108 @@
+//! Where fetched messages go, and what becomes of them when nobody takes them from there.
+
+use std::sync::Arc;
+
+use async_nats::{Message, Subject};
+
+use super::give_back;
+use crate::engine::columns::builder::Builder;
+use crate::engine::columns::meta::parse_meta;
+use crate::engine::connection::Connection;
+use crate::engine::receive::message::Received;
+use crate::error::{JetError, Result};
+use crate::task::caught;
+
+pub trait Sink: Send + 'static {
+    fn rows(&self) -> usize;
+    fn bytes(&self) -> usize;
+    /// How many bytes it still takes.
+    fn room(&self) -> usize;
+    /// False for what is no message of a stream.
+    fn push(&mut self, message: Message) -> Result<bool>;
+    /// Ack subjects of what is in it, to give the messages back when the call was cancelled.
+    fn replies(&self) -> Vec<Subject>;
+}
+
+impl Sink for Builder {
+    fn rows(&self) -> usize {
+        self.len()
+    }
+
+    fn bytes(&self) -> usize {
+        Builder::bytes(self)
+    }
+
+    fn room(&self) -> usize {
+        Builder::room(self)
+    }
+
+    fn push(&mut self, message: Message) -> Result<bool> {
+        let Some(meta) = message.reply.as_deref().and_then(parse_meta) else { return Ok(false) };
+        Builder::push(self, &message, &meta)?;
+        Ok(true)
+    }
+
+    fn replies(&self) -> Vec<Subject> {
+        Builder::replies(self)
+    }
+}
+
+/// Messages one by one, each in memory of its own.
+#[derive(Default)]
+pub struct Messages {
+    pub messages: Vec<Received>,
+    bytes: usize,
+}
+
+impl Sink for Messages {
+    fn rows(&self) -> usize {
+        self.messages.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    fn push(&mut self, message: Message) -> Result<bool> {
+        let of_a_stream = message.reply.as_deref().is_some_and(|reply| reply.starts_with("$JS.ACK."));
+        if of_a_stream {
+            self.bytes += message.length;
+            self.messages.push(message.into());
+        }
+        Ok(of_a_stream)
+    }
+
+    fn replies(&self) -> Vec<Subject> {
+        self.messages.iter().map(|message| Subject::from(message.reply())).collect()
+    }
+}
+
+/// Messages on their way to the caller; dropped on the way, they are given back.
+pub struct Unclaimed<S: Sink> {
+    conn: Arc<Connection>,
+    pub(super) sink: Option<S>,
+}
+
+impl<S: Sink> Unclaimed<S> {
+    pub(super) fn new(conn: Arc<Connection>, sink: Option<S>) -> Self {
+        Unclaimed { conn, sink }
+    }
+
+    pub fn claim(mut self) -> Result<S> {
+        self.sink.take().ok_or_else(|| JetError::Internal("claimed twice".into()))
+    }
+}
+
+impl<S: Sink> Drop for Unclaimed<S> {
+    fn drop(&mut self) {
+        if let Some(sink) = self.sink.take() {
+            // A panic in a `drop` that a panic has called would end the process.
+            let replies = caught(|| sink.replies()).unwrap_or_default();
+            give_back(self.conn.clone(), replies, None);
+        }
+    }
+}

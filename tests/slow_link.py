@@ -1,0 +1,65 @@
+"""A link to a server that is slow: all bytes arrive, later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlsplit
+
+
+class SlowLink:
+    """A proxy on 127.0.0.1. `delay` seconds each way, which may be changed at any time; the order stays.
+
+    Chunks that contain `swallowed` vanish.
+    """
+
+    def __init__(self, delay: float) -> None:
+        self.delay = delay
+        self.swallowed: bytes | None = None
+        self.url = ""
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+
+        async def deliver() -> None:
+            while True:
+                due, chunk = await queue.get()
+                await asyncio.sleep(due - loop.time())
+                writer.write(chunk)
+                await writer.drain()
+
+        delivery = asyncio.ensure_future(deliver())
+        try:
+            while chunk := await reader.read(1 << 16):
+                if self.swallowed is None or self.swallowed not in chunk:
+                    queue.put_nowait((loop.time() + self.delay, chunk))
+        finally:
+            delivery.cancel()
+            writer.close()
+
+
+@asynccontextmanager
+async def slow_link(url: str, delay: float) -> AsyncIterator[SlowLink]:
+    """A slow link to the server at `url`."""
+    link = SlowLink(delay)
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        where = urlsplit(url)
+        other, out = await asyncio.open_connection(where.hostname, where.port)
+        for task in (link._carry(reader, out), link._carry(other, writer)):
+            tasks.add(asyncio.ensure_future(task))
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    link.url = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield link
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError, OSError):
+                await task

@@ -1,0 +1,78 @@
+"""The bridge between native calls and an event loop: every future has its outcome, whatever the others do."""
+
+from __future__ import annotations
+
+import gc
+import select
+import weakref
+from typing import Any
+
+import jetarrow.sync
+import pytest
+from jetarrow._jetarrow import Bridge, Connection
+
+
+class Future:
+    """As much of a future as the bridge calls."""
+
+    def __init__(self, broken: BaseException | None = None) -> None:
+        self.broken = broken
+        self.outcome: list[Any] = []
+
+    def done(self) -> bool:
+        return bool(self.outcome)
+
+    def set_result(self, value: object) -> None:
+        if self.broken is not None:
+            raise self.broken
+        self.outcome.append(value)
+
+
+class Loop:
+    """An event loop that makes one future."""
+
+    def __init__(self, future: Future) -> None:
+        self.create_future = lambda: future
+
+
+def start(native: Connection, bridge: Bridge, *futures: Future) -> None:
+    """Starts a call for each future; returns when all of them are over, and none was delivered."""
+    for future in futures:
+        native.room(0).start(Loop(future), bridge)  # type: ignore[arg-type]
+    # The native thread does one after the other.
+    native.flush(5).block()
+    assert select.select([bridge.fileno()], [], [], 5)[0]
+
+
+@pytest.fixture
+def native(nats_url: str) -> Any:
+    with jetarrow.sync.connect(nats_url) as nc:
+        yield nc._inner._session.native
+
+
+def test_one_that_fails_does_not_keep_the_others_waiting(native: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    unraisable: list[BaseException | None] = []
+    monkeypatch.setattr("sys.unraisablehook", lambda found: unraisable.append(found.exc_value))
+    bridge, good, last = Bridge(), Future(), Future()
+    broken, interrupted, other = Future(KeyError("a")), Future(KeyboardInterrupt()), Future(KeyError("b"))
+    start(native, bridge, broken, good, interrupted, other, last)
+    # One is raised, the most urgent; none is lost.
+    with pytest.raises(KeyboardInterrupt):
+        bridge.drain()
+    assert unraisable == [broken.broken, other.broken]
+    assert good.outcome == last.outcome == [None]
+
+
+def test_a_cancelled_call_is_forgotten(native: Connection) -> None:
+    bridge, future = Bridge(), Future()
+    call = native.flush(60)
+    call.start(Loop(future), bridge)  # type: ignore[arg-type]
+    call.cancel()
+    assert select.select([bridge.fileno()], [], [], 5)[0]
+    future.outcome.append("cancelled")
+    gone = weakref.ref(future)
+    bridge.drain()
+    assert future.outcome == ["cancelled"]
+    del future
+    gc.collect()
+    assert gone() is None

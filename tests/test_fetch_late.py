@@ -1,0 +1,129 @@
+"""What comes after a fetch has returned belongs to the next one; what had come is never thrown away."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from contextlib import suppress
+
+import jetarrow
+import pytest
+from jetarrow.js import errors as js_errors
+from jetarrow.js.client import JetStreamContext
+from jetarrow.server import NatsServer
+
+from .slow_link import slow_link
+from .tools import fill, until
+
+ROUND_TRIP = 0.4
+
+
+@pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
+async def test_nothing_is_lost_over_a_slow_link(js: JetStreamContext, nats_url: str, stream: str, verb: str) -> None:
+    """Without acks nothing comes a second time. Each call is over long before its messages are here."""
+    await fill(js, stream, 1_500)
+    async with slow_link(nats_url, ROUND_TRIP / 2) as link, await jetarrow.connect(link.url) as nc:
+        sub = await nc.jetstream().pull_subscribe(f"{stream}.>", ack_policy="none")
+        seen: list[int | None] = []
+        deadline = time.monotonic() + 30
+        while len(seen) < 1_500:
+            assert time.monotonic() < deadline, f"{len(seen)} of 1500"
+            if verb == "fetch_batch":
+                seen += (await sub.fetch_batch(500, timeout=0.05)).seqs.to_pylist()
+            else:
+                with suppress(js_errors.FetchTimeoutError):
+                    seen += [msg.seq for msg in await sub.fetch(500, timeout=0.05)]
+        assert seen == list(range(1, 1_501))
+        assert len(await sub.fetch_batch(10, timeout=0.05)) == 0
+
+
+async def test_no_wait_waits_for_the_servers_answer(js: JetStreamContext, nats_url: str, stream: str) -> None:
+    await fill(js, stream, 10)
+    async with slow_link(nats_url, ROUND_TRIP / 2) as link, await jetarrow.connect(link.url) as nc:
+        sub = await nc.jetstream().pull_subscribe(f"{stream}.>", durable="d")
+        assert [msg.seq for msg in await sub.fetch(10, no_wait=True)] == list(range(1, 11))
+        assert await sub.fetch(10, no_wait=True) == []
+
+
+async def test_late_messages_keep_to_the_limits_of_the_next_call(
+    js: JetStreamContext, nats_url: str, stream: str
+) -> None:
+    await fill(js, stream, 20)
+    async with slow_link(nats_url, ROUND_TRIP / 2) as link, await jetarrow.connect(link.url) as nc:
+        sub = await nc.jetstream().pull_subscribe(f"{stream}.>", ack_policy="none")
+        assert len(await sub.fetch_batch(20, timeout=0)) == 0
+        link.delay = 0.0
+        sizes: Counter[int] = Counter()
+        seen: list[int | None] = []
+        with pytest.raises(ValueError, match="max_bytes=5"):
+            await sub.fetch_batch(3, timeout=5, max_bytes=5)
+        while len(seen) < 20:
+            batch = await sub.fetch_batch(3, timeout=5)
+            sizes[len(batch)] += 1
+            seen += batch.seqs.to_pylist()
+        assert seen == list(range(1, 21))
+        assert max(sizes) == 3
+
+
+async def test_late_messages_are_given_back_at_the_end(js: JetStreamContext, nats_url: str, stream: str) -> None:
+    await fill(js, stream, 20)
+    async with slow_link(nats_url, ROUND_TRIP / 2) as link, await jetarrow.connect(link.url) as nc:
+        sub = await nc.jetstream().pull_subscribe(f"{stream}.>", durable="d", ack_wait=600)
+        assert len(await sub.fetch_batch(20, timeout=0)) == 0
+        await sub.unsubscribe()
+        other = await js.pull_subscribe(f"{stream}.>", durable="d")
+        batch = await other.fetch_batch(20, timeout=10, min_messages=20, columns=["seq", "delivered"])
+        assert sorted(seq or 0 for seq in batch.seqs.to_pylist()) == list(range(1, 21))
+        assert set(batch.to_pyarrow().column("delivered").to_pylist()) == {2}
+
+
+async def test_a_server_that_was_stopped_gives_its_messages_to_the_next_call(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["s.>"])
+        (await js.publish_batch("s.a", [b"x"] * 100)).raise_for_errors()
+        sub = await js.pull_subscribe("s.>", durable="d", ack_policy="none")
+        await sub.fetch_batch(10)
+        own_server.pause()
+        begin = time.monotonic()
+        try:
+            for _ in range(3):
+                assert len(await sub.fetch_batch(10, timeout=0.2)) == 0
+            assert time.monotonic() - begin < 3
+        finally:
+            own_server.resume()
+        seen: list[int | None] = []
+        while len(seen) < 90:
+            batch = await sub.fetch_batch(90, timeout=2)
+            assert len(batch), f"{len(seen)} of 90"
+            seen += batch.seqs.to_pylist()
+        assert seen == list(range(11, 101))
+
+
+async def test_an_error_in_a_later_round_keeps_the_rows(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 5)
+    sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_policy="none")
+    fetching = asyncio.ensure_future(sub.fetch_batch(10, timeout=20, min_messages=10))
+
+    async def waits() -> bool:
+        return (await sub.consumer_info()).num_waiting == 1
+
+    await until(waits)
+    await js.delete_consumer(stream, "d")
+    assert (await fetching).seqs.to_pylist() == [1, 2, 3, 4, 5]
+    with pytest.raises(js_errors.NotFoundError):
+        await sub.fetch_batch(10, timeout=5)
+
+
+async def test_looking_whether_the_consumer_is_there_ends_with_the_call(
+    js: JetStreamContext, nats_url: str, stream: str
+) -> None:
+    async with slow_link(nats_url, 0) as link, await jetarrow.connect(link.url) as nc:
+        sub = await nc.jetstream().pull_subscribe(f"{stream}.>", durable="d")
+        await js.delete_consumer(stream, "d")
+        link.swallowed = b"CONSUMER.INFO"
+        begin = time.monotonic()
+        with pytest.raises(jetarrow.errors.TimeoutError):
+            await sub.fetch(1, timeout=1)
+        assert time.monotonic() - begin < 3

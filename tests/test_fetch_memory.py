@@ -1,0 +1,53 @@
+"""How much memory a large fetch takes, beside what it hands out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import jetarrow.sync
+import pytest
+from jetarrow.server import NatsServer
+
+COUNT, SIZE = 50_000, 1024
+
+FETCH = """
+import asyncio, sys
+from pathlib import Path
+import jetarrow
+
+def memory(name):
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(name + ":"))
+
+async def main():
+    url, verb, count, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    async with await jetarrow.connect(url) as nc:
+        sub = await nc.jetstream().pull_subscribe("s.>", max_ack_pending=count)
+        # The peak counts from here.
+        Path("/proc/self/clear_refs").write_text("5")
+        before = memory("VmRSS")
+        got = await getattr(sub, verb)(count, timeout=30)
+        print(len(got), (memory("VmHWM") - before) / (len(got) * size))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measures by /proc")
+@pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
+def test_a_large_fetch_grows_by_what_it_hands_out(
+    own_server: NatsServer, own_sync: jetarrow.sync.JetStream, verb: str
+) -> None:
+    own_sync.add_stream(name="S", subjects=["s.>"])
+    own_sync.publish_batch("s.a", [bytes(SIZE)] * COUNT).raise_for_errors()
+    child = subprocess.run(
+        [sys.executable, "-c", FETCH, own_server.url, verb, str(COUNT), str(SIZE)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    count, ratio = child.stdout.split()
+    assert int(count) > COUNT // 4
+    assert float(ratio) <= 1.5, f"{ratio} times the payload"

@@ -1,0 +1,102 @@
+"""What an older server lacks is refused at once, with the version that has it; what can be had another way works.
+
+`make test` puts the servers into `.servers`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import jetarrow
+import jetarrow.server
+import jetarrow.sync
+import pytest
+from jetarrow.errors import UnsupportedError
+from jetarrow.js.api import StreamConfig
+from jetarrow.js.errors import ServiceUnavailableError
+from jetarrow.server import NatsServer
+
+SERVERS = Path(__file__).parent.parent / ".servers"
+
+
+@pytest.fixture(params=["2.10.26", "2.12.8"])
+def older(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, NatsServer]]:
+    """A server, and the second number of its version."""
+    version: str = request.param
+    found = list((SERVERS / version).rglob("nats-server"))
+    if not found:
+        pytest.skip(f"nats-server {version} is not in {SERVERS.name}: make .stamps/servers")
+    monkeypatch.setattr(jetarrow.server, "find_executable", lambda: found[0])
+    with NatsServer() as server:
+        yield int(version.split(".")[1]), server
+
+
+def test_verbs_and_settings(older: tuple[int, NatsServer]) -> None:
+    minor, server = older
+    with jetarrow.sync.connect(server.url) as nc:
+        js = nc.jetstream()
+        js.add_stream(name="S", subjects=["s"])
+        js.add_consumer("S", durable_name="c")
+        until = datetime.now(UTC) + timedelta(hours=1)
+        calls = {
+            "reset_consumer": (14, lambda: js.reset_consumer("S", "c")),
+            "pause_consumer": (11, lambda: js.pause_consumer("S", "c", until)),
+            "allow_msg_ttl": (11, lambda: js.add_stream(name="T", subjects=["t"], allow_msg_ttl=True)),
+            "allow_atomic": (12, lambda: js.add_stream(name="A", subjects=["a"], allow_atomic=True)),
+            "allow_batched": (14, lambda: js.update_stream(name="S", subjects=["s"], allow_batched=True)),
+            "priority_groups": (
+                11,
+                lambda: js.add_consumer("S", name="p", priority_groups=["g"], priority_policy="overflow"),
+            ),
+        }
+        refused = set()
+        for name, (since, call) in calls.items():
+            if minor >= since:
+                call()
+                continue
+            began = time.monotonic()
+            with pytest.raises(UnsupportedError, match=rf"{name}.*nats-server 2\.{since} or newer.*this is 2\.{minor}"):
+                call()
+            # The server's silence lasts 5 s.
+            assert time.monotonic() - began < 2.5
+            refused.add(name)
+        assert refused == {name for name, (since, _) in calls.items() if minor < since}
+        # What the server would have dropped in silence was not created.
+        if minor < 12:
+            assert list(js.stream_names()) == ["S"]
+
+
+def test_another_prefix_is_another_servers_matter(older: tuple[int, NatsServer]) -> None:
+    """A leaf node may be older than the hub that answers: the request goes out, here to no one."""
+    _, server = older
+    with jetarrow.sync.connect(server.url) as nc, pytest.raises(ServiceUnavailableError):
+        nc.jetstream(prefix="$JS.hub.API").reset_consumer("S", "c")
+
+
+def test_reading_by_time(older: tuple[int, NatsServer]) -> None:
+    """Servers before 2.11 are asked by bisection; deleted messages are in the way."""
+    _, server = older
+    with jetarrow.sync.connect(server.url) as nc:
+        js = nc.jetstream()
+        js.add_stream(StreamConfig(name="S", subjects=["s"]))
+        for number in range(40):
+            js.publish("s", b"%d" % number)
+        gone = {1, 2, 3, 10, 11, 12, 13, 30, 40}
+        for seq in gone:
+            js.delete_msg("S", seq)
+        stored = {seq: js.get_msg("S", seq).time for seq in range(1, 41) if seq not in gone}
+        assert len(set(stored.values())) == len(stored)
+        for seq, moment in stored.items():
+            with js.read("S", start_time=moment) as reader:
+                assert [found for batch in reader for found in batch.seqs.to_pylist()] == [
+                    s for s in stored if s >= seq
+                ]
+            with js.read("S", end_time=moment) as reader:
+                assert [found for batch in reader for found in batch.seqs.to_pylist()] == [s for s in stored if s < seq]
+        with js.read("S", start_time=datetime.now(UTC) + timedelta(hours=1)) as reader:
+            assert list(reader) == []
+        with js.read("S", start_time=datetime.now(UTC) - timedelta(hours=1)) as reader:
+            assert sum(len(batch) for batch in reader) == len(stored)

@@ -1,0 +1,237 @@
+"""A panic in one of our tasks is an error of all that waits for it, and never looks like an end. Debug builds only."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+
+import jetarrow
+import jetarrow.sync
+import pyarrow as pa
+import pytest
+from jetarrow import _jetarrow
+from jetarrow.aio.client import Client
+from jetarrow.js.client import JetStreamContext
+from jetarrow.js.errors import BatchError
+
+from .tools import fill, until, wait_until
+
+pytestmark = pytest.mark.skipif(not _jetarrow.__debug_build__, reason="only a debug build can be made to panic")
+
+
+@pytest.fixture(autouse=True)
+def quiet(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
+    """Every panic is in the log, and none is printed."""
+    logged: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("jetarrow")
+    logger.addHandler(handler)
+    try:
+        yield
+        begin = "a panic in native code, please report it: forced in "
+        wait_until(lambda: any(text.startswith(begin) and "task.rs" in text for text in logged))
+    finally:
+        logger.removeHandler(handler)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.fixture
+async def events() -> list[str]:
+    """What the callbacks of `told` were called with."""
+    return []
+
+
+@pytest.fixture
+async def told(nats_url: str, events: list[str]) -> AsyncIterator[Client]:
+    """A client whose connection ends in the test."""
+
+    async def failed(error: Exception) -> None:
+        events.append(str(error))
+
+    async def closed() -> None:
+        events.append("closed")
+
+    async with await jetarrow.connect(nats_url, error_cb=failed, closed_cb=closed) as nc:
+        yield nc
+
+
+async def ended(nc: Client, events: list[str], spot: str) -> None:
+    """The connection is over, everybody knows why, and whatever is called says it at once."""
+    await until(lambda: "closed" in events)
+    assert [event for event in events if f"forced in {spot}" in event]
+    assert nc.is_closed
+    assert f"forced in {spot}" in str(nc.last_error)
+    async with asyncio.timeout(5):
+        for verb in (nc.flush(), nc.request("a", b""), nc.publish("a", b""), nc.subscribe("a")):
+            with pytest.raises(Exception, match=f"forced in {spot}|closed"):
+                await verb
+
+
+async def test_of_a_call(nats_url: str) -> None:
+    async with await jetarrow.connect(nats_url) as nc:
+        _jetarrow.force_panic("call")
+        with pytest.raises(RuntimeError, match="forced in Call"):
+            await nc.flush()
+        await nc.flush()
+
+
+def test_of_a_blocking_call(nats_url: str) -> None:
+    with jetarrow.sync.connect(nats_url) as nc:
+        _jetarrow.force_panic("call")
+        with pytest.raises(RuntimeError, match="forced in Call"):
+            nc.flush()
+        nc.flush()
+
+
+async def test_of_a_reader(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 1_000)
+    _jetarrow.force_panic("reader")
+    with pytest.raises(RuntimeError, match="forced in Reader"):
+        await js.read(stream).read_all()
+    async with js.read(stream) as reader:
+        assert sum([len(batch) async for batch in reader]) == 1_000
+    _jetarrow.force_panic("reader")
+    async with js.read(stream) as reader:
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="forced in Reader"):
+                await anext(reader)
+
+
+def test_of_a_reader_behind_an_arrow_stream(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    sync_js.publish(f"{stream}.a", b"x")
+    with sync_js.read(stream) as reader:
+        assert len(pa.RecordBatchReader.from_stream(reader).read_all()) == 1
+    _jetarrow.force_panic("reader")
+    with sync_js.read(stream) as reader, pytest.raises(pa.ArrowException, match="forced in Reader"):
+        pa.RecordBatchReader.from_stream(reader).read_all()
+
+
+async def test_of_a_publisher(js: JetStreamContext, stream: str) -> None:
+    publisher = js.publisher(f"{stream}.a")
+    await (await publisher.publish(b"stored"))
+    _jetarrow.force_panic("publisher")
+    futures = [await publisher.publish(b"x") for _ in range(300)]
+    outcomes = await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 5)
+    failures = {str(outcome) for outcome in outcomes if isinstance(outcome, RuntimeError)}
+    assert failures == {"internal error (please report it): forced in Publisher"}
+    assert isinstance(outcomes[-1], RuntimeError)
+    with pytest.raises(RuntimeError, match="forced in Publisher"):
+        await (await publisher.publish(b"later"))
+    await asyncio.wait_for(publisher.flush(), 5)
+    assert publisher.pending == 0
+
+
+def test_of_a_blocking_publisher(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    _jetarrow.force_panic("publisher")
+    with pytest.raises(BatchError, match="forced in Publisher"), sync_js.publisher(f"{stream}.a") as publisher:
+        for _ in range(100):
+            publisher.publish(b"x")
+
+
+async def test_of_a_subscription(nc: Client) -> None:
+    sub = await nc.subscribe("panic.a")
+    other = await nc.subscribe("panic.b")
+    await nc.publish("panic.a", b"1")
+    await nc.flush()
+    assert (await sub.next_msg()).data == b"1"
+    _jetarrow.force_panic("subscription")
+    waiting = asyncio.ensure_future(sub.next_msg(10))
+    await nc.publish("panic.a", b"2")
+    with pytest.raises(RuntimeError, match="forced in Subscription"):
+        await waiting
+    with pytest.raises(RuntimeError, match="forced in Subscription"):
+        async for _ in sub.messages:
+            pass
+    # The others go on.
+    await nc.publish("panic.b", b"3")
+    assert (await other.next_msg()).data == b"3"
+
+
+@pytest.mark.parametrize("kind", ["callback", "future"])
+async def test_of_a_subscription_that_delivers(told: Client, events: list[str], kind: str) -> None:
+    async def cb(msg: object) -> None:
+        pass
+
+    future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    await told.subscribe("panic.c", cb=cb) if kind == "callback" else await told.subscribe("panic.c", future=future)
+    _jetarrow.force_panic("subscription")
+    await told.publish("panic.c", b"x")
+    if kind == "future":
+        with pytest.raises(RuntimeError, match="forced in Subscription"):
+            await asyncio.wait_for(future, 5)
+    else:
+        await until(lambda: events)
+        assert ["forced in Subscription" in event for event in events] == [True]
+        assert str(told.last_error) == events[0]
+
+
+async def test_of_what_reads_an_arrow_stream(js: JetStreamContext, stream: str) -> None:
+    table = pa.table({"data": [b"x"] * 10})
+    _jetarrow.force_panic("rows")
+    with pytest.raises(RuntimeError, match="forced in Rows"):
+        await js.publish_batch(f"{stream}.a", table.to_reader())
+    assert (await js.stream_info(stream)).state.messages == 0
+
+
+async def test_of_the_outbox(told: Client, events: list[str]) -> None:
+    sub = await told.subscribe("panic.d")
+    waiting = asyncio.ensure_future(sub.next_msg(10))
+    answer = asyncio.ensure_future(told.request("panic.d", b"", timeout=10))
+    await waiting
+    _jetarrow.force_panic("outbox")
+    await told.publish("panic.d", b"x")
+    # It may be known already.
+    with pytest.raises(Exception, match=r"forced in Outbox|closed"):
+        await asyncio.wait_for(told.flush(), 5)
+    with pytest.raises(RuntimeError, match="forced in Outbox"):
+        await asyncio.wait_for(answer, 5)
+    with pytest.raises(RuntimeError, match="forced in Outbox"):
+        async for _ in sub.messages:
+            pass
+    await ended(told, events, "Outbox")
+
+
+@pytest.mark.parametrize("spot", ["Answers", "Expiry", "Refusals"])
+async def test_of_what_awaits_answers(told: Client, events: list[str], spot: str) -> None:
+    await told.subscribe("panic.e")
+    requests = [asyncio.ensure_future(told.request("panic.e", b"", timeout=30)) for _ in range(3)]
+    await told.flush()
+    _jetarrow.force_panic(spot)
+    if spot == "Answers":
+        requests.append(asyncio.ensure_future(told.request("nobody.listens", b"", timeout=30)))
+    elif spot == "Expiry":
+        requests.append(asyncio.ensure_future(told.request("panic.e", b"", timeout=20)))
+    else:
+        await told._session.run(told._session.native.force_reconnect())
+    for outcome in await asyncio.wait_for(asyncio.gather(*requests, return_exceptions=True), 10):
+        assert isinstance(outcome, RuntimeError)
+        assert f"forced in {spot}" in str(outcome)
+    await ended(told, events, spot)
+
+
+async def test_of_what_shares_the_pool(told: Client, events: list[str]) -> None:
+    _jetarrow.force_panic("pool")
+    told._session.native.set_server_pool([told.connected_url.geturl()])  # type: ignore[union-attr]
+    await ended(told, events, "Pool")
+
+
+async def test_of_the_connection_itself(told: Client, events: list[str]) -> None:
+    sub = await told.subscribe("panic.f")
+    request = asyncio.ensure_future(told.request("panic.f", b"", timeout=30))
+    await sub.next_msg()
+    _jetarrow.force_panic("connection")
+    await told._session.run(told._session.native.force_reconnect())
+    with pytest.raises(RuntimeError, match="forced in Connection"):
+        await asyncio.wait_for(request, 5)
+    with pytest.raises(RuntimeError, match="forced in Connection"):
+        async for _ in sub.messages:
+            pass
+    await ended(told, events, "Connection")
+
+
+async def test_of_a_connection_that_is_made(nats_url: str) -> None:
+    _jetarrow.force_panic("connection")
+    with pytest.raises(RuntimeError, match="forced in Connection"):
+        await asyncio.wait_for(jetarrow.connect(nats_url), 5)

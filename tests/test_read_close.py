@@ -1,0 +1,107 @@
+"""Closing a reader while another task or thread waits for what it brings."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import jetarrow
+import jetarrow.sync
+import pyarrow as pa
+import pytest
+from jetarrow.js.client import JetStreamContext
+
+from .slow_link import slow_link
+from .tools import PATIENCE, fill, fill_sync, until
+
+
+async def test_close_ends_a_pending_next(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 3)
+    reader = js.read(stream, follow=True)
+    assert (await anext(reader)).seqs.to_pylist() == [1, 2, 3]
+    pending = [asyncio.ensure_future(anext(reader)) for _ in range(3)]
+    await asyncio.sleep(0)
+    await asyncio.wait_for(reader.close(), 5)
+    for result in await asyncio.wait_for(asyncio.gather(*pending, return_exceptions=True), 5):
+        assert isinstance(result, StopAsyncIteration)
+    assert reader.position == 4
+    await reader.close()
+
+    async def gone() -> bool:
+        return not await js.consumers_info(stream)
+
+    await until(gone)
+
+
+def test_close_ends_a_pending_next_in_another_thread(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    fill_sync(sync_js, stream, 3)
+    reader = sync_js.read(stream, follow=True)
+    seen: list[int | None] = []
+    first = threading.Event()
+
+    def follow() -> None:
+        for batch in reader:
+            seen.extend(batch.seqs.to_pylist())
+            first.set()
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    assert first.wait(PATIENCE)
+    reader.close()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert seen == [1, 2, 3]
+
+
+def test_an_arrow_stream_that_is_closed_is_not_taken_for_the_whole(
+    sync_js: jetarrow.sync.JetStream, stream: str
+) -> None:
+    fill_sync(sync_js, stream, 3)
+    reader = sync_js.read(stream, follow=True)
+    ends: list[Any] = []
+    first = threading.Event()
+
+    def follow() -> None:
+        try:
+            with pa.RecordBatchReader.from_stream(reader) as batches:
+                for _ in batches:
+                    first.set()
+            ends.append("end")
+        except Exception as error:
+            ends.append(error)
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    assert first.wait(PATIENCE)
+    reader.close()
+    thread.join(PATIENCE)
+    assert "the reader was closed" in str(ends[0])
+
+
+async def test_read_all_of_a_reader_that_is_closed_is_an_error(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 3)
+    reader = js.read(stream, follow=True, columns=["seq"])
+    reading = asyncio.ensure_future(reader.read_all())
+    await until(lambda: reader.position == 4)
+    await reader.close()
+    with pytest.raises(jetarrow.errors.Error, match="closed"):
+        await asyncio.wait_for(reading, 5)
+
+
+async def test_close_does_not_wait_for_a_server_that_does_not_answer(
+    js: JetStreamContext, nats_url: str, stream: str
+) -> None:
+    await fill(js, stream, 3)
+    async with slow_link(nats_url, 0) as link, await jetarrow.connect(link.url) as nc:
+        link.swallowed = b"CONSUMER.CREATE"
+        reader = nc.jetstream().read(stream)
+        pending = asyncio.ensure_future(anext(reader))
+        # The range is known: the consumer is being made, and no answer comes.
+        await until(lambda: reader.position == 1)
+        begin = time.monotonic()
+        await reader.close()
+        with pytest.raises(StopAsyncIteration):
+            await pending
+        assert time.monotonic() - begin < 3

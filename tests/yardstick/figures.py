@@ -1,0 +1,38 @@
+"""What an experiment finds: numbers, and for those that are judged the most that they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of an experiment."""
+
+    name: str
+    value: float
+    # The most that it may be; None: it is only said.
+    most: float | None = None
+    # Beside the number: a unit, or why it is not judged.
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.most is None or self.value <= self.most
+
+    def __str__(self) -> str:
+        value = f"{self.value:,.0f}" if float(self.value).is_integer() else f"{self.value:,.2f}"
+        bound = "" if self.most is None else f" (≤ {self.most:g})"
+        return f"{self.name} {value}{' ' + self.note if self.note else ''}{bound}"
+
+
+def said(name: str, value: float, note: str = "") -> Figure:
+    """A number that is not judged."""
+    return Figure(name, value, None, note)
+
+
+def check(figures: Sequence[Figure]) -> None:
+    """All that is judged has passed."""
+    failed = [str(figure) for figure in figures if not figure.passed]
+    assert not failed, "; ".join(failed)
