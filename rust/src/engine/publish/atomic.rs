@@ -3,16 +3,18 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use async_nats::{HeaderMap, Message, Subject};
+use async_nats::{HeaderMap, Message};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use serde::Deserialize;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::engine::api::{ApiError, MAX_ATOMIC_ROWS};
 use crate::engine::connection::Connection;
 use crate::engine::connection::refusals::Refused;
 use crate::engine::publish::outcome::{Fill, RowFeed};
 use crate::engine::publish::size::check_size;
+use crate::engine::publish::unheard::{PAUSE, RETRIES};
 use crate::engine::publish::window::Item;
 use crate::error::{About, JetError, Result};
 
@@ -36,15 +38,38 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
     if rows.is_empty() {
         return Ok(());
     }
+    let deadline = Instant::now() + timeout;
+    let mut tries = 0;
+    loop {
+        match timeout_at(deadline, attempt(conn, &rows, outlet)).await {
+            Err(_) => {
+                let what = "the atomic batch (all of it is stored, or nothing)".into();
+                return Err(JetError::Timeout { what, after: timeout });
+            }
+            // Nothing of it is stored, and the stream may be away for a moment only.
+            Ok(Err(JetError::Batch { cause, .. }))
+                if matches!(*cause, JetError::NoStream { .. })
+                    && tries < RETRIES
+                    && Instant::now() + PAUSE < deadline =>
+            {
+                tries += 1;
+                sleep(PAUSE).await;
+            }
+            Ok(ended) => return ended,
+        }
+    }
+}
+
+/// One batch, from its first row to the answer to its last.
+async fn attempt(conn: &Connection, rows: &[Item], outlet: &mut Fill<'_>) -> Result<()> {
     let inbox = conn.new_inbox()?;
-    let messages = prepare(&rows, &inbox, conn.client.max_payload())?;
+    let messages = prepare(rows, &inbox, conn.client.max_payload())?;
     let subscription = format!("{inbox}.*");
     let mut refusals = conn.refusals();
     conn.in_order().await;
     let mut answers = conn.client.subscribe(subscription.clone()).await.map_err(|_| conn.closed())?;
     let breaks = conn.breaks();
-    send(conn, messages, &inbox).await?;
-    let deadline = tokio::time::Instant::now() + timeout;
+    send(conn, messages, rows, &inbox).await?;
     let mut link = conn.link.clone();
     loop {
         tokio::select! {
@@ -52,7 +77,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
             message = answers.next() => {
                 let message = message.ok_or_else(|| conn.closed())?;
                 conn.traffic.received(message.payload.len());
-                if take_answer(&message, &rows, outlet)? {
+                if take_answer(&message, rows, outlet)? {
                     return Ok(());
                 }
             }
@@ -60,11 +85,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
                 if conn.breaks() != breaks {
                     return Err(JetError::Unconfirmed { what: About::Other("the atomic batch".into()) });
                 }
-                check_refused(&refusals.take(), &subscription, &rows)?;
-            }
-            () = tokio::time::sleep_until(deadline) => {
-                let what = "the atomic batch (all of it is stored, or nothing)".into();
-                return Err(JetError::Timeout { what, after: timeout });
+                check_refused(&refusals.take(), &subscription, rows)?;
             }
         }
     }
@@ -74,15 +95,8 @@ fn refused(row: Option<u64>, cause: JetError) -> JetError {
     JetError::Batch { row, cause: Box::new(cause) }
 }
 
-/// A row as it goes onto the wire.
-struct Outgoing {
-    subject: Subject,
-    headers: HeaderMap,
-    payload: Bytes,
-}
-
-/// The rows with what makes them a batch, each no larger than the server takes: it would end the connection.
-fn prepare(rows: &[Item], inbox: &str, max_payload: usize) -> Result<Vec<Outgoing>> {
+/// The headers that make rows a batch; with them each is no larger than the server takes, who would end the connection.
+fn prepare(rows: &[Item], inbox: &str, max_payload: usize) -> Result<Vec<HeaderMap>> {
     let id = inbox.rsplit('.').next().unwrap_or_default();
     let message = |(index, (row, body)): (usize, &Item)| {
         let place = index + 1;
@@ -95,17 +109,18 @@ fn prepare(rows: &[Item], inbox: &str, max_payload: usize) -> Result<Vec<Outgoin
         let payload = body.payload().unwrap_or_default();
         check_size(|| About::Row(*row), payload.len(), Some(&headers), max_payload)
             .map_err(|err| refused(Some(*row), err))?;
-        Ok(Outgoing { subject: body.subject(), headers, payload: Bytes::copy_from_slice(payload) })
+        Ok(headers)
     };
     rows.iter().enumerate().map(message).collect()
 }
 
-async fn send(conn: &Connection, messages: Vec<Outgoing>, inbox: &str) -> Result<()> {
-    for (index, Outgoing { subject, headers, payload }) in messages.into_iter().enumerate() {
+async fn send(conn: &Connection, headers: Vec<HeaderMap>, rows: &[Item], inbox: &str) -> Result<()> {
+    for (index, (headers, (_, body))) in headers.into_iter().zip(rows).enumerate() {
+        let payload = Bytes::copy_from_slice(body.payload().unwrap_or_default());
         conn.traffic.sent(payload.len());
         // An answer to each, empty where all is well: so an error names its row.
         let reply = format!("{inbox}.{}", index + 1);
-        let sent = conn.client.publish_with_reply_and_headers(subject, reply, headers, payload).await;
+        let sent = conn.client.publish_with_reply_and_headers(body.subject(), reply, headers, payload).await;
         sent.map_err(|_| conn.closed())?;
     }
     Ok(())

@@ -12,12 +12,13 @@ use std::time::Duration;
 use async_nats::Message;
 use futures_util::{FutureExt, StreamExt};
 use tokio::task::unconstrained;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::engine::connection::Connection;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::publish::outcome::{Fill, RowFeed};
-use crate::engine::publish::window::{Item, Outlet, Window};
+use crate::engine::publish::unheard::{PAUSE, RETRIES};
+use crate::engine::publish::window::{Item, Outlet, Window, silence};
 use crate::error::{About, JetError, Result};
 
 mod batch;
@@ -34,6 +35,8 @@ const HOPELESS: u32 = 3;
 enum End {
     /// Its rows are stored, or go into another batch.
     Complete,
+    /// It had no beginning: nobody took its first row.
+    Unheard,
     /// So did this one, and this is why it stopped short.
     Refused(JetError),
     /// Its rows that had no answer got this error, and nothing more is to be tried.
@@ -42,14 +45,18 @@ enum End {
 
 /// Sends all of the feed.
 pub async fn fast(conn: &Connection, feed: RowFeed, outlet: &mut Fill<'_>, window: &Window) -> Result<()> {
-    let mut fast = Fast { conn, feed, outlet, window, again: VecDeque::new(), any: false };
+    let mut fast = Fast { conn, feed, outlet, window, again: VecDeque::new(), any: false, tries: 0 };
     let mut hopeless = 0;
     while let Some(item) = fast.next().await? {
         let before = fast.outlet.outcome.stored();
         let end = unconstrained(fast.one_batch(item)).await?;
+        if matches!(end, End::Unheard) {
+            sleep(PAUSE).await;
+            continue;
+        }
         hopeless = if fast.outlet.outcome.stored() > before { 0 } else { hopeless + 1 };
         let cause = match end {
-            End::Complete => continue,
+            End::Complete | End::Unheard => continue,
             End::Refused(_) if hopeless < HOPELESS => continue,
             End::Refused(cause) | End::Abandoned(cause) => cause,
         };
@@ -69,6 +76,8 @@ struct Fast<'a, 'o> {
     again: VecDeque<Item>,
     /// Something was stored: from now on errors are those of rows.
     any: bool,
+    /// How often in a row nobody took the first row of a batch.
+    tries: u8,
 }
 
 impl Fast<'_, '_> {
@@ -101,8 +110,16 @@ impl Fast<'_, '_> {
     /// One batch, from its first row on.
     async fn one_batch(&mut self, first: Item) -> Result<End> {
         let mut refusals = self.conn.refusals();
-        let mut batch = Batch::open(self.conn, self.window, &first).await?;
-        batch.send(self.conn, first, Operation::Start).await?;
+        let opened = timeout(self.window.timeout, Batch::open(self.conn, self.window, &first)).await;
+        let mut batch = match opened.unwrap_or_else(|_| Err(silence(self.window.timeout))) {
+            Ok(batch) => batch,
+            Err(cause) if self.any => {
+                self.outlet.failed(first.0, cause.clone());
+                return Ok(End::Abandoned(cause));
+            }
+            Err(cause) => return Err(cause),
+        };
+        batch.send(self.conn, first, Operation::Start).await;
         // After the first row is on its way: a break before that lost nothing.
         batch.breaks = self.conn.breaks();
         batch.last_answer = Instant::now();
@@ -111,7 +128,10 @@ impl Fast<'_, '_> {
         let mut asked = batch.last_answer;
         loop {
             self.send_at_hand(&mut batch).await?;
-            batch.close_if_done(self.conn).await?;
+            batch.close_if_done(self.conn).await;
+            if let Some(cause) = batch.stuck.take() {
+                return Ok(self.abandon(&mut batch, cause));
+            }
             let end = tokio::select! {
                 biased;
                 message = batch.answers.next() => match message {
@@ -120,7 +140,7 @@ impl Fast<'_, '_> {
                 },
                 // Where the feed was slower than the server: its next row goes out as it comes.
                 item = self.next(), if batch.is_hungry(self.window) => {
-                    self.add(&mut batch, item?).await?;
+                    self.add(&mut batch, item?).await;
                     None
                 }
                 Ok(()) = link.changed() => self.link_changed(&mut batch, &mut refusals)?,
@@ -137,13 +157,13 @@ impl Fast<'_, '_> {
 
     /// Nothing goes out before the server has accepted the batch: an older one would store every row on its own.
     async fn send_at_hand(&mut self, batch: &mut Batch) -> Result<()> {
-        while batch.is_hungry(self.window) {
+        while batch.is_hungry(self.window) && batch.stuck.is_none() {
             let ready = match self.again.is_empty() {
                 true => self.next().now_or_never().transpose()?,
                 false => Some(self.next().await?),
             };
             match ready {
-                Some(item) => self.add(batch, item).await?,
+                Some(item) => self.add(batch, item).await,
                 None => break,
             }
         }
@@ -151,18 +171,14 @@ impl Fast<'_, '_> {
     }
 
     /// Sends the row, or keeps it until others are confirmed.
-    async fn add(&mut self, batch: &mut Batch, item: Option<Item>) -> Result<()> {
+    async fn add(&mut self, batch: &mut Batch, item: Option<Item>) {
         match item {
             Some(item) if batch.fits(&item, self.window) => batch.send(self.conn, item, Operation::Add).await,
             Some(item) => {
                 self.again.push_front(item);
                 batch.wait_for_room();
-                Ok(())
             }
-            None => {
-                batch.exhausted = true;
-                Ok(())
-            }
+            None => batch.exhausted = true,
         }
     }
 
@@ -192,7 +208,7 @@ impl Fast<'_, '_> {
         }
         if batch.accepted && self.conn.link.borrow().up {
             // Recovers a lost ack and keeps the batch; the end is asked for again, in case that was lost.
-            batch.ping_or_close(self.conn).await?;
+            batch.ping_or_close(self.conn).await;
             if !batch.closing && batch.rows.is_empty() {
                 // It was the feed that was slow, not the server.
                 batch.last_answer = Instant::now();
@@ -209,8 +225,15 @@ impl Fast<'_, '_> {
             Answer::Ack(seq) => {
                 batch.accepted = true;
                 self.any |= seq > 0;
+                self.tries = 0;
                 self.confirm(batch, seq);
                 Ok(None)
+            }
+            Answer::Refused(1, JetError::NoStream { .. }) if self.tries < RETRIES => {
+                // The stream is away, perhaps for a moment only. There is no batch yet, so nothing of it is stored.
+                self.tries += 1;
+                self.finish(batch);
+                Ok(Some(End::Unheard))
             }
             Answer::Refused(1, err) if !self.any => Err(JetError::Batch { row: None, cause: Box::new(err) }),
             Answer::Refused(1, err) => {

@@ -31,7 +31,8 @@ use crate::task::{Spot, weak_spot};
 
 mod trouble;
 
-use trouble::{expire, silence};
+use trouble::expire;
+pub use trouble::silence;
 
 /// How often lost links and late messages are looked for.
 const TICK: Duration = Duration::from_millis(100);

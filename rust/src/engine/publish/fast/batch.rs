@@ -1,22 +1,37 @@
 //! One batch of a fast ingest: what goes out, and what an answer means.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::pin::{Pin, pin};
+use std::time::Duration;
 
-use async_nats::{Message, StatusCode, Subject, Subscriber};
+use async_nats::{Message, PublishError, StatusCode, Subject, Subscriber};
 use bytes::Bytes;
+use futures_util::FutureExt;
 use serde::Deserialize;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::End;
 use crate::engine::api::{ApiError, UNKNOWN_BATCH};
 use crate::engine::connection::Connection;
-use crate::engine::publish::window::{Item, Window};
+use crate::engine::publish::window::{Item, Window, silence};
 use crate::error::{JetError, Result};
 
 /// The most rows to one ack that a server grants.
 const FLOW: usize = 500;
 /// Most bytes that wait for a confirmation.
 const BYTES: usize = 32 << 20;
+
+/// Whether it was sent; None where that took too long. A timer only for what does not go at once.
+async fn within(
+    patience: Duration,
+    mut send: Pin<&mut impl Future<Output = std::result::Result<(), PublishError>>>,
+) -> Option<bool> {
+    let sent = match send.as_mut().now_or_never() {
+        Some(sent) => sent,
+        None => timeout(patience, send).await.ok()?,
+    };
+    Some(sent.is_ok())
+}
 
 fn most_bytes(window: &Window) -> usize {
     BYTES.min(window.max_bytes)
@@ -92,6 +107,9 @@ pub struct Batch {
     /// The link broke since the batch began.
     pub broken: bool,
     pub breaks: u64,
+    /// How long the connection may take for one message, and why it has not taken one.
+    patience: Duration,
+    pub stuck: Option<JetError>,
     pub last_answer: Instant,
 }
 
@@ -123,42 +141,57 @@ impl Batch {
             exhausted: false,
             broken: false,
             breaks: conn.breaks(),
+            patience: window.timeout,
+            stuck: None,
             last_answer: Instant::now(),
         })
     }
 
-    pub async fn send(&mut self, conn: &Connection, item: Item, operation: Operation) -> Result<()> {
+    pub async fn send(&mut self, conn: &Connection, item: Item, operation: Operation) {
         self.sent += 1;
         let body = &item.1;
         let payload = Bytes::copy_from_slice(body.payload().unwrap_or_default());
         self.bytes += body.size();
         conn.traffic.sent(payload.len());
         let reply = self.reply(self.sent, operation);
+        let (client, subject) = (&conn.client, body.subject());
         let sent = match body.wire_headers() {
-            None => conn.client.publish_with_reply(body.subject(), reply, payload).await,
-            Some(headers) => conn.client.publish_with_reply_and_headers(body.subject(), reply, headers, payload).await,
+            None => within(self.patience, pin!(client.publish_with_reply(subject, reply, payload))).await,
+            Some(headers) => {
+                let send = client.publish_with_reply_and_headers(subject, reply, headers, payload);
+                within(self.patience, pin!(send)).await
+            }
         };
         self.rows.push_back(item);
-        sent.map_err(|_| conn.closed())
+        self.note(conn, sent);
+    }
+
+    /// Why the batch cannot go on: the connection does not take its messages.
+    fn note(&mut self, conn: &Connection, sent: Option<bool>) {
+        self.stuck = match sent {
+            Some(true) => return,
+            Some(false) => Some(conn.closed()),
+            None => Some(silence(self.patience)),
+        };
     }
 
     /// Asks for the end once nothing more goes out.
-    pub async fn close_if_done(&mut self, conn: &Connection) -> Result<()> {
+    pub async fn close_if_done(&mut self, conn: &Connection) {
         if self.accepted && (self.exhausted || self.broken) && !self.closing && conn.link.borrow().up {
             self.closing = true;
-            self.ping_or_close(conn).await?;
+            self.ping_or_close(conn).await;
         }
-        Ok(())
     }
 
     /// A message that stores nothing: a ping or, while closing, the end.
-    pub async fn ping_or_close(&self, conn: &Connection) -> Result<()> {
+    pub async fn ping_or_close(&mut self, conn: &Connection) {
         let reply = match self.closing {
             true => self.reply(self.sent + 1, Operation::End),
             false => self.reply(self.sent, Operation::Ping),
         };
-        let sent = conn.client.publish_with_reply(self.subject.clone(), reply, "".into()).await;
-        sent.map_err(|_| conn.closed())
+        let send = conn.client.publish_with_reply(self.subject.clone(), reply, "".into());
+        let sent = within(self.patience, pin!(send)).await;
+        self.note(conn, sent);
     }
 
     /// Rows may go out.
