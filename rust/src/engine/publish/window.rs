@@ -29,9 +29,10 @@ use crate::engine::publish::unheard::Unheard;
 use crate::error::{JetError, Result};
 use crate::task::{Spot, weak_spot};
 
+mod intake;
 mod trouble;
 
-use trouble::expire;
+use intake::{Intake, subscribe};
 pub use trouble::silence;
 
 /// How often lost links and late messages are looked for.
@@ -114,56 +115,6 @@ pub async fn run(
     // Not waited for where the connection takes nothing; dropping it does the same later.
     let _ = run.acks.unsubscribe().now_or_never();
     Ok(())
-}
-
-/// Subscribes to the acks. That waits where the connection takes nothing; messages that come alone have their time
-/// from now on, one call has its own.
-async fn subscribe(
-    conn: &Connection,
-    inbox: String,
-    feed: &mut (impl Stream<Item = Result<Item>> + Send + Unpin),
-    outlet: &mut impl Outlet,
-    intake: &mut Intake,
-    early: &mut VecDeque<Sent>,
-) -> Result<Subscriber> {
-    let begun = Instant::now();
-    let mut subscribing = pin!(conn.client.subscribe(inbox));
-    loop {
-        if let Ok(subscribed) = tokio::time::timeout(TICK, subscribing.as_mut()).await {
-            return subscribed.map_err(|_| conn.closed());
-        }
-        let now = Instant::now();
-        if conn.link.borrow().closed {
-            return Err(conn.closed());
-        }
-        if intake.one_call {
-            if now.duration_since(begun) > intake.timeout {
-                return Err(silence(intake.timeout));
-            }
-            continue;
-        }
-        while let Some(Some(item)) = feed.next().now_or_never() {
-            early.push_back(intake.first(item?, now));
-        }
-        expire(early, outlet, now, intake.timeout);
-        outlet.flush();
-    }
-}
-
-/// Numbers messages as they come.
-struct Intake {
-    places: u64,
-    timeout: Duration,
-    one_call: bool,
-}
-
-impl Intake {
-    fn first(&mut self, (row, body): Item, now: Instant) -> Sent {
-        self.places += 1;
-        // A message that came alone has its time from now on, a row of one call from when it is sent.
-        let deadline = (!self.one_call).then(|| now + body.timeout().unwrap_or(self.timeout));
-        Sent { row, place: self.places, bytes: body.size(), body, deadline, first: None, tries: 0 }
-    }
 }
 
 /// What became of a message on its way to the connection.
