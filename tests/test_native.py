@@ -22,6 +22,7 @@ def publish(nc: jetarrow.Client, subject: str, rows: object, mode: str = "window
         expected_stream=None,
         mode=mode,
         max_inflight=100,
+        max_bytes=1 << 20,
         timeout=5,
         resend=None,
         progress=None,

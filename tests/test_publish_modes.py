@@ -243,3 +243,24 @@ async def test_a_slow_feed_is_not_waited_for_blindly(js: JetStreamContext, batch
     assert time.monotonic() - begun < 2.5  # the feed takes 0.4 s; each blind wait is 3 s
     assert result.stored == 8
     assert await data(js, batched) == [b"%d" % number for number in range(8)]
+
+
+@pytest.mark.parametrize("mode", ["fast", "atomic"])
+async def test_a_stream_that_is_away_at_the_start(own: JetStreamContext, mode: str) -> None:
+    """The stream is known, and for a moment nobody takes its subject: as while its leader is elected."""
+    config = {"allow_batched": True, "allow_atomic": True}
+    await own.add_stream(name="S", subjects=["s.>"], **config)
+
+    async def later() -> None:
+        await asyncio.sleep(0.2)
+        await own.update_stream(name="S", subjects=["s.>", "late.>"], **config)
+
+    # The mode is looked up by the stream's name.
+    late = asyncio.create_task(later())
+    rows = [b"%d" % i for i in range(50)]
+    result = await own.publish_batch("late.a", rows, mode=mode, expected_stream="S")
+    await late
+    assert (result.stored, result.stream) == (50, "S")
+    assert await data(own, "S") == rows
+    with pytest.raises(js_errors.BatchError, match="no stream takes"):
+        await own.publish_batch("never.a", rows, mode=mode, expected_stream="S")

@@ -305,3 +305,24 @@ def test_ids_are_forgotten_only_after_the_window(
     )
     task.write(batches())
     assert task.duplicates == duplicates
+
+
+def test_the_window_is_the_streams_of_now(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raised while the task runs: rows that say the same again would be taken for those that the stream has."""
+    monkeypatch.setattr(write_rows, "_CALL_ROWS", 1)
+    now = 0.0
+    monkeypatch.setattr(partition_writer, "monotonic", lambda: now)
+    name = streams.new()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal now
+        yield batch([b"a"])
+        streams.update(name, duplicate_window=600_000_000_000)
+        for at, row in [(151, b"b"), (302, b"c"), (303, b"a")]:
+            now = float(at)
+            yield batch([row])
+
+    options = write_options({"servers": streams.url, "stream": name, "subject": f"{name}.a"})
+    task = PartitionWriter(options, window=120, scope="q", partition=0)
+    task.write(batches())
+    assert task.duplicates == 0

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import jetarrow
+import jetarrow.sync
+import pyarrow as pa
 import pytest
 from jetarrow.js import errors as js_errors
 from jetarrow.server import NatsServer
 
-from ..tools import until
+from ..tools import until, wait_until
 from .proxy import Proxy
-from .tools import places
+from .tools import places, rss, trimmed_rss
 
 
 async def test_messages_go_again_in_the_order_of_publishing(own_server: NatsServer) -> None:
@@ -119,3 +122,58 @@ async def test_one_message_keeps_its_own_time(own_server: NatsServer, state: str
         with pytest.raises(jetarrow.errors.TimeoutError):
             await js.publish("s.a", b"x", timeout=0.5, msg_id=msg_id)
         assert time.monotonic() - begun < 2
+
+
+async def test_a_batch_into_a_stalled_server_stays_in_its_byte_window(own_server: NatsServer) -> None:
+    """800 times one payload of 1 MiB, which is there once: what is sent are copies."""
+    async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["s.>"])
+        rows = [b"x" * ((1 << 20) - 1)] * 800
+        own_server.pause()
+        before = trimmed_rss()
+        grown = 0.0
+        call = asyncio.create_task(js.publish_batch("s.a", rows, timeout=2))
+        begun = time.monotonic()
+        while not call.done():
+            await asyncio.sleep(0.02)
+            grown = max(grown, rss() - before)
+        assert time.monotonic() - begun < 8
+        assert (await call).stored == 0
+        assert grown < 64 * 1.5
+        own_server.resume()
+
+
+@pytest.mark.parametrize("mode", ["window", "fast", "atomic"])
+async def test_a_batch_that_the_server_stops_taking_ends_in_time(own_server: NatsServer, mode: str) -> None:
+    """More than its sockets and async-nats' queue hold; rows that were stored before keep their result."""
+    async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["s.>"], allow_batched=True, allow_atomic=True)
+        sent = 0
+
+        def blocks() -> Iterator[pa.RecordBatch]:
+            nonlocal sent
+            for number in range(40):
+                if number == 1 and mode != "atomic":
+                    # The first block has its answers before the server stops.
+                    wait_until(lambda: looks.stream_info("S").state.messages == 20)
+                    own_server.pause()
+                sent += 20
+                yield pa.record_batch({"data": [b"x" * 500_000] * 20})
+
+        looks = jetarrow.sync.connect(own_server.url).jetstream()
+        schema = pa.schema({"data": pa.binary()})
+        reader = pa.RecordBatchReader.from_batches(schema, blocks())
+        if mode == "atomic":
+            own_server.pause()
+            # The question for the stream is not answered.
+            with pytest.raises(jetarrow.errors.TimeoutError):
+                await asyncio.wait_for(js.publish_batch("s.a", reader, mode=mode, timeout=1), 15)
+            return
+        begun = time.monotonic()
+        result = await asyncio.wait_for(js.publish_batch("s.a", reader, mode=mode, timeout=1), 30)
+        assert time.monotonic() - begun < 20
+        # A fast batch gets no ack for so few: what became of them is not known.
+        assert result.stored == (20 if mode == "window" else 0)
+        assert (result.count, len(result.errors)) == (sent, sent - result.stored)

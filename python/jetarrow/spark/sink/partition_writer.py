@@ -8,6 +8,7 @@ from time import monotonic
 import pyarrow as pa
 
 import jetarrow.sync
+from jetarrow.core.errors import Error
 from jetarrow.jetstream.errors import BatchError, PublishUnconfirmedError
 from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.spark._core import ContentIds, publish_rows, reason_of
@@ -37,7 +38,7 @@ class PartitionWriter:
 
     Args:
         options: Checked options of the write.
-        window: The stream's duplicate window, in seconds.
+        window: The stream's duplicate window, in seconds, as it was when the write was planned.
         scope: Names query, batch and partition: every attempt has the same scope, and no other rows have it.
         partition: Number of the partition, for messages.
 
@@ -83,10 +84,25 @@ class PartitionWriter:
                 raise
             self._count(result)
             # Every row so far has its answer. An id that the server has forgotten since need not be kept here.
-            if self._ids is not None and monotonic() - forgot > self._keep_ids:
+            if self._ids is not None and self._forgotten(js, since=forgot):
                 self._ids.forget()
                 forgot = monotonic()
         return self._done
+
+    def _forgotten(self, js: jetarrow.sync.JetStream, *, since: float) -> bool:
+        """Whether the server no longer knows ids from before `since`: it is asked, its window may be another by now.
+
+        An id that is forgotten here before it is forgotten there would be given to a row that is new, which the
+        server would then drop.
+        """
+        if monotonic() - since <= self._keep_ids:
+            return False
+        try:
+            window = js.stream_info(self._options.stream).config.duplicate_window
+        except Error:
+            return False  # it is asked again after the next call
+        self._keep_ids = float(window or 0) + _WINDOW_MARGIN
+        return monotonic() - since > self._keep_ids
 
     def _prepare(self, piece: pa.RecordBatch) -> pa.RecordBatch:
         names = piece.schema.names

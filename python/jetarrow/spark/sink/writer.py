@@ -26,7 +26,7 @@ from .rows import check_columns
 # The flag of a stream that allows a mode.
 _NEEDED_FLAGS = {PublishMode.FAST: "allow_batched", PublishMode.ATOMIC: "allow_atomic"}
 # Duplicate windows of the streams that this process has looked at, in seconds: Spark makes a new writer for every
-# micro-batch, and one more to commit it.
+# micro-batch, and one more to commit it. A task asks anew before it relies on one.
 _known_windows: dict[WriteOptions, float] = {}
 
 

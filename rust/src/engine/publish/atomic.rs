@@ -7,6 +7,7 @@ use async_nats::{HeaderMap, Message};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use serde::Deserialize;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::engine::api::{ApiError, MAX_ATOMIC_ROWS};
 use crate::engine::connection::Connection;
@@ -14,6 +15,7 @@ use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refused;
 use crate::engine::publish::outcome::{Fill, RowFeed};
 use crate::engine::publish::size::check_size;
+use crate::engine::publish::unheard::{PAUSE, RETRIES};
 use crate::engine::publish::window::Item;
 use crate::error::{About, JetError, Result};
 
@@ -37,16 +39,37 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
     if rows.is_empty() {
         return Ok(());
     }
+    let deadline = Instant::now() + timeout;
+    let mut tries = 0;
+    loop {
+        match timeout_at(deadline, attempt(conn, &rows, outlet, timeout)).await {
+            Err(_) => {
+                return Err(late(timeout));
+            }
+            // Nothing of it is stored, and the stream may be away for a moment only.
+            Ok(Err(JetError::Batch { cause, .. }))
+                if matches!(*cause, JetError::NoStream { .. })
+                    && tries < RETRIES
+                    && Instant::now() + PAUSE < deadline =>
+            {
+                tries += 1;
+                sleep(PAUSE).await;
+            }
+            Ok(ended) => return ended,
+        }
+    }
+}
+
+/// One batch, from its first row to the answer to its last.
+async fn attempt(conn: &Connection, rows: &[Item], outlet: &mut Fill<'_>, within: Duration) -> Result<()> {
     let inbox = conn.new_inbox()?;
-    let messages = prepare(&rows, &inbox, conn.client.max_payload())?;
+    let messages = prepare(rows, &inbox, conn.client.max_payload())?;
     let subscription = format!("{inbox}.*");
     let mut refusals = conn.refusals();
-    let in_order = tokio::time::timeout(timeout, conn.in_order()).await;
-    in_order.map_err(|_| late(timeout))?;
-    let mut answers = conn.subscribe(subscription.clone(), timeout).await?;
+    conn.in_order().await;
+    let mut answers = conn.subscribe(subscription.clone(), within).await?;
     let breaks = conn.breaks();
-    send(conn, messages, timeout).await?;
-    let deadline = tokio::time::Instant::now() + timeout;
+    send(conn, messages, within).await?;
     let mut link = conn.link.clone();
     loop {
         tokio::select! {
@@ -54,7 +77,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
             message = answers.next() => {
                 let message = message.ok_or_else(|| conn.closed())?;
                 conn.traffic.received(message.payload.len());
-                if take_answer(&message, &rows, outlet)? {
+                if take_answer(&message, rows, outlet)? {
                     return Ok(());
                 }
             }
@@ -62,10 +85,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
                 if conn.breaks() != breaks {
                     return Err(JetError::Unconfirmed { what: About::Other("the atomic batch".into()) });
                 }
-                check_refused(&refusals.take(), &subscription, &rows)?;
-            }
-            () = tokio::time::sleep_until(deadline) => {
-                return Err(late(timeout));
+                check_refused(&refusals.take(), &subscription, rows)?;
             }
         }
     }

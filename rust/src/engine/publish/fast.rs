@@ -12,11 +12,12 @@ use std::time::Duration;
 use async_nats::Message;
 use futures_util::{FutureExt, StreamExt};
 use tokio::task::unconstrained;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::engine::connection::Connection;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::publish::outcome::{Fill, RowFeed};
+use crate::engine::publish::unheard::{PAUSE, RETRIES};
 use crate::engine::publish::window::{Item, Outlet, Window};
 use crate::error::{About, JetError, Result};
 
@@ -34,6 +35,8 @@ const HOPELESS: u32 = 3;
 enum End {
     /// Its rows are stored, or go into another batch.
     Complete,
+    /// It had no beginning: nobody took its first row.
+    Unheard,
     /// So did this one, and this is why it stopped short.
     Refused(JetError),
     /// Its rows that had no answer got this error, and nothing more is to be tried.
@@ -42,14 +45,18 @@ enum End {
 
 /// Sends all of the feed.
 pub async fn fast(conn: &Connection, feed: RowFeed, outlet: &mut Fill<'_>, window: &Window) -> Result<()> {
-    let mut fast = Fast { conn, feed, outlet, window, again: VecDeque::new(), any: false };
+    let mut fast = Fast { conn, feed, outlet, window, again: VecDeque::new(), any: false, tries: 0 };
     let mut hopeless = 0;
     while let Some(item) = fast.next().await? {
         let before = fast.outlet.outcome.stored();
         let end = unconstrained(fast.one_batch(item)).await?;
+        if matches!(end, End::Unheard) {
+            sleep(PAUSE).await;
+            continue;
+        }
         hopeless = if fast.outlet.outcome.stored() > before { 0 } else { hopeless + 1 };
         let cause = match end {
-            End::Complete => continue,
+            End::Complete | End::Unheard => continue,
             End::Refused(_) if hopeless < HOPELESS => continue,
             End::Refused(cause) | End::Abandoned(cause) => cause,
         };
@@ -69,6 +76,8 @@ struct Fast<'a, 'o> {
     again: VecDeque<Item>,
     /// Something was stored: from now on errors are those of rows.
     any: bool,
+    /// How often in a row nobody took the first row of a batch.
+    tries: u8,
 }
 
 impl Fast<'_, '_> {
@@ -103,10 +112,11 @@ impl Fast<'_, '_> {
         let mut refusals = self.conn.refusals();
         let mut batch = match Batch::open(self.conn, self.window, &first).await {
             Ok(batch) => batch,
-            Err(cause) => {
+            Err(cause) if self.any => {
                 self.outlet.failed(first.0, cause.clone());
                 return Ok(End::Abandoned(cause));
             }
+            Err(cause) => return Err(cause),
         };
         if let Err(cause) = batch.send(self.conn, first, Operation::Start).await {
             return Ok(self.abandon(&mut batch, cause));
@@ -230,8 +240,15 @@ impl Fast<'_, '_> {
             Answer::Ack(seq) => {
                 batch.accepted = true;
                 self.any |= seq > 0;
+                self.tries = 0;
                 self.confirm(batch, seq);
                 Ok(None)
+            }
+            Answer::Refused(1, JetError::NoStream { .. }) if self.tries < RETRIES => {
+                // The stream is away, perhaps for a moment only. There is no batch yet, so nothing of it is stored.
+                self.tries += 1;
+                self.finish(batch);
+                Ok(Some(End::Unheard))
             }
             Answer::Refused(1, err) if !self.any => Err(JetError::Batch { row: None, cause: Box::new(err) }),
             Answer::Refused(1, err) => {

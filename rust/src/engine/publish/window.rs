@@ -30,9 +30,11 @@ use crate::engine::publish::unheard::Unheard;
 use crate::error::{JetError, Result};
 use crate::task::{Spot, weak_spot};
 
+mod intake;
 mod trouble;
 
-use trouble::{expire, silence};
+use intake::{Intake, subscribe};
+pub use trouble::silence;
 
 /// How often lost links and late messages are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -79,21 +81,7 @@ pub async fn run(
     let (breaks, connects) = (conn.breaks(), statistics.connects.load(Ordering::Relaxed));
     let mut intake = Intake { places: 0, timeout: window.timeout, one_call: window.one_call };
     let mut again = VecDeque::new();
-    let subscribed = subscribe(conn, format!("{inbox}*"), &mut feed, &mut outlet, &mut intake, &mut again).await;
-    let acks = match subscribed {
-        Ok(acks) => acks,
-        Err(cause) if window.one_call => return Err(cause),
-        Err(cause) => {
-            // Whoever still publishes gets to know.
-            again.into_iter().for_each(|sent: Sent| outlet.failed(sent.row, cause.clone()));
-            outlet.flush();
-            while let Some(item) = feed.next().await {
-                outlet.failed(item?.0, cause.clone());
-                outlet.flush();
-            }
-            return Ok(());
-        }
-    };
+    let acks = subscribe(conn, format!("{inbox}*"), &mut feed, &mut outlet, &mut intake, &mut again).await?;
     let now = Instant::now();
     let mut run = Run {
         conn,
@@ -130,56 +118,6 @@ pub async fn run(
     tokio::task::unconstrained(run.drive()).await?;
     // Dropping the subscriber unsubscribes, without waiting for room on the way out.
     Ok(())
-}
-
-/// Subscribes to the acks. That waits where the connection takes nothing; messages that come alone have their time
-/// from now on, one call has its own.
-async fn subscribe(
-    conn: &Connection,
-    inbox: String,
-    feed: &mut (impl Stream<Item = Result<Item>> + Send + Unpin),
-    outlet: &mut impl Outlet,
-    intake: &mut Intake,
-    early: &mut VecDeque<Sent>,
-) -> Result<Subscriber> {
-    let begun = Instant::now();
-    let mut subscribing = pin!(conn.subscribe(inbox, Duration::MAX));
-    loop {
-        if let Ok(subscribed) = tokio::time::timeout(TICK, subscribing.as_mut()).await {
-            return subscribed;
-        }
-        let now = Instant::now();
-        if conn.link.borrow().closed {
-            return Err(conn.closed());
-        }
-        if intake.one_call {
-            if now.duration_since(begun) > intake.timeout {
-                return Err(silence(intake.timeout));
-            }
-            continue;
-        }
-        while let Some(Some(item)) = feed.next().now_or_never() {
-            early.push_back(intake.first(item?, now));
-        }
-        expire(early, outlet, now, intake.timeout);
-        outlet.flush();
-    }
-}
-
-/// Numbers messages as they come.
-struct Intake {
-    places: u64,
-    timeout: Duration,
-    one_call: bool,
-}
-
-impl Intake {
-    fn first(&mut self, (row, body): Item, now: Instant) -> Sent {
-        self.places += 1;
-        // A message that came alone has its time from now on, a row of one call from when it is sent.
-        let deadline = (!self.one_call).then(|| now + body.timeout().unwrap_or(self.timeout));
-        Sent { row, place: self.places, bytes: body.size(), body, deadline, first: None, tries: 0 }
-    }
 }
 
 /// What became of a message on its way to the connection.
