@@ -20,10 +20,10 @@ use crate::engine::publish::size::header_size;
 use crate::error::{JetError, Result};
 use crate::task::spawn;
 
-/// Bytes that async-nats may hold; as many as it gathers for one write.
-const ROOM: usize = 64 * 1024;
+/// Bytes that async-nats may hold: four times what it gathers for one write, so that writing does not wait for us.
+const ROOM: usize = 256 * 1024;
 /// What a message costs beside its bytes: so the channel is never full of messages.
-const OVERHEAD: usize = 64;
+const OVERHEAD: usize = 256;
 /// Commands in async-nats's channel: all messages that there is room for, and as many subscriptions, flushes and drains.
 pub const CHANNEL: usize = 2 * ROOM / OVERHEAD;
 
@@ -38,21 +38,45 @@ pub struct Wire {
     room: Semaphore,
     /// Reserved since the last flush was sent.
     spent: AtomicUsize,
+    /// How many wait for room. Whoever spends while one does asks for a flush: nothing else might.
+    waiting: AtomicUsize,
     /// Half is used, or somebody waits.
     low: Arc<Notify>,
+}
+
+/// One that waits, for as long as it does.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Waiting(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Wire {
     /// Starts the task that makes room, on the current runtime.
     pub fn start(client: Client, failed: impl FnOnce(JetError) + Send + 'static) -> Result<Arc<Self>> {
         let low = Arc::new(Notify::new());
-        let wire = Arc::new(Wire { client, room: Semaphore::new(ROOM), spent: AtomicUsize::new(0), low: low.clone() });
+        let wire = Arc::new(Wire {
+            client,
+            room: Semaphore::new(ROOM),
+            spent: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            low: low.clone(),
+        });
         let weak = Arc::downgrade(&wire);
         let make_room = async move {
             loop {
                 low.notified().await;
                 let Some(wire) = weak.upgrade() else { return };
-                let spent = wire.spent.swap(0, Ordering::Relaxed);
+                let spent = wire.spent.swap(0, Ordering::SeqCst);
                 if spent > 0 && wire.client.flush().await.is_err() {
                     // Closed: whoever waits goes on, and is told so.
                     wire.room.close();
@@ -70,8 +94,9 @@ impl Wire {
     }
 
     fn spend(&self, cost: u32) {
-        let before = self.spent.fetch_add(cost as usize, Ordering::Relaxed);
-        if before < ROOM / 2 && before + cost as usize >= ROOM / 2 {
+        let before = self.spent.fetch_add(cost as usize, Ordering::SeqCst);
+        let half = before < ROOM / 2 && before + cost as usize >= ROOM / 2;
+        if half || self.waiting.load(Ordering::SeqCst) > 0 {
             self.low.notify_one();
         }
     }
@@ -92,6 +117,7 @@ impl Wire {
             return;
         }
         let cost = Self::cost(bytes);
+        let _waiting = Waiting::new(&self.waiting);
         self.low.notify_one();
         if let Ok(permit) = self.room.acquire_many(cost).await {
             permit.forget();
