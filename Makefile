@@ -102,8 +102,9 @@ fuzz:
 	  cargo +nightly fuzz cmin --quiet $$target >/dev/null 2>&1 || true; \
 	done; [ -z "$$failed" ] || { echo "findings in:$$failed"; exit 1; }
 
-# What talks to a server, without what needs a JVM, many processes or minutes.
-SHORT_SUITE := tests/test_advisories.py tests/test_api_server.py tests/test_faults.py $(wildcard tests/test_fetch*.py) \
+# What talks to a server, without what needs a JVM, many processes or minutes. (test_api_server.py holds the dataclasses to
+# the newest server.)
+SHORT_SUITE := tests/test_advisories.py tests/test_faults.py $(wildcard tests/test_fetch*.py) \
   tests/test_handles.py $(wildcard tests/test_manager*.py) tests/test_native.py tests/test_older_servers.py \
   tests/test_prefix.py tests/test_publish*.py tests/test_pull_sync.py tests/test_push.py $(wildcard tests/test_read*.py) \
   tests/test_server.py tests/test_subscribe.py
