@@ -89,7 +89,7 @@ yardstick: .stamps/release
 	$(PY) -m tests.yardstick --write $(EXPERIMENTS)
 
 FUZZ_SECONDS := 60
-# What is found stays in fuzz/artifacts; what led to new ground is thinned out into fuzz/corpus.
+# What is found goes to fuzz/artifacts; what led to new ground stays in fuzz/corpus, of which a part is in git (git add -f).
 .PHONY: fuzz
 fuzz:
 	@cargo +nightly --version >/dev/null || { echo "fuzzing needs a nightly Rust: rustup toolchain install nightly"; exit 1; }
