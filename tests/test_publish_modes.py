@@ -219,6 +219,8 @@ async def test_atomic_counts_its_own_headers() -> None:
                 except js_errors.BatchError as error:
                     refused = error
                     break
+            assert refused is not None
+            assert (refused.row, type(refused.__cause__)) == (1, errors.MaxPayloadError)
             assert stored > 0
             assert refused is not None
             assert (refused.row, type(refused.__cause__)) == (1, errors.MaxPayloadError)

@@ -445,6 +445,7 @@ class Connection:
         expected_stream: str | None,
         mode: str,
         max_inflight: int,
+        max_bytes: int,
         timeout: float,
         resend: bool | None,
         progress: Callable[[int, int | None], object] | None,
@@ -462,8 +463,10 @@ class Connection:
             expected_stream: Refuse rows that another stream would take.
             mode: "window", "fast", "atomic" or "auto".
             max_inflight: Most rows that are unanswered at once.
+            max_bytes: Most bytes of them; a larger row goes alone.
             timeout: Seconds that the server may be silent.
-            resend: After a lost link: None sends rows with an id again, a bool forces it either way.
+            resend: After a lost link: None sends rows with an id again within the stream's duplicate window, a bool
+                forces it either way.
             progress: Called with rows done and, where it is known, rows in all.
             first_row: The number of the first row. All errors count rows from here: in their texts, in
                 `FailedRow.row` and in `BatchError.row`. Default: 0.
@@ -484,6 +487,7 @@ class Connection:
         self,
         bridge: Bridge,
         *,
+        prefix: str,
         max_inflight: int,
         max_bytes: int | None,
         timeout: float,
@@ -494,6 +498,7 @@ class Connection:
 
         Args:
             bridge: The loop's mailbox.
+            prefix: Prefix of the JetStream API.
             max_inflight: Most messages that are unanswered at once.
             max_bytes: Most bytes of them; None is no limit.
             timeout: Seconds until a message without an answer fails.

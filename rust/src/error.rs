@@ -67,6 +67,11 @@ pub enum JetError {
         "the connection went away before {what} was confirmed: it may or may not be stored; give it a message id to have it resent safely"
     )]
     Unconfirmed { what: About },
+    #[error(
+        "the connection went away before {what} was confirmed: it may or may not be stored, and was not sent again because the stream knows message ids for {} s only (its duplicate_window)",
+        .window.as_secs_f64()
+    )]
+    Forgotten { what: About, window: Duration },
     /// A batch that was refused as a whole: nothing of it is stored.
     #[error("the batch was refused and nothing of it is stored{}: {cause}", .row.map(|r| format!(", because of row {r}")).unwrap_or_default())]
     Batch { row: Option<u64>, cause: Box<JetError> },
@@ -140,6 +145,7 @@ impl JetError {
             JetError::Row { row, reason } => JetError::Row { row: first.saturating_add(row), reason },
             JetError::MaxPayload { what, size, limit } => JetError::MaxPayload { what: about(what), size, limit },
             JetError::Unconfirmed { what } => JetError::Unconfirmed { what: about(what) },
+            JetError::Forgotten { what, window } => JetError::Forgotten { what: about(what), window },
             JetError::Batch { row, cause } => JetError::Batch {
                 row: row.map(|row| first.saturating_add(row)),
                 cause: Box::new(cause.counted_from(first)),

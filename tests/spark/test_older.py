@@ -40,6 +40,7 @@ spark.stop()
 
 
 @pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(300)  # three JVM starts on a busy machine
 @pytest.mark.skipif(not PYTHON.exists(), reason="no environment with Spark 4.1: make .stamps/spark41")
 def test_read_write_and_stream(own_server: NatsServer, tmp_path: Path) -> None:
     with jetarrow.sync.connect(own_server.url) as nc:

@@ -85,7 +85,7 @@ class PublisherOptions(TypedDict, total=False):
     max_inflight: int
     """Most messages that are unanswered at once; default 5000."""
     max_bytes: int
-    """Most bytes of them; default 64 MiB."""
+    """Most bytes of them, subjects and headers counted; default 64 MiB."""
     backpressure: bool
     """At the limit `publish` waits; False raises `MaxAckPendingError`. Default True."""
     ack_timeout: float

@@ -87,7 +87,7 @@ class Publish:
             expected_last_msg_id: The last message's id must be this.
 
         Raises:
-            NoStreamResponseError: No stream takes the subject.
+            NoStreamResponseError: No stream takes the subject, and none did half a second (or `timeout`) later.
             APIError: The stream refuses the message; carries the server's codes.
             TimeoutError: No answer in time: it may or may not be stored.
             BadSubjectError: The subject is not valid; nothing was sent.
@@ -114,7 +114,11 @@ class Publish:
     def _new_publisher(self) -> LoopPublisher:
         """The publisher behind `publish` and `publish_async`: one for the loop that runs, with one window."""
         self._publisher = publisher = LoopPublisher(
-            self._api.session, max_inflight=self._max_pending, max_bytes=None, ack_timeout=self._ack_timeout
+            self._api.session,
+            prefix=self._api.prefix,
+            max_inflight=self._max_pending,
+            max_bytes=None,
+            ack_timeout=self._ack_timeout,
         )
         return publisher
 
@@ -196,14 +200,18 @@ class Publish:
         Args:
             subject: Default subject of its messages.
             max_inflight: Most messages that are unanswered at once.
-            max_bytes: Most bytes of them.
+            max_bytes: Most bytes of them, subjects and headers counted. A larger message goes alone.
             backpressure: At the limit `publish` waits; False raises `MaxAckPendingError` at once.
             ack_timeout: Seconds until a message without an answer fails.
         """
 
         def make() -> LoopPublisher:
             return LoopPublisher(
-                self._api.session, max_inflight=max_inflight, max_bytes=max_bytes, ack_timeout=ack_timeout
+                self._api.session,
+                prefix=self._api.prefix,
+                max_inflight=max_inflight,
+                max_bytes=max_bytes,
+                ack_timeout=ack_timeout,
             )
 
         return Publisher(make, subject, backpressure=backpressure)
@@ -219,6 +227,7 @@ class Publish:
         expected_stream: str | None = None,
         mode: str = "window",
         max_inflight: int = 5000,
+        max_bytes: int = 64 * 1024 * 1024,
         timeout: float = 30.0,
         resend: bool | None = None,
         progress: Progress | bool | None = None,
@@ -242,10 +251,13 @@ class Publish:
                 server 2.12, a stream with `allow_atomic`, at most 1000 rows); "auto", fast where server and stream
                 allow it and all rows go to one stream, else window.
             max_inflight: Most rows that are unanswered at once.
+            max_bytes: Most bytes of them, subjects and headers counted; default 64 MiB. A larger row goes alone, and an
+                atomic batch, which is answered as a whole, is not held to it.
             timeout: Seconds a row may stay unanswered; when nothing at all was answered for so long, every row left
                 ends in an error and the call is over.
-            resend: After a lost connection: None sends the rows in flight again that have a message id and ends the
-                others in `PublishUnconfirmedError`; True and False force it for all.
+            resend: After a lost connection: None sends the rows in flight again that have a message id, as long as the
+                stream's duplicate window knows it, and ends the others in `PublishUnconfirmedError`; True and False
+                force it for all.
             progress: Called with (rows done, rows in all) at most ten times a second; True shows a bar on stderr where
                 that is a terminal.
 
@@ -274,6 +286,7 @@ class Publish:
             expected_stream=expected_stream,
             mode=mode,
             max_inflight=max_inflight,
+            max_bytes=max_bytes,
             timeout=timeout,
             resend=resend,
             progress=report,

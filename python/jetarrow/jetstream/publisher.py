@@ -19,11 +19,14 @@ from jetarrow.jetstream.outcome import RowError
 class LoopPublisher:
     """The native publisher of one event loop (or of all threads, where there is none), with its limits."""
 
-    def __init__(self, session: Session, *, max_inflight: int, max_bytes: int | None, ack_timeout: float) -> None:
+    def __init__(
+        self, session: Session, *, prefix: str, max_inflight: int, max_bytes: int | None, ack_timeout: float
+    ) -> None:
         self._home = home = session.home()
         self.loop = home.loop
         self.native = session.native.publisher(
             home.bridge,
+            prefix=prefix,
             max_inflight=max_inflight,
             max_bytes=max_bytes,
             timeout=ack_timeout,

@@ -49,6 +49,10 @@ def native_reader(reader: Reader) -> _jetarrow.Reader:
     return reader._inner._open_blocking()
 
 
+# As the default of `publish_batch`.
+_MAX_BYTES = 64 * 1024 * 1024
+
+
 def publish_rows(
     js: JetStreamManager,
     rows: ArrowProducer,
@@ -86,6 +90,7 @@ def publish_rows(
         expected_stream=expected_stream,
         mode=mode,
         max_inflight=max_inflight,
+        max_bytes=_MAX_BYTES,
         timeout=timeout,
         resend=None,
         progress=None,

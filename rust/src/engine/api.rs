@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::engine::connection::Connection;
+use crate::engine::publish::dedup;
 use crate::error::{JetError, Result};
 
 /// How long the engine's own requests may take before they are tried again or given up.
@@ -54,6 +55,18 @@ pub struct StreamConfig {
     pub allow_direct: bool,
     pub allow_batched: bool,
     pub allow_atomic: bool,
+    /// Nanoseconds; 0 where it is not said.
+    pub duplicate_window: u64,
+}
+
+impl StreamConfig {
+    /// How long a message id is known.
+    pub fn duplicate_window(&self) -> Duration {
+        match self.duplicate_window {
+            0 => dedup::DEFAULT,
+            nanos => Duration::from_nanos(nanos),
+        }
+    }
 }
 
 #[derive(Deserialize)]

@@ -3,6 +3,7 @@
 pub mod arena;
 pub mod atomic;
 pub mod content_ids;
+pub mod dedup;
 pub mod fast;
 pub mod inflight;
 pub mod outcome;
@@ -10,6 +11,7 @@ pub mod puback;
 pub mod publisher;
 pub mod rows;
 pub mod size;
+pub mod unheard;
 pub mod window;
 
 use std::str::FromStr;
@@ -29,13 +31,14 @@ use crate::engine::publish::fast::fast;
 use crate::engine::publish::outcome::{Blocks, Fill, Outcome, RowFeed};
 use crate::engine::publish::puback::PubAck;
 use crate::engine::publish::rows::{Rows, Subjects};
+use crate::engine::publish::unheard::{PAUSE, RETRIES};
 use crate::engine::publish::window::{Window, run};
 use crate::error::{JetError, Result};
 
 /// Before a question is asked once more.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Publishes one message and waits for its ack.
+/// Publishes one message and waits for its ack. Where nobody takes the subject it is tried again, see `unheard`.
 pub async fn publish(
     conn: &Connection,
     subject: String,
@@ -43,11 +46,21 @@ pub async fn publish(
     headers: Option<HeaderMap>,
     timeout: Duration,
 ) -> Result<PubAck> {
-    let answer = conn.request(subject.clone(), payload, headers, timeout).await.map_err(|err| match err {
-        JetError::NoResponders { .. } => JetError::NoStream { subject },
-        other => other,
-    })?;
-    puback::parse(&answer.payload)
+    let deadline = Instant::now() + timeout;
+    let mut tries = 0;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match conn.request(subject.clone(), payload.clone(), headers.clone(), left).await {
+            Ok(answer) => return puback::parse(&answer.payload),
+            Err(JetError::NoResponders { .. }) if tries < RETRIES && Instant::now() + PAUSE < deadline => {
+                tries += 1;
+                sleep(PAUSE).await;
+            }
+            Err(JetError::NoResponders { .. }) => return Err(JetError::NoStream { subject }),
+            Err(JetError::Timeout { what, .. }) => return Err(JetError::Timeout { what, after: timeout }),
+            Err(other) => return Err(other),
+        }
+    }
 }
 
 /// How a batch goes to the server.
@@ -83,7 +96,6 @@ async fn find_stream(api: Api<'_>, rows: &Rows) -> Result<(String, StreamConfig)
 
 pub async fn publish_batch(
     conn: &Connection,
-    prefix: &str,
     blocks: Blocks,
     mode: Mode,
     window: Window,
@@ -91,8 +103,11 @@ pub async fn publish_batch(
 ) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut feed = RowFeed::new(blocks);
-    let mode =
-        if mode == Mode::Window { mode } else { choose_mode(conn, prefix, &mut feed, mode, window.timeout).await? };
+    let mode = if mode == Mode::Window {
+        mode
+    } else {
+        choose_mode(conn, &window.prefix, &mut feed, mode, window.timeout).await?
+    };
     let mut fill = Fill { outcome: &mut outcome, done: &done };
     match mode {
         Mode::Atomic => atomic(conn, feed, &mut fill, window.timeout).await?,

@@ -46,8 +46,8 @@ impl Connection {
     }
 
     /// Many messages under an in-flight window; the result is a `PublishOutcome`.
-    #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, msg_ttl, expected_stream, mode, max_inflight, timeout,
-                        resend, progress, first_row=0))]
+    #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, msg_ttl, expected_stream, mode, max_inflight, max_bytes,
+                        timeout,                        resend, progress, first_row=0))]
     fn publish_batch(
         &self,
         subject: Option<&Bound<'_, PyAny>>,
@@ -59,6 +59,7 @@ impl Connection {
         expected_stream: Option<String>,
         mode: &str,
         max_inflight: usize,
+        max_bytes: usize,
         timeout: f64,
         resend: Option<bool>,
         progress: Option<Py<PyAny>>,
@@ -69,6 +70,9 @@ impl Connection {
         let mode: Mode = mode.parse()?;
         if max_inflight == 0 {
             return Err(PyValueError::new_err("max_inflight must be at least 1"));
+        }
+        if max_bytes == 0 {
+            return Err(PyValueError::new_err("max_bytes must be at least 1"));
         }
         if let Some(stream) = &expected_stream {
             subject::check_name("stream", stream)?;
@@ -84,14 +88,15 @@ impl Connection {
             // Kept to the end, so that the objects behind the rows are given back where the GIL is held.
             (blocks, Some(rows.len), Some(rows))
         };
-        let window = Window { max_inflight, timeout: seconds("timeout", timeout)?, resend, one_call: true };
+        let timeout = seconds("timeout", timeout)?;
+        let window = Window { max_inflight, max_bytes, timeout, resend, prefix, one_call: true };
         let done = Arc::new(AtomicU64::new(0));
         let report = progress.map(|callback| {
             let done = done.clone();
             Progress { report: Box::new(move |py| callback.call1(py, (done.load(Ordering::Relaxed), total)).map(drop)) }
         });
         let work = async move {
-            let outcome = engine::publish_batch(&conn, &prefix, blocks, mode, window, done).await;
+            let outcome = engine::publish_batch(&conn, blocks, mode, window, done).await;
             outcome.map_err(|err| err.counted_from(first_row))
         };
         let call = Call::new(work, move |py, outcome| {

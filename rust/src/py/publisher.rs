@@ -83,18 +83,21 @@ pub struct Publisher {
     turn: Mutex<Turn>,
     /// False where there is no loop: every message is handed over by itself.
     by_turn: bool,
-    /// At this many messages, or bytes, there is no room for another one.
+    /// At most so many messages, and bytes of them, have no answer.
     max_inflight: u64,
     max_bytes: u64,
+    /// Bytes of the message that had no room last.
+    refused: AtomicU64,
 }
 
 #[pymethods]
 impl Connection {
     /// A publisher for one event loop: that of `bridge`.
-    #[pyo3(signature = (bridge, *, max_inflight, max_bytes, timeout, by_turn, keep_failed))]
+    #[pyo3(signature = (bridge, *, prefix, max_inflight, max_bytes, timeout, by_turn, keep_failed))]
     fn publisher(
         &self,
         bridge: &Bridge,
+        prefix: String,
         max_inflight: usize,
         max_bytes: Option<u64>,
         timeout: f64,
@@ -105,7 +108,9 @@ impl Connection {
         if max_inflight == 0 {
             return Err(PyValueError::new_err("max_inflight must be at least 1"));
         }
-        let window = Window { max_inflight, timeout: seconds("ack_timeout", timeout)?, resend: None, one_call: false };
+        let timeout = seconds("ack_timeout", timeout)?;
+        // The bytes are bounded here, before they are copied.
+        let window = Window { max_inflight, max_bytes: usize::MAX, timeout, resend: None, prefix, one_call: false };
         let shared = Arc::new(Shared {
             waiting: Mutex::default(),
             stalled: Mutex::default(),
@@ -130,6 +135,7 @@ impl Connection {
             by_turn,
             max_inflight: max_inflight as u64,
             max_bytes: max_bytes.unwrap_or(u64::MAX),
+            refused: AtomicU64::new(0),
         })
     }
 }
@@ -150,7 +156,7 @@ impl Publisher {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let this = slf.get();
         let inner = this.inner.get()?;
-        if this.full() {
+        if this.pending() >= this.max_inflight {
             return Ok(None);
         }
         let mut map = headers.map(headers::from_python).transpose()?;
@@ -162,6 +168,10 @@ impl Publisher {
         let size = check_size(what, cell.as_slice().len(), map.as_ref(), inner.max_payload())?;
         let timeout = optional_seconds("timeout", timeout)?;
         let bytes = (size + subject.len()) as u64;
+        if this.is_too_much(bytes) {
+            this.refused.store(bytes, Ordering::Relaxed);
+            return Ok(None);
+        }
         // An exception is a Python object: it is made when the lock is free again.
         let taken = {
             let mut turn = lock(&this.turn);
@@ -195,9 +205,9 @@ impl Publisher {
         Ok(Some(future))
     }
 
-    /// True when the next message has to wait. One message passes whatever its size.
+    /// True as long as the message that was refused last would still have to wait.
     fn full(&self) -> bool {
-        self.pending() >= self.max_inflight || self.pending_bytes() >= self.max_bytes
+        self.pending() >= self.max_inflight || self.is_too_much(self.refused.load(Ordering::Relaxed))
     }
 
     /// Hands over what was published in this turn of the loop.
@@ -261,6 +271,12 @@ impl Drop for Publisher {
 }
 
 impl Publisher {
+    /// A message larger than `max_bytes` goes alone.
+    fn is_too_much(&self, bytes: u64) -> bool {
+        let pending = self.pending_bytes();
+        pending > 0 && pending.saturating_add(bytes) > self.max_bytes
+    }
+
     /// Hands messages over; where the connection is closed their futures say so.
     fn send(&self, items: Vec<Item>) -> PyResult<()> {
         let Err((items, closed)) = self.inner.get()?.send(items) else { return Ok(()) };

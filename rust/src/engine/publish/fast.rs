@@ -119,16 +119,10 @@ impl Fast<'_, '_> {
                     None => Some(self.abandon(&mut batch, self.conn.closed())),
                 },
                 // Where the feed was slower than the server: its next row goes out as it comes.
-                item = self.next(), if batch.is_hungry(self.window) => match item? {
-                    Some(item) => {
-                        batch.send(self.conn, item, Operation::Add).await?;
-                        None
-                    }
-                    None => {
-                        batch.exhausted = true;
-                        None
-                    }
-                },
+                item = self.next(), if batch.is_hungry(self.window) => {
+                    self.add(&mut batch, item?).await?;
+                    None
+                }
                 Ok(()) = link.changed() => self.link_changed(&mut batch, &mut refusals)?,
                 () = sleep_until(batch.last_answer.max(asked) + pause) => {
                     asked = Instant::now();
@@ -149,12 +143,27 @@ impl Fast<'_, '_> {
                 false => Some(self.next().await?),
             };
             match ready {
-                Some(Some(item)) => batch.send(self.conn, item, Operation::Add).await?,
-                Some(None) => batch.exhausted = true,
+                Some(item) => self.add(batch, item).await?,
                 None => break,
             }
         }
         Ok(())
+    }
+
+    /// Sends the row, or keeps it until others are confirmed.
+    async fn add(&mut self, batch: &mut Batch, item: Option<Item>) -> Result<()> {
+        match item {
+            Some(item) if batch.fits(&item, self.window) => batch.send(self.conn, item, Operation::Add).await,
+            Some(item) => {
+                self.again.push_front(item);
+                batch.wait_for_room();
+                Ok(())
+            }
+            None => {
+                batch.exhausted = true;
+                Ok(())
+            }
+        }
     }
 
     fn link_changed(&mut self, batch: &mut Batch, refusals: &mut Refusals) -> Result<Option<End>> {
@@ -243,7 +252,8 @@ impl Fast<'_, '_> {
         while batch.confirmed < seq {
             let Some((row, body)) = batch.rows.pop_front() else { return };
             batch.confirmed += 1;
-            batch.bytes = batch.bytes.saturating_sub(body.payload().map_or(0, <[u8]>::len));
+            batch.bytes = batch.bytes.saturating_sub(body.size());
+            batch.no_room = false;
             batch.last_row = Some(row);
             self.outlet.set_stored(row, 0, false);
         }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use arrow_array::{
     Array, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeStringArray, StringArray, StringViewArray,
 };
-use async_nats::header::NATS_MESSAGE_ID;
+use async_nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
 use async_nats::{HeaderMap, HeaderName, HeaderValue, Subject};
 use bytes::Bytes;
 
-use crate::engine::publish::size::{check_total, header_block, header_line, header_lines};
+use crate::engine::publish::size::{check_total, header_block, header_line, header_lines, header_size};
 use crate::engine::subject;
 use crate::error::{About, JetError, Result};
 
@@ -224,6 +224,29 @@ impl Body {
         match self {
             Body::Row(..) => None,
             Body::Single(single) => Some(single.payload.clone()),
+        }
+    }
+
+    /// About what it takes on the wire, and in memory until it is there.
+    pub fn size(&self) -> usize {
+        match self {
+            Body::Row(rows, row) => {
+                let payload = rows.payloads.get(*row).map_or(0, <[u8]>::len);
+                let subject = rows.subject(*row).map_or(0, str::len);
+                payload + subject + rows.header_size(*row, rows.msg_id(*row))
+            }
+            Body::Single(single) => {
+                let headers = single.headers.as_ref().map_or(0, header_size);
+                single.payload.len() + single.subject.len() + headers
+            }
+        }
+    }
+
+    /// The stream that it must go to, where it says so.
+    pub fn expected_stream(&self) -> Option<&str> {
+        match self {
+            Body::Row(rows, _) => rows.expected_stream.as_deref(),
+            Body::Single(single) => single.headers.as_ref()?.get(NATS_EXPECTED_STREAM).map(HeaderValue::as_str),
         }
     }
 

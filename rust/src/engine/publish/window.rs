@@ -5,11 +5,15 @@
 //! long the server is silent.
 
 use std::collections::VecDeque;
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_nats::{Message, PublishError, PublishErrorKind, StatusCode, Subject, Subscriber};
+use async_nats::connection::State;
+use async_nats::{Message, PublishError, PublishErrorKind, Statistics, StatusCode, Subject, Subscriber};
+use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
@@ -17,11 +21,17 @@ use crate::engine::connection::Connection;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::token::{read_token, write_token};
 use crate::engine::publish::arena::Arena;
+use crate::engine::publish::dedup::DuplicateWindows;
 use crate::engine::publish::inflight::{Inflight, Sent};
 use crate::engine::publish::puback::{self, Origin, Parser, PubAck};
 use crate::engine::publish::rows::Body;
-use crate::error::{About, JetError, Result};
+use crate::engine::publish::unheard::Unheard;
+use crate::error::{JetError, Result};
 use crate::task::{Spot, weak_spot};
+
+mod trouble;
+
+use trouble::{expire, silence};
 
 /// How often lost links and late messages are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -30,10 +40,14 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct Window {
     /// Messages that may be unanswered at once.
     pub max_inflight: usize,
+    /// Bytes of them. A larger message goes alone.
+    pub max_bytes: usize,
     /// How long a message may stay unanswered, and how long the server may be silent altogether.
     pub timeout: Duration,
     /// After a lost link: `None` sends messages with an id again, `Some` forces it either way.
     pub resend: Option<bool>,
+    /// Of JetStream's API.
+    pub prefix: String,
     /// One call's rows: once the server was silent for too long the rest is not tried any more.
     pub one_call: bool,
 }
@@ -54,30 +68,55 @@ pub trait Outlet: Send {
 /// Sends all of the feed and returns when every message has its result; an error of the feed ends it at once.
 pub async fn run(
     conn: &Connection,
-    feed: impl Stream<Item = Result<Item>> + Send + Unpin,
-    outlet: impl Outlet,
+    mut feed: impl Stream<Item = Result<Item>> + Send + Unpin,
+    mut outlet: impl Outlet,
     window: Window,
 ) -> Result<()> {
     let inbox = format!("{}.", conn.new_inbox()?);
     let refusals = conn.refusals();
-    let acks = conn.client.subscribe(format!("{inbox}*")).await.map_err(|_| conn.closed())?;
+    let statistics = conn.client.statistics();
+    let (breaks, connects) = (conn.breaks(), statistics.connects.load(Ordering::Relaxed));
+    let mut intake = Intake { places: 0, timeout: window.timeout, one_call: window.one_call };
+    let mut again = VecDeque::new();
+    let subscribed = subscribe(conn, format!("{inbox}*"), &mut feed, &mut outlet, &mut intake, &mut again).await;
+    let acks = match subscribed {
+        Ok(acks) => acks,
+        Err(cause) if window.one_call => return Err(cause),
+        Err(cause) => {
+            // Whoever still publishes gets to know.
+            again.into_iter().for_each(|sent: Sent| outlet.failed(sent.row, cause.clone()));
+            outlet.flush();
+            while let Some(item) = feed.next().await {
+                outlet.failed(item?.0, cause.clone());
+                outlet.flush();
+            }
+            return Ok(());
+        }
+    };
     let now = Instant::now();
     let mut run = Run {
         conn,
         feed,
         exhausted: false,
         outlet,
-        again: VecDeque::new(),
-        inflight: Inflight::new(window.max_inflight.max(1)),
+        intake,
+        again,
+        unheard: Unheard::default(),
+        inflight: Inflight::new(window.max_inflight),
         window,
         inbox: inbox.into_bytes(),
         acks,
         arena: Arena::default(),
         parser: Parser::default(),
-        breaks: conn.breaks(),
+        statistics,
+        connects,
+        connects_differ: None,
+        breaks,
         refusals,
         refused: 0,
         deaf: None,
+        windows: DuplicateWindows::default(),
+        asking: None,
         last_answer: now,
         down_since: None,
         over: None,
@@ -85,14 +124,67 @@ pub async fn run(
     };
     // Without tokio's budget of 128 operations a burst is as long as the window: fewer, fuller writes.
     tokio::task::unconstrained(run.drive()).await?;
-    let _ = run.acks.unsubscribe().await;
+    // Not waited for where the connection takes nothing; dropping it does the same later.
+    let _ = run.acks.unsubscribe().now_or_never();
     Ok(())
+}
+
+/// Subscribes to the acks. That waits where the connection takes nothing; messages that come alone have their time
+/// from now on, one call has its own.
+async fn subscribe(
+    conn: &Connection,
+    inbox: String,
+    feed: &mut (impl Stream<Item = Result<Item>> + Send + Unpin),
+    outlet: &mut impl Outlet,
+    intake: &mut Intake,
+    early: &mut VecDeque<Sent>,
+) -> Result<Subscriber> {
+    let begun = Instant::now();
+    let mut subscribing = pin!(conn.client.subscribe(inbox));
+    loop {
+        if let Ok(subscribed) = tokio::time::timeout(TICK, subscribing.as_mut()).await {
+            return subscribed.map_err(|_| conn.closed());
+        }
+        let now = Instant::now();
+        if conn.link.borrow().closed {
+            return Err(conn.closed());
+        }
+        if intake.one_call {
+            if now.duration_since(begun) > intake.timeout {
+                return Err(silence(intake.timeout));
+            }
+            continue;
+        }
+        while let Some(Some(item)) = feed.next().now_or_never() {
+            early.push_back(intake.first(item?, now));
+        }
+        expire(early, outlet, now, intake.timeout);
+        outlet.flush();
+    }
+}
+
+/// Numbers messages as they come.
+struct Intake {
+    places: u64,
+    timeout: Duration,
+    one_call: bool,
+}
+
+impl Intake {
+    fn first(&mut self, (row, body): Item, now: Instant) -> Sent {
+        self.places += 1;
+        // A message that came alone has its time from now on, a row of one call from when it is sent.
+        let deadline = (!self.one_call).then(|| now + body.timeout().unwrap_or(self.timeout));
+        Sent { row, place: self.places, bytes: body.size(), body, deadline, first: None, tries: 0 }
+    }
 }
 
 /// What became of a message on its way to the connection.
 enum Handed {
     Over,
     Not,
+    /// It has its result already.
+    Late,
     Refused(PublishErrorKind),
 }
 
@@ -101,20 +193,29 @@ struct Run<'a, F, O> {
     feed: F,
     exhausted: bool,
     outlet: O,
-    /// Messages of a lost link, to be sent again first.
+    intake: Intake,
+    /// Messages to be sent before any of the feed, in the order in which they were published.
     again: VecDeque<Sent>,
+    unheard: Unheard,
     inflight: Inflight,
     window: Window,
     inbox: Vec<u8>,
     acks: Subscriber,
     arena: Arena,
     parser: Parser,
+    statistics: Arc<Statistics>,
+    /// async-nats' count of connections when the link was looked at last, and since when it has another one.
+    connects: u64,
+    connects_differ: Option<Instant>,
     breaks: u64,
     refusals: Refusals,
     /// The link's count of refusals when they were taken last.
     refused: u64,
     /// The server does not let acks through on this link.
     deaf: Option<JetError>,
+    windows: DuplicateWindows,
+    /// The question for the duplicate window, before anything is sent again.
+    asking: Option<BoxFuture<'a, Duration>>,
     last_answer: Instant,
     down_since: Option<Instant>,
     /// Why the rest of the feed is not tried.
@@ -132,17 +233,23 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.now = Instant::now();
             weak_spot(Spot::Publisher);
             // What was published before goes first, by whatever way.
-            self.conn.in_order().await;
-            let mut up = self.conn.link.borrow().up || self.over.is_some();
-            while up && !self.inflight.is_full() {
+            let in_order = tokio::time::timeout(TICK, self.conn.in_order()).await.is_ok();
+            self.ask_for_window();
+            let mut up = self.over.is_some() || (in_order && self.asking.is_none() && self.is_up());
+            while up && !self.is_full() {
                 let Some(sent) = self.at_hand()? else { break };
                 up = self.send(sent, &mut tick).await?;
             }
-            if self.exhausted && self.inflight.is_empty() && self.again.is_empty() {
+            if !up {
+                self.take_in()?;
+            }
+            if self.exhausted && self.inflight.is_empty() && self.again.is_empty() && self.unheard.is_empty() {
                 self.outlet.flush();
                 return Ok(());
             }
-            let hungry = up && !self.exhausted && !self.inflight.is_full();
+            let waits = if up { self.is_full() || !self.again.is_empty() } else { self.window.one_call };
+            let hungry = !self.exhausted && !waits;
+            let asking = &mut self.asking;
             tokio::select! {
                 biased;
                 // Once the connection is closed its subscriptions end, and would be ready for ever.
@@ -152,11 +259,15 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 },
                 item = self.feed.next(), if hungry => match item.transpose()? {
                     Some(item) => {
-                        let sent = self.first(item);
-                        self.send(sent, &mut tick).await?;
+                        let sent = self.intake.first(item, Instant::now());
+                        self.again.push_back(sent);
                     }
                     None => self.exhausted = true,
                 },
+                known = async { match asking { Some(asking) => asking.await, None => pending().await } } => {
+                    self.asking = None;
+                    self.windows.learn(known);
+                }
                 Ok(()) = link.changed() => self.check_time_and_link(),
                 _ = tick.tick() => self.check_time_and_link(),
             }
@@ -167,32 +278,75 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
     }
 
-    /// What can be sent without waiting.
+    /// The link that was looked at last is still there: the events that tell of another one come later.
+    fn is_up(&self) -> bool {
+        self.conn.link.borrow().up
+            && self.conn.client.connection_state() == State::Connected
+            && self.statistics.connects.load(Ordering::Relaxed) == self.connects
+    }
+
+    fn is_full(&self) -> bool {
+        self.inflight.len() + self.unheard.len() >= self.inflight.window()
+    }
+
+    /// What can be sent now, without waiting.
     fn at_hand(&mut self) -> Result<Option<Sent>> {
-        if let Some(sent) = self.again.pop_front() {
-            return Ok(Some(sent));
-        }
-        if self.exhausted {
-            return Ok(None);
-        }
-        match self.feed.next().now_or_never() {
-            Some(Some(item)) => item.map(|item| Some(self.first(item))),
-            Some(None) => {
-                self.exhausted = true;
-                Ok(None)
+        loop {
+            let sent = match self.again.pop_front() {
+                Some(sent) => sent,
+                None if self.exhausted => return Ok(None),
+                None => match self.feed.next().now_or_never() {
+                    Some(Some(item)) => self.intake.first(item?, self.now),
+                    Some(None) => {
+                        self.exhausted = true;
+                        return Ok(None);
+                    }
+                    None => return Ok(None),
+                },
+            };
+            if self.over.is_some() {
+                return Ok(Some(sent));
             }
-            None => Ok(None),
+            let held = self.inflight.bytes() + self.unheard.bytes();
+            if held > 0 && held.saturating_add(sent.bytes) > self.window.max_bytes {
+                self.again.push_front(sent);
+                return Ok(None);
+            }
+            if self.unheard.is_empty() {
+                return Ok(Some(sent));
+            }
+            if let Some(sent) = self.unheard.hold(sent) {
+                return Ok(Some(sent));
+            }
+            if self.is_full() {
+                return Ok(None);
+            }
         }
     }
 
-    fn first(&self, (row, body): Item) -> Sent {
-        Sent { row, body, deadline: self.now }
+    /// Messages that came alone have their time while nothing can be sent, too. How many come is limited elsewhere.
+    fn take_in(&mut self) -> Result<()> {
+        while !self.window.one_call && !self.exhausted {
+            match self.feed.next().now_or_never() {
+                Some(Some(item)) => {
+                    let sent = self.intake.first(item?, Instant::now());
+                    self.again.push_back(sent);
+                }
+                Some(None) => self.exhausted = true,
+                None => return Ok(()),
+            }
+        }
+        Ok(())
     }
 
     /// False where the link broke, or the server is silent: the message waits with the others.
     async fn send(&mut self, mut sent: Sent, tick: &mut Interval) -> Result<bool> {
         if let Some(cause) = self.over.as_ref().or(self.deaf.as_ref()) {
             self.outlet.failed(sent.row, cause.clone());
+            return Ok(true);
+        }
+        if let Some(window) = self.forgotten(&sent) {
+            self.outlet.failed(sent.row, JetError::Forgotten { what: sent.about(), window });
             return Ok(true);
         }
         if self.inflight.is_empty() {
@@ -214,31 +368,34 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         };
         let subject = sent.body.subject();
         let headers = sent.body.wire_headers();
-        sent.deadline = self.now + sent.body.timeout().unwrap_or(self.window.timeout);
+        sent.deadline = sent.deadline.or(Some(self.now + self.window.timeout));
+        let before = sent.first;
+        sent.first = before.or(Some(self.now));
         let token = self.inflight.insert(sent);
         let reply = self.reply(token)?;
         self.conn.traffic.sent(payload.len());
         let client = &self.conn.client;
         // Polled by hand: a select for every message would cost as much as the message.
         let handed = match headers {
-            None => self.hand_over(pin!(client.publish_with_reply(subject, reply, payload)), tick).await?,
+            None => self.hand_over(token, pin!(client.publish_with_reply(subject, reply, payload)), tick).await?,
             Some(headers) => {
                 let send = client.publish_with_reply_and_headers(subject, reply, headers, payload);
-                self.hand_over(pin!(send), tick).await?
+                self.hand_over(token, pin!(send), tick).await?
             }
         };
         match handed {
-            Handed::Over => Ok(true),
+            Handed::Over | Handed::Late => Ok(true),
             Handed::Not => {
-                // Of this one it is certain that it was not stored.
-                self.again.extend(self.inflight.remove(token));
+                // Of this attempt it is certain that it was not stored.
+                let back = self.inflight.remove(token).map(|sent| Sent { first: before, ..sent });
+                self.send_again(back);
                 self.check_time_and_link();
                 Ok(false)
             }
             // A reconnect can lead to a server with a smaller limit than the one the rows were checked against.
             Handed::Refused(PublishErrorKind::MaxPayloadExceeded) => {
                 if let Some(sent) = self.inflight.remove(token) {
-                    let (what, limit) = (About::Row(sent.row), self.conn.client.max_payload());
+                    let (what, limit) = (sent.about(), self.conn.client.max_payload());
                     let size = sent.body.payload().map_or(0, <[u8]>::len);
                     self.outlet.failed(sent.row, JetError::MaxPayload { what, size, limit });
                 }
@@ -254,12 +411,20 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     /// Waits until the connection has taken the message; takes acks meanwhile, and leaves where the server is gone.
     async fn hand_over(
         &mut self,
+        token: u64,
         mut send: std::pin::Pin<&mut (impl Future<Output = std::result::Result<(), PublishError>> + Send)>,
         tick: &mut Interval,
     ) -> Result<Handed> {
         let sent = match send.as_mut().now_or_never() {
             Some(sent) => sent,
             None => loop {
+                // What comes into async-nats' queue after a break goes out first on the next link.
+                if self.silent() || !self.is_up() || self.conn.breaks() != self.breaks {
+                    return Ok(Handed::Not);
+                }
+                if !self.inflight.holds(token) {
+                    return Ok(Handed::Late);
+                }
                 let message = tokio::select! {
                     biased;
                     sent = send.as_mut() => break sent,
@@ -270,12 +435,10 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 match message {
                     Some(message) => self.answer(message),
                     None => {
+                        self.take_in()?;
                         self.expire();
                         self.outlet.flush();
                     }
-                }
-                if self.silent() || self.conn.breaks() != self.breaks || self.conn.link.borrow().closed {
-                    return Ok(Handed::Not);
                 }
             },
         };
@@ -296,102 +459,22 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let Some(sent) = token.and_then(|token| self.inflight.remove(token)) else { return };
         self.last_answer = self.now;
         if let Some((seq, duplicate)) = self.parser.quick(&message.payload) {
+            self.unheard.heard(&sent);
             self.outlet.stored(sent.row, self.parser.origin(), seq, duplicate);
         } else if message.status == Some(StatusCode::NO_RESPONDERS) {
-            self.outlet.failed(sent.row, JetError::NoStream { subject: sent.body.subject().to_string() });
+            let sent = Sent { first: None, ..sent };
+            if let Some(sent) = self.unheard.take(sent, self.now) {
+                self.outlet.failed(sent.row, JetError::NoStream { subject: sent.body.subject().to_string() });
+            }
         } else {
             match puback::parse(&message.payload) {
                 Ok(ack) => {
                     self.parser.learn(&message.payload, &ack);
+                    self.windows.note(&ack.stream);
                     self.outlet.stored_in_full(sent.row, ack);
                 }
                 Err(err) => self.outlet.failed(sent.row, err),
             }
-        }
-    }
-
-    fn check_time_and_link(&mut self) {
-        self.now = Instant::now();
-        let link = *self.conn.link.borrow();
-        if link.closed {
-            return self.give_up(self.conn.closed());
-        }
-        if link.refusals != self.refused {
-            self.refused = link.refusals;
-            self.end_refused();
-        }
-        let breaks = self.conn.breaks();
-        if breaks != self.breaks {
-            self.breaks = breaks;
-            self.link_broke();
-        }
-        if self.inflight.is_empty() && self.again.is_empty() {
-            self.last_answer = self.now;
-        }
-        self.down_since = if link.up { None } else { self.down_since.or(Some(self.now)) };
-        let down = self.down_since.is_some_and(|since| self.now.duration_since(since) > self.window.timeout);
-        if down || self.silent() {
-            let what = "the publish (the server has been silent)".to_owned();
-            return self.give_up(JetError::Timeout { what, after: self.window.timeout });
-        }
-        self.expire();
-    }
-
-    /// One call ends when nothing at all is answered; messages that came alone have each their own time.
-    fn silent(&self) -> bool {
-        self.window.one_call && self.now.duration_since(self.last_answer) > self.window.timeout
-    }
-
-    fn expire(&mut self) {
-        for sent in self.inflight.expire(self.now) {
-            let after = sent.body.timeout().unwrap_or(self.window.timeout);
-            let what = format!("the publish to {:?}", sent.body.subject().as_str());
-            self.outlet.failed(sent.row, JetError::Timeout { what, after });
-        }
-    }
-
-    /// Messages without permission get no ack, and neither does any where the acks are not let through.
-    fn end_refused(&mut self) {
-        let refused = self.refusals.take();
-        let inbox = format!("{}*", String::from_utf8_lossy(&self.inbox));
-        if let Some(cause) = refused.subscription(&inbox) {
-            self.deaf = Some(cause.clone());
-            return self.give_up(cause.clone());
-        }
-        if refused.is_empty() {
-            return;
-        }
-        let cause = |sent: &Sent| refused.publish(sent.body.subject().as_str()).cloned();
-        for sent in self.inflight.take(|sent| cause(sent).is_some()) {
-            if let Some(cause) = cause(&sent) {
-                self.outlet.failed(sent.row, cause);
-            }
-        }
-    }
-
-    /// What was in flight may be lost: messages that the server recognises go again, the others end here and now.
-    fn link_broke(&mut self) {
-        self.deaf = None;
-        for sent in self.inflight.take_all() {
-            if self.window.resend.unwrap_or_else(|| sent.body.has_id()) {
-                self.again.push_back(sent);
-            } else {
-                self.outlet.failed(sent.row, JetError::Unconfirmed { what: About::Row(sent.row) });
-            }
-        }
-    }
-
-    /// Every message that has no answer gets this one, also those that are at hand and not sent yet.
-    fn give_up(&mut self, cause: JetError) {
-        for sent in self.inflight.take_all().into_iter().chain(std::mem::take(&mut self.again)) {
-            self.outlet.failed(sent.row, cause.clone());
-        }
-        if self.window.one_call || matches!(cause, JetError::Closed { .. }) {
-            self.over = Some(cause);
-            return;
-        }
-        while let Some(Some(Ok((row, _)))) = self.feed.next().now_or_never() {
-            self.outlet.failed(row, cause.clone());
         }
     }
 }

@@ -18,6 +18,10 @@ const FLOW: usize = 500;
 /// Most bytes that wait for a confirmation.
 const BYTES: usize = 32 << 20;
 
+fn most_bytes(window: &Window) -> usize {
+    BYTES.min(window.max_bytes)
+}
+
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum Flow {
@@ -71,6 +75,8 @@ pub struct Batch {
     pub answers: Subscriber,
     pub rows: VecDeque<Item>,
     pub bytes: usize,
+    /// The next row does not fit before others are confirmed.
+    pub no_room: bool,
     pub sent: u64,
     pub confirmed: u64,
     /// The row that was confirmed last.
@@ -81,7 +87,7 @@ pub struct Batch {
     flow: usize,
     /// The server has answered, so it knows the protocol.
     pub accepted: bool,
-    /// The feed has no more rows.
+    /// It gets no more rows.
     pub exhausted: bool,
     /// The link broke since the batch began.
     pub broken: bool,
@@ -98,7 +104,7 @@ impl Batch {
         let id = base.rsplit('.').next().unwrap_or_default().to_owned();
         let size = first.1.payload().map_or(1, <[u8]>::len).max(1);
         // One ack must come before the window is full, in rows and in bytes.
-        let flow = FLOW.min(window.max_inflight).min(BYTES / 2 / size).max(1);
+        let flow = FLOW.min(window.max_inflight).min(most_bytes(window) / 2 / size).max(1);
         Ok(Batch {
             subject: first.1.subject(),
             prefix: format!("{base}.{id}.{flow}.fail."),
@@ -106,6 +112,7 @@ impl Batch {
             answers,
             rows: VecDeque::new(),
             bytes: 0,
+            no_room: false,
             sent: 0,
             confirmed: 0,
             last_row: None,
@@ -124,7 +131,7 @@ impl Batch {
         self.sent += 1;
         let body = &item.1;
         let payload = Bytes::copy_from_slice(body.payload().unwrap_or_default());
-        self.bytes += payload.len();
+        self.bytes += body.size();
         conn.traffic.sent(payload.len());
         let reply = self.reply(self.sent, operation);
         let sent = match body.wire_headers() {
@@ -156,11 +163,20 @@ impl Batch {
 
     /// Rows may go out.
     pub fn is_hungry(&self, window: &Window) -> bool {
-        self.accepted && !self.broken && !self.exhausted && !self.is_full(window)
+        let full = self.no_room || self.rows.len() >= window.max_inflight;
+        self.accepted && !self.broken && !self.exhausted && !full
     }
 
-    fn is_full(&self, window: &Window) -> bool {
-        self.rows.len() >= window.max_inflight || (self.bytes >= BYTES && self.rows.len() > self.flow)
+    /// Whether a row may go out besides those that are not confirmed; alone it always may.
+    pub fn fits(&self, (_, body): &Item, window: &Window) -> bool {
+        self.rows.is_empty() || self.bytes.saturating_add(body.size()) <= most_bytes(window)
+    }
+
+    /// Nothing more fits before others are confirmed. Where too few are out to bring an ack by themselves this batch
+    /// ends: the next one asks for acks as its own first row is.
+    pub fn wait_for_room(&mut self) {
+        self.no_room = true;
+        self.exhausted |= self.rows.len() <= self.flow;
     }
 
     /// How it ends, as far as its rows say.

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::engine::connection::Connection;
 use crate::engine::receive::pull::PullInbox;
+use crate::task::spawn;
 
 /// How long one round trip is waited for, before it is looked whether the link still stands.
 const TRIP: Duration = Duration::from_secs(5);
@@ -29,7 +30,7 @@ pub struct Late {
 impl Late {
     /// `breaks`: of the link, when the request was sent.
     pub fn new(conn: &Arc<Connection>, inbox: PullInbox, breaks: u64) -> Self {
-        let coming = Some(tokio::spawn(all_came(conn.clone(), breaks)));
+        let coming = spawn(all_came(conn.clone(), breaks), |_| ()).ok();
         Late { inbox, refused: None, coming }
     }
 

@@ -1,0 +1,172 @@
+//! What the publish loop does when the link breaks, the server is silent, or refuses.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::{FutureExt, Stream, StreamExt};
+use tokio::time::Instant;
+
+use super::{Item, Outlet, Run, TICK};
+use crate::engine::publish::inflight::Sent;
+use crate::error::{JetError, Result};
+
+pub fn silence(after: Duration) -> JetError {
+    JetError::Timeout { what: "the publish (the server has been silent)".to_owned(), after }
+}
+
+/// Ends the messages whose time is over.
+pub fn expire(waiting: &mut VecDeque<Sent>, outlet: &mut impl Outlet, now: Instant, timeout: Duration) {
+    if waiting.iter().any(|sent| sent.is_late(now)) {
+        let (late, rest) = waiting.drain(..).partition::<Vec<_>, _>(|sent| sent.is_late(now));
+        *waiting = rest.into();
+        late.iter().for_each(|sent| fail_late(sent, outlet, timeout));
+    }
+}
+
+fn fail_late(sent: &Sent, outlet: &mut impl Outlet, timeout: Duration) {
+    let after = sent.body.timeout().unwrap_or(timeout);
+    let subject = sent.body.subject();
+    let what = format!("the publish to {:?}", subject.as_str());
+    // What met nobody, and could not be tried once more in time.
+    let nobody = sent.tries > 0 && sent.first.is_none();
+    let err =
+        if nobody { JetError::NoStream { subject: subject.to_string() } } else { JetError::Timeout { what, after } };
+    outlet.failed(sent.row, err);
+}
+
+impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
+    pub(super) fn check_time_and_link(&mut self) {
+        self.now = Instant::now();
+        let link = *self.conn.link.borrow();
+        if link.closed {
+            return self.give_up(self.conn.closed());
+        }
+        if link.refusals != self.refused {
+            self.refused = link.refusals;
+            self.end_refused();
+        }
+        let broke = link.breaks != self.breaks;
+        if broke {
+            self.breaks = link.breaks;
+            self.link_broke();
+        }
+        if link.up {
+            self.count_connects(broke || self.down_since.is_some());
+        }
+        if self.inflight.is_empty() && self.again.is_empty() {
+            self.last_answer = self.now;
+        }
+        self.down_since = if link.up { None } else { self.down_since.or(Some(self.now)) };
+        let down = self.down_since.is_some_and(|since| self.now.duration_since(since) > self.window.timeout);
+        if down || self.silent() {
+            return self.give_up(silence(self.window.timeout));
+        }
+        self.expire();
+        let due = self.unheard.due(self.now);
+        self.send_again(due);
+    }
+
+    /// Where async-nats is on another link than the one we know of, the events that tell of it are on their way.
+    fn count_connects(&mut self, told: bool) {
+        let connects = self.statistics.connects.load(Ordering::Relaxed);
+        let since = *self.connects_differ.get_or_insert(self.now);
+        if told || connects == self.connects || self.now.duration_since(since) > TICK {
+            (self.connects, self.connects_differ) = (connects, None);
+        }
+    }
+
+    /// Messages that were published before all that is still in the feed.
+    pub(super) fn send_again(&mut self, sent: impl IntoIterator<Item = Sent>) {
+        let before = self.again.len();
+        self.again.extend(sent);
+        if self.again.len() > before {
+            self.again.make_contiguous().sort_unstable_by_key(|sent| sent.place);
+        }
+    }
+
+    /// One call ends when nothing at all is answered; messages that came alone have each their own time.
+    pub(super) fn silent(&self) -> bool {
+        self.window.one_call && self.now.duration_since(self.last_answer) > self.window.timeout
+    }
+
+    pub(super) fn expire(&mut self) {
+        for sent in self.inflight.expire(self.now) {
+            fail_late(&sent, &mut self.outlet, self.window.timeout);
+        }
+        expire(&mut self.again, &mut self.outlet, self.now, self.window.timeout);
+    }
+
+    /// Messages without permission get no ack, and neither does any where the acks are not let through.
+    fn end_refused(&mut self) {
+        let refused = self.refusals.take();
+        let inbox = format!("{}*", String::from_utf8_lossy(&self.inbox));
+        if let Some(cause) = refused.subscription(&inbox) {
+            self.deaf = Some(cause.clone());
+            return self.give_up(cause.clone());
+        }
+        if refused.is_empty() {
+            return;
+        }
+        let cause = |sent: &Sent| refused.publish(sent.body.subject().as_str()).cloned();
+        for sent in self.inflight.take(|sent| cause(sent).is_some()) {
+            if let Some(cause) = cause(&sent) {
+                self.outlet.failed(sent.row, cause);
+            }
+        }
+    }
+
+    /// What was in flight may be lost: messages that the server recognises go again, the others end here and now.
+    fn link_broke(&mut self) {
+        self.deaf = None;
+        self.asking = None;
+        let mut resent = Vec::new();
+        for sent in self.inflight.take_all() {
+            if self.window.resend.unwrap_or_else(|| sent.body.has_id()) {
+                resent.push(sent);
+            } else {
+                self.outlet.failed(sent.row, JetError::Unconfirmed { what: sent.about() });
+            }
+        }
+        self.send_again(resent);
+    }
+
+    /// Before anything is sent again: for how long the stream knows its ids.
+    pub(super) fn ask_for_window(&mut self) {
+        let resends = self.window.resend.is_none() && self.over.is_none();
+        if !resends || self.windows.known().is_some() || self.asking.is_some() {
+            return;
+        }
+        let Some(sent) = self.again.iter().find(|sent| sent.first.is_some()) else { return };
+        if self.is_up() {
+            if let Some(stream) = sent.body.expected_stream() {
+                self.windows.note(stream);
+            }
+            let (prefix, subject) = (self.window.prefix.clone(), sent.body.subject().to_string());
+            self.asking = Some(self.windows.ask(self.conn, prefix, subject).boxed());
+        }
+    }
+
+    /// The stream's duplicate window, where the server may have the message and may no longer know that it has.
+    pub(super) fn forgotten(&self, sent: &Sent) -> Option<Duration> {
+        let first = sent.first.filter(|_| self.window.resend.is_none())?;
+        self.windows.known().filter(|known| first.elapsed() >= *known)
+    }
+
+    /// Every message that has no answer gets this one, also those that are at hand and not sent yet.
+    pub(super) fn give_up(&mut self, cause: JetError) {
+        self.asking = None;
+        let unheard = self.unheard.take_all();
+        self.send_again(unheard);
+        for sent in self.inflight.take_all().into_iter().chain(std::mem::take(&mut self.again)) {
+            self.outlet.failed(sent.row, cause.clone());
+        }
+        if self.window.one_call || matches!(cause, JetError::Closed { .. }) {
+            self.over = Some(cause);
+            return;
+        }
+        while let Some(Some(Ok((row, _)))) = self.feed.next().now_or_never() {
+            self.outlet.failed(row, cause.clone());
+        }
+    }
+}

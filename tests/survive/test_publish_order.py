@@ -1,0 +1,121 @@
+"""What is sent again after a break: in the order in which it was published, and as long as the stream knows its ids."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import jetarrow
+import pytest
+from jetarrow.js import errors as js_errors
+from jetarrow.server import NatsServer
+
+from ..tools import until
+from .proxy import Proxy
+from .tools import places
+
+
+async def test_messages_go_again_in_the_order_of_publishing(own_server: NatsServer) -> None:
+    """Their futures' slots were used before, in another order."""
+    async with await jetarrow.connect(own_server.url, ping_interval=60, reconnect_time_wait=0.05) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["s.>"])
+        await asyncio.gather(*[await js.publish_async("s.a", b"%d" % i) for i in range(200)])
+        count = 200
+        for _ in range(2):
+            own_server.pause()
+            rows = range(count, count + 150)
+            futures = [await js.publish_async("s.a", b"%d" % i, msg_id=str(i)) for i in rows]
+            await asyncio.sleep(0.1)  # on their way; whether all are does not matter
+            own_server.kill()
+            own_server.start()
+            for future in futures:
+                await future
+            count += 150
+        found = await places(js, "S")
+        assert [found[seq] for seq in sorted(found)][200:] == list(range(200, count))
+
+
+async def test_a_batch_goes_again_in_its_order(own_server: NatsServer) -> None:
+    """Over several breaks; what the link does not take waits behind what it has."""
+    async with await jetarrow.connect(own_server.url, ping_interval=60, reconnect_time_wait=0.05) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["s.>"])
+        rows = [b"%d" % i for i in range(3_000)]
+        own_server.pause()
+        call = asyncio.create_task(
+            js.publish_batch("s.a", rows, msg_ids=[str(i) for i in range(3_000)], max_inflight=500)
+        )
+        for _ in range(3):
+            await asyncio.sleep(0.1)
+            own_server.kill()
+            own_server.start()
+            own_server.pause()
+        own_server.kill()
+        own_server.start()
+        (await call).raise_for_errors()
+        found = await places(js, "S")
+        assert [found[seq] for seq in sorted(found)] == list(range(3_000))
+
+
+@pytest.mark.parametrize("verb", ["publish_async", "publish_batch"])
+async def test_nothing_goes_again_later_than_its_id_is_known(own_server: NatsServer, verb: str) -> None:
+    async with Proxy(own_server.port) as proxy, await jetarrow.connect(proxy.url, reconnect_time_wait=0.05) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["s.>"], duplicate_window=1)
+        assert (await js.publish("s.a", b"before")).seq == 1
+        proxy.deaf = True
+        result: asyncio.Future[Any]
+        if verb == "publish_async":
+            result = await js.publish_async("s.a", b"x", msg_id="1")
+        else:
+            result = asyncio.create_task(js.publish_batch("s.a", [b"x"], msg_ids=["1"]))
+        async with await jetarrow.connect(own_server.url) as other:
+            looks = other.jetstream()
+
+            async def stored() -> bool:
+                return (await looks.stream_info("S")).state.messages == 2
+
+            await until(stored)
+            await asyncio.sleep(1.5)  # the window
+            proxy.deaf = False
+            proxy.cut()
+            if isinstance(result, asyncio.Task):
+                error: BaseException | None = (await result).errors[0].error
+            else:
+                error = (await asyncio.gather(result, return_exceptions=True))[0]
+            assert isinstance(error, js_errors.PublishUnconfirmedError)
+            assert "duplicate_window" in str(error)
+            assert (await looks.stream_info("S")).state.messages == 2
+
+
+async def test_what_goes_again_in_time_is_stored_once(own_server: NatsServer) -> None:
+    async with Proxy(own_server.port) as proxy, await jetarrow.connect(proxy.url, reconnect_time_wait=0.05) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["s.>"], duplicate_window=60)
+        proxy.deaf = True
+        futures = [await js.publish_async("s.a", b"%d" % i, msg_id=str(i)) for i in range(10)]
+        await asyncio.sleep(0.3)
+        proxy.deaf = False
+        proxy.cut()
+        acks = [await future for future in futures]
+        assert [ack.seq for ack in acks] == list(range(1, 11))
+
+
+@pytest.mark.parametrize("msg_id", [None, "1"])
+@pytest.mark.parametrize("state", ["paused", "killed"])
+async def test_one_message_keeps_its_own_time(own_server: NatsServer, state: str, msg_id: str | None) -> None:
+    async with await jetarrow.connect(own_server.url, ping_interval=60, reconnect_time_wait=0.05) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["s.>"])
+        await js.publish("s.a", b"")
+        if state == "paused":
+            own_server.pause()
+        else:
+            own_server.kill()
+            await until(lambda: not nc.is_connected)
+        begun = time.monotonic()
+        with pytest.raises(jetarrow.errors.TimeoutError):
+            await js.publish("s.a", b"x", timeout=0.5, msg_id=msg_id)
+        assert time.monotonic() - begun < 2

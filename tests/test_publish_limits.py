@@ -1,0 +1,134 @@
+"""How much is unanswered at once, and what happens to subjects that nobody takes yet."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import jetarrow
+import jetarrow.sync
+import pytest
+from jetarrow.js import errors as js_errors
+from jetarrow.js.client import JetStreamContext
+from jetarrow.server import NatsServer
+
+
+@pytest.mark.parametrize("mode", ["window", "fast"])
+@pytest.mark.parametrize("most", [2**59, 2**60, 2**63 - 1])
+async def test_a_window_without_bounds(js: JetStreamContext, stream: str, mode: str, most: int) -> None:
+    await js.update_stream((await js.stream_info(stream)).config.evolve(allow_batched=True))
+    for max_bytes in (1 << 20, most):
+        rows = [b"x"] * 500
+        result = await js.publish_batch(f"{stream}.a", rows, mode=mode, max_inflight=most, max_bytes=max_bytes)
+        result.raise_for_errors()
+        assert result.stored == 500
+    async with js.publisher(f"{stream}.a", max_inflight=most) as publisher:
+        assert (await (await publisher.publish(b"x"))).seq == 1_001
+
+
+@pytest.mark.parametrize("mode", ["window", "fast"])
+@pytest.mark.parametrize("most", [1, 1_000, 100_000])
+async def test_a_small_byte_window_stores_all(js: JetStreamContext, stream: str, mode: str, most: int) -> None:
+    """Rows larger than the window too: each alone."""
+    await js.update_stream((await js.stream_info(stream)).config.evolve(allow_batched=True))
+    rows = [b"%d:" % i + b"x" * (0 if i % 7 else 3_000) for i in range(300)]
+    result = await js.publish_batch(f"{stream}.a", rows, mode=mode, max_bytes=most)
+    result.raise_for_errors()
+    found = (await js.read(stream, columns=["data"]).read_all()).column(0).to_pylist()
+    assert found == rows
+    with pytest.raises(ValueError, match="max_bytes"):
+        await js.publish_batch(f"{stream}.a", rows, max_bytes=0)
+
+
+async def test_fast_rows_that_grow(js: JetStreamContext, stream: str) -> None:
+    """The server grants acks by rows, as the first of them is: many larger ones come before the next ack."""
+    await js.update_stream((await js.stream_info(stream)).config.evolve(allow_batched=True))
+    rows = [b"x"] * 10 + [b"%d" % i + b"x" * 100_000 for i in range(300)]
+    begun = time.monotonic()
+    result = await js.publish_batch(f"{stream}.a", rows, mode="fast", max_bytes=1 << 20)
+    result.raise_for_errors()
+    assert time.monotonic() - begun < 20  # a ping every 3 s would take a minute and a half
+    assert (await js.read(stream, columns=["data"]).read_all()).column(0).to_pylist() == rows
+
+
+async def test_no_message_crosses_max_bytes(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["s.>"])
+        strict = js.publisher("s.a", max_bytes=1_000, backpressure=False)
+        waits = js.publisher("s.a", max_bytes=1_000)
+        own_server.pause()
+        futures = []
+        for publisher in (strict, waits):
+            futures.append(await publisher.publish(b"x" * 600))
+            assert publisher.stats.pending_bytes <= 1_000
+        with pytest.raises(js_errors.MaxAckPendingError):
+            await strict.publish(b"x" * 600)
+        futures.append(await strict.publish(b"x" * 300))  # the smaller one has room
+        assert strict.stats.pending_bytes <= 1_000
+        waiting = [asyncio.ensure_future(waits.publish(b"x" * size)) for size in (600, 5_000)]
+        await asyncio.sleep(0.1)
+        assert not any(future.done() for future in waiting)
+        own_server.resume()
+        futures += [await future for future in waiting]
+        for future in futures:
+            await future
+        assert (await js.stream_info("S")).state.messages == 5
+
+
+async def _later(js: JetStreamContext, subject: str) -> None:
+    await asyncio.sleep(0.2)
+    await js.add_stream(name="LATE", subjects=[subject])
+
+
+@pytest.mark.parametrize("verb", ["publish", "publish_async", "publish_batch", "sync"])
+async def test_a_stream_that_is_away_for_a_moment(own_server: NatsServer, own: JetStreamContext, verb: str) -> None:
+    """As while its leader is elected: nobody takes the subject, and a moment later somebody does."""
+    late = asyncio.create_task(_later(own, "late.>"))
+    if verb == "publish":
+        assert (await own.publish("late.a", b"x")).stream == "LATE"
+    elif verb == "publish_async":
+        futures = [await own.publish_async("late.a", b"%d" % i) for i in range(100)]
+        assert [(await future).seq for future in futures] == list(range(1, 101))
+    elif verb == "publish_batch":
+        result = await own.publish_batch("late.a", [b"%d" % i for i in range(20_000)])
+        result.raise_for_errors()
+        assert result.seqs.to_pylist() == list(range(1, 20_001))
+    else:
+
+        def work() -> str | None:
+            with jetarrow.sync.connect(own_server.url) as nc:
+                return nc.jetstream().publish("late.a", b"x").stream
+
+        assert await asyncio.to_thread(work) == "LATE"
+    await late
+
+
+async def test_a_subject_without_a_stream_fails_soon(own: JetStreamContext) -> None:
+    await own.add_stream(name="S", subjects=["s.>"])
+    begun = time.monotonic()
+    with pytest.raises(js_errors.NoStreamResponseError):
+        await own.publish("nobody", b"x")
+    one = time.monotonic() - begun
+    assert 0.5 <= one < 3
+    begun = time.monotonic()
+    subjects = ["nobody" if i % 2 else "s.a" for i in range(20_000)]
+    result = await own.publish_batch(subjects, [b"%d" % i for i in range(20_000)])
+    # As one: what is known of a subject is not found out again for every row.
+    assert time.monotonic() - begun < 10 * one
+    assert (result.stored, len(result.errors)) == (10_000, 10_000)
+    assert {type(failed.error) for failed in result.errors} == {js_errors.NoStreamResponseError}
+    assert [seq for seq in result.seqs.to_pylist() if seq] == list(range(1, 10_001))
+    with pytest.raises(js_errors.NoStreamResponseError):
+        await own.publish("nobody", b"x", timeout=0.1)
+
+
+async def test_others_are_not_held_up(own: JetStreamContext) -> None:
+    await own.add_stream(name="S", subjects=["s.>"])
+    nobody = await own.publish_async("nobody", b"x")
+    await asyncio.sleep(0.05)
+    for _ in range(20):
+        await (await own.publish_async("s.a", b"x"))
+    assert not nobody.done()
+    with pytest.raises(js_errors.NoStreamResponseError):
+        await nobody
