@@ -84,6 +84,8 @@ class StreamVerbs:
         if deleted_details:
             body["deleted_details"] = True
         answer = await self._api.request(verb, body or None)
+        if not isinstance(answer.get("state"), dict):
+            raise APIError(message=f"{verb}: the answer has no state, so it is not a server's")
         subjects = answer["state"].get("subjects")
         # The server lists at most 100,000 subjects at a time.
         while subjects and len(subjects) < answer.get("total", 0):

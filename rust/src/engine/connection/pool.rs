@@ -54,7 +54,9 @@ pub fn place(addr: &ServerAddr) -> String {
 
 /// The address in full, without user and password.
 pub fn url(addr: &ServerAddr) -> String {
-    let path = addr.clone().into_inner().path().trim_end_matches('/').to_owned();
+    let websocket = addr.scheme().starts_with("ws");
+    let path =
+        if websocket { addr.clone().into_inner().path().trim_end_matches('/').to_owned() } else { String::new() };
     format!("{}://{}{path}", addr.scheme(), place(addr))
 }
 
@@ -75,6 +77,9 @@ fn parse(text: &str) -> Result<Server> {
     })?;
     if given.host().is_empty() {
         return Err(bad("it names no host".into()));
+    }
+    if given.clone().into_inner().path().contains('@') {
+        return Err(bad("a slash in user or password is written %2F".into()));
     }
     if given.host().contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err(bad("white space in the host name".into()));

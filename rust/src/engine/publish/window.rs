@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::{Message, PublishError, PublishErrorKind, Statistics, StatusCode, Subject, Subscriber};
+use async_nats::{PublishError, PublishErrorKind, Statistics, Subject, Subscriber};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
@@ -20,16 +20,17 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refusals;
-use crate::engine::connection::token::{read_token, write_token};
+use crate::engine::connection::token::write_token;
 use crate::engine::publish::arena::Arena;
 use crate::engine::publish::dedup::DuplicateWindows;
 use crate::engine::publish::inflight::{Inflight, Sent};
-use crate::engine::publish::puback::{self, Origin, Parser, PubAck};
+use crate::engine::publish::puback::{Origin, Parser, PubAck};
 use crate::engine::publish::rows::Body;
 use crate::engine::publish::unheard::Unheard;
 use crate::error::{JetError, Result};
 use crate::task::{Spot, weak_spot};
 
+mod answer;
 mod intake;
 mod trouble;
 
@@ -394,30 +395,5 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let bytes = self.arena.copy(&self.inbox);
         self.inbox.truncate(prefix);
         Subject::from_utf8(bytes).map_err(|_| JetError::Internal("reply subject".into()))
-    }
-
-    fn answer(&mut self, message: Message) {
-        self.conn.traffic.received(message.payload.len());
-        let token = message.subject.as_bytes().get(self.inbox.len()..).and_then(read_token);
-        let Some(sent) = token.and_then(|token| self.inflight.remove(token)) else { return };
-        self.last_answer = self.now;
-        if let Some((seq, duplicate)) = self.parser.quick(&message.payload) {
-            self.unheard.heard(&sent);
-            self.outlet.stored(sent.row, self.parser.origin(), seq, duplicate);
-        } else if message.status == Some(StatusCode::NO_RESPONDERS) {
-            let sent = Sent { first: None, ..sent };
-            if let Some(sent) = self.unheard.take(sent, self.now) {
-                self.outlet.failed(sent.row, JetError::NoStream { subject: sent.body.subject().to_string() });
-            }
-        } else {
-            match puback::parse(&message.payload) {
-                Ok(ack) => {
-                    self.parser.learn(&message.payload, &ack);
-                    self.windows.note(&ack.stream);
-                    self.outlet.stored_in_full(sent.row, ack);
-                }
-                Err(err) => self.outlet.failed(sent.row, err),
-            }
-        }
     }
 }

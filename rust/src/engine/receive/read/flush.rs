@@ -1,0 +1,32 @@
+//! Batches on their way to the reader.
+
+use super::{Item, Run};
+use crate::error::Result;
+
+impl Run {
+    /// Sends a batch that is full to the reader; false when the reader is gone.
+    pub(super) async fn flush_if_full(&mut self) -> Result<bool> {
+        let builder = &self.builder;
+        let full =
+            builder.len() >= self.range.batch_rows || builder.bytes() >= self.range.batch_bytes || builder.room() == 0;
+        Ok(!full || self.flush().await?)
+    }
+
+    /// Sends what there is to the reader, as a batch; false when the reader is gone.
+    pub(super) async fn flush(&mut self) -> Result<bool> {
+        if let Some(gap) = self.gap.take() {
+            self.report_loss_since(gap).await?;
+        }
+        if self.builder.is_empty() {
+            return Ok(true);
+        }
+        let mut batch = self.builder.finish()?;
+        if let Some(typed) = &mut self.typed {
+            batch = typed.apply(batch)?;
+            if batch.record.num_rows() == 0 {
+                return Ok(true);
+            }
+        }
+        Ok(self.out.send(Ok(Item::Batch(batch))).await.is_ok())
+    }
+}
