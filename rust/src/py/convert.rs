@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
+
+use crate::error::JetError;
 
 /// Seconds from Python: finite, not negative, and short enough that no clock overflows.
 pub fn seconds(name: &str, value: f64) -> PyResult<Duration> {
@@ -22,4 +24,21 @@ pub fn optional_seconds(name: &str, value: Option<f64>) -> PyResult<Option<Durat
 /// The name of a value's class, for messages.
 pub fn type_name(value: &Bound<'_, PyAny>) -> String {
     value.get_type().name().map_or_else(|_| "an object".into(), |name| name.to_string())
+}
+
+/// A subject, or a queue's name. A lone surrogate in it has no UTF-8, which its error says as all others of subjects do.
+pub struct Word<'a>(pub &'a str);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Word<'a> {
+    type Error = PyErr;
+
+    fn extract(word: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        word.extract::<&str>().map(Word).map_err(|err| match err.is_instance_of::<PyUnicodeEncodeError>(word.py()) {
+            true => {
+                let subject = word.repr().map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned());
+                JetError::BadSubject { subject, reason: "it has a lone surrogate, which has no UTF-8" }.into()
+            }
+            false => err,
+        })
+    }
 }

@@ -3,18 +3,29 @@
 use std::str::FromStr;
 
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use crate::engine::subject::check_header;
 use crate::error::{JetError, Result};
+
+/// A name or a value, as text; `wrong` is said of what is none. A lone surrogate has no UTF-8.
+fn text(value: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>, wrong: impl Fn() -> String) -> PyResult<String> {
+    value.extract().map_err(|err: PyErr| match err.is_instance_of::<PyUnicodeEncodeError>(value.py()) {
+        true => {
+            let name = name.repr().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned());
+            JetError::BadHeader { name, reason: "it has a lone surrogate, which has no UTF-8" }.into()
+        }
+        false => PyTypeError::new_err(wrong()),
+    })
+}
 
 /// `{"Name": "value"}` or `{"Name": ["one", "two"]}`. The dictionary is only read.
 pub fn from_python(headers: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
     let mut map = HeaderMap::new();
     for (name, value) in headers.iter() {
-        let name: String = name.extract().map_err(|_| PyTypeError::new_err("header names must be str"))?;
+        let name: String = text(&name, &name, || "header names must be str".into())?;
         if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
             for value in value.try_iter()? {
                 append_python(&mut map, &name, &value?)?;
@@ -31,29 +42,28 @@ pub fn from_python(headers: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
 pub fn lenient(headers: Option<&Bound<'_, PyDict>>) -> PyResult<Option<HeaderMap>> {
     let Some(headers) = headers else { return Ok(None) };
     let tidy = PyDict::new(headers.py());
-    let value = |value: &Bound<'_, PyAny>| -> PyResult<String> {
-        let text: String = value.extract().map_err(|_| PyTypeError::new_err("header values must be str"))?;
+    let value = |name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>| -> PyResult<String> {
+        let text = text(value, name, || "header values must be str".into())?;
         Ok(text.trim().replace(['\r', '\n'], " "))
     };
-    for (name, values) in headers.iter() {
-        let name: String = name.extract().map_err(|_| PyTypeError::new_err("header names must be str"))?;
+    for (key, values) in headers.iter() {
+        let name: String = text(&key, &key, || "header names must be str".into())?;
         if name.trim().is_empty() {
             continue;
         }
         if values.is_instance_of::<PyList>() || values.is_instance_of::<PyTuple>() {
-            let values = values.try_iter()?.map(|v| value(&v?)).collect::<PyResult<Vec<_>>>()?;
+            let values = values.try_iter()?.map(|v| value(&key, &v?)).collect::<PyResult<Vec<_>>>()?;
             tidy.set_item(name.trim(), values)?;
         } else {
-            tidy.set_item(name.trim(), value(&values)?)?;
+            tidy.set_item(name.trim(), value(&key, &values)?)?;
         }
     }
     Ok(Some(from_python(&tidy)?).filter(|map| !map.is_empty()))
 }
 
 fn append_python(map: &mut HeaderMap, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-    let value: String = value
-        .extract()
-        .map_err(|_| PyTypeError::new_err(format!("the value of header {name:?} must be str or a list of str")))?;
+    let key = PyString::new(value.py(), name);
+    let value = text(value, &key, || format!("the value of header {name:?} must be str or a list of str"))?;
     Ok(append(map, name, &value)?)
 }
 

@@ -13,6 +13,7 @@ use crate::engine::subject;
 use crate::error::About;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
+use crate::py::convert::Word;
 use crate::py::{headers, payload};
 
 /// As soon as this many messages wait they are sent, without waiting for the end of the loop's turn.
@@ -26,13 +27,14 @@ impl Connection {
     fn send(
         slf: &Bound<'_, Self>,
         event_loop: Option<&Bound<'_, PyAny>>,
-        subject: &str,
+        subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
-        reply: &str,
+        reply: Word<'_>,
         headers: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<usize> {
         let this = slf.get();
         let conn = this.connection()?;
+        let (subject, reply) = (subject.0, reply.0);
         subject::check(subject)?;
         if !reply.is_empty() {
             subject::check(reply)?;

@@ -19,7 +19,7 @@ use crate::py::arrow::is_producer;
 use crate::py::batch::{Array, export, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
-use crate::py::convert::seconds;
+use crate::py::convert::{Word, seconds};
 use crate::py::rows::{self, RowArguments};
 use crate::py::{headers, payload, puback};
 
@@ -29,13 +29,14 @@ impl Connection {
     #[pyo3(signature = (subject, payload, *, timeout, headers=None))]
     fn publish(
         &self,
-        subject: String,
+        subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
         timeout: f64,
         headers: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
-        subject::check(&subject)?;
+        subject::check(subject.0)?;
+        let subject = subject.0.to_owned();
         let timeout = seconds("timeout", timeout)?;
         let what = || About::Other(format!("the message for {subject:?}"));
         let headers = || headers.map(headers::from_python).transpose();

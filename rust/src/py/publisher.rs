@@ -21,7 +21,7 @@ use crate::engine::subject;
 use crate::error::{About, JetError};
 use crate::lock::lock;
 use crate::py::connect::Connection;
-use crate::py::convert::{optional_seconds, seconds};
+use crate::py::convert::{Word, optional_seconds, seconds};
 use crate::py::headers;
 use crate::py::payload::Cell;
 use crate::py::puback;
@@ -149,12 +149,13 @@ impl Publisher {
         slf: &Bound<'py, Self>,
         py: Python<'py>,
         event_loop: &Bound<'py, PyAny>,
-        subject: &str,
+        subject: Word<'py>,
         payload: &Bound<'py, PyAny>,
         headers: Option<&Bound<'py, PyDict>>,
         msg_id: Option<&str>,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let subject = subject.0;
         let this = slf.get();
         let inner = this.inner.get()?;
         if this.is_crowded() {

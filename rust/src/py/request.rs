@@ -12,16 +12,17 @@ use crate::engine::subject;
 use crate::error::{About, JetError};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
-use crate::py::convert::seconds;
+use crate::py::convert::{Word, seconds};
 use crate::py::message::Msg;
 use crate::py::{headers, payload};
 
 #[pymethods]
 impl Connection {
     /// One request to the API; the result is the payload of the answer.
-    fn request(&self, subject: String, payload: &[u8], timeout: f64) -> PyResult<Call> {
+    fn request(&self, subject: Word<'_>, payload: &[u8], timeout: f64) -> PyResult<Call> {
         let conn = self.get()?;
-        subject::check_tokens(&subject)?;
+        subject::check_tokens(subject.0)?;
+        let subject = subject.0.to_owned();
         let timeout = seconds("timeout", timeout)?;
         let payload = Bytes::copy_from_slice(payload);
         Ok(Call::new(async move { conn.request(subject, payload, None, timeout).await }, |py, answer| {
@@ -34,13 +35,14 @@ impl Connection {
     fn request_msg(
         &self,
         session: Py<PyAny>,
-        subject: String,
+        subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
         timeout: f64,
         headers: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
-        let Request { subject, payload, headers, timeout } = checked(&conn, subject, payload, timeout, headers)?;
+        let Request { subject, payload, headers, timeout } =
+            checked(&conn, subject.0.to_owned(), payload, timeout, headers)?;
         Ok(Call::new(async move { conn.request(subject, payload, headers, timeout).await }, |py, answer| {
             Ok(Msg::received(session, answer).into_pyobject(py)?.into_any())
         }))
@@ -53,7 +55,7 @@ impl Connection {
         event_loop: &Bound<'py, PyAny>,
         bridge: &Bridge,
         session: Py<PyAny>,
-        subject: String,
+        subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
         timeout: f64,
         headers: Option<&Bound<'_, PyDict>>,
@@ -62,7 +64,7 @@ impl Connection {
         if !conn.can_start_requests() {
             return Ok(None);
         }
-        let request = checked(conn, subject, payload, timeout, headers)?;
+        let request = checked(conn, subject.0.to_owned(), payload, timeout, headers)?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
         let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
         let done = Box::new(move |answer: Result<async_nats::Message, JetError>| {

@@ -9,7 +9,7 @@ use crate::engine::receive::subscribe::{self as engine, Kind, Limits, Notice, On
 use crate::engine::subject;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
-use crate::py::convert::{optional_seconds, seconds};
+use crate::py::convert::{Word, optional_seconds, seconds};
 use crate::py::message::Msg;
 use crate::runtime::Owned;
 
@@ -33,8 +33,8 @@ impl Connection {
     #[pyo3(signature = (subject, *, queue, pending_messages, pending_bytes, kind, bridge=None, on_notice=None))]
     fn subscribe(
         &self,
-        subject: String,
-        queue: Option<String>,
+        subject: Word<'_>,
+        queue: Option<Word<'_>>,
         pending_messages: usize,
         pending_bytes: usize,
         kind: &str,
@@ -42,7 +42,8 @@ impl Connection {
         on_notice: Option<Py<PyAny>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
-        subject::check_subscription(&subject)?;
+        subject::check_subscription(subject.0)?;
+        let (subject, queue) = (subject.0.to_owned(), queue.map(|Word(queue)| queue.to_owned()));
         if let Some(queue) = &queue {
             subject::check_queue(queue)?;
         }
