@@ -125,7 +125,6 @@ pub async fn run(
 enum Handed {
     Over,
     Not,
-    /// It has its result already.
     Late,
     Refused(PublishErrorKind),
 }
@@ -286,7 +285,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         Ok(())
     }
 
-    /// False where the link broke, or the server is silent: the message waits with the others.
+    /// False where the link broke, or the server is silent.
     async fn send(&mut self, mut sent: Sent, tick: &mut Interval) -> Result<bool> {
         if let Some(cause) = self.over.as_ref().or(self.deaf.as_ref()) {
             self.outlet.failed(sent.row, cause.clone());
@@ -378,6 +377,8 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 self.now = Instant::now();
                 match message {
                     Some(message) => self.answer(message),
+                    // Before the rows get their errors one by one: silence is an end of all of them.
+                    None if self.silent() => return Ok(Handed::Not),
                     None => {
                         self.take_in()?;
                         self.expire();

@@ -92,7 +92,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
 
     /// One call ends when nothing at all is answered; messages that came alone have each their own time.
     pub(super) fn silent(&self) -> bool {
-        self.window.one_call && self.now.duration_since(self.last_answer) > self.window.timeout
+        self.window.one_call && self.now.duration_since(self.last_answer) >= self.window.timeout
     }
 
     pub(super) fn expire(&mut self) {
