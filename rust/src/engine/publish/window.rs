@@ -179,7 +179,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.now = Instant::now();
             weak_spot(Spot::Publisher);
             // What was published before goes first, by whatever way.
-            self.in_order = tokio::time::timeout(TICK, self.conn.in_order()).await.is_ok();
+            self.wait_for_others().await;
             self.ask_for_window();
             let mut up = self.over.is_some() || (self.in_order && self.asking.is_none() && self.is_up());
             while up && !self.is_full() {
@@ -224,7 +224,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
     }
 
-    /// The link that was looked at last is still there: the events that tell of another one come later.
+    /// The link that was looked at last is still there; events of another one come later.
     fn is_up(&self) -> bool {
         self.conn.link.borrow().up
             && self.conn.client.connection_state() == State::Connected

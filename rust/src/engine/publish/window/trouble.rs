@@ -38,6 +38,14 @@ fn fail_late(sent: &Sent, written: bool, outlet: &mut impl Outlet, timeout: Dura
 }
 
 impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
+    /// What was published before goes first; a timer only where it has not gone already.
+    pub(super) async fn wait_for_others(&mut self) {
+        self.in_order = match self.conn.in_order().now_or_never() {
+            Some(()) => true,
+            None => tokio::time::timeout(TICK, self.conn.in_order()).await.is_ok(),
+        };
+    }
+
     pub(super) fn check_time_and_link(&mut self) {
         self.now = Instant::now();
         let link = *self.conn.link.borrow();
