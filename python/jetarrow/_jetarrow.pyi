@@ -13,7 +13,6 @@ from jetarrow.jetstream.models import AckKind, PubAck
 _T = TypeVar("_T")
 _Payload: TypeAlias = Buffer | str
 _Headers: TypeAlias = Mapping[str, str | list[str]]
-# What the verbs of a message go through: they call its `_ack`, `_respond` and `_fail`.
 
 __all__ = [
     "Array",

@@ -13,7 +13,7 @@ from jetarrow._jetarrow import Call, Msg
 from jetarrow._jetarrow import Subscription as NativeSubscription
 from jetarrow.core.events import log_error
 from jetarrow.core.futures import FutureHome, ThreadHome
-from jetarrow.core.session import Closable, Headers, Session, SharedState, finish
+from jetarrow.core.session import Closable, Headers, SharedState, finish
 
 _T = TypeVar("_T")
 
@@ -31,7 +31,7 @@ class _ThreadLock:
         self._lock.release()
 
 
-class BlockingSession(SharedState, Session):
+class BlockingSession(SharedState):
     """Blocks the thread in native code, with the GIL released. Nothing that waits here suspends a coroutine."""
 
     blocks = True

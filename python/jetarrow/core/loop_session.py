@@ -14,7 +14,7 @@ from jetarrow._jetarrow import Subscription as NativeSubscription
 from jetarrow.core.errors import DrainTimeoutError
 from jetarrow.core.events import Events, check_callbacks, log_error
 from jetarrow.core.futures import FutureHome, LoopHome
-from jetarrow.core.session import Closable, Headers, Session, SharedState
+from jetarrow.core.session import Closable, Headers, SharedState
 
 _T = TypeVar("_T")
 
@@ -40,7 +40,7 @@ async def _raise(error: Exception) -> None:
     raise error
 
 
-class LoopSession(SharedState, Session):
+class LoopSession(SharedState):
     """Awaits on the running event loop."""
 
     blocks = False

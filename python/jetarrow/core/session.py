@@ -154,7 +154,7 @@ class Session(Protocol):
         """Ends in an error, as every other outcome does."""
 
 
-class SharedState:
+class SharedState(Session):
     """What both kinds of session have."""
 
     def __init__(self) -> None:
@@ -199,9 +199,6 @@ class SharedState:
         if native.send(self.loop(), subject, payload, reply, headers) > HIGH_WATER:
             return native.room(HIGH_WATER // 2)
         return None
-
-    async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
-        raise NotImplementedError
 
     async def ack(self, reply: str, kind: str, *, confirm: float | None = None, **options: Any) -> None:
         if confirm is None:
