@@ -105,3 +105,17 @@ async def test_close_does_not_wait_for_a_server_that_does_not_answer(
         with pytest.raises(StopAsyncIteration):
             await pending
         assert time.monotonic() - begin < 3
+
+
+async def test_close_deletes_the_consumer_that_is_being_made(js: JetStreamContext, nats_url: str, stream: str) -> None:
+    """Over a slow link: its creation is written, and not answered yet."""
+    await fill(js, stream, 3)
+    async with slow_link(nats_url, 0.1) as link, await jetarrow.connect(link.url) as nc:
+        for _ in range(3):
+            reader = nc.jetstream().read(stream)
+            pending = asyncio.ensure_future(anext(reader))
+            await until(lambda reader=reader: reader.position == 1)  # type: ignore[misc]
+            await reader.close()
+            with pytest.raises(StopAsyncIteration):
+                await pending
+    assert await js.consumers_info(stream) == []

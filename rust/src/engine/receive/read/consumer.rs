@@ -125,8 +125,10 @@ impl Run {
             several => body["config"]["filter_subjects"] = json!(several),
         }
         let breaks = self.conn.breaks();
+        // Known before it is asked for: a read that is closed meanwhile deletes it too.
+        self.consumer =
+            Some(Consumer { name: name.clone(), inbox, owed: 0, whole: false, last_consumer_seq: 0, breaks });
         let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
-        self.consumer = Some(Consumer { name, inbox, owed: 0, whole: false, last_consumer_seq: 0, breaks });
         // A consumer that starts below the head is accepted in silence; this is where it really starts.
         let effective = info.delivered.stream_seq + 1;
         if effective > self.next {
