@@ -64,6 +64,13 @@ SERVERS := 2.10.26 2.11.11 2.12.8 2.14.6
 	done
 	@touch $@
 
+# The command line tool of NATS, the counterpart in tests; without Go those tests are skipped and say so.
+.stamps/nats: tests/natscli/go.mod tests/natscli/go.sum
+	@mkdir -p .stamps .tools
+	@if command -v go >/dev/null; then cd tests/natscli && go build -o ../../.tools/nats github.com/nats-io/natscli/nats \
+	  || echo "the nats tool could not be built: its tests are skipped"; fi
+	@touch $@
+
 # The debug and the release module live in the same place: each stamp removes the other.
 .stamps/dev: .stamps/venv $(RUST)
 	@$(MATURIN) develop >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }
@@ -79,7 +86,7 @@ demo: .stamps/release
 	@$(PY) examples/flights.py
 
 .PHONY: test
-test: .stamps/dev .stamps/spark41 .stamps/servers
+test: .stamps/dev .stamps/spark41 .stamps/servers .stamps/nats
 	cargo test --quiet --locked --no-default-features
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup
 

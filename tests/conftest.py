@@ -8,6 +8,7 @@ import socket
 import subprocess
 import uuid
 from collections.abc import AsyncIterator, Generator, Iterator
+from pathlib import Path
 
 import jetarrow
 import jetarrow.sync
@@ -95,6 +96,15 @@ def own_sync(own_server: NatsServer) -> Iterator[jetarrow.sync.JetStream]:
     """As `own`, without a loop."""
     with jetarrow.sync.connect(own_server.url) as nc:
         yield nc.jetstream()
+
+
+@pytest.fixture(scope="session")
+def nats_tool() -> str:
+    """The path of the `nats` command, the Go counterpart."""
+    tool = Path(__file__).parent.parent / ".tools" / "nats"
+    if not tool.exists():
+        pytest.skip("the nats command is not there: make .stamps/nats, which needs Go")
+    return str(tool)
 
 
 @pytest.fixture
