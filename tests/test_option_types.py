@@ -17,6 +17,7 @@ from jetarrow.jetstream import option_types as jetstream_types
 from jetarrow.js import api
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.consumer import Consumer
+from jetarrow.js.kv import KeyValue
 from jetarrow.js.manager import JetStreamManager
 from jetarrow.js.stream import Stream
 
@@ -105,6 +106,8 @@ EXPECTED = {
     "PushConsumerOptions": without(CONSUMER, *PUSH),
     "_ConsumerOptions": without(CONSUMER, "name", *PUSH),
     "PushSubscribeOptions": {**without(CONSUMER, *PUSH), **PUSH},
+    "KeyValueOptions": config_fields(api.KeyValueConfig),
+    "BucketReadOptions": keywords(KeyValue.read, "filters", "schema"),
     "BindOptions": keywords(JetStreamContext.subscribe_bind, "stream", "cb"),
 }
 

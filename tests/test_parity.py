@@ -27,6 +27,8 @@ PAIRS = {
     "Reader": "Reader",
     "MessageBatch": "MessageBatch",
     "Advisories": "Advisories",
+    "KeyValue": "KeyValue",
+    "KeyWatcher": "KeyWatcher",
 }
 # Classes without a twin, and why.
 NO_TWIN = {
@@ -47,6 +49,9 @@ OTHER_KIND = {
 OTHER_PARAMETERS = {
     f"{kind}.consume(threshold)": "a request ahead would be answered beside the loop, which the twin has not"
     for kind in ("PullSubscription", "Consumer")
+} | {
+    f"KeyValue.KeyWatcher({name})": "made by `watch`, not by hand"
+    for name in ("inner", "updates", "bucket", "prefix", "ignore_deletes")
 }
 # How Python calls it.
 PROTOCOLS = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__", "__anext__": "__next__"}
@@ -82,7 +87,10 @@ async def theirs(nats_url: str, stream: str) -> AsyncIterator[Held]:
             "PushSubscription": await js.subscribe(f"{stream}.>"),
             "Subscription": await nc.subscribe("a"),
             "MessageBatch": await pull.fetch_batch(1, timeout=0),
+            "KeyValue": (kv := await js.create_key_value(bucket=f"{stream}A")),
+            "KeyWatcher": await kv.watchall(),
         }
+        await js.delete_key_value(f"{stream}A")
 
 
 @pytest.fixture
@@ -97,7 +105,10 @@ def ours(nats_url: str, stream: str) -> Iterator[Held]:
             "PushSubscription": js.subscribe(f"{stream}.>"),
             "Subscription": nc.subscribe("a"),
             "MessageBatch": pull.fetch_batch(1, timeout=0),
+            "KeyValue": (kv := js.create_key_value(bucket=stream)),
+            "KeyWatcher": kv.watchall(),
         }
+        js.delete_key_value(stream)
 
 
 def members(held: object) -> set[str]:
