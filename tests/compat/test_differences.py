@@ -339,11 +339,12 @@ async def test_an_absent_server_ends_connect(ours: Face) -> None:
 
 @pytest.fixture
 async def kv(js: Any) -> Any:
-    return await js.create_key_value(bucket=subject().replace(".", "-"), history=5, limit_marker_ttl=60)
+    return await js.create_key_value(bucket=subject(), history=5)
 
 
-async def test_a_key_that_expired_is_not_there(ours: Face, kv: Any) -> None:
+async def test_a_key_that_expired_is_not_there(ours: Face, js: Any) -> None:
     # nats-py: an entry with the value None, and create after it fails.
+    kv = await js.create_key_value(bucket=subject(), limit_marker_ttl=60)
     await kv.create("a", b"1", msg_ttl=1)
 
     async def expired() -> bool:
@@ -386,7 +387,7 @@ async def test_an_entry_knows_when_it_was_created(kv: Any) -> None:
 async def test_the_placement_of_a_bucket(ours: Face, js: Any) -> None:
     # nats-py: it is left out.
     placement = ours.api.Placement(tags=["ssd"])
-    kv = await js.create_key_value(bucket=subject().replace(".", "-"), placement=placement)
+    kv = await js.create_key_value(bucket=subject(), placement=placement)
     assert (await kv.status()).stream_info.config.placement.tags == ["ssd"]
 
 

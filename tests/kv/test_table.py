@@ -103,7 +103,7 @@ async def test_a_table_while_others_write(nats_url: str, kv: KeyValue, bucket: s
             table = await kv.to_table()
             assert sorted(table["key"].to_pylist()) == sorted(keys)
             async with kv.read() as reader:
-                seen = {key for key in (await reader.read_all())["key"].to_pylist()}
+                seen = set((await reader.read_all())["key"].to_pylist())
                 changed += len(reader.changed())
             assert seen == set(keys)
     finally:
