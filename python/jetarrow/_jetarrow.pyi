@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar, final
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer, CapsuleType
 
@@ -11,7 +11,6 @@ from jetarrow.core.session import Session
 from jetarrow.jetstream.models import AckKind, PubAck
 
 _T = TypeVar("_T")
-_E = TypeVar("_E")
 _Payload: TypeAlias = Buffer | str
 _Headers: TypeAlias = Mapping[str, str | list[str]]
 
@@ -22,6 +21,7 @@ __all__ = [
     "Call",
     "Connection",
     "ContentIds",
+    "Entries",
     "FailedRow",
     "Ids",
     "Loss",
@@ -609,6 +609,32 @@ class Connection:
             BadSubjectError: A filter is not valid.
         """
 
+    # Key-value
+
+    def get_entry(self, entries: Entries, subject: str, payload: bytes, timeout: float) -> Call[Any]:
+        """Make one direct get.
+
+        Args:
+            entries: How the entry is made.
+            subject: The request's subject.
+            payload: Its payload.
+            timeout: Most seconds.
+
+        Returns:
+            A call for the entry, or for the number of the status that came in its place.
+        """
+
+    def get_entry_future(
+        self,
+        event_loop: asyncio.AbstractEventLoop,
+        bridge: Bridge,
+        entries: Entries,
+        subject: str,
+        payload: bytes,
+        timeout: float,
+    ) -> asyncio.Future[Any] | None:
+        """Make one direct get, as a future of the loop; see `request_future`."""
+
     # JetStream: acknowledging
 
     def ack_one(
@@ -841,6 +867,18 @@ class Ids:
 # Receiving
 
 @final
+class Entries:
+    """How the entries of a key-value bucket are made.
+
+    Args:
+        class_: Their class.
+        bucket: Their bucket.
+        hidden: How many bytes of a subject come before the key.
+    """
+
+    def __new__(cls, class_: type, bucket: str, hidden: int) -> Entries: ...
+
+@final
 class Subjects:
     """A column of subjects."""
 
@@ -881,15 +919,20 @@ class Subscription:
             The message, or None where none waits.
         """
 
-    def take_entry(self, make: Callable[..., _E], bucket: str, hidden: int, after: int) -> _E | None:
-        """Take the next entry of a key-value bucket, if a message waits.
+    def take_entries(
+        self, entries: Entries, after: int, deletes: bool, initial: int, most: int
+    ) -> tuple[list[Any], int | None]:
+        """Take the entries of a key-value bucket whose messages wait.
 
         Args:
-            make: Called with bucket, key, value, revision, delta, nanoseconds and operation; the last is None for a
-                value, and empty where it is not known.
-            bucket: What `make` is called with.
-            hidden: How many bytes of the subject come before the key.
+            entries: How they are made.
             after: Messages up to this revision are passed over.
+            deletes: Markers too.
+            initial: How many messages of this consumer were there at its beginning.
+            most: How many entries at most.
+
+        Returns:
+            The entries, and after how many of them the initial ones are over; None where they are not.
         """
 
     def ready(

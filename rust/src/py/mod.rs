@@ -45,6 +45,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<connect::Connection>()?;
     module.add_class::<content_ids::ContentIds>()?;
     module.add_class::<content_ids::Ids>()?;
+    module.add_class::<entry::Entries>()?;
     module.add_class::<keys::Subjects>()?;
     module.add_class::<fetch::PullSubscription>()?;
     module.add_class::<loss::Loss>()?;
