@@ -210,6 +210,8 @@ enum Stop {
     End,
     /// The consumer is of no use any more.
     Renew,
+    /// Nothing is in doubt: ask again from `next`.
+    Again,
     /// Everything that the consumer had has come: is that all?
     Dry,
     /// The reader was dropped or closed.
@@ -296,6 +298,7 @@ impl Run {
             };
             match stop {
                 Stop::End => break,
+                Stop::Again => {}
                 Stop::Dropped => return Ok(()),
                 Stop::Dry if self.range.follow => {
                     // What is here goes out before the wait for more.

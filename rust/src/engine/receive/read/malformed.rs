@@ -18,7 +18,7 @@ use crate::engine::columns::raw_headers::{RawHeaders, is_malformed, parse};
 use crate::error::{JetError, Result};
 
 /// Most messages that are read one by one after a malformed one.
-const MOST_CAREFUL: u32 = 4096;
+pub(super) const MOST_CAREFUL: u32 = 4096;
 
 impl Run {
     /// After a break: takes what async-nats could not read. None where the consumer can go on.
@@ -51,7 +51,7 @@ impl Run {
     }
 
     /// The next message of the range, as the stream's leader has it.
-    async fn stored(&self) -> Result<Option<Stored>> {
+    pub(super) async fn stored(&self) -> Result<Option<Stored>> {
         let all = [">".to_owned()];
         let filters = if self.range.subjects.is_empty() { &all[..] } else { &self.range.subjects };
         let mut first: Option<Stored> = None;
@@ -67,7 +67,7 @@ impl Run {
         Ok(first)
     }
 
-    fn accept_stored(&mut self, stored: Stored) -> Result<Option<Stop>> {
+    pub(super) fn accept_stored(&mut self, stored: Stored) -> Result<Option<Stop>> {
         let Stored { subject, seq, headers, payload, time } = stored;
         let wrong = || JetError::Protocol { what: "STREAM.MSG.GET".into(), answer: time.clone() };
         let nanos = nanoseconds(time.as_bytes()).ok_or_else(wrong)?;
