@@ -1244,15 +1244,18 @@ class Msg:
             NotJSMessageError: It comes from no stream.
         """
 
-    def ack_with(self, kind: AckKind, *, delay: float | None = None, reason: str | None = None) -> Awaitable[None]:
+    def ack_with(
+        self, kind: AckKind | str, *, delay: float | None = None, reason: str | None = None
+    ) -> Awaitable[None]:
         """Call the ack verb that `kind` names.
 
         Args:
-            kind: Which.
+            kind: Which; also as a string, by name ("ACK", in any case) or by what goes to the server ("+ACK").
             delay: Seconds, for NAK. Default: at once.
             reason: For TERM. Default: nothing.
 
         Raises:
+            ValueError: There is no such kind; the text lists them.
             MsgAlreadyAckdError: It was acknowledged before.
             NotJSMessageError: It comes from no stream.
         """
