@@ -954,6 +954,17 @@ class PullSubscription:
             ValueError: A limit is not valid.
         """
 
+    @property
+    def ack_window(self) -> int | None:
+        """How many messages the consumer gives before it wants acks; None where the server has not said, or any."""
+
+    def set_ack_window(self, most: int | None) -> None:
+        """Tells what the server said of that.
+
+        Args:
+            most: Messages; None is any number.
+        """
+
     def give_back(self) -> None:
         """Give back what came too late for its call, and what is still to come."""
 
