@@ -786,10 +786,11 @@ class ContentIds:
     """Message ids made of what messages say: the same rows, in any order, have the same ids.
 
     Args:
-        scope: Names the rows that may be taken for each other; rows of another scope have other ids.
+        scope: Names the rows that may be taken for each other; rows of another scope have other ids. None: only rows
+            with an id of their own have one.
     """
 
-    def __new__(cls, scope: bytes) -> ContentIds: ...
+    def __new__(cls, scope: bytes | None) -> ContentIds: ...
     def column(self, table: object, subject: str | None = None) -> Ids:
         """Make one id per row.
 
@@ -813,6 +814,10 @@ class Ids:
     """A column of strings; any Arrow library takes it without a copy."""
 
     def __len__(self) -> int: ...
+    @property
+    def repeated(self) -> tuple[int, str] | None:
+        """The first row whose own id an earlier row had, and that id; None where there is none."""
+
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 
 # Receiving
