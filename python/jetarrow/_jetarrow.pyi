@@ -786,10 +786,11 @@ class ContentIds:
     """Message ids made of what messages say: the same rows, in any order, have the same ids.
 
     Args:
-        scope: Names the rows that may be taken for each other; rows of another scope have other ids.
+        scope: Names the rows that may be taken for each other; rows of another scope have other ids. None: only rows
+            with an id of their own have one.
     """
 
-    def __new__(cls, scope: bytes) -> ContentIds: ...
+    def __new__(cls, scope: bytes | None) -> ContentIds: ...
     def column(self, table: object, subject: str | None = None) -> Ids:
         """Make one id per row.
 
@@ -813,6 +814,10 @@ class Ids:
     """A column of strings; any Arrow library takes it without a copy."""
 
     def __len__(self) -> int: ...
+    @property
+    def repeated(self) -> tuple[int, str] | None:
+        """The first row whose own id an earlier row had, and that id; None where there is none."""
+
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 
 # Receiving
@@ -952,6 +957,17 @@ class PullSubscription:
 
         Raises:
             ValueError: A limit is not valid.
+        """
+
+    @property
+    def ack_window(self) -> int | None:
+        """How many messages the consumer gives before it wants acks; None where the server has not said, or any."""
+
+    def set_ack_window(self, most: int | None) -> None:
+        """Tells what the server said of that.
+
+        Args:
+            most: Messages; None is any number.
         """
 
     def give_back(self) -> None:
@@ -1244,15 +1260,18 @@ class Msg:
             NotJSMessageError: It comes from no stream.
         """
 
-    def ack_with(self, kind: AckKind, *, delay: float | None = None, reason: str | None = None) -> Awaitable[None]:
+    def ack_with(
+        self, kind: AckKind | str, *, delay: float | None = None, reason: str | None = None
+    ) -> Awaitable[None]:
         """Call the ack verb that `kind` names.
 
         Args:
-            kind: Which.
+            kind: Which; also as a string, by name ("ACK", in any case) or by what goes to the server ("+ACK").
             delay: Seconds, for NAK. Default: at once.
             reason: For TERM. Default: nothing.
 
         Raises:
+            ValueError: There is no such kind; the text lists them.
             MsgAlreadyAckdError: It was acknowledged before.
             NotJSMessageError: It comes from no stream.
         """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import warnings
 from collections.abc import AsyncIterator, Sequence
 
 from jetarrow import _jetarrow
@@ -23,10 +25,20 @@ MESSAGES_AT_ONCE = 500
 REQUEST_TIMEOUT = 30.0
 
 
+def _outside() -> int:
+    """The `stacklevel` that points a warning of our caller at the program: past this package and asyncio."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("jetarrow", "asyncio"):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 class PullSubscription:
     """Takes messages from a pull consumer when asked. Made by `js.pull_subscribe`."""
 
-    def __init__(self, api: JetStreamApi, *, stream: str, consumer: str) -> None:
+    def __init__(
+        self, api: JetStreamApi, *, stream: str, consumer: str, info: models.ConsumerInfo | None = None
+    ) -> None:
         self._session = api.session
         self._manage = Management(api)
         self._native = api.session.native.pull_subscribe(
@@ -36,7 +48,30 @@ class PullSubscription:
         self._consumer = consumer
         self._closed = False
         self._delivered = 0
+        # That a batch cannot be so large was said.
+        self._warned = False
+        if info is not None:
+            self._learn(info.config)
         self._asked: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of consumer {self._consumer} of stream {self._stream}>"
+
+    def _learn(self, config: models.ConsumerConfig) -> None:
+        """Saves the native core the question how many messages the consumer gives before it wants acks."""
+        limited = config.ack_policy != models.AckPolicy.NONE and (config.max_ack_pending or 0) > 0
+        self._native.set_ack_window(config.max_ack_pending if limited else None)
+
+    def _check_size(self, most: int) -> None:
+        window = self._native.ack_window
+        if window is not None and most > window and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"consumer {self._consumer!r} of stream {self._stream!r} gives at most {window} messages before it"
+                f" wants acks (its max_ack_pending): batches of {most} end there. Change it with"
+                f" update_consumer({self._stream!r}, name={self._consumer!r}, max_ack_pending={most})",
+                stacklevel=_outside(),
+            )
 
     async def consumer_info(self) -> models.ConsumerInfo:
         """Configuration and state of the consumer.
@@ -84,13 +119,17 @@ class PullSubscription:
             raise ValueError(f"nats: invalid batch size: {given[0]}; at least one message")
         if timeout is not None and timeout <= 0 and not no_wait:
             raise ValueError(f"nats: invalid fetch timeout: {timeout}; give no_wait=True to take what is there")
-        messages = await self._fetch(
-            given[0] if given else 1,
-            timeout=FOREVER if timeout is None else max(timeout, 0.0),
-            heartbeat=heartbeat,
-            max_bytes=max_bytes,
-            min_messages=0 if no_wait else 1,
-        )
+        try:
+            messages = await self._fetch(
+                given[0] if given else 1,
+                timeout=FOREVER if timeout is None else max(timeout, 0.0),
+                heartbeat=heartbeat,
+                max_bytes=max_bytes,
+                min_messages=0 if no_wait else 1,
+            )
+        except TimeoutError as error:
+            # The server is away, or said nothing.
+            raise FetchTimeoutError(str(error)) from None
         if not messages and not no_wait:
             raise FetchTimeoutError
         return messages
@@ -218,7 +257,9 @@ class PullSubscription:
         """Fetches messages into Arrow columns.
 
         Returns when `max_messages` or `max_bytes` are there, or at `timeout` with what came (an empty batch is a value,
-        not an error); earlier only once `min_messages` are there and no more are waiting at the server.
+        not an error: the server has nothing); earlier only once `min_messages` are there and no more are waiting at the
+        server, or once the consumer gives no more before it gets acks (its `max_ack_pending`). To ask for more than
+        that is warned of once.
 
         Args:
             max_messages: Most rows.
@@ -235,6 +276,7 @@ class PullSubscription:
             APIError: The server refuses the request, such as more than the consumer's `max_request_batch`.
             ValueError: A limit is not positive, a column is unknown, or the next message is larger than `max_bytes`.
             ConnectionClosedError: The connection is closed.
+            TimeoutError: The connection was down until `timeout`, or the server did not answer.
         """
         call = self._native.fetch_batch(
             max_messages,
@@ -246,6 +288,7 @@ class PullSubscription:
         )
         session = self._session
         batch = await session.run(call, lambda late: session.native.ack_rows(late, "nak", None))
+        self._check_size(max_messages)
         return MessageBatch(session, batch)
 
 
@@ -271,7 +314,7 @@ class Messages:
         number = 0
         try:
             while True:
-                messages, number = await (ahead or self._next()), 0
+                messages, number = await self._next(ahead), 0
                 ahead = None
                 for number, msg in enumerate(messages, 1):
                     if self._threshold and ahead is None and len(messages) - number < self._threshold:
@@ -288,5 +331,13 @@ class Messages:
                     ahead.cancel()
             await sub._give_back(rest)
 
-    async def _next(self) -> list[Msg]:
-        return await self._sub._fetch(self._most, timeout=REQUEST_TIMEOUT, max_bytes=self._max_bytes)
+    async def _next(self, ahead: asyncio.Future[list[Msg]] | None) -> list[Msg]:
+        """What the request sent ahead brings, or another one. While the link is down it is waited for."""
+        sub = self._sub
+        while True:
+            try:
+                return await (ahead or sub._fetch(self._most, timeout=REQUEST_TIMEOUT, max_bytes=self._max_bytes))
+            except TimeoutError:
+                if sub._session.native.is_connected:
+                    raise
+                ahead = None

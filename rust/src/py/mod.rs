@@ -28,7 +28,10 @@ mod subscribe;
 mod typed;
 
 use pyo3::prelude::*;
-use pyo3::types::IntoPyDict;
+use pyo3::types::{IntoPyDict, PyString};
+
+use crate::error::JetError;
+use crate::py::convert::{SURROGATE, utf8};
 
 /// The flat native module `jetarrow._jetarrow`.
 #[pymodule(gil_used = false)]
@@ -87,8 +90,9 @@ fn forked() {
 
 /// The one check of the names of streams and consumers, also for Python's own requests.
 #[pyfunction]
-fn check_name(what: &str, name: &str) -> PyResult<()> {
-    Ok(crate::engine::subject::check_name(what, name)?)
+fn check_name(what: &str, name: &Bound<'_, PyString>) -> PyResult<()> {
+    let name = utf8(name, || JetError::Value(format!("the {what} name: {SURROGATE}")))?;
+    Ok(crate::engine::subject::check_name(what, &name)?)
 }
 
 /// What begins the API's subjects is checked where it is given, not first where it is used.

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{Array as _, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
+use async_nats::header::NATS_EXPECTED_STREAM;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
 
 use crate::bridge::Progress;
 use crate::engine::publish::outcome::{Blocks, Outcome};
@@ -57,7 +58,7 @@ impl Connection {
         headers: Option<&Bound<'_, PyAny>>,
         msg_ids: Option<&Bound<'_, PyAny>>,
         msg_ttl: Option<String>,
-        expected_stream: Option<String>,
+        expected_stream: Option<&Bound<'_, PyString>>,
         mode: &str,
         max_inflight: usize,
         max_bytes: usize,
@@ -75,6 +76,8 @@ impl Connection {
         if max_bytes == 0 {
             return Err(PyValueError::new_err("max_bytes must be at least 1"));
         }
+        let expected = |stream| headers::value(NATS_EXPECTED_STREAM.as_ref(), stream).map(|stream| stream.to_string());
+        let expected_stream = expected_stream.map(expected).transpose()?;
         if let Some(stream) = &expected_stream {
             subject::check_name("stream", stream)?;
         }

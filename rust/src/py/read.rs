@@ -6,15 +6,17 @@ use arrow_array::{ArrayRef, StructArray};
 use arrow_schema::{ArrowError, Field, SchemaRef};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyString};
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 
 use crate::engine::columns::column::{Column, Layout};
 use crate::engine::receive::read::{self as engine, Bound, Item, Range};
 use crate::engine::subject;
+use crate::error::JetError;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
+use crate::py::convert::{SURROGATE, utf8};
 use crate::py::loss::Loss;
 use crate::py::requested;
 use crate::py::typed::typed;
@@ -37,12 +39,12 @@ impl Connection {
     fn read(
         &self,
         prefix: String,
-        stream: String,
+        stream: &pyo3::Bound<'_, PyString>,
         start_seq: Option<u64>,
         end_seq: Option<u64>,
         start_time: Option<String>,
         end_time: Option<String>,
-        subjects: Vec<String>,
+        subjects: Vec<pyo3::Bound<'_, PyString>>,
         follow: bool,
         columns: Option<Vec<String>>,
         batch_rows: usize,
@@ -56,6 +58,7 @@ impl Connection {
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
+        let stream = utf8(stream, || JetError::Value(format!("the stream name: {SURROGATE}")))?.to_string();
         subject::check_name("stream", &stream)?;
         if batch_rows == 0 || batch_bytes == 0 {
             return Err(PyValueError::new_err("batch_rows and batch_bytes must be at least 1"));
@@ -65,6 +68,9 @@ impl Connection {
         let columns = columns.map(|names| names.into_iter().map(rename).collect::<Vec<_>>());
         let columns = columns.map_or_else(|| Ok(Column::DEFAULT.to_vec()), |names| Column::parse(&names))?;
         let layout = Layout::new(columns, microseconds);
+        let bad = || JetError::BadSubject { subject: "subjects".into(), reason: SURROGATE };
+        let subjects = subjects.iter().map(|filter| utf8(filter, bad).map(|filter| filter.to_string()));
+        let subjects = subjects.collect::<PyResult<Vec<_>>>()?;
         subjects.iter().try_for_each(|filter| subject::check_tokens(filter))?;
         let start = bound("start", start_seq, start_time)?;
         let end = bound("end", end_seq, end_time)?;

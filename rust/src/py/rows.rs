@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray};
-use async_nats::header::NATS_EXPECTED_STREAM;
+use async_nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -20,7 +20,7 @@ use crate::engine::publish::rows::{Headers, OffsetTexts, Payloads, Rows, Subject
 use crate::engine::subject;
 use crate::error::{JetError, Result};
 use crate::py::arrow::{extract, header_column, is_producer, payload_column, strings, text_column};
-use crate::py::convert::type_name;
+use crate::py::convert::{SURROGATE, type_name, utf8};
 use crate::py::headers;
 use crate::py::payload::Cell;
 use crate::task::{Spot, blocking, weak_spot};
@@ -41,6 +41,15 @@ impl Texts for Strings {
     }
 }
 
+/// The text of a subject, or of a message id.
+fn encoded(what: &str, row: Option<usize>, text: &Bound<'_, PyString>) -> PyResult<PyBackedStr> {
+    utf8(text, || match (what, row) {
+        ("subject", Some(row)) => JetError::BadSubject { subject: format!("subject[{row}]"), reason: SURROGATE },
+        ("subject", None) => JetError::BadSubject { subject: what.to_owned(), reason: SURROGATE },
+        _ => JetError::BadHeader { name: NATS_MESSAGE_ID.to_string(), reason: SURROGATE },
+    })
+}
+
 /// A sequence of strings, one per row.
 fn str_sequence(what: &str, values: &Bound<'_, PyAny>, nulls: bool) -> PyResult<Strings> {
     let mut strings = Vec::with_capacity(values.len().unwrap_or(0));
@@ -53,7 +62,7 @@ fn str_sequence(what: &str, values: &Bound<'_, PyAny>, nulls: bool) -> PyResult<
         let text = value
             .cast::<PyString>()
             .map_err(|_| PyTypeError::new_err(format!("{what}[{row}] must be str, not {}", type_name(&value))))?;
-        strings.push(Some(text.clone().try_into()?));
+        strings.push(Some(encoded(what, Some(row), text)?));
     }
     Ok(Strings(strings))
 }
@@ -127,12 +136,15 @@ pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>, max_pa
     let mut cells = Vec::with_capacity(payloads.len().unwrap_or(0));
     for (row, value) in payloads.try_iter()?.enumerate() {
         let value = value?;
-        cells.push(Cell::new(&value).map_err(|err| {
-            if err.is_instance_of::<PyTypeError>(value.py()) {
+        cells.push(Cell::new(&value).map_err(|err| match err {
+            _ if err.is_instance_of::<PyTypeError>(value.py()) => {
                 PyTypeError::new_err(format!("payloads[{row}] must be bytes-like or str, not {}", type_name(&value)))
-            } else {
-                err
             }
+            _ if value.is_instance_of::<PyString>() => {
+                let row = arguments.first_row.saturating_add(row as u64);
+                JetError::Row { row, reason: format!("the payload is of type str: {SURROGATE}") }.into()
+            }
+            err => err,
         })?);
     }
     let len = cells.len();
@@ -170,7 +182,7 @@ enum TextColumn {
 /// A str, a sequence of str, or an Arrow string column.
 fn texts(what: &str, value: &Bound<'_, PyAny>, rows: Option<usize>, nulls: bool) -> PyResult<TextColumn> {
     if let Ok(one) = value.cast::<PyString>() {
-        return Ok(TextColumn::One(one.to_str()?.to_owned()));
+        return Ok(TextColumn::One(encoded(what, None, one)?.to_string()));
     }
     let (each, len): (Arc<dyn Texts>, usize) = if is_producer(value)? {
         text_column(what, value)?

@@ -49,8 +49,8 @@ pub fn of_attempt(server: &str, text: Option<&str>, attempt: &Attempt) -> JetErr
     match attempt.tls_required {
         _ if attempt.asked_for_certificate => secure(format!("{NO_CERTIFICATE} ({cause})")),
         // TLS was begun although the server has none: the caller asked for it.
-        Some(false) if tls => JetError::SecureWanted { server: server.to_owned() },
-        None if cause.contains("corrupt message") => JetError::SecureWanted { server: server.to_owned() },
+        Some(false) if tls => JetError::SecureWanted { server: server.to_owned(), first: false },
+        None if cause.contains("corrupt message") => JetError::SecureWanted { server: server.to_owned(), first: true },
         _ if tls || text.starts_with("TLS error") => secure(cause.to_owned()),
         _ => {
             let words = cause.split(" (os error").next().unwrap_or_default();

@@ -18,6 +18,9 @@ use crate::error::{JetError, Result};
 use crate::lock::lock;
 
 mod heard;
+mod outage;
+
+use outage::Outage;
 
 /// What the user's callbacks are for.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +78,8 @@ struct State {
     /// Failures of the first round, until there is a connection.
     failures: Vec<(String, JetError)>,
     first: Option<oneshot::Sender<Result<()>>>,
+    /// While the link is down: since when, and what became of the attempts to make it again.
+    outage: Option<Outage>,
     reconnects: u64,
     errors: u64,
     /// How often the link broke because of something that async-nats could not read.
@@ -228,6 +233,7 @@ impl Hub {
             state.connects += 1;
             state.attempt = None;
             state.reason = None;
+            state.outage = None;
             state.lame_duck = false;
             state.failures.clear();
             if let Some(current) = &state.current {
@@ -254,6 +260,7 @@ impl Hub {
                 link.up = false;
                 link.breaks += 1;
             });
+            state.outage = Some(Outage::new(state.reason.as_ref()));
             notices.extend(state.reason.take().map(Notice::Error));
             notices.push(Notice::Disconnected);
         });
@@ -314,6 +321,9 @@ impl Hub {
             pool.failed(&addr);
             let text = entry.filter(|_| counted != seen).and_then(|entry| entry.last_error.as_deref());
             let error = fault::of_attempt(&place(&addr), text, &attempt);
+            if let Some(outage) = &mut state.outage {
+                outage.failed(&error);
+            }
             if state.first.is_some() {
                 state.failures.retain(|(failed, _)| *failed != place(&addr));
                 state.failures.push((place(&addr), error.clone()));

@@ -72,6 +72,10 @@ pub fn display_servers(servers: &[String]) -> String {
 
 fn parse(text: &str) -> Result<Server> {
     let bad = |cause: String| JetError::BadAddress { address: display_servers(&[text.to_owned()]), cause };
+    // What parses it would drop line breaks, and texts show it as it was given.
+    if text.contains(|c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')) {
+        return Err(bad("it has a control character or a line break".into()));
+    }
     let given: ServerAddr = text.parse().map_err(|e: std::io::Error| {
         bad(e.to_string().trim_start_matches("NATS server URL is invalid: ").to_owned())
     })?;
@@ -332,7 +336,16 @@ mod tests {
 
     #[test]
     fn addresses_are_checked() {
-        for text in ["http://x", "nats://host:notaport", "nats://[::", "", "nats://", "nats://a b", "nats://:4222"] {
+        for text in [
+            "http://x",
+            "nats://host:notaport",
+            "nats://[::",
+            "",
+            "nats://",
+            "nats://a b",
+            "nats://:4222",
+            "nats://h\r\n:1",
+        ] {
             assert!(parse(text).is_err(), "{text:?}");
         }
         for (text, shown) in [
