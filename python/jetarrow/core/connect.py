@@ -106,8 +106,7 @@ class Connect:
             name: Shown by the server's monitoring.
             allow_reconnect: False closes the connection at the first break.
             connect_timeout: Seconds for one attempt at one server.
-            reconnect_time_wait: Most seconds between two attempts at a server: the first is at once, then the waits
-                double, spread by a fifth.
+            reconnect_time_wait: Seconds between two attempts at a server, up to a tenth more; the first is at once.
             max_reconnect_attempts: Failed attempts at one server until it is given up; the connection is closed when
                 all are. 0 or less is never.
             ping_interval: Seconds between pings, which go out so that the server says something.
