@@ -355,7 +355,7 @@ class Connection:
         payload: _Payload,
         timeout: float,
         headers: _Headers | None,
-    ) -> asyncio.Future[Msg] | None:
+    ) -> asyncio.Future[Msg]:
         """Send one request without a task for it.
 
         Args:
@@ -368,7 +368,7 @@ class Connection:
             headers: As in `send`.
 
         Returns:
-            A future, or None before the first request, which has to be a call.
+            A future.
 
         Raises:
             BadSubjectError: The subject is not valid.
@@ -396,8 +396,8 @@ class Connection:
         kind: str,
         bridge: Bridge | None = None,
         on_notice: Callable[[int, Missed | None], object] | None = None,
-    ) -> Call[Subscription]:
-        """Subscribe.
+    ) -> Subscription:
+        """Subscribe, before all that is asked of the connection from now on.
 
         Args:
             subject: What to; wildcards are allowed.
@@ -410,7 +410,7 @@ class Connection:
                 missed. Default: None.
 
         Returns:
-            A call for the subscription.
+            The subscription.
 
         Raises:
             BadSubjectError: The subject, or the name of the queue group, is not valid.

@@ -40,6 +40,9 @@ class BlockingSession(SharedState):
         if used := [name for name, callback in callbacks.items() if callback]:
             raise TypeError(f"{used[0]}: the blocking client runs no callbacks; use jetarrow.connect for them")
 
+    def hold(self) -> None:
+        pass
+
     async def settle(self) -> None:
         pass
 
@@ -72,6 +75,10 @@ class BlockingSession(SharedState):
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
         for sub in subscriptions:
             await sub._drain()
+
+    async def hand_out(self, subscriptions: Sequence[Closable], wait: float) -> None:
+        for sub in subscriptions:
+            sub._rest()
 
     async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
         return False

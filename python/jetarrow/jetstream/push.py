@@ -83,10 +83,10 @@ class PushSubscription(Subscription):
             limits = [limit for limit in (left, self._silence) if limit is not None]
             native = self._native
             ready = await self._session.run(native.ready(min(limits) if limits else None))
-            if self._closed or self._session.is_closed:
-                return "ended"
             if ready in ("messages", "ended"):
                 return ready
+            if self._closed or self._session.is_closed:
+                return "ended"
             if ready == "silent" and left is not None and left <= (self._silence or left):
                 return ready
             if not await self._reset_once(native):
@@ -113,7 +113,7 @@ class PushSubscription(Subscription):
                     opt_start_seq=self._seq + 1,
                     opt_start_time=None,
                 )
-            fresh = await self._subscribe(deliver, "", "ordered")
+            fresh = self._subscribe(deliver, "", "ordered")
             try:
                 info = await put_consumer(self._api, self._stream, config)
             except Error as error:
@@ -127,6 +127,7 @@ class PushSubscription(Subscription):
                 continue
             self._native_sub, self._subject, self._consumer = fresh, deliver, info.name
             return True
+        self._closed = True
         self._forget()
         return False
 
