@@ -17,6 +17,7 @@ from jetarrow.sync.client import Client, connect
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.fetch import MessageBatch, PullSubscription, Reader
 from jetarrow.sync.handles import Advisories, Consumer, Stream
+from jetarrow.sync.kv import KeyValue, KeyWatcher
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.publisher import Publisher
 from jetarrow.sync.subscription import PushSubscription, Subscription
@@ -27,6 +28,8 @@ __all__ = [
     "Consumer",
     "JetStream",
     "JetStreamManager",
+    "KeyValue",
+    "KeyWatcher",
     "MessageBatch",
     "Publisher",
     "PullSubscription",

@@ -71,6 +71,12 @@ impl Connection {
     }
 }
 
+impl Subscription {
+    pub fn native(&self) -> PyResult<&engine::Subscription> {
+        Ok(self.inner.get()?)
+    }
+}
+
 #[pymethods]
 impl Subscription {
     /// The next message, if one waits; `session` is what its verbs go through, `sid` its subscription's number.
