@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 
 from jetarrow.jetstream.errors import NotFoundError
-from jetarrow.jetstream.kv import entry, watcher
 from jetarrow.jetstream.kv.base import BucketContext
+from jetarrow.jetstream.kv.entry import Entry as _Entry
 from jetarrow.jetstream.kv.keys import Keys
 from jetarrow.jetstream.kv.put import Put
-from jetarrow.jetstream.kv.status import BucketStatus as Status
+from jetarrow.jetstream.kv.status import BucketStatus as _BucketStatus
 from jetarrow.jetstream.kv.table import Tables
+from jetarrow.jetstream.kv.watcher import KeyWatcher as _KeyWatcher
 
 
 class KeyValue(Put, Keys, Tables):
@@ -20,9 +21,9 @@ class KeyValue(Put, Keys, Tables):
     tokens, which filters match as subjects do: `orders.*`, `orders.>`.
     """
 
-    Entry = entry.Entry
-    BucketStatus = Status
-    KeyWatcher = watcher.KeyWatcher
+    Entry = _Entry
+    BucketStatus = _BucketStatus
+    KeyWatcher = _KeyWatcher
 
     def __init__(
         self,
@@ -46,14 +47,14 @@ class KeyValue(Put, Keys, Tables):
     def __repr__(self) -> str:
         return f"<KeyValue: bucket {self._name!r}>"
 
-    async def status(self) -> Status:
+    async def status(self) -> _BucketStatus:
         """State and configuration of the bucket.
 
         Raises:
             BucketNotFoundError: The bucket is gone.
         """
         try:
-            return Status(await self._js.stream_info(self._stream), self._name)
+            return _BucketStatus(await self._js.stream_info(self._stream), self._name)
         except NotFoundError as error:
             self._raise_missing(error)
             raise
