@@ -18,6 +18,7 @@ use crate::engine::api::{Api, NOT_FOUND};
 use crate::engine::connection::Connection;
 use crate::engine::connection::withdraw::withdraw;
 use crate::engine::receive::ack::{Kind, send};
+use crate::engine::receive::priority::{Group, Member, Pins};
 use crate::engine::receive::pull::{PULL_BYTES, PULL_ROWS, PullInbox, PullRequest, Status};
 use crate::error::{JetError, Result};
 use crate::lock::lock;
@@ -43,6 +44,7 @@ pub struct Fetch {
     /// Once this many are there the call does not wait for more.
     pub min_messages: usize,
     pub heartbeat: Option<Duration>,
+    pub group: Option<Group>,
 }
 
 pub struct PullSubscription {
@@ -54,6 +56,7 @@ pub struct PullSubscription {
     idle: Mutex<Vec<PullInbox>>,
     /// What former calls asked for and did not wait for.
     late: Mutex<VecDeque<Late>>,
+    pins: Pins,
 }
 
 /// How a request ended.
@@ -76,6 +79,7 @@ struct Job<'a, S: Sink> {
     breaks: u64,
     /// To be taken before anything new is asked for.
     late: VecDeque<Late>,
+    member: Option<Member>,
 }
 
 impl<S: Sink> Drop for Job<'_, S> {
@@ -98,7 +102,15 @@ impl Drop for PullSubscription {
 
 impl PullSubscription {
     pub fn new(conn: Arc<Connection>, prefix: String, stream: String, consumer: String) -> Self {
-        PullSubscription { conn, prefix, stream, consumer, idle: Mutex::default(), late: Mutex::default() }
+        PullSubscription {
+            conn,
+            prefix,
+            stream,
+            consumer,
+            idle: Mutex::default(),
+            late: Mutex::default(),
+            pins: Pins::default(),
+        }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<PullInbox>> {
@@ -120,7 +132,8 @@ impl PullSubscription {
     pub async fn fetch<S: Sink>(&self, fetch: &Fetch, sink: S) -> Result<Unclaimed<S>> {
         let fetched = Unclaimed::new(self.conn.clone(), Some(sink));
         let late = std::mem::take(&mut *self.late());
-        let mut job = Job { sub: self, fetched, inbox: None, open: false, breaks: 0, late };
+        let member = fetch.group.clone().map(|group| Member::new(group, self.pins.clone()));
+        let mut job = Job { sub: self, fetched, inbox: None, open: false, breaks: 0, late, member };
         // All of it ends in time, wherever it waits; what has come by then counts. Tokio's budget would send us to the
         // back of the queue every 128 messages.
         let last = fetch.timeout.saturating_add(2 * GRACE);
@@ -288,7 +301,7 @@ impl<S: Sink> Job<'_, S> {
     }
 
     async fn take_messages(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
-        let Job { sub, fetched: Unclaimed { sink: Some(sink), .. }, inbox, open, breaks, .. } = self else {
+        let Job { sub, fetched: Unclaimed { sink: Some(sink), .. }, inbox, open, breaks, member, .. } = self else {
             return Err(JetError::Internal("no sink".into()));
         };
         let conn = &sub.conn;
@@ -306,6 +319,7 @@ impl<S: Sink> Job<'_, S> {
                 })
             }
         };
+        inbox.member.clone_from(member);
         *breaks = conn.breaks();
         let mut link = conn.link.clone();
         *open = true;
