@@ -966,6 +966,7 @@ class PullSubscription:
         min_messages: int,
         heartbeat: float | None,
         columns: Sequence[str] | None,
+        group: tuple[str, int, int, int] | None = None,
     ) -> Call[Batch]:
         """Fetch messages as Arrow columns.
 
@@ -976,6 +977,7 @@ class PullSubscription:
             min_messages: Once this many are there it does not wait for more.
             heartbeat: Seconds between the server's signs of life; None is chosen by `timeout`.
             columns: Columns of the batch; None is the default ones.
+            group: The priority group: its name, `min_pending`, `min_ack_pending` and `priority`. Default: none.
 
         Returns:
             A call for the batch.
@@ -993,6 +995,7 @@ class PullSubscription:
         timeout: float,
         min_messages: int,
         heartbeat: float | None,
+        group: tuple[str, int, int, int] | None = None,
     ) -> Call[list[Msg]]:
         """Fetch messages one by one.
 
@@ -1003,6 +1006,7 @@ class PullSubscription:
             timeout: Most seconds.
             min_messages: Enough not to wait for more.
             heartbeat: Seconds between the server's signs of life.
+            group: As in `fetch_batch`. Default: none.
 
         Returns:
             A call for the messages.

@@ -87,3 +87,6 @@ class JetStream(JetStreamManager):
     def read(self, stream: str, **options: Unpack[ReadOptions]) -> Reader:
         """As `jetarrow.js.client.JetStreamContext.read`, with the same options; the reader blocks."""
         return Reader(self._inner.read(stream, **options))
+
+
+JetStreamManager._context = JetStream

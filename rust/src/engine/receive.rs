@@ -4,6 +4,7 @@ pub mod ack;
 pub mod fetch;
 pub mod marker;
 pub mod message;
+pub mod priority;
 pub mod pull;
 pub mod read;
 pub mod subscribe;
