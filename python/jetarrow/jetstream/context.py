@@ -7,14 +7,12 @@ from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.manager import JetStreamManager
 from jetarrow.jetstream.names import checked
-from jetarrow.jetstream.ordered import Order
-from jetarrow.jetstream.publish import Publish
+from jetarrow.jetstream.objects.stores import ObjectStores
 from jetarrow.jetstream.publisher import LoopPublisher
 from jetarrow.jetstream.push import PushSubscription
-from jetarrow.jetstream.subscribe import Subscribe
 
 
-class JetStreamContext(Publish, Subscribe, Order, JetStreamManager):
+class JetStreamContext(ObjectStores, JetStreamManager):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription

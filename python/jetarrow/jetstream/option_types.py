@@ -349,3 +349,24 @@ class PushSubscribeOptions(PushConsumerOptions, total=False):
     """Leave the data out; default no."""
     inactive_threshold: float | None
     """Seconds without use after which it is removed."""
+
+
+class ObjectStoreOptions(TypedDict, total=False):
+    """The fields of `ObjectStoreConfig` but its name, as keywords."""
+
+    description: str | None
+    """A text for people; default none."""
+    ttl: float | timedelta | None
+    """Seconds that an object lives; default for ever."""
+    max_bytes: int | None
+    """Most bytes of the whole; default no limit."""
+    storage: StorageType | str | None
+    """Where it is kept; default in files."""
+    replicas: int
+    """How many servers keep it; default 1."""
+    placement: Placement | None
+    """Which servers may keep it; default any."""
+    compression: bool | None
+    """Whether the server compresses what it stores; default no."""
+    metadata: dict[str, str] | None
+    """Texts by name, for your own use; default none."""
