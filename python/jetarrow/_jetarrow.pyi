@@ -11,6 +11,7 @@ from jetarrow.core.session import Session
 from jetarrow.jetstream.models import AckKind, PubAck
 
 _T = TypeVar("_T")
+_E = TypeVar("_E")
 _Payload: TypeAlias = Buffer | str
 _Headers: TypeAlias = Mapping[str, str | list[str]]
 
@@ -32,6 +33,7 @@ __all__ = [
     "Publisher",
     "PullSubscription",
     "Reader",
+    "Subjects",
     "Subscription",
     "__debug_build__",
     "__version__",
@@ -39,6 +41,7 @@ __all__ = [
     "check_subject",
     "connect",
     "force_panic",
+    "key_subjects",
     "last_words",
 ]
 
@@ -61,6 +64,21 @@ def connect(options: Mapping[str, object], notices: Notices | None) -> Call[Conn
     Raises:
         ValueError: An option has a wrong value.
         TypeError: An option has a wrong type.
+    """
+
+def key_subjects(prefix: str, keys: Sequence[str] | object, validate: bool) -> Subjects:
+    """Put a prefix before each key of a key-value bucket.
+
+    Args:
+        prefix: What the subjects begin with.
+        keys: A sequence of str, or anything with an Arrow column of strings.
+        validate: Look at the keys.
+
+    Returns:
+        The column.
+
+    Raises:
+        TypeError: The keys are of another type.
     """
 
 def check_name(what: str, name: str) -> None:
@@ -164,9 +182,15 @@ class Notices:
         sink: Called in the event loop with the kind of event (error, disconnected, reconnected, closed,
             discovered_server, lame_duck_mode) and, for an error, the exception.
         bridge: The loop's mailbox.
+        in_loop: False where a thread of its own drains the bridge: the functions given to `connect` do not run there.
     """
 
-    def __new__(cls, sink: Callable[[str, Exception | None], None], bridge: Bridge) -> Notices: ...
+    def __new__(
+        cls, sink: Callable[[str, Exception | None], None], bridge: Bridge, *, in_loop: bool = True
+    ) -> Notices: ...
+    def wake(self) -> None:
+        """Wake whoever drains the bridge."""
+
     def deliver(self) -> None:
         """Call the sink now for what has come so far."""
 
@@ -355,7 +379,7 @@ class Connection:
         payload: _Payload,
         timeout: float,
         headers: _Headers | None,
-    ) -> asyncio.Future[Msg] | None:
+    ) -> asyncio.Future[Msg]:
         """Send one request without a task for it.
 
         Args:
@@ -368,7 +392,7 @@ class Connection:
             headers: As in `send`.
 
         Returns:
-            A future, or None before the first request, which has to be a call.
+            A future.
 
         Raises:
             BadSubjectError: The subject is not valid.
@@ -396,8 +420,8 @@ class Connection:
         kind: str,
         bridge: Bridge | None = None,
         on_notice: Callable[[int, Missed | None], object] | None = None,
-    ) -> Call[Subscription]:
-        """Subscribe.
+    ) -> Subscription:
+        """Subscribe, before all that is asked of the connection from now on.
 
         Args:
             subject: What to; wildcards are allowed.
@@ -410,7 +434,7 @@ class Connection:
                 missed. Default: None.
 
         Returns:
-            A call for the subscription.
+            The subscription.
 
         Raises:
             BadSubjectError: The subject, or the name of the queue group, is not valid.
@@ -456,6 +480,7 @@ class Connection:
         resend: bool | None,
         progress: Callable[[int, int | None], object] | None,
         first_row: int = 0,
+        ignore_extra: bool = False,
     ) -> Call[PublishOutcome]:
         """Publish many messages.
 
@@ -476,6 +501,7 @@ class Connection:
             progress: Called with rows done and, where it is known, rows in all.
             first_row: The number of the first row. All errors count rows from here: in their texts, in
                 `FailedRow.row` and in `BatchError.row`. Default: 0.
+            ignore_extra: Columns of a table that mean nothing here are left out, instead of refused.
 
         Returns:
             A call for what became of each row.
@@ -555,6 +581,8 @@ class Connection:
         direct: bool | None,
         schema: object | None,
         mode: str,
+        latest: bool = False,
+        bucket: str | None = None,
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -576,6 +604,9 @@ class Connection:
             direct: By direct gets, not by a consumer; None where a consumer would take the messages away.
             schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
             mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
+            latest: Only the last message of each subject; `end_seq` and `end_time` say nothing then.
+            bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries, and
+                markers are left out.
 
         Returns:
             A call for the reader.
@@ -823,6 +854,16 @@ class Ids:
 # Receiving
 
 @final
+class Subjects:
+    """A column of subjects."""
+
+    invalid: int | None
+    """The first row that is not valid, or null."""
+
+    def __len__(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
+
+@final
 class Missed:
     """Messages of a push consumer that did not come, as its heartbeat says."""
 
@@ -851,6 +892,17 @@ class Subscription:
 
         Returns:
             The message, or None where none waits.
+        """
+
+    def take_entry(self, make: Callable[..., _E], bucket: str, hidden: int, after: int) -> _E | None:
+        """Take the next entry of a key-value bucket, if a message waits.
+
+        Args:
+            make: Called with bucket, key, value, revision, delta, nanoseconds and operation; the last is None for a
+                value, and empty where it is not known.
+            bucket: What `make` is called with.
+            hidden: How many bytes of the subject come before the key.
+            after: Messages up to this revision are passed over.
         """
 
     def ready(self, silence: float | None = None) -> Call[Literal["messages", "ended", "gap", "silent"]]:
@@ -1018,6 +1070,9 @@ class Reader:
     @property
     def created(self) -> str:
         """When the stream was created, as the server writes it."""
+
+    def changed(self) -> dict[str, int]:
+        """Of a read of the last messages: which subjects changed meanwhile, and the last sequence of each."""
 
     def next(self) -> Call[Batch | Loss | None]:
         """Read on.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.kv.verbs import KeyValues
 from jetarrow.jetstream.manager import JetStreamManager
 from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.objects.stores import ObjectStores
@@ -12,7 +13,7 @@ from jetarrow.jetstream.publisher import LoopPublisher
 from jetarrow.jetstream.push import PushSubscription
 
 
-class JetStreamContext(ObjectStores, JetStreamManager):
+class JetStreamContext(KeyValues, ObjectStores, JetStreamManager):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription

@@ -50,6 +50,8 @@ class PushSubscription(Subscription):
         self._seq = 0
         self._delivered = 0
         self._resetting = session.lock()
+        # Why no consumer can take its place.
+        self._failure: Error | None = None
 
     async def _start(self) -> None:
         await self._open("ordered" if self._ordered else "push")
@@ -83,10 +85,10 @@ class PushSubscription(Subscription):
             limits = [limit for limit in (left, self._silence) if limit is not None]
             native = self._native
             ready = await self._session.run(native.ready(min(limits) if limits else None))
-            if self._closed or self._session.is_closed:
-                return "ended"
             if ready in ("messages", "ended"):
                 return ready
+            if self._closed or self._session.is_closed:
+                return "ended"
             if ready == "silent" and left is not None and left <= (self._silence or left):
                 return ready
             if not await self._reset_once(native):
@@ -105,15 +107,8 @@ class PushSubscription(Subscription):
         session = self._session
         while not self._closed and not session.is_closed:
             deliver = session.native.new_inbox()
-            config = replace(self._config, name=None, deliver_subject=deliver)
-            if self._seq:
-                config = replace(
-                    config,
-                    deliver_policy=models.DeliverPolicy.BY_START_SEQUENCE,
-                    opt_start_seq=self._seq + 1,
-                    opt_start_time=None,
-                )
-            fresh = await self._subscribe(deliver, "", "ordered")
+            config = replace(self._again(), name=None, deliver_subject=deliver)
+            fresh = self._subscribe(deliver, "", "ordered")
             try:
                 info = await put_consumer(self._api, self._stream, config)
             except Error as error:
@@ -121,14 +116,31 @@ class PushSubscription(Subscription):
                 if isinstance(error, APIError) and error.code is not None and error.code < 500:
                     # The stream is gone, or will not have this consumer.
                     session.report(error)
+                    self._failure = error
                     break
                 # Not connected, or no leader: it is tried until it works.
                 await session.pause(RETRY)
                 continue
             self._native_sub, self._subject, self._consumer = fresh, deliver, info.name
+            self._made(info)
             return True
+        self._closed = True
         self._forget()
         return False
+
+    def _again(self) -> models.ConsumerConfig:
+        """What a consumer has that takes the place of a lost one."""
+        if not self._seq:
+            return self._config
+        return replace(
+            self._config,
+            deliver_policy=models.DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=self._seq + 1,
+            opt_start_time=None,
+        )
+
+    def _made(self, info: models.ConsumerInfo) -> None:
+        """A consumer has taken the place of a lost one."""
 
     @property
     def delivered(self) -> int:

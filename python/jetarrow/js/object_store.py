@@ -10,6 +10,7 @@ from jetarrow.jetstream.errors import NotFoundError as NotFoundError
 from jetarrow.jetstream.errors import ObjectAlreadyExists as ObjectAlreadyExists
 from jetarrow.jetstream.errors import ObjectDeletedError as ObjectDeletedError
 from jetarrow.jetstream.errors import ObjectNotFoundError as ObjectNotFoundError
+from jetarrow.jetstream.kv.names import MSG_ROLLUP_SUBJECT as MSG_ROLLUP_SUBJECT
 from jetarrow.jetstream.objects.bucket import ObjectStore
 from jetarrow.jetstream.objects.names import OBJ_ALL_CHUNKS_PRE_TEMPLATE as OBJ_ALL_CHUNKS_PRE_TEMPLATE
 from jetarrow.jetstream.objects.names import OBJ_ALL_META_PRE_TEMPLATE as OBJ_ALL_META_PRE_TEMPLATE

@@ -17,6 +17,7 @@ from jetarrow.sync.client import Client, connect
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.fetch import MessageBatch, PullSubscription, Reader
 from jetarrow.sync.handles import Advisories, Consumer, Stream
+from jetarrow.sync.kv import KeyValue, KeyWatcher
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.objects import ObjectStore, ObjectWatcher
 from jetarrow.sync.publisher import Publisher
@@ -28,6 +29,8 @@ __all__ = [
     "Consumer",
     "JetStream",
     "JetStreamManager",
+    "KeyValue",
+    "KeyWatcher",
     "MessageBatch",
     "ObjectStore",
     "ObjectWatcher",

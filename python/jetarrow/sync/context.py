@@ -10,6 +10,7 @@ from jetarrow.core.session import finish
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.sync.blocking import blocking, iterated, wrapped
 from jetarrow.sync.fetch import PullSubscription, Reader
+from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.objects import ObjectStore
 from jetarrow.sync.publisher import Publisher
@@ -76,6 +77,13 @@ class JetStream(JetStreamManager):
         with Reader(self._inner.ordered_consumer(stream, subjects, **options)._read()) as reader:
             for batch in reader:
                 yield from batch
+
+    key_value = wrapped(JetStreamContext.key_value, KeyValue)
+    create_key_value = wrapped(JetStreamContext.create_key_value, KeyValue)
+    update_key_value = wrapped(JetStreamContext.update_key_value, KeyValue)
+    delete_key_value = blocking(JetStreamContext.delete_key_value)
+    key_value_names = iterated(JetStreamContext.key_value_names)
+    key_values = iterated(JetStreamContext.key_values)
 
     def read(self, stream: str, **options: Unpack[ReadOptions]) -> Reader:
         """As `jetarrow.js.client.JetStreamContext.read`, with the same options; the reader blocks."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import ClassVar
 
 from jetarrow.core.session import finish
 from jetarrow.jetstream import models
 from jetarrow.jetstream.objects.bucket import ObjectStore as AsyncStore
-from jetarrow.jetstream.objects.status import ObjectResult, ObjectStoreStatus
 from jetarrow.jetstream.objects.watch import ObjectWatcher as AsyncWatcher
 from jetarrow.sync.blocking import blocking, drained, wrapped
 
@@ -40,10 +38,6 @@ class ObjectWatcher:
 
 class ObjectStore:
     """As `jetarrow.js.object_store.ObjectStore`, blocking."""
-
-    ObjectResult: ClassVar = ObjectResult
-    ObjectStoreStatus: ClassVar = ObjectStoreStatus
-    ObjectWatcher: ClassVar = ObjectWatcher
 
     def __init__(self, inner: AsyncStore) -> None:
         self._inner = inner

@@ -2,6 +2,7 @@
 
 pub mod ack;
 pub mod fetch;
+pub mod marker;
 pub mod message;
 pub mod pull;
 pub mod read;

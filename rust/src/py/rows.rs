@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray};
+use arrow_schema::DataType;
 use async_nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use pyo3::buffer::PyBuffer;
@@ -105,6 +106,8 @@ pub struct RowArguments<'a, 'py> {
     pub msg_ttl: Option<String>,
     /// The number of the first row, in errors.
     pub first_row: u64,
+    /// Columns of a table that mean nothing here are left out, instead of refused.
+    pub ignore_extra: bool,
 }
 
 impl RowArguments<'_, '_> {
@@ -197,6 +200,28 @@ fn texts(what: &str, value: &Bound<'_, PyAny>, rows: Option<usize>, nulls: bool)
     Ok(TextColumn::Each(each))
 }
 
+/// What a table may have: a misspelt `msg_id` would be a row without an id.
+const COLUMNS: [&str; 5] = ["data", "subject", "headers", "msg_id", "msg_ids"];
+/// What a read gives besides: its tables are published again as they are.
+const OF_A_READ: [&str; 7] = ["stream", "seq", "timestamp", "delivered", "consumer_seq", "pending", "reply"];
+
+fn check_columns(kind: &DataType, ignore_extra: bool) -> Result<()> {
+    let DataType::Struct(fields) = kind else { return Ok(()) };
+    let has = |name: &str| fields.iter().any(|field| field.name() == name);
+    if has("msg_id") && has("msg_ids") {
+        return Err(JetError::Value("the table has both columns \"msg_id\" and \"msg_ids\"".into()));
+    }
+    let known = |name: &str| COLUMNS.contains(&name) || OF_A_READ.contains(&name);
+    let unknown: Vec<_> = fields.iter().map(|f| format!("{:?}", f.name())).filter(|f| !known(f.trim_matches('"'))).collect();
+    if unknown.is_empty() || ignore_extra {
+        return Ok(());
+    }
+    let (s, names) = (if unknown.len() == 1 { "" } else { "s" }, unknown.join(", "));
+    Err(JetError::Value(format!(
+        "unknown column{s} {names}: a table has data, and may have subject, headers and msg_id; extra=\"ignore\" leaves others out"
+    )))
+}
+
 /// What the rows of every block have in common.
 struct Template {
     subject: Option<TextColumn>,
@@ -227,7 +252,7 @@ impl Template {
                 ));
             }
         };
-        let msg_ids = match (&self.msg_ids, column("msg_id")) {
+        let msg_ids = match (&self.msg_ids, column("msg_id").or_else(|| column("msg_ids"))) {
             (Some(ids), _) => Some(from(ids) as Box<dyn Texts>),
             (None, Some(ids)) => Some(Box::new(strings("msg_id", ids)?) as Box<dyn Texts>),
             (None, None) => None,
@@ -249,6 +274,11 @@ pub fn blocks(
     max_payload: usize,
 ) -> PyResult<(Blocks, Option<usize>)> {
     let input = extract("payloads", payloads)?;
+    let kind = match &input {
+        AnyArray::Array(array) => array.field().data_type().clone(),
+        AnyArray::Stream(stream) => stream.field_ref()?.data_type().clone(),
+    };
+    check_columns(&kind, arguments.ignore_extra)?;
     let known = match &input {
         AnyArray::Array(array) => Some(array.array().len()),
         AnyArray::Stream(_) => payloads.len().ok(),

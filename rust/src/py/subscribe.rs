@@ -28,7 +28,7 @@ pub struct Missed {
 
 #[pymethods]
 impl Connection {
-    /// Subscribes; the call's result is a `Subscription`. `kind` is "core", "push" or "ordered". `on_notice` is called
+    /// Subscribes, before all that is asked of the connection from now on. `kind` is "core", "push" or "ordered". `on_notice` is called
     /// in the loop of `bridge` with the number of messages that the limits made it drop and None, or 0 and a `Missed`.
     #[pyo3(signature = (subject, *, queue, pending_messages, pending_bytes, kind, bridge=None, on_notice=None))]
     fn subscribe(
@@ -40,7 +40,7 @@ impl Connection {
         kind: &str,
         bridge: Option<&Bridge>,
         on_notice: Option<Py<PyAny>>,
-    ) -> PyResult<Call> {
+    ) -> PyResult<Subscription> {
         let conn = self.get()?;
         subject::check_subscription(subject.0)?;
         let (subject, queue) = (subject.0.to_owned(), queue.map(|Word(queue)| queue.to_owned()));
@@ -66,10 +66,14 @@ impl Connection {
             }
             _ => Box::new(|_| ()),
         };
-        let work = async move { engine::subscribe(conn, subject, queue, limits, kind, tell) };
-        Ok(Call::new(work, |py, subscription| {
-            Ok(Subscription { inner: Owned::new(Arc::new(subscription)) }.into_pyobject(py)?.into_any())
-        }))
+        let subscription = engine::subscribe(conn, subject, queue, limits, kind, tell)?;
+        Ok(Subscription { inner: Owned::new(Arc::new(subscription)) })
+    }
+}
+
+impl Subscription {
+    pub fn native(&self) -> PyResult<&engine::Subscription> {
+        Ok(self.inner.get()?)
     }
 }
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Nested
-from jetarrow.jetstream.models.streams import Placement, RePublish, StorageType
+from jetarrow.jetstream.models.streams import Placement, RePublish, StorageType, StoreCompression, StreamSource
 
 
 @dataclass
@@ -28,9 +28,18 @@ class KeyValueConfig(Base):
         republish: What to publish again. Default: nothing.
         direct: Whether any replica may answer reads. Default: the server's choice.
         limit_marker_ttl: Seconds that a marker stays where a key expired; needs server 2.11. Default: no markers.
+        compression: True (or `"s2"`) compresses what is kept in files. Default: no.
+        metadata: Texts by name, for your own use. Default: none.
+        mirror: The bucket that this one copies, by its name; it is read here, and written there. Default: none.
+        sources: Buckets that this one gathers, by their names. Default: none.
     """
 
-    _codecs: ClassVar[dict[str, Codec]] = {"placement": Nested(Placement), "republish": Nested(RePublish)}
+    _codecs: ClassVar[dict[str, Codec]] = {
+        "placement": Nested(Placement),
+        "republish": Nested(RePublish),
+        "mirror": Nested(StreamSource),
+        "sources": Nested(StreamSource),
+    }
 
     bucket: str
     description: str | None = None
@@ -44,6 +53,10 @@ class KeyValueConfig(Base):
     republish: RePublish | None = None
     direct: bool | None = None
     limit_marker_ttl: Duration = Duration()
+    compression: StoreCompression | str | bool | None = None
+    metadata: dict[str, str] | None = None
+    mirror: StreamSource | None = None
+    sources: list[StreamSource] | None = None
 
     def as_dict(self) -> dict[str, object]:
         """Convert to a dict; `limit_marker_ttl` is left out, since it is a setting of the stream."""

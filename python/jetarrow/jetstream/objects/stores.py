@@ -18,8 +18,8 @@ from jetarrow.jetstream.objects.names import (
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.objects.bucket import ObjectStore
+    from jetarrow.jetstream.objects.option_types import ObjectStoreOptions
     from jetarrow.jetstream.objects.status import ObjectStoreStatus
-    from jetarrow.jetstream.option_types import ObjectStoreOptions
 
 
 class ObjectStores(StoreContext):

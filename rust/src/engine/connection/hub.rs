@@ -90,6 +90,8 @@ pub struct Hub {
     pub settings: Settings,
     /// Why a connection that the user did not close is of no more use.
     failure: OnceLock<JetError>,
+    /// Why no more attempts are made.
+    ended: OnceLock<String>,
     pool: Mutex<Pool>,
     /// Every server's address, for messages.
     pub servers: Arc<str>,
@@ -114,6 +116,7 @@ impl Hub {
         Hub {
             settings,
             failure: OnceLock::new(),
+            ended: OnceLock::new(),
             pool: Mutex::new(pool),
             servers,
             link: watch::Sender::new(Link::default()),
@@ -161,7 +164,8 @@ impl Hub {
 
     /// That the connection is closed, as an error.
     pub fn closed_error(&self) -> JetError {
-        self.failure.get().cloned().unwrap_or_else(|| JetError::Closed { servers: self.servers.to_string() })
+        let closed = || JetError::Closed { servers: self.servers.to_string(), why: self.ended.get().cloned() };
+        self.failure.get().cloned().unwrap_or_else(closed)
     }
 
     /// Why the connection ended by itself, if one of its own tasks failed.
@@ -271,6 +275,9 @@ impl Hub {
         self.lost();
         // async-nats says only that it is over.
         let error = error.or_else(|| self.failure());
+        if let Some(JetError::NoServers { cause, .. }) = &error {
+            let _first_one_counts = self.ended.set(cause.clone());
+        }
         self.change(|state, notices| {
             if self.link.borrow().closed {
                 return;

@@ -23,6 +23,10 @@ pub(super) const MOST_CAREFUL: u32 = 4096;
 impl Run {
     /// After a break: takes what async-nats could not read. None where the consumer can go on.
     pub(super) async fn step_over(&mut self) -> Result<Option<Stop>> {
+        if self.latest.as_ref().is_some_and(|latest| !latest.by_sequence) {
+            // Which message comes next is not known.
+            return Ok(None);
+        }
         let mut left = None;
         while self.next < self.end {
             let Some(stored) = self.stored().await? else { return Ok(None) };

@@ -1,16 +1,17 @@
 //! The task behind a subscription: from the connection's channel into the queue, with what a push consumer's status
 //! messages ask for.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
 use async_nats::{HeaderMap, Message, StatusCode, Subscriber};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
-use super::{Control, Kind, Notice, OnNotice, Shared, State, Waiting, answer};
+use super::{Control, Kind, Notice, OnNotice, Order, Shared, State, Waiting, answer};
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::Connection;
 use crate::engine::connection::withdraw::withdraw;
@@ -31,35 +32,52 @@ pub struct Pump {
 
 impl Pump {
     pub async fn run(mut self) {
-        let mut early = Vec::new();
+        let mut due = VecDeque::new();
         let subscriber = loop {
             tokio::select! {
                 biased;
                 made = &mut self.subscriber => break made.ok(),
                 order = self.orders.recv() => match order {
                     // It is never made.
-                    Some(Control::Unsubscribe) | None => break None,
-                    Some(order) => early.push(order),
+                    Some((Order::Unsubscribe, _)) | None => break None,
+                    Some(order) => due.push_back(order),
                 },
             }
         };
         if let Some(mut subscriber) = subscriber {
-            self.pass_on(&mut subscriber, early).await;
+            self.pass_on(&mut subscriber, due).await;
         }
         self.shared.end(self.conn.hub.failure());
     }
 
-    /// Until the subscription ends.
-    async fn pass_on(&mut self, subscriber: &mut Subscriber, early: Vec<Control>) {
-        for order in early {
-            if !obey(subscriber, Some(order)).await {
-                return;
-            }
-        }
+    /// Until the subscription ends; `due` are the orders whose turn has not come.
+    async fn pass_on(&mut self, subscriber: &mut Subscriber, mut due: VecDeque<Control>) {
         loop {
             let more = tokio::select! {
                 biased;
-                order = self.orders.recv() => obey(subscriber, order).await,
+                order = self.orders.recv() => match order {
+                    Some(order) => {
+                        if matches!(order.0, Order::Unsubscribe) {
+                            // What has arrived by now is the last.
+                            let (shared, conn, tell) = (&self.shared, &self.conn, &self.on_notice);
+                            while Self::burst(subscriber, shared, conn, tell).now_or_never() == Some(true) {}
+                            self.shared.end(None);
+                        }
+                        due.push_back(order);
+                        true
+                    }
+                    // Nobody holds the subscription any more.
+                    None => obey(subscriber, Order::Unsubscribe).await,
+                },
+                open = come(&mut due) => match due.pop_front() {
+                    Some((order, turn)) if open => {
+                        let more = obey(subscriber, order).await;
+                        turn.pass();
+                        more
+                    }
+                    // The connection is closed, which ends the channel too, after what is still in it.
+                    _ => true,
+                },
                 more = Self::burst(subscriber, &self.shared, &self.conn, &self.on_notice) => {
                     self.shared.changed.notify_waiters();
                     more
@@ -104,17 +122,20 @@ impl Pump {
     }
 }
 
+/// Waits until the first order may be handed over; false where none ever will be.
+async fn come(due: &mut VecDeque<Control>) -> bool {
+    match due.front_mut() {
+        Some((_, turn)) => turn.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// False where the subscription ends with it.
-async fn obey(subscriber: &mut Subscriber, order: Option<Control>) -> bool {
+async fn obey(subscriber: &mut Subscriber, order: Order) -> bool {
     match order {
-        Some(Control::After(limit)) => subscriber.unsubscribe_after(limit).await.is_ok(),
-        Some(Control::Withdraw(done)) => {
-            let known = withdraw(subscriber).await;
-            let _nobody_waits = done.send(());
-            known.is_ok()
-        }
-        // It ended, or was dropped.
-        Some(Control::Unsubscribe) | None => {
+        Order::After(limit) => subscriber.unsubscribe_after(limit).await.is_ok(),
+        Order::Withdraw => withdraw(subscriber).await.is_ok(),
+        Order::Unsubscribe => {
             let _closed = subscriber.unsubscribe().await;
             false
         }
@@ -125,6 +146,9 @@ impl Shared {
     fn keep(&self, conn: &Connection, message: Message) -> Option<Notice> {
         conn.traffic.received(message.payload.len());
         let mut state = self.lock();
+        if state.ended {
+            return None;
+        }
         if self.kind != Kind::Core {
             if message.status == Some(StatusCode::IDLE_HEARTBEAT) {
                 return state.heartbeat(conn, self.kind, message);
