@@ -14,6 +14,7 @@ import pytest
 from jetarrow import Client
 from jetarrow.core import option_types as core_types
 from jetarrow.jetstream import option_types as jetstream_types
+from jetarrow.jetstream.objects import option_types as object_types
 from jetarrow.js import api
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.consumer import Consumer
@@ -22,7 +23,7 @@ from jetarrow.js.stream import Stream
 
 DICTIONARIES = {
     name: value
-    for module in (core_types, jetstream_types)
+    for module in (core_types, jetstream_types, object_types)
     for name, value in vars(module).items()
     if hasattr(value, "__required_keys__")
 }
@@ -109,6 +110,7 @@ EXPECTED = {
     "PushConsumerOptions": without(CONSUMER, *PUSH),
     "_ConsumerOptions": without(CONSUMER, "name", *PUSH),
     "PushSubscribeOptions": {**without(CONSUMER, *PUSH), **PUSH},
+    "ObjectStoreOptions": without(config_fields(api.ObjectStoreConfig), "bucket"),
     "BindOptions": keywords(JetStreamContext.subscribe_bind, "stream", "cb"),
 }
 

@@ -1146,6 +1146,9 @@ class Batch:
             IndexError: There is no such row.
         """
 
+    def payload(self) -> bytes:
+        """Return the payloads of all rows, one after the other; nothing where there is no column `data`."""
+
     def decode(self, schema: object, mode: str) -> Batch:
         """Decode `data` from JSON.
 

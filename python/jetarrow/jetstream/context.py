@@ -7,11 +7,12 @@ from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.kv.verbs import KeyValues
 from jetarrow.jetstream.manager import JetStreamManager
+from jetarrow.jetstream.objects.stores import ObjectStores
 from jetarrow.jetstream.publisher import LoopPublisher
 from jetarrow.jetstream.push import PushSubscription
 
 
-class JetStreamContext(KeyValues, JetStreamManager):
+class JetStreamContext(KeyValues, ObjectStores, JetStreamManager):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription

@@ -12,6 +12,7 @@ from jetarrow.sync.blocking import blocking, iterated, wrapped
 from jetarrow.sync.fetch import PullSubscription, Reader
 from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
+from jetarrow.sync.objects import ObjectStore
 from jetarrow.sync.publisher import Publisher
 from jetarrow.sync.subscription import PushSubscription, without_callbacks
 
@@ -87,6 +88,12 @@ class JetStream(JetStreamManager):
     def read(self, stream: str, **options: Unpack[ReadOptions]) -> Reader:
         """As `jetarrow.js.client.JetStreamContext.read`, with the same options; the reader blocks."""
         return Reader(self._inner.read(stream, **options))
+
+    object_store = wrapped(JetStreamContext.object_store, ObjectStore)
+    create_object_store = wrapped(JetStreamContext.create_object_store, ObjectStore)
+    delete_object_store = blocking(JetStreamContext.delete_object_store)
+    object_store_names = iterated(JetStreamContext.object_store_names)
+    object_stores = iterated(JetStreamContext.object_stores)
 
 
 JetStreamManager._context = JetStream
