@@ -161,17 +161,6 @@ impl Batch {
         Ok(Batch { inner: self.inner.filter(mask).map_err(|err| wrong(err.to_string()))? })
     }
 
-    /// The same rows with other payloads: a binary array as long as the batch.
-    fn with_data(&self, data: pyo3_arrow::PyArray) -> PyResult<Batch> {
-        let wrong = |err: String| pyo3::exceptions::PyValueError::new_err(err);
-        let record = &self.inner.record;
-        let at = record.schema_ref().index_of("data").map_err(|err| wrong(err.to_string()))?;
-        let mut columns = record.columns().to_vec();
-        columns[at] = data.into_inner().0;
-        let record = RecordBatch::try_new(record.schema(), columns).map_err(|err| wrong(err.to_string()))?;
-        Ok(Batch { inner: engine::Batch { record, ..self.inner.clone() } })
-    }
-
     /// One row as a `Msg`; what the batch does not hold is empty.
     fn message(&self, session: Py<PyAny>, index: isize) -> PyResult<Msg> {
         let record = &self.inner.record;

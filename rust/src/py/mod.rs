@@ -8,6 +8,7 @@ mod call;
 mod connect;
 mod content_ids;
 mod convert;
+mod decompress;
 mod fetch;
 mod headers;
 mod loss;
@@ -43,6 +44,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<connect::Connection>()?;
     module.add_class::<content_ids::ContentIds>()?;
     module.add_class::<content_ids::Ids>()?;
+    module.add_class::<decompress::Decompressor>()?;
     module.add_class::<fetch::PullSubscription>()?;
     module.add_class::<loss::Loss>()?;
     module.add_class::<message::Msg>()?;

@@ -14,6 +14,9 @@ from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from .subjects import subject_filters
 from .texts import OptionTexts, invalid, stream_names
 
+# What the offsets of an Arrow batch reach, with room for the rest of the batch.
+_MOST_PAYLOAD_BYTES = 512 << 20
+
 READ_OPTIONS = (
     *CONNECT_OPTIONS,
     "stream",
@@ -39,6 +42,7 @@ READ_OPTIONS = (
     "mode",
     "columnNameOfCorruptRecord",
     "compression",
+    "maxPayloadBytes",
     "reader",
     "fetchBytes",
     "batchRows",
@@ -63,6 +67,7 @@ class RowOptions:
         mode: What becomes of payloads that cannot be decoded. Default: None, not set.
         corrupt_column: Name of the column for such payloads. Default: _corrupt_record.
         compression: How payloads are compressed. Default: none.
+        max_payload_bytes: Most bytes that a compressed payload may stand for. Default: 64 MiB.
     """
 
     headers: bool = True
@@ -73,6 +78,7 @@ class RowOptions:
     mode: ParseMode | None = None
     corrupt_column: str = "_corrupt_record"
     compression: Compression = Compression.NONE
+    max_payload_bytes: int = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -195,7 +201,15 @@ def _rows(options: OptionTexts) -> RowOptions:
         mode=options.choice_or_none("mode", ParseMode),
         corrupt_column=options.text("columnNameOfCorruptRecord") or "_corrupt_record",
         compression=options.choice("compression", Compression),
+        max_payload_bytes=_max_payload_bytes(options),
     )
+
+
+def _max_payload_bytes(options: OptionTexts) -> int:
+    most = options.size("maxPayloadBytes", "64m")
+    if most > _MOST_PAYLOAD_BYTES:
+        raise invalid("maxPayloadBytes", f"{most} is more than a batch can hold", "up to 512m, default 64m")
+    return most
 
 
 def _commit(options: OptionTexts, start: Bound, *, streaming: bool | None) -> tuple[CommitMode, str | None]:
