@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from jetarrow.spark._core import is_name
 
 from .bounds import EARLIEST, Bound, bounds
-from .choices import CommitMode, Compression, FailOnDataLoss, ParseMode, Payload, ReaderKind
+from .choices import CommitMode, Compression, FailOnDataLoss, OnRecreated, ParseMode, Payload, ReaderKind
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from .subjects import subject_filters
 from .texts import OptionTexts, invalid, stream_names
@@ -34,6 +34,7 @@ READ_OPTIONS = (
     "minPartitions",
     "maxOffsetsPerPartition",
     "failOnDataLoss",
+    "onRecreated",
     "includeHeaders",
     "includeTimeNs",
     "includeReply",
@@ -100,6 +101,7 @@ class ReadOptions:
         min_partitions: Fewest partitions of a batch, where it has as many sequences.
         max_offsets_per_partition: Most sequences of a partition.
         fail_on_data_loss: Whether messages that are gone are an error; None where the stream's kind decides.
+        on_recreated: Where a query goes on in a stream that was deleted and made again.
         reader: How messages are fetched.
         fetch_bytes: Most bytes that a task has asked the server for and not received yet.
         batch_rows: Most rows of an Arrow batch.
@@ -123,6 +125,7 @@ class ReadOptions:
     min_partitions: int
     max_offsets_per_partition: int
     fail_on_data_loss: FailOnDataLoss | None
+    on_recreated: OnRecreated
     reader: ReaderKind
     fetch_bytes: int
     batch_rows: int
@@ -164,6 +167,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
         min_partitions=options.positive("minPartitions", 1),
         max_offsets_per_partition=options.positive("maxOffsetsPerPartition", 1_000_000),
         fail_on_data_loss=options.choice_or_none("failOnDataLoss", FailOnDataLoss),
+        on_recreated=_on_recreated(options, streaming=streaming),
         reader=options.choice("reader", ReaderKind),
         fetch_bytes=options.size("fetchBytes", "8m"),
         batch_rows=options.positive("batchRows", 65_536),
@@ -186,6 +190,13 @@ def _streams(options: OptionTexts) -> tuple[tuple[str, ...], str | None]:
         valid = "a regular expression for the whole name, such as orders_.*"
         raise invalid("streamPattern", f"{pattern!r} is not a regular expression: {error}", valid) from None
     return (), pattern
+
+
+def _on_recreated(options: OptionTexts, *, streaming: bool | None) -> OnRecreated:
+    chosen = options.choice("onRecreated", OnRecreated)
+    if chosen != OnRecreated.FAIL and streaming is False:
+        raise invalid("onRecreated", "a batch read goes on nowhere", "fail, or a streaming query; load() it again")
+    return chosen
 
 
 def _rows(options: OptionTexts) -> RowOptions:
