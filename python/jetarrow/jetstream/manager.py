@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class JetStreamManager(Management):
     """Administration of streams and consumers. Made by `nc.jsm()`; a context of `nc.jetstream()` is one too."""
 
-    def __init__(self, conn: HasSession, prefix: str = models.DEFAULT_PREFIX, timeout: float = 5.0) -> None:
+    def __init__(self, conn: HasSession, prefix: str = models.DEFAULT_PREFIX, timeout: float | None = 5.0) -> None:
         super().__init__(JetStreamApi(conn._session, prefix, timeout))
         # nats-py's name; programs go by it to the client.
         self._nc = conn
