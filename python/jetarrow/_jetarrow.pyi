@@ -11,6 +11,7 @@ from jetarrow.core.session import Session
 from jetarrow.jetstream.models import AckKind, PubAck
 
 _T = TypeVar("_T")
+_E = TypeVar("_E")
 _Payload: TypeAlias = Buffer | str
 _Headers: TypeAlias = Mapping[str, str | list[str]]
 
@@ -32,6 +33,7 @@ __all__ = [
     "Publisher",
     "PullSubscription",
     "Reader",
+    "Subjects",
     "Subscription",
     "__debug_build__",
     "__version__",
@@ -39,6 +41,7 @@ __all__ = [
     "check_subject",
     "connect",
     "force_panic",
+    "key_subjects",
     "last_words",
 ]
 
@@ -61,6 +64,21 @@ def connect(options: Mapping[str, object], notices: Notices | None) -> Call[Conn
     Raises:
         ValueError: An option has a wrong value.
         TypeError: An option has a wrong type.
+    """
+
+def key_subjects(prefix: str, keys: Sequence[str] | object, validate: bool) -> Subjects:
+    """Put a prefix before each key of a key-value bucket.
+
+    Args:
+        prefix: What the subjects begin with.
+        keys: A sequence of str, or anything with an Arrow column of strings.
+        validate: Look at the keys.
+
+    Returns:
+        The column.
+
+    Raises:
+        TypeError: The keys are of another type.
     """
 
 def check_name(what: str, name: str) -> None:
@@ -164,9 +182,15 @@ class Notices:
         sink: Called in the event loop with the kind of event (error, disconnected, reconnected, closed,
             discovered_server, lame_duck_mode) and, for an error, the exception.
         bridge: The loop's mailbox.
+        in_loop: False where a thread of its own drains the bridge: the functions given to `connect` do not run there.
     """
 
-    def __new__(cls, sink: Callable[[str, Exception | None], None], bridge: Bridge) -> Notices: ...
+    def __new__(
+        cls, sink: Callable[[str, Exception | None], None], bridge: Bridge, *, in_loop: bool = True
+    ) -> Notices: ...
+    def wake(self) -> None:
+        """Wake whoever drains the bridge."""
+
     def deliver(self) -> None:
         """Call the sink now for what has come so far."""
 
@@ -466,6 +490,7 @@ class Connection:
         resend: bool | None,
         progress: Callable[[int, int | None], object] | None,
         first_row: int = 0,
+        ignore_extra: bool = False,
     ) -> Call[PublishOutcome]:
         """Publish many messages.
 
@@ -486,6 +511,7 @@ class Connection:
             progress: Called with rows done and, where it is known, rows in all.
             first_row: The number of the first row. All errors count rows from here: in their texts, in
                 `FailedRow.row` and in `BatchError.row`. Default: 0.
+            ignore_extra: Columns of a table that mean nothing here are left out, instead of refused.
 
         Returns:
             A call for what became of each row.
@@ -565,6 +591,8 @@ class Connection:
         direct: bool | None,
         schema: object | None,
         mode: str,
+        latest: bool = False,
+        bucket: str | None = None,
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -586,6 +614,9 @@ class Connection:
             direct: By direct gets, not by a consumer; None where a consumer would take the messages away.
             schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
             mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
+            latest: Only the last message of each subject; `end_seq` and `end_time` say nothing then.
+            bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries, and
+                markers are left out.
 
         Returns:
             A call for the reader.
@@ -833,6 +864,16 @@ class Ids:
 # Receiving
 
 @final
+class Subjects:
+    """A column of subjects."""
+
+    invalid: int | None
+    """The first row that is not valid, or null."""
+
+    def __len__(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
+
+@final
 class Missed:
     """Messages of a push consumer that did not come, as its heartbeat says."""
 
@@ -852,6 +893,30 @@ class Missed:
 class Subscription:
     """A subscription: messages wait in it, within limits, until they are taken."""
 
+    def set_origin(
+        self,
+        prefix: str,
+        stream: str,
+        consumer: str,
+        *,
+        filters: Sequence[str],
+        headers_only: bool,
+        after: int | None,
+    ) -> None:
+        """Say which consumer sends the messages, so that those which the connection cannot read are found.
+
+        Args:
+            prefix: First tokens of the API's subjects.
+            stream: The stream.
+            consumer: The consumer.
+            filters: What it takes; none is all.
+            headers_only: It leaves payloads out.
+            after: The last sequence that is not for this subscription, where that is known.
+
+        Raises:
+            ValueError: A name or subject is not valid.
+        """
+
     def take(self, session: Session, sid: int) -> Msg | None:
         """Take the next message.
 
@@ -861,6 +926,17 @@ class Subscription:
 
         Returns:
             The message, or None where none waits.
+        """
+
+    def take_entry(self, make: Callable[..., _E], bucket: str, hidden: int, after: int) -> _E | None:
+        """Take the next entry of a key-value bucket, if a message waits.
+
+        Args:
+            make: Called with bucket, key, value, revision, delta, nanoseconds and operation; the last is None for a
+                value, and empty where it is not known.
+            bucket: What `make` is called with.
+            hidden: How many bytes of the subject come before the key.
+            after: Messages up to this revision are passed over.
         """
 
     def ready(self, silence: float | None = None) -> Call[Literal["messages", "ended", "gap", "silent"]]:
@@ -924,6 +1000,7 @@ class PullSubscription:
         min_messages: int,
         heartbeat: float | None,
         columns: Sequence[str] | None,
+        group: tuple[str, int, int, int] | None = None,
     ) -> Call[Batch]:
         """Fetch messages as Arrow columns.
 
@@ -934,6 +1011,7 @@ class PullSubscription:
             min_messages: Once this many are there it does not wait for more.
             heartbeat: Seconds between the server's signs of life; None is chosen by `timeout`.
             columns: Columns of the batch; None is the default ones.
+            group: The priority group: its name, `min_pending`, `min_ack_pending` and `priority`. Default: none.
 
         Returns:
             A call for the batch.
@@ -951,6 +1029,7 @@ class PullSubscription:
         timeout: float,
         min_messages: int,
         heartbeat: float | None,
+        group: tuple[str, int, int, int] | None = None,
     ) -> Call[list[Msg]]:
         """Fetch messages one by one.
 
@@ -961,6 +1040,7 @@ class PullSubscription:
             timeout: Most seconds.
             min_messages: Enough not to wait for more.
             heartbeat: Seconds between the server's signs of life.
+            group: As in `fetch_batch`. Default: none.
 
         Returns:
             A call for the messages.
@@ -1029,6 +1109,9 @@ class Reader:
     def created(self) -> str:
         """When the stream was created, as the server writes it."""
 
+    def changed(self) -> dict[str, int]:
+        """Of a read of the last messages: which subjects changed meanwhile, and the last sequence of each."""
+
     def next(self) -> Call[Batch | Loss | None]:
         """Read on.
 
@@ -1072,6 +1155,9 @@ class Batch:
         Raises:
             IndexError: There is no such row.
         """
+
+    def payload(self) -> bytes:
+        """Return the payloads of all rows, one after the other; nothing where there is no column `data`."""
 
     def decode(self, schema: object, mode: str) -> Batch:
         """Decode `data` from JSON.

@@ -10,9 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from jetarrow.core.errors import InvalidCallbackTypeError
+from jetarrow.core.journal import Journal
 
 Callback: TypeAlias = Callable[[], Awaitable[None]]
 ErrorCallback: TypeAlias = Callable[[Exception], Awaitable[None]]
+# Of the sync twin.
+PlainCallback: TypeAlias = Callable[[], object]
+PlainErrorCallback: TypeAlias = Callable[[Exception], object]
 
 _log = logging.getLogger("jetarrow")
 
@@ -34,9 +38,10 @@ class Events:
     There is a task only while there are events: a loop that closes finds no task that waits.
     """
 
-    def __init__(self, callbacks: Mapping[str, Any]) -> None:
+    def __init__(self, callbacks: Mapping[str, Any], journal: Journal) -> None:
         # By the kind of notice: error, disconnected, reconnected, closed, discovered_server, lame_duck_mode.
         self._callbacks = {name.removesuffix("_cb"): callback for name, callback in callbacks.items() if callback}
+        self._journal = journal
         self._waiting: deque[tuple[str, Exception | None]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._held = False
@@ -83,10 +88,9 @@ class Events:
     async def _call(self, kind: str, error: Exception | None) -> None:
         callback = self._callbacks.get(kind)
         try:
+            self._journal.note(kind, error, told=callback is not None)
             if callback is not None:
                 await (callback() if error is None else callback(error))
-            elif error is not None:
-                log_error(error)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -95,8 +99,3 @@ class Events:
             _log.exception("the callback %s_cb has failed", kind)
         except Exception:
             _log.exception("the callback %s_cb has failed", kind)
-
-
-def log_error(error: Exception) -> None:
-    """What happens to an error without a callback."""
-    _log.error("nats: encountered error: %s: %s", type(error).__name__, error)

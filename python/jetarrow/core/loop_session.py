@@ -12,8 +12,9 @@ from weakref import WeakKeyDictionary
 from jetarrow._jetarrow import Bridge, Call, Msg, Notices
 from jetarrow._jetarrow import Subscription as NativeSubscription
 from jetarrow.core.errors import DrainTimeoutError
-from jetarrow.core.events import Events, check_callbacks, log_error
+from jetarrow.core.events import Events, check_callbacks
 from jetarrow.core.futures import FutureHome, LoopHome
+from jetarrow.core.journal import Journal, log_error
 from jetarrow.core.session import Closable, Headers, SharedState
 
 _T = TypeVar("_T")
@@ -52,7 +53,7 @@ class LoopSession(SharedState):
 
     def begin(self, callbacks: Mapping[str, Any]) -> Notices:
         check_callbacks(callbacks)
-        self._events = Events(callbacks)
+        self._events = Events(callbacks, Journal(self))
         self._notices = Notices(self._events.tell, self.bridge())
         return self._notices
 

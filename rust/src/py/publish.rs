@@ -49,7 +49,7 @@ impl Connection {
 
     /// Many messages under an in-flight window; the result is a `PublishOutcome`.
     #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, msg_ttl, expected_stream, mode, max_inflight, max_bytes,
-                        timeout,                        resend, progress, first_row=0))]
+                        timeout, resend, progress, first_row=0, ignore_extra=false))]
     fn publish_batch(
         &self,
         subject: Option<&Bound<'_, PyAny>>,
@@ -66,6 +66,7 @@ impl Connection {
         resend: Option<bool>,
         progress: Option<Py<PyAny>>,
         first_row: u64,
+        ignore_extra: bool,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
@@ -81,7 +82,7 @@ impl Connection {
         if let Some(stream) = &expected_stream {
             subject::check_name("stream", stream)?;
         }
-        let arguments = RowArguments { subject, headers, msg_ids, expected_stream, msg_ttl, first_row };
+        let arguments = RowArguments { subject, headers, msg_ids, expected_stream, msg_ttl, first_row, ignore_extra };
         let limit = conn.client.max_payload();
         let (blocks, total, keep) = if is_producer(payloads)? {
             let (blocks, total) = rows::blocks(payloads, arguments, limit)?;

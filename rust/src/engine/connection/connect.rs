@@ -330,7 +330,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         .map_err(|e| JetError::Internal(format!("async-nats does not connect by itself: {}", e.kind())))?;
     let _first_time = hub.statistics.set(client.statistics());
     let connected = async {
-        let closed = |_| JetError::Closed { servers: servers.to_string() };
+        let closed = |_| JetError::Closed { servers: servers.to_string(), why: None };
         if options.retry_first {
             return connected.await.map_err(closed)?;
         }
