@@ -28,8 +28,9 @@ pub struct Missed {
 
 #[pymethods]
 impl Connection {
-    /// Subscribes, before all that is asked of the connection from now on. `kind` is "core", "push" or "ordered". `on_notice` is called
-    /// in the loop of `bridge` with the number of messages that the limits made it drop and None, or 0 and a `Missed`.
+    /// Subscribes, before all that is asked of the connection from now on. `kind` is "core", "push" or "ordered".
+    /// `on_notice` is called in the loop of `bridge` with the number of messages that the limits made it drop and None,
+    /// or 0 and a `Missed`.
     #[pyo3(signature = (subject, *, queue, pending_messages, pending_bytes, kind, bridge=None, on_notice=None))]
     fn subscribe(
         &self,
@@ -42,7 +43,7 @@ impl Connection {
         on_notice: Option<Py<PyAny>>,
     ) -> PyResult<Subscription> {
         let conn = self.get()?;
-        subject::check_subscription(subject.0)?;
+        conn.check_subscription(subject.0)?;
         let (subject, queue) = (subject.0.to_owned(), queue.map(|Word(queue)| queue.to_owned()));
         if let Some(queue) = &queue {
             subject::check_queue(queue)?;
