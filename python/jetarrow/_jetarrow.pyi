@@ -940,15 +940,18 @@ class Subscription:
             after: Messages up to this revision are passed over.
         """
 
-    def ready(self, silence: float | None = None) -> Call[Literal["messages", "ended", "gap", "silent"]]:
+    def ready(
+        self, silence: float | None = None, wait: float | None = None
+    ) -> Call[Literal["messages", "ended", "gap", "silent", "late"]]:
         """Wait for a message.
 
         Args:
             silence: Most seconds without a sign of life, heartbeats included. Default: no limit.
+            wait: Most seconds in all. Default: no limit.
 
         Returns:
             A call for why the wait is over: "messages", "ended", "gap" (a message of an ordered subscription is
-            missing) or "silent".
+            missing), "silent" or "late".
         """
 
     def unsubscribe(self, limit: int = 0) -> None:

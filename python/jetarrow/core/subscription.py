@@ -200,8 +200,8 @@ class Subscription:
                 await self._session.pause(left)
 
     async def _ready(self, wait: float | None) -> str:
-        """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "silent"."""
-        return await self._session.run(self._native.ready(wait))
+        """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "late"."""
+        return await self._session.run(self._native.ready(wait=wait))
 
     async def _more(self) -> bool:
         """Waits for messages; False when no more will come."""
