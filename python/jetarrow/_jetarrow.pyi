@@ -563,6 +563,8 @@ class Connection:
         direct: bool | None,
         schema: object | None,
         mode: str,
+        flatten: bool = False,
+        limit: int | None = None,
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -584,6 +586,8 @@ class Connection:
             direct: By direct gets, not by a consumer; None where a consumer would take the messages away.
             schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
             mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
+            flatten: The fields of `schema` are columns of their own.
+            limit: Most rows; None is all.
 
         Returns:
             A call for the reader.

@@ -92,7 +92,7 @@ async def bind(
         fields = {name: wanted for name, (_, wanted) in changes.items()}
         if len(fields.get("filter_subjects", ())) == 1:
             fields["filter_subject"] = fields.pop("filter_subjects")[0]
-        return await manage.update_consumer(info.stream_name, name=info.name, **fields)  # type: ignore[misc]  # keys that are fields
+        return await manage.update_consumer(info.stream_name, name=info.name, **fields)
     listed = "; ".join(f"{name} is {_show(has)}, not {_show(wanted)}" for name, (has, wanted) in changes.items())
     subject = "the subject does not match; " if "filter_subjects" in changes else ""
     raise Error(

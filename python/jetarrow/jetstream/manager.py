@@ -25,6 +25,12 @@ class JetStreamManager(Management):
         # nats-py's name; programs go by it to the client.
         self._nc = conn
 
+    def __repr__(self) -> str:
+        # Of an address without user and password.
+        connection = self._api.session.last
+        where = (connection and connection.connected_url) or "not connected"
+        return f"<{type(self).__name__} {self._api.prefix} at {where}>"
+
     async def account_info(self) -> models.AccountInfo:
         """What the account uses and may use.
 

@@ -54,6 +54,9 @@ class PushSubscription(Subscription):
     async def _start(self) -> None:
         await self._open("ordered" if self._ordered else "push")
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of consumer {self._consumer} of stream {self._stream}>"
+
     async def consumer_info(self) -> models.ConsumerInfo:
         """Configuration and state of the consumer.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from jetarrow.jetstream.manager import JetStreamManager as AsyncManager
 from jetarrow.jetstream.models import AdvisoryKind
-from jetarrow.sync.blocking import blocking, iterated, wrapped
+from jetarrow.sync.blocking import blocking, iterated, twin_repr, wrapped
 from jetarrow.sync.handles import Advisories, Stream
 
 
@@ -16,6 +16,7 @@ class JetStreamManager:
     def __init__(self, inner: AsyncManager) -> None:
         self._inner = inner
 
+    __repr__ = twin_repr
     account_info = blocking(AsyncManager.account_info)
 
     add_stream = blocking(AsyncManager.add_stream)

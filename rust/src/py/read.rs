@@ -33,7 +33,7 @@ pub struct Reader {
 impl Connection {
     /// Opens a read of [start, end); the result is a `Reader`.
     #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
-                        batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode))]
+                        batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, flatten=false, limit=None))]
     fn read(
         &self,
         prefix: String,
@@ -53,6 +53,8 @@ impl Connection {
         direct: Option<bool>,
         schema: Option<&pyo3::Bound<'_, PyAny>>,
         mode: &str,
+        flatten: bool,
+        limit: Option<u64>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
@@ -83,9 +85,10 @@ impl Connection {
             fetch_bytes,
             warn_on_loss,
             direct,
+            limit,
             layout: layout.clone(),
         };
-        let typed = schema.map(|schema| typed(&layout.schema, schema, mode)).transpose()?;
+        let typed = schema.map(|schema| typed(&layout.schema, schema, mode, flatten)).transpose()?;
         let schema = typed.as_ref().map_or_else(|| layout.schema.clone(), |typed| typed.schema.clone());
         Ok(Call::new(engine::Reader::open(conn, range, typed), move |py, reader| {
             let (start, end) = (reader.start, reader.end);

@@ -65,6 +65,8 @@ pub struct Range {
     pub warn_on_loss: bool,
     /// By direct gets instead of a consumer. None: where a consumer would take the messages away.
     pub direct: Option<bool>,
+    /// Most rows, those that malformed payloads leave out not counted.
+    pub limit: Option<u64>,
     pub layout: Layout,
 }
 
