@@ -200,7 +200,8 @@ fn check_columns(kind: &DataType, ignore_extra: bool) -> Result<()> {
         return Err(JetError::Value("the table has both columns \"msg_id\" and \"msg_ids\"".into()));
     }
     let known = |name: &str| COLUMNS.contains(&name) || OF_A_READ.contains(&name);
-    let unknown: Vec<_> = fields.iter().map(|f| format!("{:?}", f.name())).filter(|f| !known(f.trim_matches('"'))).collect();
+    let unknown: Vec<_> =
+        fields.iter().map(|f| format!("{:?}", f.name())).filter(|f| !known(f.trim_matches('"'))).collect();
     if unknown.is_empty() || ignore_extra {
         return Ok(());
     }

@@ -62,7 +62,9 @@ pub struct PullSubscription {
 /// How a request ended.
 enum End {
     Full,
-    Dry { too_large: bool },
+    Dry {
+        too_large: bool,
+    },
     Gone(String),
     /// The consumer gives no more before messages are acknowledged.
     WindowFull,
