@@ -594,6 +594,8 @@ class Connection:
         mode: str,
         latest: bool = False,
         bucket: str | None = None,
+        flatten: bool = False,
+        limit: int | None = None,
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -618,6 +620,8 @@ class Connection:
             latest: Only the last message of each subject; `end_seq` and `end_time` say nothing then.
             bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries, and
                 markers are left out.
+            flatten: The fields of `schema` are columns of their own.
+            limit: Most rows; None is all.
 
         Returns:
             A call for the reader.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from jetarrow.jetstream.expect import PublishExtras
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
     from jetarrow.core.session import Headers
@@ -124,21 +124,29 @@ class OrderedConsumerOptions(TypedDict, total=False):
     """Instead of a sequence: the first message at or after this time (without a zone local time)."""
 
 
-class ReadOptions(OrderedConsumerOptions, total=False):
+class ReadOptions(TypedDict, total=False):
     """Options of `js.read`."""
 
+    start_seq: int | None
+    """First sequence; default the first there is."""
+    start_time: datetime | timedelta | str | None
+    """Instead of a sequence: the first message at or after this time; a timedelta or a span ("1h") is so long ago."""
     end_seq: int | None
     """One past the last sequence; default one past the last at opening."""
-    end_time: datetime | str | None
+    end_time: datetime | timedelta | str | None
     """Instead of `end_seq`: the first message at or after this time is the first left out."""
     subjects: str | Sequence[str] | None
     """Filters, one or several that do not overlap; default all."""
     columns: Sequence[str] | None
     """What is built, in this order; default stream, seq, subject, timestamp, headers, data."""
-    schema: ArrowSchema | None
-    """Decodes JSON payloads: `data` gives way to `value` with these fields; default none."""
+    schema: ArrowSchema | Mapping[str, Any] | str | None
+    """Decodes JSON payloads: `data` gives way to `value` of it (Arrow, DDL, dict, "infer"); default none."""
     mode: str
     """What happens to malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
+    flatten: bool
+    """The fields of `value` are columns of their own; default False."""
+    limit: int | None
+    """Most rows; default all."""
     batch_rows: int
     """Most rows of a batch; default 65536."""
     batch_bytes: int
@@ -164,7 +172,7 @@ class StreamOptions(TypedDict, total=False):
     """Its name: letters, digits, `-` and `_`."""
     description: str | None
     """A text for people; default none."""
-    subjects: list[str] | None
+    subjects: list[str] | str | None
     """What it stores, wildcards allowed; default its name, none for a mirror."""
     retention: RetentionPolicy | str | None
     """When messages go; default at the limits."""
@@ -269,7 +277,7 @@ class _ConsumerOptions(TypedDict, total=False):
     """Seconds before each further delivery, instead of `ack_wait`; default none."""
     filter_subject: str | None
     """The subject that it delivers, wildcards allowed; default all."""
-    filter_subjects: list[str] | None
+    filter_subjects: list[str] | str | None
     """Several subjects instead, which do not overlap; default all."""
     replay_policy: ReplayPolicy | str | None
     """How fast messages come, "instant" (default) or "original"."""

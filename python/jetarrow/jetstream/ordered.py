@@ -20,8 +20,12 @@ class OrderedConsumer:
     reconnects and leader changes. The messages need no acks. Each `async for` begins at the start that was given.
     """
 
-    def __init__(self, read: Callable[[], Reader]) -> None:
+    def __init__(self, read: Callable[[], Reader], stream: str) -> None:
         self._read = read
+        self._stream = stream
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of stream {self._stream}>"
 
     async def __aiter__(self) -> AsyncIterator[Msg]:
         async with self._read() as reader:
@@ -66,4 +70,4 @@ class Order(Read):
                 follow=True,
             )
 
-        return OrderedConsumer(read)
+        return OrderedConsumer(read, stream)

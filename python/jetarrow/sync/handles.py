@@ -12,7 +12,7 @@ from jetarrow.jetstream.consumer import Consumer as AsyncConsumer
 from jetarrow.jetstream.fetch import REQUEST_TIMEOUT
 from jetarrow.jetstream.models import Advisory
 from jetarrow.jetstream.stream import Stream as AsyncStream
-from jetarrow.sync.blocking import blocking, drained, iterated, wrapped
+from jetarrow.sync.blocking import blocking, drained, iterated, twin_repr, wrapped
 from jetarrow.sync.fetch import MessageBatch, PullSubscription
 
 
@@ -109,6 +109,7 @@ class Advisories:
         self._inner = inner
         self._events: Iterator[Advisory] | None = None
 
+    __repr__ = twin_repr
     close = blocking(AsyncAdvisories.close)
 
     def __iter__(self) -> Iterator[Advisory]:

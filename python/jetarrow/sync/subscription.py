@@ -9,7 +9,7 @@ from jetarrow._jetarrow import Msg
 from jetarrow.core import subscription as aio
 from jetarrow.core.session import finish
 from jetarrow.jetstream import push
-from jetarrow.sync.blocking import blocking
+from jetarrow.sync.blocking import blocking, twin_repr
 
 _O = TypeVar("_O", bound=Mapping[str, object])
 
@@ -27,6 +27,7 @@ class Subscription:
     def __init__(self, inner: aio.Subscription) -> None:
         self._inner = inner
 
+    __repr__ = twin_repr
     next_msg = blocking(aio.Subscription.next_msg)
     unsubscribe = blocking(aio.Subscription.unsubscribe)
     drain = blocking(aio.Subscription.drain)
