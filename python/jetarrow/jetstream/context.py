@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import HasSession
+from jetarrow.jetstream.by_name import ByName
 from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.increment import Increment
 from jetarrow.jetstream.manager import JetStreamManager
 from jetarrow.jetstream.ordered import Order
-from jetarrow.jetstream.publish import Publish
 from jetarrow.jetstream.publisher import LoopPublisher
 from jetarrow.jetstream.push import PushSubscription
 from jetarrow.jetstream.subscribe import Subscribe
 
 
-class JetStreamContext(Publish, Subscribe, Order, JetStreamManager):
+class JetStreamContext(Increment, Subscribe, ByName, Order, JetStreamManager):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription

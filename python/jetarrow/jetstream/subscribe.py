@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
@@ -17,7 +17,7 @@ from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
-from jetarrow.jetstream.push import PushSubscription
+from jetarrow.jetstream.push import PushSubscription, ordered_config
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import ConsumerOptions, PushConsumerOptions
@@ -26,9 +26,6 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 Callback = Callable[[Msg], Awaitable[None] | None]
-
-# Default seconds between heartbeats of an ordered consumer.
-HEARTBEAT = 5.0
 
 
 def _coroutine(cb: Callback, ack: bool) -> Callable[[Msg], Awaitable[None]]:
@@ -89,8 +86,8 @@ class Subscribe(Management):
         """Subscribes with a push consumer, which is created where it is not there.
 
         Args:
-            subject: What to receive; becomes the consumer's filter.
-            queue: Deliver group; it is the consumer's durable name as well.
+            subject: What to receive; becomes the consumer's filter, where none is given by name.
+            queue: Deliver group; without `durable` it is the consumer's durable name as well.
             cb: Called with each message, one after the other: a coroutine function or a plain one. Without it take the
                 messages from the subscription that is returned, and acknowledge them yourself.
             durable: Name of a consumer that stays; None makes one that goes with the subscription.
@@ -111,18 +108,17 @@ class Subscribe(Management):
         Raises:
             NotFoundError: No stream takes the subject.
             BadRequestError: The server refuses the configuration.
-            Error: The consumer exists and is not for this: it has another deliver group, or is bound already.
+            Error: The consumer exists and is not for this: it has another deliver group or filter, or is bound already.
         """
         stream = stream or await self.find_stream_name_by_subject(subject)
-        if queue and durable and durable != queue:
-            raise Error(f"cannot create queue subscription '{queue}' to consumer '{durable}'")
-        durable = queue or durable
+        durable = durable or queue
         info = None
         if durable:
             with suppress(NotFoundError):
                 info = await self.consumer_info(stream, durable)
         if info is not None and info.config is not None:
             _check_group(info, queue)
+            check_subject(info, subject, config, params)
         else:
             given: dict[str, Any] = {
                 "durable_name": durable,
@@ -137,20 +133,12 @@ class Subscribe(Management):
             config = (config or models.ConsumerConfig()).evolve(**wanted)
             if config.deliver_subject is None:
                 config = replace(config, deliver_subject=self._api.session.native.new_inbox())
-            if not config.filter_subjects:
+            if subject and not (config.filter_subject or config.filter_subjects):
                 config = replace(config, filter_subject=subject)
             if ordered_consumer:
-                config = replace(
-                    config,
-                    flow_control=True,
-                    ack_policy=models.AckPolicy.NONE,
-                    max_deliver=1,
-                    ack_wait=22 * 3600,
-                    idle_heartbeat=config.idle_heartbeat or HEARTBEAT,
-                    num_replicas=1,
-                    mem_storage=True,
-                )
+                config = ordered_config(config)
             info = await self._create_or_join(stream, config, durable, queue)
+            check_subject(info, subject, config, {})
         return await self.subscribe_bind(
             stream,
             info.config,
@@ -245,7 +233,7 @@ class Subscribe(Management):
         """Subscribes with a pull consumer, which is created where it is not there.
 
         Args:
-            subject: What to receive; becomes the consumer's filter.
+            subject: What to receive; becomes the consumer's filter, where none is given by name.
             durable: Name of a consumer that stays; None makes one that goes when it is not used.
             stream: The stream; None finds it by the subject.
             config: Configuration of a new consumer.
@@ -268,7 +256,7 @@ class Subscribe(Management):
         config = (config or models.ConsumerConfig()).evolve(**params)
         if durable is not None:
             config = replace(config, name=durable, durable_name=durable)
-        if subject and not config.filter_subjects:
+        if subject and not (config.filter_subject or config.filter_subjects):
             config = replace(config, filter_subject=subject)
         info = await self.add_consumer(stream, config)
         return PullSubscription(self._api, stream=stream, consumer=info.name)
@@ -313,6 +301,34 @@ class Subscribe(Management):
             msg: The message.
         """
         return None if msg is None or msg.headers is None else msg.headers.get(models.Header.STATUS.value)
+
+
+def check_subject(
+    info: models.ConsumerInfo, subject: str, config: models.ConsumerConfig | None, params: Mapping[str, Any]
+) -> None:
+    """An existing consumer must deliver what is asked for; one without a filter delivers every subject.
+
+    Args:
+        info: The consumer.
+        subject: What is asked for, where no filter is given by name.
+        config: What is given by name.
+        params: The same; it wins.
+
+    Raises:
+        Error: It delivers something else.
+    """
+    wanted = (config or models.ConsumerConfig()).evolve(**params)
+    named = _filters(wanted)
+    asked, has = named or ([subject] if subject else []), _filters(info.config)
+    if asked and asked != has and (has or named):
+        raise Error(
+            f"subject does not match consumer {info.name!r} of stream {info.stream_name!r}: it delivers"
+            f" {', '.join(has) or 'all subjects'}, not {', '.join(asked)}"
+        )
+
+
+def _filters(config: models.ConsumerConfig) -> list[str]:
+    return sorted(config.filter_subjects or ([config.filter_subject] if config.filter_subject else []))
 
 
 def _check_group(info: models.ConsumerInfo, queue: str | None) -> None:
