@@ -7,14 +7,14 @@ from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.by_name import ByName
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.increment import Increment
+from jetarrow.jetstream.kv.verbs import KeyValues
 from jetarrow.jetstream.manager import JetStreamManager
-from jetarrow.jetstream.ordered import Order
+from jetarrow.jetstream.objects.stores import ObjectStores
 from jetarrow.jetstream.publisher import LoopPublisher
 from jetarrow.jetstream.push import PushSubscription
-from jetarrow.jetstream.subscribe import Subscribe
 
 
-class JetStreamContext(Increment, Subscribe, ByName, Order, JetStreamManager):
+class JetStreamContext(Increment, ByName, KeyValues, ObjectStores, JetStreamManager):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import warnings
 from collections.abc import AsyncIterator, Sequence
 from typing import Unpack
 
@@ -25,10 +27,20 @@ MESSAGES_AT_ONCE = 500
 REQUEST_TIMEOUT = 30.0
 
 
+def _outside() -> int:
+    """The `stacklevel` that points a warning of our caller at the program: past this package and asyncio."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("jetarrow", "asyncio"):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 class PullSubscription(PullEnd):
     """Takes messages from a pull consumer when asked. Made by `js.pull_subscribe`."""
 
-    def __init__(self, api: JetStreamApi, *, stream: str, consumer: str) -> None:
+    def __init__(
+        self, api: JetStreamApi, *, stream: str, consumer: str, info: models.ConsumerInfo | None = None
+    ) -> None:
         self._api = api
         self._session = api.session
         self._manage = Management(api)
@@ -38,7 +50,30 @@ class PullSubscription(PullEnd):
         self._stream = stream
         self._consumer = consumer
         self._delivered = 0
+        # That a batch cannot be so large was said.
+        self._warned = False
+        if info is not None:
+            self._learn(info.config)
         self._begin_life()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of consumer {self._consumer} of stream {self._stream}>"
+
+    def _learn(self, config: models.ConsumerConfig) -> None:
+        """Saves the native core the question how many messages the consumer gives before it wants acks."""
+        limited = config.ack_policy != models.AckPolicy.NONE and (config.max_ack_pending or 0) > 0
+        self._native.set_ack_window(config.max_ack_pending if limited else None)
+
+    def _check_size(self, most: int) -> None:
+        window = self._native.ack_window
+        if window is not None and most > window and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"consumer {self._consumer!r} of stream {self._stream!r} gives at most {window} messages before it"
+                f" wants acks (its max_ack_pending): batches of {most} end there. Change it with"
+                f" update_consumer({self._stream!r}, name={self._consumer!r}, max_ack_pending={most})",
+                stacklevel=_outside(),
+            )
 
     async def consumer_info(self) -> models.ConsumerInfo:
         """Configuration and state of the consumer.
@@ -88,14 +123,18 @@ class PullSubscription(PullEnd):
             raise ValueError(f"nats: invalid batch size: {given[0]}; at least one message")
         if timeout is not None and timeout <= 0 and not no_wait:
             raise ValueError(f"nats: invalid fetch timeout: {timeout}; give no_wait=True to take what is there")
-        messages = await self._fetch(
-            given[0] if given else 1,
-            timeout=FOREVER if timeout is None else max(timeout, 0.0),
-            heartbeat=heartbeat,
-            max_bytes=max_bytes,
-            min_messages=0 if no_wait else 1,
-            group=member(self._api, priority),
-        )
+        try:
+            messages = await self._fetch(
+                given[0] if given else 1,
+                timeout=FOREVER if timeout is None else max(timeout, 0.0),
+                heartbeat=heartbeat,
+                max_bytes=max_bytes,
+                min_messages=0 if no_wait else 1,
+                group=member(self._api, priority),
+            )
+        except TimeoutError as error:
+            # The server is away, or said nothing.
+            raise FetchTimeoutError(str(error)) from None
         if not messages and not no_wait:
             raise FetchTimeoutError
         return messages
@@ -201,7 +240,9 @@ class PullSubscription(PullEnd):
         """Fetches messages into Arrow columns.
 
         Returns when `max_messages` or `max_bytes` are there, or at `timeout` with what came (an empty batch is a value,
-        not an error); earlier only once `min_messages` are there and no more are waiting at the server.
+        not an error: the server has nothing); earlier only once `min_messages` are there and no more are waiting at the
+        server, or once the consumer gives no more before it gets acks (its `max_ack_pending`). To ask for more than
+        that is warned of once.
 
         Args:
             max_messages: Most rows.
@@ -219,6 +260,7 @@ class PullSubscription(PullEnd):
             APIError: The server refuses the request, such as more than the consumer's `max_request_batch`.
             ValueError: A limit is not positive, a column is unknown, or the next message is larger than `max_bytes`.
             ConnectionClosedError: The connection is closed.
+            TimeoutError: The connection was down until `timeout`, or the server did not answer.
         """
         call = self._native.fetch_batch(
             self._room(max_messages),
@@ -232,6 +274,7 @@ class PullSubscription(PullEnd):
         session = self._session
         batch = await self._run(call, lambda late: session.native.ack_rows(late, "nak", None))
         self._count(len(batch))
+        self._check_size(max_messages)
         return MessageBatch(session, batch)
 
 
@@ -264,7 +307,7 @@ class Messages:
         number = 0
         try:
             while not sub._closed:
-                messages, number = await (ahead or self._next()), 0
+                messages, number = await self._next(ahead), 0
                 ahead = None
                 for number, msg in enumerate(messages, 1):
                     few = self._threshold and len(messages) - number < self._threshold
@@ -282,5 +325,16 @@ class Messages:
                     ahead.cancel()
             await sub._give_back(rest)
 
-    async def _next(self) -> list[Msg]:
+    async def _next(self, ahead: asyncio.Future[list[Msg]] | None) -> list[Msg]:
+        """What the request sent ahead brings, or another one. While the link is down it is waited for."""
+        sub = self._sub
+        while True:
+            try:
+                return await (ahead or self._fetch())
+            except TimeoutError:
+                if sub._session.native.is_connected:
+                    raise
+                ahead = None
+
+    async def _fetch(self) -> list[Msg]:
         return await self._sub._fetch(self._most, timeout=REQUEST_TIMEOUT, max_bytes=self._max_bytes, group=self._group)

@@ -139,6 +139,7 @@ class OrderedConsumer:
         info = await put_consumer(api, wanted.stream, ordered_config(config))
         sub = PushSubscription(api, wanted.stream, info.name, info.config, cb=None, ordered=True, limits=_LIMITS)
         await sub._start()
+        sub._created(info)
         return sub
 
 

@@ -17,6 +17,8 @@ from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.jetstream.progress import Progress, progress_bar
 from jetarrow.jetstream.publisher import LoopPublisher, Publisher
 
+# What may become of a table's other columns.
+EXTRA = ("error", "ignore")
 _V = TypeVar("_V")
 # One value for all rows, or one or None per row.
 PerRow: TypeAlias = _V | Sequence[_V | None] | ArrowProducer | None
@@ -204,6 +206,7 @@ class Publish:
         *,
         headers: Headers | Sequence[Headers | None] | None = None,
         msg_ids: Sequence[str | None] | ArrowProducer | None = None,
+        msg_id: Sequence[str | None] | ArrowProducer | None = None,
         msg_ttl: PerRow[float | timedelta | str] = None,
         expected_stream: str | None = None,
         expected_last_seq: PerRow[int] = None,
@@ -214,6 +217,7 @@ class Publish:
         max_bytes: int = 64 * 1024 * 1024,
         timeout: float = 30.0,
         resend: bool | None = None,
+        extra: str = "error",
         progress: Progress | bool | None = None,
     ) -> PublishResult:
         """Publishes many messages, many in flight at once, and returns what became of each.
@@ -223,12 +227,14 @@ class Publish:
                 are a table with a column `subject`; given both, this wins.
             payloads: A sequence of bytes-like or str; or Arrow data of any library: a binary or string column, or a
                 table with a column `data` and optionally `subject`, `headers` (map<string, string or list<string>>) and
-                `msg_id`. A stream is read block by block, so that memory stays bounded. A null payload is that row's
+                `msg_id`; what `js.read` gives besides means nothing here.
+                A stream is read block by block, so that memory stays bounded. A null payload is that row's
                 error, and so is everything that is wrong with a row of a stream.
             headers: One mapping for all rows, or one or None per row. Beside a table's column `headers` they are added
                 to it, and win.
             msg_ids: One (or None) per row, a sequence or an Arrow string column; the stream stores one message per id
-                within its duplicate window.
+                within its duplicate window, which a purge does not empty.
+            msg_id: Another name for `msg_ids`; a table's column may have either name.
             msg_ttl: Seconds until the messages go, or "never"; the stream must have `allow_msg_ttl`. One for all rows,
                 or one or None per row, as what follows: a sequence or an Arrow column.
             expected_stream: The stream that must take every row.
@@ -248,6 +254,8 @@ class Publish:
             resend: After a lost connection: None sends the rows in flight again that have a message id, as long as the
                 stream's duplicate window knows it, and ends the others in `PublishUnconfirmedError`; True and False
                 force it for all.
+            extra: Other columns of a table, which may be misspelt ones: "error" refuses them by name, "ignore" leaves
+                them out.
             progress: Called with (rows done, rows in all) at most ten times a second; True shows a bar on stderr where
                 that is a terminal.
 
@@ -264,6 +272,10 @@ class Publish:
                 server's codes, and the row where the server names it.
             UnsupportedError: Server or stream lacks the mode.
         """
+        if msg_ids is not None and msg_id is not None:
+            raise TypeError("msg_ids and msg_id are one thing: give one of them")
+        if extra not in EXTRA:
+            raise ValueError(f"extra must be one of {', '.join(EXTRA)}, not {extra!r}")
         report = progress_bar("publishing") if progress is True else progress or None
         session = self._api.session
         headers, ttl = expect_rows(
@@ -280,7 +292,7 @@ class Publish:
             payloads,
             prefix=self._api.prefix,
             headers=headers,
-            msg_ids=msg_ids,
+            msg_ids=msg_id if msg_ids is None else msg_ids,
             msg_ttl=ttl,
             expected_stream=expected_stream,
             mode=mode,
@@ -289,6 +301,7 @@ class Publish:
             timeout=timeout,
             resend=resend,
             progress=report,
+            ignore_extra=extra == "ignore",
         )
         result = PublishResult(await session.run(call))
         if report is not None:

@@ -146,6 +146,10 @@ class Reader:
         """The next sequence to be read; None before the first use of a reader without `start_seq`."""
         return self._inner.position
 
+    def changed(self) -> dict[str, int]:
+        """As `jetarrow.read.Reader.changed`."""
+        return self._inner.changed()
+
     @property
     def created(self) -> str:
         """When the stream was created, as the server writes it: a later stream of the same name has another time."""

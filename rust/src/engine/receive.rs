@@ -2,6 +2,8 @@
 
 pub mod ack;
 pub mod fetch;
+pub mod malformed;
+pub mod marker;
 pub mod message;
 pub mod priority;
 pub mod pull;

@@ -115,6 +115,18 @@ impl PullSubscription {
         }))
     }
 
+    /// How many messages the consumer gives before it wants acks, where the server has said so.
+    #[getter]
+    fn ack_window(&self) -> PyResult<Option<usize>> {
+        Ok(self.inner.get()?.ack_window().size())
+    }
+
+    /// What the server said of that; None is any number.
+    fn set_ack_window(&self, most: Option<usize>) -> PyResult<()> {
+        self.inner.get()?.ack_window().learn(most);
+        Ok(())
+    }
+
     /// Gives back what came too late for its call, and what is still to come.
     fn give_back(&self) -> PyResult<()> {
         self.inner.get()?.give_back();
