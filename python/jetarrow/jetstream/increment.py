@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jetarrow.jetstream.manage.counters import value_of
+from jetarrow.jetstream.manage.counters import CounterVerbs, value_of
 from jetarrow.jetstream.models.constants import Header
 from jetarrow.jetstream.needs import require
 from jetarrow.jetstream.publish import Publish
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jetarrow.core.session import Headers
 
 
-class Increment(Publish):
+class Increment(Publish, CounterVerbs):
     """The verb `increment` of a context."""
 
     async def increment(
@@ -22,7 +22,6 @@ class Increment(Publish):
         by: int = 1,
         *,
         timeout: float | None = None,
-        stream: str | None = None,
         headers: Headers | None = None,
         msg_id: str | None = None,
     ) -> int:
@@ -32,12 +31,11 @@ class Increment(Publish):
             subject: The counter.
             by: How much is added; negative takes away.
             timeout: Seconds, default that of the context.
-            stream: The stream that must take it.
             headers: Name to value, or to a list of values. The mapping is not changed.
             msg_id: The stream counts one message per id within its duplicate window.
 
         Returns:
-            The counter's value after it, as large as it may be.
+            The counter's value after it, however large; the present one where the id was counted before.
 
         Raises:
             BadRequestError: The stream is no counter.
@@ -47,5 +45,6 @@ class Increment(Publish):
         """
         require(self._api, "increment", (2, 12))
         counted = {**(headers or {}), Header.INCR.value: f"{by:+d}"}
-        ack = await self.publish(subject, b"", timeout, stream, counted, msg_id=msg_id)
-        return value_of(ack, subject)
+        ack = await self.publish(subject, b"", timeout, headers=counted, msg_id=msg_id)
+        # Where it was counted before, the server does not say the value.
+        return await self.counter(ack.stream, subject) if ack.duplicate else value_of(ack, subject)

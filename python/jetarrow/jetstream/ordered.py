@@ -130,7 +130,8 @@ class OrderedConsumer:
             deliver_policy=wanted.deliver_policy or DeliverPolicy.ALL,
             replay_policy=wanted.replay_policy or ReplayPolicy.INSTANT,
             headers_only=wanted.headers_only or None,
-            filter_subjects=wanted.subjects or None,
+            # The server wants a filter where it picks by subject.
+            filter_subjects=wanted.subjects or [">"],
         )
         if wanted.start_seq is not None:
             config = config.evolve(deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=wanted.start_seq)
