@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer, CapsuleType
@@ -1305,6 +1306,38 @@ class Msg:
     @property
     def seq(self) -> int | None:
         """Sequence in the stream; None where it comes from no stream."""
+
+    @property
+    def stream(self) -> str | None:
+        """Name of its stream; None, as what follows, where it comes from no stream."""
+
+    @property
+    def consumer(self) -> str | None:
+        """Name of its consumer."""
+
+    @property
+    def stream_sequence(self) -> int | None:
+        """Sequence in the stream, as `seq`."""
+
+    @property
+    def consumer_sequence(self) -> int | None:
+        """Its number among the consumer's deliveries."""
+
+    @property
+    def delivered(self) -> int | None:
+        """How often it was delivered, this time included."""
+
+    @property
+    def pending(self) -> int | None:
+        """Messages of the consumer that are still to come."""
+
+    @property
+    def published(self) -> datetime | None:
+        """When it was stored: in UTC, in microseconds."""
+
+    @property
+    def ack_subject(self) -> str | None:
+        """The subject that its acks go to."""
 
     @property
     def redelivered(self) -> bool:
