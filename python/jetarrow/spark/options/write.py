@@ -15,6 +15,7 @@ WRITE_OPTIONS = (
     "subject",
     "publishMode",
     "dedup",
+    "dedupScope",
     "recoveryWindow",
     "maxInFlight",
 )
@@ -30,6 +31,8 @@ class WriteOptions:
         subject: Subject of all rows. Default: the column `subject` says it row by row.
         publish_mode: How rows are published. Default: async.
         dedup: Whether a row without a `msg_id` gets an id made of the row. Default: content, it does.
+        dedup_scope: Names a batch write: repeated under the same name it has the same ids. Default: each write is another
+            one. A streaming query names its batches itself.
         recovery_window: Seconds that Spark may take to write a failed task or batch again. Default: 120.
         max_in_flight: Most rows that are unanswered at once, per task. Default: 5000.
     """
@@ -39,6 +42,7 @@ class WriteOptions:
     subject: str | None = None
     publish_mode: PublishMode = PublishMode.ASYNC
     dedup: Dedup = Dedup.CONTENT
+    dedup_scope: str | None = None
     recovery_window: float = 120.0
     max_in_flight: int = 5000
 
@@ -59,12 +63,16 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     names = stream_names(options.required("stream", "the name of the stream to write to"))
     if len(names) > 1:
         raise invalid("stream", f"{len(names)} streams are named", "one name: each row goes to one stream")
+    dedup, dedup_scope = options.choice("dedup", Dedup), options.text("dedupScope")
+    if dedup_scope is not None and dedup != Dedup.CONTENT:
+        raise invalid("dedupScope", f"does not go with dedup={dedup}", "dedup=content with it")
     return WriteOptions(
         connection=connect_options(options),
         stream=names[0],
         subject=options.text("subject"),
         publish_mode=options.choice("publishMode", PublishMode),
-        dedup=options.choice("dedup", Dedup),
+        dedup=dedup,
+        dedup_scope=dedup_scope,
         recovery_window=options.seconds("recoveryWindow", "2m"),
         max_in_flight=options.positive("maxInFlight", 5000),
     )

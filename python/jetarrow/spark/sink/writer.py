@@ -19,6 +19,7 @@ from jetarrow.jetstream.models import StreamInfo
 from jetarrow.spark.connection import connect, jetstream, no_such_stream
 from jetarrow.spark.errors import hide_traceback
 from jetarrow.spark.options.choices import Dedup, PublishMode
+from jetarrow.spark.options.texts import invalid
 from jetarrow.spark.options.write import WriteOptions
 
 from .partition_writer import PartitionWriter
@@ -61,7 +62,7 @@ class JetStreamWriter(DataSourceArrowWriter):
         self._options = options
         self._window = window
         # Pickled to every attempt of every task.
-        self._job = uuid.uuid4().hex
+        self._job = options.dedup_scope or uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Publish the rows of one task.
@@ -196,6 +197,10 @@ def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, strea
             f" and is never done; use {instead}, and purge the stream yourself where that is meant"
         )
     check_columns(schema, subject=options.subject)
+    if streaming and options.dedup_scope is not None:
+        raise invalid(
+            "dedupScope", "a streaming query names its batches itself", "leave it out; it is for foreachBatch"
+        )
     if streaming and options in _known_windows:
         return _known_windows[options]
     info = _stream_info(options)
