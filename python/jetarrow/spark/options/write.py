@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .choices import Dedup, PublishMode
+from .choices import Dedup, ExactlyOnce, PublishMode
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from .texts import OptionTexts, invalid, stream_names
 
@@ -16,6 +17,8 @@ WRITE_OPTIONS = (
     "publishMode",
     "dedup",
     "dedupScope",
+    "exactlyOnce",
+    "sinkState",
     "recoveryWindow",
     "maxInFlight",
 )
@@ -31,8 +34,10 @@ class WriteOptions:
         subject: Subject of all rows. Default: the column `subject` says it row by row.
         publish_mode: How rows are published. Default: async.
         dedup: Whether a row without a `msg_id` gets an id made of the row. Default: content, it does.
-        dedup_scope: Names a batch write: repeated under the same name it has the same ids. Default: each write is another
-            one. A streaming query names its batches itself.
+        dedup_scope: Names a batch write: repeated under the same name it has the same ids. Default: each write is one
+            of its own. A streaming query names its batches itself.
+        sink_state: Bucket in which a streaming query remembers what it writes, so that a replay after any pause stores
+            nothing twice. Default: none, the stream's duplicate window is relied on.
         recovery_window: Seconds that Spark may take to write a failed task or batch again. Default: 120.
         max_in_flight: Most rows that are unanswered at once, per task. Default: 5000.
     """
@@ -43,6 +48,7 @@ class WriteOptions:
     publish_mode: PublishMode = PublishMode.ASYNC
     dedup: Dedup = Dedup.CONTENT
     dedup_scope: str | None = None
+    sink_state: str | None = None
     recovery_window: float = 120.0
     max_in_flight: int = 5000
 
@@ -73,6 +79,19 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         publish_mode=options.choice("publishMode", PublishMode),
         dedup=dedup,
         dedup_scope=dedup_scope,
+        sink_state=_sink_state(options, dedup),
         recovery_window=options.seconds("recoveryWindow", "2m"),
         max_in_flight=options.positive("maxInFlight", 5000),
     )
+
+
+def _sink_state(options: OptionTexts, dedup: Dedup) -> str | None:
+    chosen, bucket = options.choice("exactlyOnce", ExactlyOnce), options.text("sinkState")
+    if (chosen == ExactlyOnce.STATE) != (bucket is not None):
+        valid = "the name of a key-value bucket, with exactlyOnce=state"
+        raise invalid("sinkState", f"and exactlyOnce={chosen} do not go together", valid)
+    if bucket is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", bucket):
+        raise invalid("sinkState", f"{bucket!r} cannot be a bucket", "letters, digits, - and _")
+    if bucket is not None and dedup != Dedup.CONTENT:
+        raise invalid("exactlyOnce", f"state does not go with dedup={dedup}", "dedup=content with it")
+    return bucket
