@@ -62,7 +62,7 @@ def keywords(function: Callable[..., Any], *leave_out: str) -> dict[str, str]:
     }
 
 
-def config_fields(config: type) -> dict[str, str]:
+def config_fields(config: Any) -> dict[str, str]:
     """A configuration's fields with the text of what they take: a codec's `__set__` says it."""
     found = {}
     for field in fields(config):
@@ -76,7 +76,7 @@ def config_fields(config: type) -> dict[str, str]:
             text = text.replace("Any", "Sequence[float | timedelta] | None")
             text = text.replace("_E", choice[1]) if choice else text
         found[field.name] = plain(text)
-    return found
+    return found | {other: found[name] for other, name in config._aliases.items()}
 
 
 CONNECT = keywords(Client.connect, "servers")

@@ -131,11 +131,17 @@ def member(held: object, name: str) -> Any:
 def differing(wanted: Any, found: Any) -> set[str]:
     """The parameters that are not the same in the twin; behind its `**options` they may all be."""
     one, twin = inspect.signature(wanted).parameters, inspect.signature(found).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in twin.values()):
+    if options_of(twin) not in (None, options_of(one)):
         return set()
     # As a function has it, or as an object does.
     names = (one.keys() | twin.keys()) - {"self"}
     return {name for name in names if told(one.get(name)) != told(twin.get(name))}
+
+
+def options_of(parameters: Any) -> str | None:
+    """The type of the `**options`, where there are some."""
+    kinds = [str(parameter.annotation) for parameter in parameters.values() if parameter.kind is parameter.VAR_KEYWORD]
+    return kinds[0] if kinds else None
 
 
 def told(parameter: inspect.Parameter | None) -> object:

@@ -17,7 +17,7 @@ def table(stream: str, **columns: Any) -> pa.Table:
 def test_unknown_columns_are_named(sync_js: jetarrow.sync.JetStream, stream: str, shape: str) -> None:
     made = table(stream, msgid=["x", "y"], colour=["red", "blue"])
     rows = {"table": made, "reader": made.to_reader(), "batch": made.to_batches()[0]}[shape]
-    with pytest.raises(ValueError, match='unknown columns "msgid", "colour": .* msg_id'):
+    with pytest.raises(ValueError, match=r'unknown columns "msgid", "colour": .* msg_id'):
         sync_js.publish_batch(payloads=rows)
     assert sync_js.stream_info(stream).state.messages == 0
 
@@ -47,5 +47,7 @@ def test_not_both_at_once(sync_js: jetarrow.sync.JetStream, stream: str) -> None
 
 def test_what_was_read_is_published_again(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     sync_js.publish_batch(f"{stream}.a", [b"1", b"2"]).raise_for_errors()
-    read = sync_js.read(stream, columns=["stream", "seq", "subject", "timestamp", "headers", "data", "pending"]).read_all()
+    read = sync_js.read(
+        stream, columns=["stream", "seq", "subject", "timestamp", "headers", "data", "pending"]
+    ).read_all()
     assert sync_js.publish_batch(payloads=read).stored == 2

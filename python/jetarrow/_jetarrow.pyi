@@ -883,6 +883,30 @@ class Missed:
 class Subscription:
     """A subscription: messages wait in it, within limits, until they are taken."""
 
+    def set_origin(
+        self,
+        prefix: str,
+        stream: str,
+        consumer: str,
+        *,
+        filters: Sequence[str],
+        headers_only: bool,
+        after: int | None,
+    ) -> None:
+        """Say which consumer sends the messages, so that those which the connection cannot read are found.
+
+        Args:
+            prefix: First tokens of the API's subjects.
+            stream: The stream.
+            consumer: The consumer.
+            filters: What it takes; none is all.
+            headers_only: It leaves payloads out.
+            after: The last sequence that is not for this subscription, where that is known.
+
+        Raises:
+            ValueError: A name or subject is not valid.
+        """
+
     def take(self, session: Session, sid: int) -> Msg | None:
         """Take the next message.
 
@@ -966,6 +990,7 @@ class PullSubscription:
         min_messages: int,
         heartbeat: float | None,
         columns: Sequence[str] | None,
+        group: tuple[str, int, int, int] | None = None,
     ) -> Call[Batch]:
         """Fetch messages as Arrow columns.
 
@@ -976,6 +1001,7 @@ class PullSubscription:
             min_messages: Once this many are there it does not wait for more.
             heartbeat: Seconds between the server's signs of life; None is chosen by `timeout`.
             columns: Columns of the batch; None is the default ones.
+            group: The priority group: its name, `min_pending`, `min_ack_pending` and `priority`. Default: none.
 
         Returns:
             A call for the batch.
@@ -993,6 +1019,7 @@ class PullSubscription:
         timeout: float,
         min_messages: int,
         heartbeat: float | None,
+        group: tuple[str, int, int, int] | None = None,
     ) -> Call[list[Msg]]:
         """Fetch messages one by one.
 
@@ -1003,6 +1030,7 @@ class PullSubscription:
             timeout: Most seconds.
             min_messages: Enough not to wait for more.
             heartbeat: Seconds between the server's signs of life.
+            group: As in `fetch_batch`. Default: none.
 
         Returns:
             A call for the messages.

@@ -55,6 +55,7 @@ LEFT_OUT: dict[str, str] = {
     "nats.aio.client.Client.connect(ping_interval)": PINGS,
     "nats.js.client.JetStreamContext(publish_async_max_pending)": "None, as max_ack_inflight is another name for it;"
     " both stand for 5000, nats-py has 4000",
+    "nats.js.api.PubAck(duplicate)": "False, as the seeds have it; nats-py's None is as false",
     "nats.js.client.JetStreamContext.PullSubscription.fetch(batch)": "None stands for 1, so that giving two of batch,"
     " batch_size and max_messages is seen",
 }

@@ -55,6 +55,25 @@ class PushSubscription(Subscription):
 
     async def _start(self) -> None:
         await self._open("ordered" if self._ordered else "push")
+        self._tell_origin(self._native, None)
+
+    def _tell_origin(self, native: _jetarrow.Subscription, info: models.ConsumerInfo | None) -> None:
+        """Where a message's headers cannot be read the connection breaks, and it is looked up at the stream."""
+        config = self._config
+        delivered = info.delivered if info is not None else None
+        filters = [config.filter_subject] if config.filter_subject else config.filter_subjects or []
+        native.set_origin(
+            self._api.prefix,
+            self._stream,
+            self._consumer,
+            filters=filters,
+            headers_only=bool(config.headers_only),
+            after=None if delivered is None else delivered.stream_seq,
+        )
+
+    def _created(self, info: models.ConsumerInfo) -> None:
+        """Nothing of its consumer had come when this was said of it."""
+        self._tell_origin(self._native, info)
 
     async def consumer_info(self) -> models.ConsumerInfo:
         """Configuration and state of the consumer.
@@ -123,6 +142,7 @@ class PushSubscription(Subscription):
                 continue
             self._native_sub, self._subject, self._consumer = fresh, deliver, info.name
             self._made(info)
+            self._tell_origin(fresh, info)
             return True
         self._closed = True
         self._forget()

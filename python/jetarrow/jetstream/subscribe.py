@@ -151,7 +151,7 @@ class Subscribe(Management):
                     mem_storage=True,
                 )
             info = await self._create_or_join(stream, config, durable, queue)
-        return await self.subscribe_bind(
+        sub = await self.subscribe_bind(
             stream,
             info.config,
             info.name,
@@ -161,6 +161,8 @@ class Subscribe(Management):
             pending_msgs_limit=pending_msgs_limit,
             pending_bytes_limit=pending_bytes_limit,
         )
+        sub._created(info)
+        return sub
 
     async def _create_or_join(
         self, stream: str, config: models.ConsumerConfig, durable: str | None, queue: str | None

@@ -94,3 +94,6 @@ class JetStream(JetStreamManager):
     delete_object_store = blocking(JetStreamContext.delete_object_store)
     object_store_names = iterated(JetStreamContext.object_store_names)
     object_stores = iterated(JetStreamContext.object_stores)
+
+
+JetStreamManager._context = JetStream

@@ -23,13 +23,17 @@ impl Subscription {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let inner = self.native()?;
         while let Some(message) = inner.take() {
-            let Some(meta) = message.reply.as_deref().and_then(parse_meta).filter(|meta| meta.seq > after) else {
+            let Some(meta) = parse_meta(message.reply()).filter(|meta| meta.seq > after) else {
                 continue;
             };
-            let subject = message.subject.as_str();
+            let subject = message.subject();
             let key = PyString::new(py, subject.get(hidden..).unwrap_or(subject));
-            let value = PyBytes::new(py, &message.payload);
-            let operation = match Operation::of(message.headers.as_ref()) {
+            let value = PyBytes::new(py, message.data());
+            let operation = match &message.raw_headers {
+                Some(raw) => Operation::of_raw(raw),
+                None => Operation::of(message.headers.as_ref()),
+            };
+            let operation = match operation {
                 Operation::Put => None,
                 Operation::Delete => Some("DEL"),
                 Operation::Purge => Some("PURGE"),

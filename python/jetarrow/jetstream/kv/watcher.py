@@ -42,7 +42,8 @@ class Updates(PushSubscription):
             mem_storage=True,
         )
         super().__init__(api, stream, "", config, cb=None, ordered=True, limits=LIMITS)
-        self._created = created
+        # When the stream was made that its revisions are of.
+        self._of = created
         # How many messages of this consumer are initial values; and whether all of them were taken.
         self._initial = 0
         self.complete = False
@@ -63,7 +64,7 @@ class Updates(PushSubscription):
             return False
         with suppress(Error):
             info = await Management(self._api).stream_info(self._stream)
-            if self._created not in (None, info.created):
+            if self._of not in (None, info.created):
                 # Its revisions begin anew: a watch that waits for the next one of the old would be silent.
                 self._failure = StreamRecreatedError()
                 self._end()

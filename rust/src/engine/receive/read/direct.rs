@@ -142,7 +142,7 @@ impl Run {
             return Ok(None);
         }
         let mut most = self.careful * 2 + 1;
-        while let Some(stored) = self.stored().await?
+        while let Some(stored) = self.api().next_stored(&self.range.stream, self.next, &self.range.subjects).await?
             && stored.seq < seq
         {
             if most == 0 {
