@@ -11,13 +11,15 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.errors import MaxAckPendingError
+from jetarrow.jetstream.needs import require
 from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.jetstream.progress import Progress, progress_bar
 from jetarrow.jetstream.publisher import LoopPublisher, Publisher
 
 
-def _ttl(value: float | timedelta) -> str:
-    """A time to live as the server reads it: whole seconds, at least one (ADR-43)."""
+def _ttl(api: JetStreamApi, value: float | timedelta) -> str:
+    """A time to live as the server reads it: whole seconds, at least one (ADR-43). An older one would drop it."""
+    require(api, "msg_ttl", (2, 11))
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if not seconds >= 1 or seconds == float("inf"):
         raise ValueError(f"msg_ttl must be at least 1 second, not {value}")
@@ -25,6 +27,7 @@ def _ttl(value: float | timedelta) -> str:
 
 
 def _expect(
+    api: JetStreamApi,
     headers: Headers | None,
     stream: str | None,
     last_seq: int | None,
@@ -38,7 +41,7 @@ def _expect(
         models.Header.EXPECTED_LAST_SEQUENCE.value: last_seq,
         models.Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: last_subject_seq,
         models.Header.EXPECTED_LAST_MSG_ID.value: last_msg_id,
-        models.Header.MSG_TTL.value: None if ttl is None else _ttl(ttl),
+        models.Header.MSG_TTL.value: None if ttl is None else _ttl(api, ttl),
     }
     return {**(headers or {}), **{name: str(value) for name, value in expected.items() if value is not None}}
 
@@ -90,6 +93,7 @@ class Publish:
             NoStreamResponseError: No stream takes the subject, and none did half a second (or `timeout`) later.
             APIError: The stream refuses the message; carries the server's codes.
             TimeoutError: No answer in time: it may or may not be stored.
+            UnsupportedError: `msg_ttl` on a server older than 2.11; nothing was sent.
             BadSubjectError: The subject is not valid; nothing was sent.
             BadHeaderError: A header cannot be sent; nothing was sent.
             MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
@@ -97,7 +101,7 @@ class Publish:
         stream = stream or expected_stream
         expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
         if expected != _NOTHING:
-            headers = _expect(headers, *expected)
+            headers = _expect(self._api, headers, *expected)
         session, wait = self._api.session, timeout or self._api.timeout
         if session.blocks:
             if msg_id is not None:
@@ -160,6 +164,7 @@ class Publish:
         Raises:
             TooManyStalledMsgsError: No room within `wait_stall`.
             MaxAckPendingError: No room, and the context has `backpressure_on_inflight=False`.
+            UnsupportedError: `msg_ttl` on a server older than 2.11; nothing was sent.
             BadSubjectError: The subject is not valid; nothing was sent.
             BadHeaderError: A header cannot be sent; nothing was sent.
             MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
@@ -167,7 +172,7 @@ class Publish:
         stream = stream or expected_stream
         expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
         if expected != _NOTHING:
-            headers = _expect(headers, *expected)
+            headers = _expect(self._api, headers, *expected)
         publisher = self._publisher
         if publisher is None or not publisher.here():
             publisher = self._new_publisher()
@@ -272,7 +277,7 @@ class Publish:
             MaxPayloadError: A message is larger than the server takes, headers counted; nothing was sent.
             BatchError: An atomic batch, or a fast one at its start, was refused: nothing is stored. Carries the
                 server's codes, and the row where the server names it.
-            UnsupportedError: Server or stream lacks the mode.
+            UnsupportedError: Server or stream lacks the mode, or the server is older than 2.11 and `msg_ttl` is given.
         """
         report = progress_bar("publishing") if progress is True else progress or None
         session = self._api.session
@@ -282,7 +287,7 @@ class Publish:
             prefix=self._api.prefix,
             headers=headers,
             msg_ids=msg_ids,
-            msg_ttl=None if msg_ttl is None else _ttl(msg_ttl),
+            msg_ttl=None if msg_ttl is None else _ttl(self._api, msg_ttl),
             expected_stream=expected_stream,
             mode=mode,
             max_inflight=max_inflight,
