@@ -90,7 +90,8 @@ class Publish:
             expected_last_msg_id: The last message's id must be this.
 
         Raises:
-            NoStreamResponseError: No stream takes the subject, and none did half a second (or `timeout`) later.
+            NoStreamResponseError: No stream takes it, and none did a quarter of a second later; or the one that
+                takes it had no leader within `timeout`.
             APIError: The stream refuses the message; carries the server's codes.
             TimeoutError: No answer in time: it may or may not be stored.
             UnsupportedError: `msg_ttl` on a server older than 2.11; nothing was sent.
@@ -106,7 +107,7 @@ class Publish:
         if session.blocks:
             if msg_id is not None:
                 headers = {**(headers or {}), models.Header.MSG_ID.value: msg_id}
-            call = session.native.publish(subject, payload, timeout=wait, headers=headers)
+            call = session.native.publish(subject, payload, prefix=self._api.prefix, timeout=wait, headers=headers)
             return await session.run(call)
         publisher = self._publisher
         if publisher is None or not publisher.here():
