@@ -9,11 +9,13 @@ from contextlib import suppress
 
 import jetarrow
 import pytest
+from jetarrow.aio.msg import Msg
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
 from .slow_link import slow_link
+from .test_read_malformed import publish_raw
 from .tools import fill, until
 
 ROUND_TRIP = 0.4
@@ -127,3 +129,31 @@ async def test_looking_whether_the_consumer_is_there_ends_with_the_call(
         with pytest.raises(jetarrow.errors.TimeoutError):
             await sub.fetch(1, timeout=1)
         assert time.monotonic() - begin < 3
+
+
+@pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
+async def test_a_server_that_is_dry_too_soon_is_asked_again(nats_url: str, verb: str) -> None:
+    """It says "no messages" in the midst of them; the last one's count of what is pending says otherwise."""
+    asked: list[bytes] = []
+    async with await jetarrow.connect(nats_url) as server, await jetarrow.connect(nats_url) as nc:
+
+        async def serve(msg: Msg) -> None:
+            asked.append(msg.data)
+            number = len(asked)
+            if number <= 3:
+                for seq in (2 * number - 1, 2 * number):
+                    ack = f"$JS.ACK.S.c.1.{seq}.{seq}.1700000000000000000.{6 - seq}"
+                    await server.publish(msg.reply, b"x", reply=ack)
+                await server.flush()
+            publish_raw(nats_url, msg.reply, [(b"NATS/1.0 404 No Messages\r\n\r\n", b"")])
+
+        await server.subscribe("DRY.API.CONSUMER.MSG.NEXT.S.c", cb=serve)
+        await server.flush()
+        sub = await nc.jetstream(prefix="DRY.API").pull_subscribe_bind(consumer="c", stream="S")
+        if verb == "fetch":
+            seqs = [msg.seq for msg in await sub.fetch(10, no_wait=True)]
+        else:
+            seqs = (await sub.fetch_batch(10, min_messages=0)).seqs.to_pylist()
+    assert seqs == [1, 2, 3, 4, 5, 6]
+    # Where nothing is pending nobody is asked any more.
+    assert len(asked) == 3
