@@ -9,14 +9,14 @@ from contextlib import suppress
 
 import jetarrow
 import pytest
-from jetarrow.aio.msg import Msg
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
+from .listener import Listener
 from .slow_link import slow_link
-from .test_read_malformed import publish_raw
 from .tools import fill, until
+from .yardstick.liar import INFO, requests
 
 ROUND_TRIP = 0.4
 
@@ -131,29 +131,39 @@ async def test_looking_whether_the_consumer_is_there_ends_with_the_call(
         assert time.monotonic() - begin < 3
 
 
+class Dry(Listener):
+    """A server that says "no messages" after every second of six."""
+
+    asked = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(INFO)
+        subs: dict[bytes, bytes] = {}
+        async for verb, words in requests(reader):
+            if verb == b"PING":
+                writer.write(b"PONG\r\n")
+            elif verb == b"SUB":
+                subs[words[0].rstrip(b"*>")] = words[-1]
+            elif verb == b"PUB" and b"MSG.NEXT" in words[0]:
+                reply = words[1]
+                sid = next(sid for subject, sid in subs.items() if reply.startswith(subject))
+                self.asked += 1
+                for seq in (2 * self.asked - 1, 2 * self.asked) if self.asked <= 3 else ():
+                    ack = b"$JS.ACK.S.c.1.%d.%d.1700000000000000000.%d" % (seq, seq, 6 - seq)
+                    writer.write(b"MSG s.a %s %s 1\r\nx\r\n" % (sid, ack))
+                status = b"NATS/1.0 404 No Messages\r\n\r\n"
+                writer.write(b"HMSG %s %s %d %d\r\n%s\r\n" % (reply, sid, len(status), len(status), status))
+
+
 @pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
-async def test_a_server_that_is_dry_too_soon_is_asked_again(nats_url: str, verb: str) -> None:
+async def test_a_server_that_is_dry_too_soon_is_asked_again(verb: str) -> None:
     """It says "no messages" in the midst of them; the last one's count of what is pending says otherwise."""
-    asked: list[bytes] = []
-    async with await jetarrow.connect(nats_url) as server, await jetarrow.connect(nats_url) as nc:
-
-        async def serve(msg: Msg) -> None:
-            asked.append(msg.data)
-            number = len(asked)
-            if number <= 3:
-                for seq in (2 * number - 1, 2 * number):
-                    ack = f"$JS.ACK.S.c.1.{seq}.{seq}.1700000000000000000.{6 - seq}"
-                    await server.publish(msg.reply, b"x", reply=ack)
-                await server.flush()
-            publish_raw(nats_url, msg.reply, [(b"NATS/1.0 404 No Messages\r\n\r\n", b"")])
-
-        await server.subscribe("DRY.API.CONSUMER.MSG.NEXT.S.c", cb=serve)
-        await server.flush()
-        sub = await nc.jetstream(prefix="DRY.API").pull_subscribe_bind(consumer="c", stream="S")
+    async with Dry() as dry, await jetarrow.connect(dry.url, allow_reconnect=False) as nc:
+        sub = await nc.jetstream().pull_subscribe_bind(consumer="c", stream="S")
         if verb == "fetch":
             seqs = [msg.seq for msg in await sub.fetch(10, no_wait=True)]
         else:
             seqs = (await sub.fetch_batch(10, min_messages=0)).seqs.to_pylist()
     assert seqs == [1, 2, 3, 4, 5, 6]
     # Where nothing is pending nobody is asked any more.
-    assert len(asked) == 3
+    assert dry.asked == 3
