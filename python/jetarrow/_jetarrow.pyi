@@ -556,6 +556,7 @@ class Connection:
         direct: bool | None,
         schema: object | None,
         mode: str,
+        timeout: float,
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -577,6 +578,7 @@ class Connection:
             direct: By direct gets, not by a consumer; None where a consumer would take the messages away.
             schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
             mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
+            timeout: Seconds that the answer to one question to JetStream may take.
 
         Returns:
             A call for the reader.

@@ -85,6 +85,7 @@ class Reader:
             direct=direct,
             schema=schema,
             mode=mode,
+            timeout=api.timeout,
         )
         self._report = progress_bar("reading") if progress is True else progress or None
         self._told = 0.0

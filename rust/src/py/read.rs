@@ -16,7 +16,7 @@ use crate::error::JetError;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
-use crate::py::convert::{SURROGATE, utf8};
+use crate::py::convert::{SURROGATE, seconds, utf8};
 use crate::py::loss::Loss;
 use crate::py::requested;
 use crate::py::typed::typed;
@@ -35,7 +35,7 @@ pub struct Reader {
 impl Connection {
     /// Opens a read of [start, end); the result is a `Reader`.
     #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
-                        batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode))]
+                        batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, timeout))]
     fn read(
         &self,
         prefix: String,
@@ -55,6 +55,7 @@ impl Connection {
         direct: Option<bool>,
         schema: Option<&pyo3::Bound<'_, PyAny>>,
         mode: &str,
+        timeout: f64,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
@@ -90,6 +91,7 @@ impl Connection {
             warn_on_loss,
             direct,
             layout: layout.clone(),
+            timeout: seconds("timeout", timeout)?,
         };
         let typed = schema.map(|schema| typed(&layout.schema, schema, mode)).transpose()?;
         let schema = typed.as_ref().map_or_else(|| layout.schema.clone(), |typed| typed.schema.clone());
