@@ -15,6 +15,9 @@ pub type Result<T, E = JetError> = std::result::Result<T, E>;
 pub enum JetError {
     #[error("could not connect to {servers}: {cause}")]
     NoServers { servers: String, cause: String },
+    /// None of them said anything.
+    #[error("could not connect to {servers}: {cause}")]
+    NoAnswer { servers: String, cause: String },
     #[error("bad server address {address:?}: {cause}; use nats://host:port")]
     BadAddress { address: String, cause: String },
     #[error("{servers} refused the credentials: {cause}")]
