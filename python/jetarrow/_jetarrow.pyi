@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer, CapsuleType
@@ -21,6 +22,7 @@ __all__ = [
     "Call",
     "Connection",
     "ContentIds",
+    "Decompressor",
     "Entries",
     "FailedRow",
     "Ids",
@@ -182,9 +184,15 @@ class Notices:
         sink: Called in the event loop with the kind of event (error, disconnected, reconnected, closed,
             discovered_server, lame_duck_mode) and, for an error, the exception.
         bridge: The loop's mailbox.
+        in_loop: False where a thread of its own drains the bridge: the functions given to `connect` do not run there.
     """
 
-    def __new__(cls, sink: Callable[[str, Exception | None], None], bridge: Bridge) -> Notices: ...
+    def __new__(
+        cls, sink: Callable[[str, Exception | None], None], bridge: Bridge, *, in_loop: bool = True
+    ) -> Notices: ...
+    def wake(self) -> None:
+        """Wake whoever drains the bridge."""
+
     def deliver(self) -> None:
         """Call the sink now for what has come so far."""
 
@@ -237,6 +245,10 @@ class Connection:
         """Our address as the server sees it."""
 
     @property
+    def server_info(self) -> dict[str, Any]:
+        """The server's INFO, by the names of the protocol."""
+
+    @property
     def connected_url(self) -> str | None:
         """Address of the server, without user and password; None while there is no connection."""
 
@@ -281,7 +293,7 @@ class Connection:
         event_loop: asyncio.AbstractEventLoop | None,
         subject: str,
         payload: _Payload,
-        reply: str,
+        reply: str | None,
         headers: _Headers | None,
     ) -> int:
         """Queue one message.
@@ -317,7 +329,7 @@ class Connection:
     def pending_bytes(self) -> int:
         """Payload bytes of core messages that are queued."""
 
-    def flush(self, timeout: float) -> Call[None]:
+    def flush(self, timeout: float | None) -> Call[None]:
         """Make a round trip through the server.
 
         Args:
@@ -329,7 +341,7 @@ class Connection:
     def new_inbox(self) -> str:
         """Return a subject that is used nowhere else."""
 
-    def request(self, subject: str, payload: bytes, timeout: float) -> Call[bytes]:
+    def request(self, subject: str, payload: bytes, timeout: float | None) -> Call[bytes]:
         """Ask the JetStream API.
 
         Args:
@@ -345,7 +357,13 @@ class Connection:
         """
 
     def request_msg(
-        self, session: Session, subject: str, payload: _Payload, *, timeout: float, headers: _Headers | None = None
+        self,
+        session: Session,
+        subject: str,
+        payload: _Payload,
+        *,
+        timeout: float | None,
+        headers: _Headers | None = None,
     ) -> Call[Msg]:
         """Send one request.
 
@@ -371,9 +389,9 @@ class Connection:
         session: Session,
         subject: str,
         payload: _Payload,
-        timeout: float,
+        timeout: float | None,
         headers: _Headers | None,
-    ) -> asyncio.Future[Msg] | None:
+    ) -> asyncio.Future[Msg]:
         """Send one request without a task for it.
 
         Args:
@@ -386,7 +404,7 @@ class Connection:
             headers: As in `send`.
 
         Returns:
-            A future, or None before the first request, which has to be a call.
+            A future.
 
         Raises:
             BadSubjectError: The subject is not valid.
@@ -414,8 +432,8 @@ class Connection:
         kind: str,
         bridge: Bridge | None = None,
         on_notice: Callable[[int, Missed | None], object] | None = None,
-    ) -> Call[Subscription]:
-        """Subscribe.
+    ) -> Subscription:
+        """Subscribe, before all that is asked of the connection from now on.
 
         Args:
             subject: What to; wildcards are allowed.
@@ -428,7 +446,7 @@ class Connection:
                 missed. Default: None.
 
         Returns:
-            A call for the subscription.
+            The subscription.
 
         Raises:
             BadSubjectError: The subject, or the name of the queue group, is not valid.
@@ -438,13 +456,20 @@ class Connection:
     # JetStream: publishing
 
     def publish(
-        self, subject: str, payload: _Payload, *, timeout: float, headers: _Headers | None = None
+        self,
+        subject: str,
+        payload: _Payload,
+        *,
+        prefix: str,
+        timeout: float | None,
+        headers: _Headers | None = None,
     ) -> Call[PubAck]:
         """Publish one message and wait for its ack.
 
         Args:
             subject: Where to.
             payload: What.
+            prefix: First tokens of the API's subjects.
             timeout: Most seconds.
             headers: As they are. Default: none.
 
@@ -474,6 +499,7 @@ class Connection:
         resend: bool | None,
         progress: Callable[[int, int | None], object] | None,
         first_row: int = 0,
+        ignore_extra: bool = False,
     ) -> Call[PublishOutcome]:
         """Publish many messages.
 
@@ -494,6 +520,7 @@ class Connection:
             progress: Called with rows done and, where it is known, rows in all.
             first_row: The number of the first row. All errors count rows from here: in their texts, in
                 `FailedRow.row` and in `BatchError.row`. Default: 0.
+            ignore_extra: Columns of a table that mean nothing here are left out, instead of refused.
 
         Returns:
             A call for what became of each row.
@@ -573,8 +600,11 @@ class Connection:
         direct: bool | None,
         schema: object | None,
         mode: str,
+        timeout: float | None,
         latest: bool = False,
         bucket: str | None = None,
+        flatten: bool = False,
+        limit: int | None = None,
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -596,9 +626,12 @@ class Connection:
             direct: By direct gets, not by a consumer; None where a consumer would take the messages away.
             schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
             mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
+            timeout: Seconds that the answer to one question to JetStream may take.
             latest: Only the last message of each subject; `end_seq` and `end_time` say nothing then.
             bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries, and
                 markers are left out.
+            flatten: The fields of `schema` are columns of their own.
+            limit: Most rows; None is all.
 
         Returns:
             A call for the reader.
@@ -611,7 +644,7 @@ class Connection:
 
     # Key-value
 
-    def get_entry(self, entries: Entries, subject: str, payload: bytes, timeout: float) -> Call[Any]:
+    def get_entry(self, entries: Entries, subject: str, payload: bytes, timeout: float | None) -> Call[Any]:
         """Make one direct get.
 
         Args:
@@ -631,8 +664,8 @@ class Connection:
         entries: Entries,
         subject: str,
         payload: bytes,
-        timeout: float,
-    ) -> asyncio.Future[Any] | None:
+        timeout: float | None,
+    ) -> asyncio.Future[Any]:
         """Make one direct get, as a future of the loop; see `request_future`."""
 
     # JetStream: acknowledging
@@ -835,10 +868,11 @@ class ContentIds:
     """Message ids made of what messages say: the same rows, in any order, have the same ids.
 
     Args:
-        scope: Names the rows that may be taken for each other; rows of another scope have other ids.
+        scope: Names the rows that may be taken for each other; rows of another scope have other ids. None: only rows
+            with an id of their own have one.
     """
 
-    def __new__(cls, scope: bytes) -> ContentIds: ...
+    def __new__(cls, scope: bytes | None) -> ContentIds: ...
     def column(self, table: object, subject: str | None = None) -> Ids:
         """Make one id per row.
 
@@ -862,6 +896,10 @@ class Ids:
     """A column of strings; any Arrow library takes it without a copy."""
 
     def __len__(self) -> int: ...
+    @property
+    def repeated(self) -> tuple[int, str] | None:
+        """The first row whose own id an earlier row had, and that id; None where there is none."""
+
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 
 # Receiving
@@ -907,6 +945,30 @@ class Missed:
 @final
 class Subscription:
     """A subscription: messages wait in it, within limits, until they are taken."""
+
+    def set_origin(
+        self,
+        prefix: str,
+        stream: str,
+        consumer: str,
+        *,
+        filters: Sequence[str],
+        headers_only: bool,
+        after: int | None,
+    ) -> None:
+        """Say which consumer sends the messages, so that those which the connection cannot read are found.
+
+        Args:
+            prefix: First tokens of the API's subjects.
+            stream: The stream.
+            consumer: The consumer.
+            filters: What it takes; none is all.
+            headers_only: It leaves payloads out.
+            after: The last sequence that is not for this subscription, where that is known.
+
+        Raises:
+            ValueError: A name or subject is not valid.
+        """
 
     def take(self, session: Session, sid: int) -> Msg | None:
         """Take the next message.
@@ -999,6 +1061,7 @@ class PullSubscription:
         min_messages: int,
         heartbeat: float | None,
         columns: Sequence[str] | None,
+        group: tuple[str, int, int, int] | None = None,
     ) -> Call[Batch]:
         """Fetch messages as Arrow columns.
 
@@ -1009,6 +1072,7 @@ class PullSubscription:
             min_messages: Once this many are there it does not wait for more.
             heartbeat: Seconds between the server's signs of life; None is chosen by `timeout`.
             columns: Columns of the batch; None is the default ones.
+            group: The priority group: its name, `min_pending`, `min_ack_pending` and `priority`. Default: none.
 
         Returns:
             A call for the batch.
@@ -1026,6 +1090,7 @@ class PullSubscription:
         timeout: float,
         min_messages: int,
         heartbeat: float | None,
+        group: tuple[str, int, int, int] | None = None,
     ) -> Call[list[Msg]]:
         """Fetch messages one by one.
 
@@ -1036,6 +1101,7 @@ class PullSubscription:
             timeout: Most seconds.
             min_messages: Enough not to wait for more.
             heartbeat: Seconds between the server's signs of life.
+            group: As in `fetch_batch`. Default: none.
 
         Returns:
             A call for the messages.
@@ -1044,8 +1110,48 @@ class PullSubscription:
             ValueError: A limit is not valid.
         """
 
+    @property
+    def ack_window(self) -> int | None:
+        """How many messages the consumer gives before it wants acks; None where the server has not said, or any."""
+
+    def set_ack_window(self, most: int | None) -> None:
+        """Tells what the server said of that.
+
+        Args:
+            most: Messages; None is any number.
+        """
+
     def give_back(self) -> None:
         """Give back what came too late for its call, and what is still to come."""
+
+@final
+class Decompressor:
+    """Decompresses the payloads of batches, one after another.
+
+    Args:
+        codec: "zlib" (also with a gzip header) or "zstd".
+        max_payload_bytes: Most bytes that one payload may stand for, up to 512 MiB.
+        batch_bytes: A batch of what came out ends with the payload that has it at this many bytes, up to 512 MiB.
+
+    Raises:
+        ValueError: There is no such codec.
+    """
+
+    def __new__(cls, codec: str, *, max_payload_bytes: int, batch_bytes: int) -> Decompressor: ...
+    def rows(self, batch: Batch, start: int) -> tuple[Batch, list[tuple[int, bool]]]:
+        """Decompress some rows.
+
+        Args:
+            batch: Rows with `data`.
+            start: The first row.
+
+        Returns:
+            The rows from there on until a batch is full; and those among them whose payload stayed as it was: their
+            number in the new batch, and whether it stands for too many bytes (else it is not compressed so).
+
+        Raises:
+            ValueError: There is no `data`.
+        """
 
 @final
 class Loss:
@@ -1140,6 +1246,9 @@ class Batch:
             IndexError: There is no such row.
         """
 
+    def payload(self) -> bytes:
+        """Return the payloads of all rows, one after the other; nothing where there is no column `data`."""
+
     def decode(self, schema: object, mode: str) -> Batch:
         """Decode `data` from JSON.
 
@@ -1154,19 +1263,6 @@ class Batch:
             ValueError: The schema has a type that cannot be decoded, or there is no `data`.
             TypeError: `schema` is no schema.
             DecodeError: A payload cannot be decoded, and the mode is "FAILFAST".
-        """
-
-    def with_data(self, data: object) -> Batch:
-        """Put other payloads in the place of `data`.
-
-        Args:
-            data: A binary Arrow array as long as the batch.
-
-        Returns:
-            The rows with these payloads.
-
-        Raises:
-            ValueError: The array has another length or type.
         """
 
     def filter(self, mask: object) -> Batch:
@@ -1264,6 +1360,38 @@ class Msg:
         """Sequence in the stream; None where it comes from no stream."""
 
     @property
+    def stream(self) -> str | None:
+        """Name of its stream; None, as what follows, where it comes from no stream."""
+
+    @property
+    def consumer(self) -> str | None:
+        """Name of its consumer."""
+
+    @property
+    def stream_sequence(self) -> int | None:
+        """Sequence in the stream, as `seq`."""
+
+    @property
+    def consumer_sequence(self) -> int | None:
+        """Its number among the consumer's deliveries."""
+
+    @property
+    def delivered(self) -> int | None:
+        """How often it was delivered, this time included."""
+
+    @property
+    def pending(self) -> int | None:
+        """Messages of the consumer that are still to come."""
+
+    @property
+    def published(self) -> datetime | None:
+        """When it was stored: in UTC, in microseconds."""
+
+    @property
+    def ack_subject(self) -> str | None:
+        """The subject that its acks go to."""
+
+    @property
     def redelivered(self) -> bool:
         """True when it was delivered before."""
 
@@ -1337,15 +1465,18 @@ class Msg:
             NotJSMessageError: It comes from no stream.
         """
 
-    def ack_with(self, kind: AckKind, *, delay: float | None = None, reason: str | None = None) -> Awaitable[None]:
+    def ack_with(
+        self, kind: AckKind | str, *, delay: float | None = None, reason: str | None = None
+    ) -> Awaitable[None]:
         """Call the ack verb that `kind` names.
 
         Args:
-            kind: Which.
+            kind: Which; also as a string, by name ("ACK", in any case) or by what goes to the server ("+ACK").
             delay: Seconds, for NAK. Default: at once.
             reason: For TERM. Default: nothing.
 
         Raises:
+            ValueError: There is no such kind; the text lists them.
             MsgAlreadyAckdError: It was acknowledged before.
             NotJSMessageError: It comes from no stream.
         """

@@ -15,6 +15,9 @@ pub type Result<T, E = JetError> = std::result::Result<T, E>;
 pub enum JetError {
     #[error("could not connect to {servers}: {cause}")]
     NoServers { servers: String, cause: String },
+    /// None of them said anything.
+    #[error("could not connect to {servers}: {cause}")]
+    NoAnswer { servers: String, cause: String },
     #[error("bad server address {address:?}: {cause}; use nats://host:port")]
     BadAddress { address: String, cause: String },
     #[error("{servers} refused the credentials: {cause}")]
@@ -24,8 +27,14 @@ pub enum JetError {
     /// A user callback, called while connecting, raised; Python already holds the exception.
     #[error("{name} has failed")]
     Callback { name: &'static str },
-    #[error("{server} has no TLS, which was asked for: nothing was sent; use nats:// and no tls= if that is meant")]
-    SecureWanted { server: String },
+    /// `first`: the handshake was to come before the server's first word, so that it is not known whether it has TLS.
+    #[error("{}", if *.first {
+        format!("{server} does not begin with a TLS handshake: nothing was sent; leave out tls_handshake_first \
+                 (handshake_first of jetarrow.TLS), or set handshake_first in the server's tls block")
+    } else {
+        format!("{server} has no TLS, which was asked for: nothing was sent; use nats:// and no tls= if that is meant")
+    })]
+    SecureWanted { server: String, first: bool },
     #[error("the TLS handshake with {server} failed: {cause}")]
     SecureFailed { server: String, cause: String },
     #[error("no answer from {server} within {} s (connect_timeout)", .after.as_secs_f64())]
@@ -42,8 +51,9 @@ pub enum JetError {
     Permission { publish: bool, subject: String, text: String },
     #[error("{text}")]
     Server { text: String },
-    #[error("the connection to {servers} is closed")]
-    Closed { servers: String },
+    /// `why` where it ended by itself.
+    #[error("the connection to {servers} is closed{}", .why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    Closed { servers: String, why: Option<String> },
     #[error("not connected, and the buffer for what is published meanwhile is full ({limit} bytes, pending_size)")]
     OutboundLimit { limit: usize },
     #[error("the server did not confirm within {} s that all was received", .after.as_secs_f64())]
@@ -61,6 +71,11 @@ pub enum JetError {
     NoResponders { subject: String },
     #[error("no stream takes the subject {subject:?}: create one that lists it, or correct the subject")]
     NoStream { subject: String },
+    #[error(
+        "the stream that takes the subject {subject:?} had no leader within {} s, or is offline: nothing was stored",
+        .after.as_secs_f64()
+    )]
+    NoLeader { subject: String, after: Duration },
     #[error("bad subject {subject:?}: {reason}")]
     BadSubject { subject: String, reason: &'static str },
     #[error("bad header {name:?}: {reason}")]

@@ -338,6 +338,40 @@ async def test_an_absent_server_ends_connect(ours: Face) -> None:
         assert (await asyncio.wait_for(connecting, 10)).is_connected
 
 
+async def test_callbacks_get_what_had_come_before_unsubscribe(nc: Any) -> None:
+    # nats-py: the callback under way is cancelled, and the other messages are discarded.
+    got, go_on = [], asyncio.Event()
+
+    async def slow(msg: Any) -> None:
+        await go_on.wait()
+        got.append(msg.data)
+
+    sub = await nc.subscribe(where := subject(), cb=slow)
+    for data in (b"0", b"1", b"2"):
+        await nc.publish(where, data)
+    await arrived(sub, 3)
+    await sub.unsubscribe()
+    go_on.set()
+    await until(lambda: got == [b"0", b"1", b"2"])
+
+
+async def test_next_msg_gives_what_had_come_before_close(ours: Face, nc: Any) -> None:
+    # nats-py: ConnectionClosedError, and the message is lost.
+    sub = await nc.subscribe(where := subject())
+    await nc.publish(where, b"0")
+    await arrived(sub, 1)
+    await nc.close()
+    assert (await sub.next_msg()).data == b"0"
+    assert await ours.failure(sub.next_msg()) == "errors.ConnectionClosedError"
+
+
+async def test_the_configuration_of_an_unnamed_consumer_has_its_name(js: Any) -> None:
+    # nats-py: None.
+    stream = await make_stream(js)
+    info = await js.add_consumer(stream, ack_policy="explicit")
+    assert (info.config.name, info.config.durable_name) == (info.name, None)
+
+
 @pytest.fixture
 async def kv(js: Any) -> Any:
     return await js.create_key_value(bucket=subject(), history=5)

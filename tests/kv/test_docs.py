@@ -35,5 +35,5 @@ def test_blocks_run(tmp_path: Path) -> None:
     assert "gone: DEL 4" in printed[0]
     assert "['fruit.apple'] ['fruit.apple']" in printed[0]
     assert "bread.rye b'3.10'" in printed[1]
-    assert "['key', 'value', '_corrupt_record', 'revision', 'created'] 10000" in printed[2]
+    assert "['key', 'value', '_corrupt_record', '_error', 'revision', 'created'] 10000" in printed[2]
     assert printed[2].count("hall.") == 3

@@ -7,6 +7,8 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from jetarrow.core.paths import secret_path
+
 __all__ = ["TLS"]
 
 PathOrPem: TypeAlias = "str | bytes | os.PathLike[str]"
@@ -23,6 +25,7 @@ class TLS:
         cert: The client certificate, with its chain, likewise. Default: none.
         key: Its private key, likewise. Default: none.
         hostname: The name that the server's certificate must carry. Default: the host of its address.
+        check_hostname: False accepts a certificate of any name, if a trusted CA has signed it.
         verify: False accepts any certificate: for experiments only.
         handshake_first: TLS begins before the server's first word; the server must be set so as well.
     """
@@ -33,10 +36,38 @@ class TLS:
     hostname: str | None = None
     verify: bool = True
     handshake_first: bool = False
+    check_hostname: bool = True
+
+    @classmethod
+    def from_context(
+        cls, context: ssl.SSLContext, *, cert: PathOrPem | None = None, key: PathOrPem | None = None
+    ) -> TLS:
+        """What can be read of a context, with the client certificate, which cannot be.
+
+        Args:
+            context: Its trusted CAs, `verify_mode` and `check_hostname` are taken.
+            cert: The client certificate that `load_cert_chain` was given: path of a PEM file, or PEM text. Default:
+                none.
+            key: Its private key, likewise. Default: in the file of `cert`.
+        """
+        if cert is not None and key is None:
+            key = cert
+        roots = "".join(ssl.DER_cert_to_PEM_cert(der) for der in context.get_ca_certs(binary_form=True))
+        return cls(
+            ca=roots or None,
+            cert=cert,
+            key=key,
+            verify=context.verify_mode != ssl.CERT_NONE,
+            check_hostname=context.check_hostname,
+        )
 
 
-def read_pem(given: PathOrPem) -> bytes:
+def read_pem(name: str, given: PathOrPem) -> bytes:
     """PEM text itself, or what is in the file.
+
+    Args:
+        name: What it is, for messages.
+        given: Text or path.
 
     Raises:
         OSError: The file cannot be read.
@@ -44,7 +75,8 @@ def read_pem(given: PathOrPem) -> bytes:
     text = given.encode() if isinstance(given, str) else given
     if isinstance(text, bytes) and b"-----BEGIN " in text:
         return text
-    with open(given, "rb") as file:
+    path = os.fsdecode(text) if isinstance(text, bytes) else text
+    with open(secret_path(f"tls: {name}", path), "rb") as file:
         return file.read()
 
 
@@ -61,12 +93,13 @@ def native_tls(
         "required": True,
         "roots": None,
         "identity": None,
-        "hostname": hostname,
+        "hostname": hostname or None,
         "verify": True,
         "check_name": True,
         "handshake_first": handshake_first,
     }
-    if given is None:
+    hostname = hostname or None
+    if not given:
         if hostname is None and not handshake_first:
             return None
         return {**settings, "required": handshake_first}
@@ -74,11 +107,11 @@ def native_tls(
         if (given.cert is None) != (given.key is None):
             raise ValueError("jetarrow.TLS: cert and key go together; one of them is missing")
         if given.ca is not None:
-            settings["roots"] = [read_pem(given.ca)]
+            settings["roots"] = [read_pem("ca", given.ca)]
         if given.cert is not None and given.key is not None:
-            settings["identity"] = (read_pem(given.cert), read_pem(given.key))
+            settings["identity"] = (read_pem("cert", given.cert), read_pem("key", given.key))
         settings["hostname"] = hostname or given.hostname
-        settings["verify"] = given.verify
+        settings["verify"], settings["check_name"] = given.verify, given.check_hostname
         settings["handshake_first"] = handshake_first or given.handshake_first
         return settings
     if isinstance(given, ssl.SSLContext):

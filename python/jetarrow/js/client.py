@@ -22,6 +22,10 @@ from jetarrow.jetstream.kv.names import VALID_BUCKET_RE as VALID_BUCKET_RE
 from jetarrow.jetstream.manager import JetStreamManager as JetStreamManager
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT as DEFAULT_JS_SUB_PENDING_BYTES_LIMIT
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_MSGS_LIMIT as DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
+from jetarrow.jetstream.objects.bucket import ObjectStore as ObjectStore
+from jetarrow.jetstream.objects.names import OBJ_ALL_CHUNKS_PRE_TEMPLATE as OBJ_ALL_CHUNKS_PRE_TEMPLATE
+from jetarrow.jetstream.objects.names import OBJ_ALL_META_PRE_TEMPLATE as OBJ_ALL_META_PRE_TEMPLATE
+from jetarrow.jetstream.objects.names import OBJ_STREAM_TEMPLATE as OBJ_STREAM_TEMPLATE
 from jetarrow.jetstream.ordered import OrderedConsumer as OrderedConsumer
 from jetarrow.jetstream.outcome import PublishResult as PublishResult
 from jetarrow.jetstream.publisher import Publisher as Publisher

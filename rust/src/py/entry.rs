@@ -15,7 +15,7 @@ use crate::engine::subject;
 use crate::error::JetError;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
-use crate::py::convert::{Word, seconds};
+use crate::py::convert::{Timeout, Word};
 use crate::py::subscribe::Subscription;
 
 /// How entries are made: their class, their bucket, and how many bytes of a subject come before the key.
@@ -108,15 +108,18 @@ impl Subscription {
         while list.len() < most
             && let Some(message) = inner.take()
         {
-            let Some(meta) = message.reply.as_deref().and_then(parse_meta) else { continue };
-            let operation = Operation::of(message.headers.as_ref());
+            let Some(meta) = parse_meta(message.reply()) else { continue };
+            let operation = match &message.raw_headers {
+                Some(raw) => Operation::of_raw(raw),
+                None => Operation::of(message.headers.as_ref()),
+            };
             let wanted = operation == Operation::Put || (deletes && operation != Operation::Unknown);
             if meta.seq > after && wanted {
                 list.append(entries.make(
                     py,
                     &Found {
-                        subject: message.subject.as_str(),
-                        payload: &message.payload,
+                        subject: message.subject(),
+                        payload: message.data(),
                         revision: meta.seq,
                         delta: meta.pending,
                         nanos: meta.nanos,
@@ -132,23 +135,23 @@ impl Subscription {
     }
 }
 
-fn request(subject: Word<'_>, payload: &[u8], timeout: f64) -> PyResult<Request> {
+fn request(subject: Word<'_>, payload: &[u8], timeout: Timeout) -> PyResult<Request> {
     subject::check(subject.0)?;
-    let timeout = seconds("timeout", timeout)?;
-    Ok(Request { subject: subject.0.to_owned(), payload: Bytes::copy_from_slice(payload), headers: None, timeout })
+    let payload = Bytes::copy_from_slice(payload);
+    Ok(Request { subject: subject.0.to_owned(), payload, headers: None, timeout: timeout.0 })
 }
 
 #[pymethods]
 impl Connection {
     /// One direct get; the result is an entry, or the number of a status.
-    fn get_entry(&self, entries: Py<Entries>, subject: Word<'_>, payload: &[u8], timeout: f64) -> PyResult<Call> {
+    fn get_entry(&self, entries: Py<Entries>, subject: Word<'_>, payload: &[u8], timeout: Timeout) -> PyResult<Call> {
         let conn = self.get()?;
         let Request { subject, payload, headers, timeout } = request(subject, payload, timeout)?;
         let work = async move { conn.request(subject, payload, headers, timeout).await };
         Ok(Call::new(work, move |py, answer| entries.get().answered(py, &answer)))
     }
 
-    /// `get_entry` as a future of the loop of `bridge`; None before the first request, which has to be a call.
+    /// `get_entry` as a future of the loop of `bridge`.
     fn get_entry_future<'py>(
         slf: &Bound<'py, Self>,
         py: Python<'py>,
@@ -157,12 +160,9 @@ impl Connection {
         entries: Py<Entries>,
         subject: Word<'_>,
         payload: &[u8],
-        timeout: f64,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        timeout: Timeout,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let conn = slf.get().connection()?;
-        if !conn.can_start_requests() {
-            return Ok(None);
-        }
         let request = request(subject, payload, timeout)?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
         let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
@@ -181,6 +181,6 @@ impl Connection {
         } else {
             conn.outbox.kick()
         }
-        Ok(Some(future))
+        Ok(future)
     }
 }

@@ -7,16 +7,18 @@ use arrow_array::{ArrayRef, StructArray};
 use arrow_schema::{ArrowError, Field, SchemaRef};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyString};
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 
 use crate::engine::columns::column::{Column, Layout};
 use crate::engine::receive::read::{self as engine, Bound, Each, Item, Range};
 use crate::engine::subject;
+use crate::error::JetError;
 use crate::lock::lock;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
+use crate::py::convert::{SURROGATE, Timeout, utf8};
 use crate::py::loss::Loss;
 use crate::py::requested;
 use crate::py::typed::typed;
@@ -35,16 +37,17 @@ pub struct Reader {
 impl Connection {
     /// Opens a read of [start, end); the result is a `Reader`.
     #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
-                        batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, latest=false, bucket=None))]
+                        batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, timeout, latest=false,
+                        bucket=None, flatten=false, limit=None))]
     fn read(
         &self,
         prefix: String,
-        stream: String,
+        stream: &pyo3::Bound<'_, PyString>,
         start_seq: Option<u64>,
         end_seq: Option<u64>,
         start_time: Option<String>,
         end_time: Option<String>,
-        subjects: Vec<String>,
+        subjects: Vec<pyo3::Bound<'_, PyString>>,
         follow: bool,
         columns: Option<Vec<String>>,
         batch_rows: usize,
@@ -55,11 +58,15 @@ impl Connection {
         direct: Option<bool>,
         schema: Option<&pyo3::Bound<'_, PyAny>>,
         mode: &str,
+        timeout: Timeout,
         latest: bool,
         bucket: Option<&str>,
+        flatten: bool,
+        limit: Option<u64>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
+        let stream = utf8(stream, || JetError::Value(format!("the stream name: {SURROGATE}")))?.to_string();
         subject::check_name("stream", &stream)?;
         if batch_rows == 0 || batch_bytes == 0 {
             return Err(PyValueError::new_err("batch_rows and batch_bytes must be at least 1"));
@@ -72,6 +79,9 @@ impl Connection {
             None => Layout::new(columns, microseconds),
             Some(prefix) => Layout::entries(prefix, microseconds),
         };
+        let bad = || JetError::BadSubject { subject: "subjects".into(), reason: SURROGATE };
+        let subjects = subjects.iter().map(|filter| utf8(filter, bad).map(|filter| filter.to_string()));
+        let subjects = subjects.collect::<PyResult<Vec<_>>>()?;
         subjects.iter().try_for_each(|filter| subject::check_tokens(filter))?;
         let start = bound("start", start_seq, start_time)?;
         let end = bound("end", end_seq, end_time)?;
@@ -91,9 +101,11 @@ impl Connection {
             warn_on_loss,
             direct,
             each: if latest { Each::Latest { markers: bucket.is_none() } } else { Each::All },
+            limit,
             layout: layout.clone(),
+            timeout: timeout.0,
         };
-        let typed = schema.map(|schema| typed(&layout.schema, schema, mode)).transpose()?;
+        let typed = schema.map(|schema| typed(&layout.schema, schema, mode, flatten)).transpose()?;
         let schema = typed.as_ref().map_or_else(|| layout.schema.clone(), |typed| typed.schema.clone());
         Ok(Call::new(engine::Reader::open(conn, range, typed), move |py, reader| {
             let (start, end) = (reader.start, reader.end);

@@ -64,11 +64,10 @@ class Get(Bucket):
             where = f"{where}.{subject}"
         loop, bridge, future = session.loop(), session.bridge(), None
         try:
-            if loop is not None and bridge is not None:
-                future = native.get_entry_future(loop, bridge, self._entries, where, query, api.timeout)
-            if future is None:
+            if loop is None or bridge is None:
                 found = await session.run(native.get_entry(self._entries, where, query, api.timeout))
             else:
+                future = native.get_entry_future(loop, bridge, self._entries, where, query, api.timeout)
                 found = await future
         except NoRespondersError:
             return None

@@ -16,8 +16,7 @@ from jetarrow.jetstream.errors import APIError, BucketNotFoundError, StreamRecre
 from jetarrow.jetstream.kv.entry import Entry
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
-from jetarrow.jetstream.push import PushSubscription
-from jetarrow.jetstream.subscribe import HEARTBEAT
+from jetarrow.jetstream.push import HEARTBEAT, PushSubscription
 
 # Seconds without a message after which the server is asked whether more initial values will come.
 CHECK = 1.0
@@ -44,7 +43,8 @@ class Updates(PushSubscription):
             mem_storage=True,
         )
         super().__init__(api, stream, "", config, cb=None, ordered=True, limits=LIMITS)
-        self._created = created
+        # When the stream was made that its revisions are of.
+        self._of = created
         # How many messages of this consumer are initial values; and whether all of those were taken.
         self.initial = 0
         self.complete = False
@@ -60,6 +60,7 @@ class Updates(PushSubscription):
             self._end()
             raise
         self._consumer = info.name
+        self._created(info)
         self._made(info)
 
     async def _reset(self) -> bool:
@@ -67,7 +68,7 @@ class Updates(PushSubscription):
             return False
         with suppress(Error):
             info = await Management(self._api).stream_info(self._stream)
-            if self._created not in (None, info.created):
+            if self._of not in (None, info.created):
                 # Its revisions begin anew: a watch that waits for the next one of the old would be silent.
                 self._failure = StreamRecreatedError()
                 self._end()
