@@ -26,6 +26,7 @@ PAIRS = {
     "Publisher": "Publisher",
     "Reader": "Reader",
     "MessageBatch": "MessageBatch",
+    "Msg": "Msg",
     "Advisories": "Advisories",
 }
 # Classes without a twin, and why.
@@ -75,13 +76,16 @@ async def theirs(nats_url: str, stream: str) -> AsyncIterator[Held]:
     """An object of each class of the async face."""
     async with await jetarrow.connect(nats_url) as nc:
         js = nc.jetstream()
+        await js.publish(f"{stream}.a")
         pull = await js.pull_subscribe(f"{stream}.>")
+        (message,) = await pull.fetch()
         yield {
             **without_waiting(nc, stream),
             "PullSubscription": pull,
             "PushSubscription": await js.subscribe(f"{stream}.>"),
             "Subscription": await nc.subscribe("a"),
             "MessageBatch": await pull.fetch_batch(1, timeout=0),
+            "Msg": message,
         }
 
 
@@ -90,13 +94,16 @@ def ours(nats_url: str, stream: str) -> Iterator[Held]:
     """The same of the twin, by the same verbs."""
     with jetarrow.sync.connect(nats_url) as nc:
         js = nc.jetstream()
+        js.publish(f"{stream}.a")
         pull = js.pull_subscribe(f"{stream}.>")
+        (message,) = pull.fetch()
         yield {
             **without_waiting(nc, stream),
             "PullSubscription": pull,
             "PushSubscription": js.subscribe(f"{stream}.>"),
             "Subscription": nc.subscribe("a"),
             "MessageBatch": pull.fetch_batch(1, timeout=0),
+            "Msg": message,
         }
 
 

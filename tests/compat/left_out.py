@@ -48,10 +48,8 @@ LEFT_OUT: dict[str, str] = {
     "nats.js.client.JetStreamContext.PullSubscription(*)": MADE_FOR_YOU,
     "nats.js.client.JetStreamContext.PushSubscription(*)": MADE_FOR_YOU,
     "nats.js.errors.api": OWN_USE,
-    "nats.aio.client.Client.msg_class": "messages are native objects; no other class can take their place",
     "nats.aio.client.ServerVersion.parse_version": "it is parsed when it is made; the parts are there at once",
     "nats.aio.client.DEFAULT_MAX_PAYLOAD_SIZE": "every server says its limit: nc.max_payload",
-    "nats.aio.msg.Msg(data)": "None stands for b'': a native signature holds no bytes",
     "nats.aio.client.DEFAULT_PING_INTERVAL": PINGS,
     "nats.aio.client.Client.connect(ping_interval)": PINGS,
     "nats.js.client.JetStreamContext(publish_async_max_pending)": "None, as max_ack_inflight is another name for it;"

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
-from jetarrow._jetarrow import Call, Msg
+from jetarrow._jetarrow import Call, Msg, SyncMsg
 from jetarrow._jetarrow import Subscription as NativeSubscription
 from jetarrow.core.events import log_error
 from jetarrow.core.futures import FutureHome, ThreadHome
-from jetarrow.core.session import Closable, Headers, SharedState, finish
+from jetarrow.core.session import Closable, Headers, SharedState
 
 _T = TypeVar("_T")
 
@@ -35,6 +35,7 @@ class BlockingSession(SharedState):
     """Blocks the thread in native code, with the GIL released. Nothing that waits here suspends a coroutine."""
 
     blocks = True
+    msg_class = SyncMsg
 
     def begin(self, callbacks: Mapping[str, Any]) -> None:
         if used := [name for name, callback in callbacks.items() if callback]:
@@ -78,12 +79,3 @@ class BlockingSession(SharedState):
 
     async def request(self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None) -> Msg:
         return self.native.request_msg(self, subject, payload, timeout=timeout, headers=headers).block()
-
-    def ack(self, reply: str, kind: str, **options: Any) -> Any:
-        return finish(super().ack(reply, kind, **options))
-
-    def respond(self, reply: str, data: bytes | str, headers: Headers | None) -> Any:
-        return finish(super().respond(reply, data, headers))
-
-    def fail(self, error: Exception) -> Any:
-        raise error

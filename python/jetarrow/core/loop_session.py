@@ -36,14 +36,11 @@ def bridge_of(loop: asyncio.AbstractEventLoop) -> Bridge:
     return bridge
 
 
-async def _raise(error: Exception) -> None:
-    raise error
-
-
 class LoopSession(SharedState):
     """Awaits on the running event loop."""
 
     blocks = False
+    msg_class = Msg
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,6 +130,3 @@ class LoopSession(SharedState):
                 native.cancel_request(future)
                 raise
         return await self.run(native.request_msg(self, subject, payload, timeout=timeout, headers=headers))
-
-    def fail(self, error: Exception) -> Any:
-        return _raise(error)

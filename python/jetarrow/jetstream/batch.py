@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from jetarrow import _jetarrow
-from jetarrow._jetarrow import Msg
+from jetarrow._jetarrow import Msg, MsgBase
 from jetarrow.core.session import Session
 
 if TYPE_CHECKING:
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-class Columns:
+_M = TypeVar("_M", bound=MsgBase)
+
+
+class Columns(Generic[_M]):
     """What a batch is without its acknowledgements; the same in both faces."""
 
     def __init__(self, session: Session, native: _jetarrow.Batch) -> None:
@@ -25,15 +28,16 @@ class Columns:
     def __len__(self) -> int:
         return len(self._native)
 
-    def __getitem__(self, index: int) -> Msg:
+    def __getitem__(self, index: int) -> _M:
         """One message.
 
         Raises:
             IndexError: There is no such row.
         """
-        return self._native.message(self._session, index)
+        message: _M = self._native.message(self._session, index)
+        return message
 
-    def __iter__(self) -> Iterator[Msg]:
+    def __iter__(self) -> Iterator[_M]:
         return (self[row] for row in range(len(self)))
 
     def __repr__(self) -> str:
@@ -80,7 +84,7 @@ class Columns:
         return frame
 
 
-class MessageBatch(Columns):
+class MessageBatch(Columns[Msg]):
     """Messages in columns; any Arrow library takes them without a copy (PyCapsule interface).
 
     Columns: `stream: string, seq: int64, subject: string, timestamp: timestamp[ns, UTC],

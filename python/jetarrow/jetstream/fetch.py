@@ -28,6 +28,7 @@ class PullSubscription:
 
     def __init__(self, api: JetStreamApi, *, stream: str, consumer: str) -> None:
         self._session = api.session
+        self._id = api.session.next_sid()
         self._manage = Management(api)
         self._native = api.session.native.pull_subscribe(
             api.prefix, checked("stream", stream), checked("consumer", consumer)
@@ -106,7 +107,13 @@ class PullSubscription:
     ) -> list[Msg]:
         session = self._session
         call = self._native.fetch(
-            session, most, max_bytes=max_bytes, timeout=timeout, min_messages=min_messages, heartbeat=heartbeat
+            session,
+            self._id,
+            most,
+            max_bytes=max_bytes,
+            timeout=timeout,
+            min_messages=min_messages,
+            heartbeat=heartbeat,
         )
         messages = await session.run(call, lambda messages: session.native.ack([msg.reply for msg in messages], "nak"))
         self._delivered += len(messages)
@@ -115,7 +122,7 @@ class PullSubscription:
     def _begin(self, most: int, max_bytes: int | None) -> tuple[asyncio.Future[list[Msg]], _jetarrow.Call[list[Msg]]]:
         """A fetch that is under way when this returns, not only at the loop's next turn."""
         call = self._native.fetch(
-            self._session, most, max_bytes=max_bytes, timeout=REQUEST_TIMEOUT, min_messages=1, heartbeat=None
+            self._session, self._id, most, max_bytes=max_bytes, timeout=REQUEST_TIMEOUT, min_messages=1, heartbeat=None
         )
         loop = asyncio.get_running_loop()
         return call.start(loop, bridge_of(loop)), call

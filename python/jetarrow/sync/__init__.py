@@ -18,6 +18,7 @@ from jetarrow.sync.context import JetStream
 from jetarrow.sync.fetch import MessageBatch, PullSubscription, Reader
 from jetarrow.sync.handles import Advisories, Consumer, Stream
 from jetarrow.sync.manager import JetStreamManager
+from jetarrow.sync.msg import Msg
 from jetarrow.sync.publisher import Publisher
 from jetarrow.sync.subscription import PushSubscription, Subscription
 
@@ -28,6 +29,7 @@ __all__ = [
     "JetStream",
     "JetStreamManager",
     "MessageBatch",
+    "Msg",
     "Publisher",
     "PullSubscription",
     "PushSubscription",

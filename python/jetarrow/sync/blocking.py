@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
+from jetarrow._jetarrow import Msg, SyncMsg
 from jetarrow.core.session import finish
 
 _P = ParamSpec("_P")
@@ -23,6 +24,19 @@ def blocking(
 
     functools.update_wrapper(call, method)
     return call
+
+
+@overload
+def giving(
+    method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, Msg]],
+) -> Callable[Concatenate[Any, _P], SyncMsg]: ...
+@overload
+def giving(
+    method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, list[Msg]]],
+) -> Callable[Concatenate[Any, _P], list[SyncMsg]]: ...
+def giving(method: Any) -> Any:
+    """As `blocking`, for a method that gives messages: the session made them such whose verbs block."""
+    return blocking(method)
 
 
 def wrapped(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from jetarrow._jetarrow import Msg
+from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.session import finish
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.sync.blocking import blocking, wrapped
@@ -70,7 +70,7 @@ class JetStream(JetStreamManager):
 
     def ordered_consumer(
         self, stream: str, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
-    ) -> Iterator[Msg]:
+    ) -> Iterator[SyncMsg]:
         """As `jetarrow.js.client.JetStreamContext.ordered_consumer`: iterate it with `for`."""
         with Reader(self._inner.ordered_consumer(stream, subjects, **options)._read()) as reader:
             for batch in reader:

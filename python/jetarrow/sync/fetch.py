@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from jetarrow._jetarrow import Msg
+from jetarrow._jetarrow import SyncMsg
 from jetarrow.jetstream import batch, read
 from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
-from jetarrow.sync.blocking import blocking, drained, wrapped
+from jetarrow.sync.blocking import blocking, drained, giving, wrapped
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-class MessageBatch(batch.Columns):
+class MessageBatch(batch.Columns[SyncMsg]):
     """As `jetarrow.batch.MessageBatch`, blocking."""
 
     def __init__(self, inner: batch.MessageBatch) -> None:
@@ -41,7 +41,7 @@ class PullSubscription:
         self._inner = inner
 
     consumer_info = blocking(AsyncPullSubscription.consumer_info)
-    fetch = blocking(AsyncPullSubscription.fetch)
+    fetch = giving(AsyncPullSubscription.fetch)
     fetch_batch = wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
 
     unsubscribe = blocking(AsyncPullSubscription.unsubscribe)
@@ -61,18 +61,19 @@ class PullSubscription:
         """Messages that were fetched so far."""
         return self._inner.delivered
 
-    def messages(self) -> Iterator[Msg]:
+    def messages(self) -> Iterator[SyncMsg]:
         """All messages as they come, without end."""
         return self.consume()
 
-    def consume(self, max_messages: int = MESSAGES_AT_ONCE, *, max_bytes: int | None = None) -> Iterator[Msg]:
+    def consume(self, max_messages: int = MESSAGES_AT_ONCE, *, max_bytes: int | None = None) -> Iterator[SyncMsg]:
         """As `messages`, with the sizes of its requests.
 
         Args:
             max_messages: Most messages of one request.
             max_bytes: Most bytes of one request, as the server counts them; None is no limit.
         """
-        return drained(aiter(self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0)))
+        messages = self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0)
+        return cast("Iterator[SyncMsg]", drained(aiter(messages)))
 
     def pull(self, batch: int = 1, expires: float = 5.0) -> None:
         """Asks for messages that `for msg in sub` then yields, until all that was asked for has come or expired.
@@ -83,8 +84,8 @@ class PullSubscription:
         """
         self._inner.pull(batch, expires)
 
-    def __iter__(self) -> Iterator[Msg]:
-        return drained(self._inner._pulled(wait=False))
+    def __iter__(self) -> Iterator[SyncMsg]:
+        return cast("Iterator[SyncMsg]", drained(self._inner._pulled(wait=False)))
 
 
 class Reader:
