@@ -27,7 +27,6 @@ __all__ = [
     "Loss",
     "Missed",
     "Msg",
-    "MsgBase",
     "Notices",
     "PoolServer",
     "PublishOutcome",
@@ -397,7 +396,7 @@ class Connection:
         pending_messages: int,
         pending_bytes: int,
         kind: str,
-        msg_class: type[MsgBase],
+        msg_class: type[_message.Common],
         bridge: Bridge | None = None,
         on_notice: Callable[[int, Missed | None], object] | None = None,
     ) -> Call[Subscription]:
@@ -1099,8 +1098,7 @@ class Batch:
     def __arrow_c_schema__(self) -> CapsuleType: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 
-@disjoint_base
-class MsgBase(_message.Common):
+class _MsgBase(_message.Common):
     """What a message says."""
 
     Ack: ClassVar[type[_metadata.Ack]]
@@ -1146,7 +1144,8 @@ class MsgBase(_message.Common):
     def is_acked(self) -> bool:
         """True once `ack`, `ack_sync`, `nak` or `term` was called."""
 
-class Msg(MsgBase, _message.Awaited):
+@disjoint_base
+class Msg(_MsgBase, _message.Awaited):
     """A message whose verbs are awaited."""
 
     def __new__(
@@ -1161,7 +1160,7 @@ class Msg(MsgBase, _message.Awaited):
         _sid: int | None = None,
     ) -> Self: ...
 
-class SyncMsg(MsgBase, _message.Blocking):
+class SyncMsg(_MsgBase, _message.Blocking):
     """A message whose verbs block."""
 
     def __new__(

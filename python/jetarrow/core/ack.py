@@ -23,7 +23,7 @@ _WORDS = {"ack": b"", "nak": b"-NAK", "in_progress": b"+WPI", "term": b"+TERM"}
 
 
 class Message:
-    """A message as the native classes have it (`_jetarrow.MsgBase`)."""
+    """A message as the native classes have it (`_jetarrow.Msg`)."""
 
     _client: Any
     subject: str

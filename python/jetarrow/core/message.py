@@ -6,11 +6,12 @@ replace any of them in a subclass.
 
 from __future__ import annotations
 
+import copyreg
 import functools
 from collections.abc import Coroutine
 from dataclasses import dataclass, fields
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
 from jetarrow.core import ack
 
@@ -38,7 +39,9 @@ class Fields:
     _sid: int | None = None
 
 
-_NAMES = tuple(field.name for field in fields(Fields))
+_NAMES = frozenset(field.name for field in fields(Fields))
+# Sets the class of an object, also of one that passes for another.
+_CLASS: Any = vars(object)["__class__"]
 
 
 class Common(ack.Message):
@@ -69,17 +72,19 @@ class Common(ack.Message):
             object.__setattr__(self, name, value)
         except AttributeError:
             there = getattr(type(self), name, None)
-            if isinstance(there, FunctionType):
-                object.__setattr__(self, "__class__", _replaceable(type(self)))  # type: ignore[arg-type]
-            elif there is not None:
+            if there is not None and not isinstance(there, FunctionType):
                 raise
             self._hang(name, value)
+            _open(self, anew=there is None)
 
     def __delattr__(self, name: str) -> None:
         if name in vars(self) and name not in _NAMES:
             del vars(self)[name]
         else:
             object.__delattr__(self, name)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (self.__class__,), self.__getstate__()  # type: ignore[attr-defined]
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:
@@ -270,24 +275,40 @@ class Blocking(Common):
         ack.by_kind(self, kind, delay, reason)
 
 
+def _open(msg: Common, *, anew: bool) -> None:
+    """Lets a message show what was hung on it: a name that its class has not (`anew`), or a verb, in its place.
+
+    It gets a class that looks there, and passes for the one it had. Messages on which nothing hangs are read without a
+    look: that is why not all of them do.
+    """
+    cls: Any = msg.__class__
+    if type(msg) is not _opened(cls, anew=False):
+        _CLASS.__set__(msg, _opened(cls, anew=anew))
+
+
 @functools.cache
-def _replaceable(cls: type[Common]) -> type[Common]:
-    """The class of a message of which a verb was replaced, by a test as a rule: what was hung on it goes first."""
+def _opened(cls: Any, *, anew: bool) -> type[Common]:
+    def missing(self: Common, name: str) -> Any:
+        found = cls._hung(self, name, cls)
+        if found is cls:
+            raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return found
 
-    def __getattribute__(self: Common, name: str) -> Any:
-        own = cls if name in _NAMES else cls._hung(self, name, cls)
-        return cls.__getattribute__(self, name) if own is cls else own
+    def any_name(self: Common, name: str) -> Any:
+        found = cls if name in _NAMES else cls._hung(self, name, cls)
+        return cls.__getattribute__(self, name) if found is cls else found
 
-    members = {"__slots__": (), "__getattribute__": __getattribute__, "__class__": property(lambda _: cls)}
+    look = {"__getattr__": missing} if anew else {"__getattribute__": any_name}
+    members = {"__slots__": (), "__class__": property(lambda _: cls), **look}
     return type(cls.__name__, (cls,), {**members, "__module__": cls.__module__, "__qualname__": cls.__qualname__})
 
 
-def complete(base: type[Common], msg: type[Common], sync_msg: type[Common]) -> None:
+def complete(msg: type[Common], sync_msg: type[Common]) -> None:
     """Sets on the native classes what this module has for them; called once, by the native module."""
-    for native, given in ((base, Common), (msg, Awaited), (sync_msg, Blocking)):
+    for native, given in ((msg, Common), (msg, Awaited), (sync_msg, Blocking)):
         native.__doc__ = given.__doc__
         for name, member in vars(given).items():
             if isinstance(member, FunctionType) or name == "__hash__":
                 setattr(native, name, member)
     for name in ("__dataclass_fields__", "__dataclass_params__", "__match_args__"):
-        setattr(base, name, getattr(Fields, name))
+        setattr(msg, name, getattr(Fields, name))

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 from weakref import ReferenceType, WeakSet, ref
 
-from jetarrow._jetarrow import Bridge, Call, Connection, Msg, MsgBase, Notices
+from jetarrow._jetarrow import Bridge, Call, Connection, Msg, Notices
 from jetarrow._jetarrow import Subscription as NativeSubscription
 from jetarrow.core.errors import ConnectionClosedError, ConnectionDrainingError
 from jetarrow.core.futures import FutureHome
@@ -79,7 +79,7 @@ class Session(Protocol):
     # Weakly, because a publisher's owner may be done with it.
     publishers: WeakSet[Drainable]
     # Of which class its messages are.
-    msg_class: type[MsgBase]
+    msg_class: type[Any]
 
     def belong_to(self, client: Any) -> None:
         """Names the client that its messages name as theirs."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from jetarrow import _jetarrow
-from jetarrow._jetarrow import Msg, MsgBase
+from jetarrow._jetarrow import Msg
+from jetarrow.core.message import Common
 from jetarrow.core.session import Session
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-_M = TypeVar("_M", bound=MsgBase)
+_M = TypeVar("_M", bound=Common)
 
 
 class Columns(Generic[_M]):

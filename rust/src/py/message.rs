@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyList, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit, intern};
@@ -15,9 +14,9 @@ use crate::engine::receive::message::Received;
 use crate::error::JetError;
 use crate::python_names::{MESSAGE, METADATA, import};
 
-/// What a message says; what can be done with it is in the two classes below.
-#[pyclass(frozen, subclass, weakref, module = "jetarrow._jetarrow")]
-pub struct MsgBase {
+/// A message, with verbs that are awaited.
+#[pyclass(frozen, subclass, weakref, module = "jetarrow.aio.msg")]
+pub struct Msg {
     /// What its verbs go through; None where it was made by hand.
     session: Option<Py<PyAny>>,
     content: Received,
@@ -28,38 +27,25 @@ pub struct MsgBase {
     written: OnceLock<Py<PyDict>>,
 }
 
-/// A message whose verbs are awaited.
-#[pyclass(frozen, subclass, extends = MsgBase, module = "jetarrow.aio.msg")]
-pub struct Msg;
-
-/// A message whose verbs block.
-#[pyclass(frozen, subclass, extends = MsgBase, name = "Msg", module = "jetarrow.sync.msg")]
+/// The same with verbs that block. Not beside `Msg` but on top of it: a common base would cost every message time when
+/// the garbage collector goes through it.
+#[pyclass(frozen, subclass, extends = Msg, name = "Msg", module = "jetarrow.sync.msg")]
 pub struct SyncMsg;
-
-#[pymethods]
-impl Msg {
-    #[new]
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyClassInitializer<Self> {
-        PyClassInitializer::from(MsgBase::empty()).add_subclass(Msg)
-    }
-}
 
 #[pymethods]
 impl SyncMsg {
     #[new]
     #[pyo3(signature = (*_args, **_kwargs))]
     fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyClassInitializer<Self> {
-        PyClassInitializer::from(MsgBase::empty()).add_subclass(SyncMsg)
+        PyClassInitializer::from(Msg::empty()).add_subclass(SyncMsg)
     }
 }
 
 /// Adds the classes to the module, complete: the functions that Python has for them are set on them first.
 pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    let (base, msg, sync_msg) = (py.get_type::<MsgBase>(), py.get_type::<Msg>(), py.get_type::<SyncMsg>());
-    import(py, MESSAGE, "complete")?.call1((&base, &msg, &sync_msg))?;
-    module.add("MsgBase", base)?;
+    let (msg, sync_msg) = (py.get_type::<Msg>(), py.get_type::<SyncMsg>());
+    import(py, MESSAGE, "complete")?.call1((&msg, &sync_msg))?;
     module.add("Msg", msg)?;
     module.add("SyncMsg", sync_msg)
 }
@@ -95,31 +81,32 @@ impl Form {
         message: impl Into<Received>,
         sid: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let base = MsgBase { session: Some(session.clone_ref(py)), content: message.into(), sid, ..MsgBase::empty() };
+        let msg = Msg::new(Some(session.clone_ref(py)), message.into(), sid);
         let class = match self {
-            Form::Awaited => {
-                return Ok(Bound::new(py, PyClassInitializer::from(base).add_subclass(Msg))?.into_any());
-            }
+            Form::Awaited => return Ok(Bound::new(py, msg)?.into_any()),
             Form::Blocking => {
-                return Ok(Bound::new(py, PyClassInitializer::from(base).add_subclass(SyncMsg))?.into_any());
+                return Ok(Bound::new(py, PyClassInitializer::from(msg).add_subclass(SyncMsg))?.into_any());
             }
             Form::Own(class) => class.bind(py),
         };
         let fields = PyDict::new(py);
-        fields.set_item("_client", base.client(py)?)?;
-        fields.set_item("subject", base.subject(py)?)?;
-        fields.set_item("reply", base.reply(py)?)?;
-        fields.set_item("data", base.data(py)?)?;
-        fields.set_item("headers", base.headers(py)?)?;
+        fields.set_item("_client", msg.client(py)?)?;
+        fields.set_item("subject", msg.subject(py)?)?;
+        fields.set_item("reply", msg.reply(py)?)?;
+        fields.set_item("data", msg.data(py)?)?;
+        fields.set_item("headers", msg.headers(py)?)?;
         fields.set_item("_sid", sid)?;
         class.call((), Some(&fields))
     }
 }
 
-impl MsgBase {
+impl Msg {
+    fn new(session: Option<Py<PyAny>>, content: Received, sid: Option<u64>) -> Self {
+        Msg { session, content, acked: AtomicBool::new(false), sid, written: OnceLock::new() }
+    }
+
     fn empty() -> Self {
-        let content = Received::new("", "", b"", None);
-        MsgBase { session: None, content, acked: AtomicBool::new(false), sid: None, written: OnceLock::new() }
+        Msg::new(None, Received::new("", "", b"", None), None)
     }
 
     fn written<'py>(&self, py: Python<'py>, name: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -178,7 +165,14 @@ impl MsgBase {
 }
 
 #[pymethods]
-impl MsgBase {
+impl Msg {
+    /// The fields are for `__init__`, which is Python's.
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn py_new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Self {
+        Msg::empty()
+    }
+
     /// What it was published to.
     #[getter]
     fn subject<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -402,14 +396,6 @@ impl MsgBase {
 
     fn _hung<'py>(&self, name: &Bound<'py, PyString>, default: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         Ok(self.written(name.py(), name)?.unwrap_or(default))
-    }
-
-    fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
-        let found = slf.get().written(slf.py(), name)?;
-        found.ok_or_else(|| match slf.get_type().name() {
-            Ok(class) => PyAttributeError::new_err(format!("'{class}' object has no attribute '{name}'")),
-            Err(err) => err,
-        })
     }
 
     /// All fields and what was hung on it, as an object of nats-py has them; what is written there counts.
