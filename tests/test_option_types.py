@@ -14,6 +14,7 @@ import pytest
 from jetarrow import Client
 from jetarrow.core import option_types as core_types
 from jetarrow.jetstream import option_types as jetstream_types
+from jetarrow.jetstream.objects import option_types as object_types
 from jetarrow.js import api
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.consumer import Consumer
@@ -22,7 +23,7 @@ from jetarrow.js.stream import Stream
 
 DICTIONARIES = {
     name: value
-    for module in (core_types, jetstream_types)
+    for module in (core_types, jetstream_types, object_types)
     for name, value in vars(module).items()
     if hasattr(value, "__required_keys__")
 }
@@ -61,7 +62,7 @@ def keywords(function: Callable[..., Any], *leave_out: str) -> dict[str, str]:
     }
 
 
-def config_fields(config: type) -> dict[str, str]:
+def config_fields(config: Any) -> dict[str, str]:
     """A configuration's fields with the text of what they take: a codec's `__set__` says it."""
     found = {}
     for field in fields(config):
@@ -75,7 +76,7 @@ def config_fields(config: type) -> dict[str, str]:
             text = text.replace("Any", "Sequence[float | timedelta] | None")
             text = text.replace("_E", choice[1]) if choice else text
         found[field.name] = plain(text)
-    return found
+    return found | {other: found[name] for other, name in config._aliases.items()}
 
 
 CONNECT = keywords(Client.connect, "servers")
@@ -90,7 +91,11 @@ def without(given: dict[str, str], *names: str) -> dict[str, str]:
 
 EXPECTED = {
     "ConnectOptions": CONNECT,
-    "SyncConnectOptions": without(CONNECT, *CALLBACKS),
+    "_ConnectOptions": without(CONNECT, *CALLBACKS),
+    "SyncConnectOptions": {
+        name: re.sub(r"(Error)?Callback(?= \|)", r"Plain\g<0>", text) if name in CALLBACKS else text
+        for name, text in CONNECT.items()
+    },
     "SubscribeOptions": keywords(Client.subscribe, "subject", "queue", "cb", "future"),
     "JetStreamOptions": keywords(JetStreamContext.__init__, "conn"),
     "ManagerOptions": keywords(JetStreamManager.__init__, "conn"),
@@ -105,6 +110,7 @@ EXPECTED = {
     "PushConsumerOptions": without(CONSUMER, *PUSH),
     "_ConsumerOptions": without(CONSUMER, "name", *PUSH),
     "PushSubscribeOptions": {**without(CONSUMER, *PUSH), **PUSH},
+    "ObjectStoreOptions": without(config_fields(api.ObjectStoreConfig), "bucket"),
     "BindOptions": keywords(JetStreamContext.subscribe_bind, "stream", "cb"),
 }
 
@@ -118,7 +124,7 @@ def test_every_dictionary_is_held_to_a_signature() -> None:
     assert set(DICTIONARIES) == set(EXPECTED)
 
 
-def test_callbacks_are_those_that_the_sync_twin_refuses() -> None:
+def test_callbacks_are_all_there_are() -> None:
     assert set(CONNECT) >= CALLBACKS
     assert {name for name in CONNECT if name.endswith("_cb")} - CALLBACKS == {"signature_cb", "user_jwt_cb"}
 

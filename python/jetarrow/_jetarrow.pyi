@@ -12,6 +12,7 @@ from jetarrow.core.session import Session
 from jetarrow.jetstream.models import PubAck
 
 _T = TypeVar("_T")
+_E = TypeVar("_E")
 _Payload: TypeAlias = Buffer | str
 _Headers: TypeAlias = Mapping[str, str | list[str]]
 
@@ -33,6 +34,7 @@ __all__ = [
     "Publisher",
     "PullSubscription",
     "Reader",
+    "Subjects",
     "Subscription",
     "SyncMsg",
     "__debug_build__",
@@ -41,6 +43,7 @@ __all__ = [
     "check_subject",
     "connect",
     "force_panic",
+    "key_subjects",
     "last_words",
 ]
 
@@ -63,6 +66,21 @@ def connect(options: Mapping[str, object], notices: Notices | None) -> Call[Conn
     Raises:
         ValueError: An option has a wrong value.
         TypeError: An option has a wrong type.
+    """
+
+def key_subjects(prefix: str, keys: Sequence[str] | object, validate: bool) -> Subjects:
+    """Put a prefix before each key of a key-value bucket.
+
+    Args:
+        prefix: What the subjects begin with.
+        keys: A sequence of str, or anything with an Arrow column of strings.
+        validate: Look at the keys.
+
+    Returns:
+        The column.
+
+    Raises:
+        TypeError: The keys are of another type.
     """
 
 def check_name(what: str, name: str) -> None:
@@ -166,9 +184,15 @@ class Notices:
         sink: Called in the event loop with the kind of event (error, disconnected, reconnected, closed,
             discovered_server, lame_duck_mode) and, for an error, the exception.
         bridge: The loop's mailbox.
+        in_loop: False where a thread of its own drains the bridge: the functions given to `connect` do not run there.
     """
 
-    def __new__(cls, sink: Callable[[str, Exception | None], None], bridge: Bridge) -> Notices: ...
+    def __new__(
+        cls, sink: Callable[[str, Exception | None], None], bridge: Bridge, *, in_loop: bool = True
+    ) -> Notices: ...
+    def wake(self) -> None:
+        """Wake whoever drains the bridge."""
+
     def deliver(self) -> None:
         """Call the sink now for what has come so far."""
 
@@ -357,7 +381,7 @@ class Connection:
         payload: _Payload,
         timeout: float,
         headers: _Headers | None,
-    ) -> asyncio.Future[Msg] | None:
+    ) -> asyncio.Future[Msg]:
         """Send one request without a task for it.
 
         Args:
@@ -370,7 +394,7 @@ class Connection:
             headers: As in `send`.
 
         Returns:
-            A future, or None before the first request, which has to be a call.
+            A future.
 
         Raises:
             BadSubjectError: The subject is not valid.
@@ -399,8 +423,8 @@ class Connection:
         msg_class: type[_message.Common],
         bridge: Bridge | None = None,
         on_notice: Callable[[int, Missed | None], object] | None = None,
-    ) -> Call[Subscription]:
-        """Subscribe.
+    ) -> Subscription:
+        """Subscribe, before all that is asked of the connection from now on.
 
         Args:
             subject: What to; wildcards are allowed.
@@ -414,7 +438,7 @@ class Connection:
                 missed. Default: None.
 
         Returns:
-            A call for the subscription.
+            The subscription.
 
         Raises:
             BadSubjectError: The subject, or the name of the queue group, is not valid.
@@ -460,6 +484,7 @@ class Connection:
         resend: bool | None,
         progress: Callable[[int, int | None], object] | None,
         first_row: int = 0,
+        ignore_extra: bool = False,
     ) -> Call[PublishOutcome]:
         """Publish many messages.
 
@@ -480,6 +505,7 @@ class Connection:
             progress: Called with rows done and, where it is known, rows in all.
             first_row: The number of the first row. All errors count rows from here: in their texts, in
                 `FailedRow.row` and in `BatchError.row`. Default: 0.
+            ignore_extra: Columns of a table that mean nothing here are left out, instead of refused.
 
         Returns:
             A call for what became of each row.
@@ -559,6 +585,8 @@ class Connection:
         direct: bool | None,
         schema: object | None,
         mode: str,
+        latest: bool = False,
+        bucket: str | None = None,
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -580,6 +608,9 @@ class Connection:
             direct: By direct gets, not by a consumer; None where a consumer would take the messages away.
             schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
             mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
+            latest: Only the last message of each subject; `end_seq` and `end_time` say nothing then.
+            bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries, and
+                markers are left out.
 
         Returns:
             A call for the reader.
@@ -790,10 +821,11 @@ class ContentIds:
     """Message ids made of what messages say: the same rows, in any order, have the same ids.
 
     Args:
-        scope: Names the rows that may be taken for each other; rows of another scope have other ids.
+        scope: Names the rows that may be taken for each other; rows of another scope have other ids. None: only rows
+            with an id of their own have one.
     """
 
-    def __new__(cls, scope: bytes) -> ContentIds: ...
+    def __new__(cls, scope: bytes | None) -> ContentIds: ...
     def column(self, table: object, subject: str | None = None) -> Ids:
         """Make one id per row.
 
@@ -817,9 +849,23 @@ class Ids:
     """A column of strings; any Arrow library takes it without a copy."""
 
     def __len__(self) -> int: ...
+    @property
+    def repeated(self) -> tuple[int, str] | None:
+        """The first row whose own id an earlier row had, and that id; None where there is none."""
+
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 
 # Receiving
+
+@final
+class Subjects:
+    """A column of subjects."""
+
+    invalid: int | None
+    """The first row that is not valid, or null."""
+
+    def __len__(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 
 @final
 class Missed:
@@ -841,6 +887,30 @@ class Missed:
 class Subscription:
     """A subscription: messages wait in it, within limits, until they are taken."""
 
+    def set_origin(
+        self,
+        prefix: str,
+        stream: str,
+        consumer: str,
+        *,
+        filters: Sequence[str],
+        headers_only: bool,
+        after: int | None,
+    ) -> None:
+        """Say which consumer sends the messages, so that those which the connection cannot read are found.
+
+        Args:
+            prefix: First tokens of the API's subjects.
+            stream: The stream.
+            consumer: The consumer.
+            filters: What it takes; none is all.
+            headers_only: It leaves payloads out.
+            after: The last sequence that is not for this subscription, where that is known.
+
+        Raises:
+            ValueError: A name or subject is not valid.
+        """
+
     def take(self, session: Session, sid: int) -> Msg | None:
         """Take the next message.
 
@@ -850,6 +920,17 @@ class Subscription:
 
         Returns:
             The message, or None where none waits.
+        """
+
+    def take_entry(self, make: Callable[..., _E], bucket: str, hidden: int, after: int) -> _E | None:
+        """Take the next entry of a key-value bucket, if a message waits.
+
+        Args:
+            make: Called with bucket, key, value, revision, delta, nanoseconds and operation; the last is None for a
+                value, and empty where it is not known.
+            bucket: What `make` is called with.
+            hidden: How many bytes of the subject come before the key.
+            after: Messages up to this revision are passed over.
         """
 
     def ready(self, silence: float | None = None) -> Call[Literal["messages", "ended", "gap", "silent"]]:
@@ -913,6 +994,7 @@ class PullSubscription:
         min_messages: int,
         heartbeat: float | None,
         columns: Sequence[str] | None,
+        group: tuple[str, int, int, int] | None = None,
     ) -> Call[Batch]:
         """Fetch messages as Arrow columns.
 
@@ -923,6 +1005,7 @@ class PullSubscription:
             min_messages: Once this many are there it does not wait for more.
             heartbeat: Seconds between the server's signs of life; None is chosen by `timeout`.
             columns: Columns of the batch; None is the default ones.
+            group: The priority group: its name, `min_pending`, `min_ack_pending` and `priority`. Default: none.
 
         Returns:
             A call for the batch.
@@ -941,6 +1024,7 @@ class PullSubscription:
         timeout: float,
         min_messages: int,
         heartbeat: float | None,
+        group: tuple[str, int, int, int] | None = None,
     ) -> Call[list[Msg]]:
         """Fetch messages one by one.
 
@@ -952,12 +1036,24 @@ class PullSubscription:
             timeout: Most seconds.
             min_messages: Enough not to wait for more.
             heartbeat: Seconds between the server's signs of life.
+            group: As in `fetch_batch`. Default: none.
 
         Returns:
             A call for the messages.
 
         Raises:
             ValueError: A limit is not valid.
+        """
+
+    @property
+    def ack_window(self) -> int | None:
+        """How many messages the consumer gives before it wants acks; None where the server has not said, or any."""
+
+    def set_ack_window(self, most: int | None) -> None:
+        """Tells what the server said of that.
+
+        Args:
+            most: Messages; None is any number.
         """
 
     def give_back(self) -> None:
@@ -1009,6 +1105,9 @@ class Reader:
     def created(self) -> str:
         """When the stream was created, as the server writes it."""
 
+    def changed(self) -> dict[str, int]:
+        """Of a read of the last messages: which subjects changed meanwhile, and the last sequence of each."""
+
     def next(self) -> Call[Batch | Loss | None]:
         """Read on.
 
@@ -1052,6 +1151,9 @@ class Batch:
         Raises:
             IndexError: There is no such row.
         """
+
+    def payload(self) -> bytes:
+        """Return the payloads of all rows, one after the other; nothing where there is no column `data`."""
 
     def decode(self, schema: object, mode: str) -> Batch:
         """Decode `data` from JSON.

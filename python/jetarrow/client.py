@@ -48,6 +48,8 @@ class Client(CoreClient):
         Args:
             prefix: As `jetstream`.
             timeout: As `jetstream`.
+            domain: As `jetstream`.
+            api_prefix: As `jetstream`.
             **options: The options above, all by name.
         """
         from jetarrow.jetstream.manager import JetStreamManager
@@ -69,5 +71,5 @@ class Client(CoreClient):
         """
         js = self.jetstream(**options)
         if check_api:
-            await js.account_info()
+            await js.account_info(totals=False)
         return js

@@ -24,8 +24,14 @@ pub enum JetError {
     /// A user callback, called while connecting, raised; Python already holds the exception.
     #[error("{name} has failed")]
     Callback { name: &'static str },
-    #[error("{server} has no TLS, which was asked for: nothing was sent; use nats:// and no tls= if that is meant")]
-    SecureWanted { server: String },
+    /// `first`: the handshake was to come before the server's first word, so that it is not known whether it has TLS.
+    #[error("{}", if *.first {
+        format!("{server} does not begin with a TLS handshake: nothing was sent; leave out tls_handshake_first \
+                 (handshake_first of jetarrow.TLS), or set handshake_first in the server's tls block")
+    } else {
+        format!("{server} has no TLS, which was asked for: nothing was sent; use nats:// and no tls= if that is meant")
+    })]
+    SecureWanted { server: String, first: bool },
     #[error("the TLS handshake with {server} failed: {cause}")]
     SecureFailed { server: String, cause: String },
     #[error("no answer from {server} within {} s (connect_timeout)", .after.as_secs_f64())]
@@ -42,8 +48,9 @@ pub enum JetError {
     Permission { publish: bool, subject: String, text: String },
     #[error("{text}")]
     Server { text: String },
-    #[error("the connection to {servers} is closed")]
-    Closed { servers: String },
+    /// `why` where it ended by itself.
+    #[error("the connection to {servers} is closed{}", .why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    Closed { servers: String, why: Option<String> },
     #[error("not connected, and the buffer for what is published meanwhile is full ({limit} bytes, pending_size)")]
     OutboundLimit { limit: usize },
     #[error("the server did not confirm within {} s that all was received", .after.as_secs_f64())]

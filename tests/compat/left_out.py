@@ -34,14 +34,13 @@ LEFT_OUT: dict[str, str] = {
     "nats.*.client.NO_RESPONDERS_STATUS": WIRE,
     "nats.*.NATS_HDR_LINE*": WIRE,
     "nats.js.kv*": LATER,
-    "nats.js.object_store*": LATER,
+    "nats.js.object_store.StopIterSentinel": OWN_USE,
+    "nats.js.object_store.ObjectStore.ObjectWatcher.STOP_ITER": "how its queue ends; here the iteration ends",
+    "nats.js.object_store.ObjectStore.ObjectWatcher(*)": MADE_FOR_YOU,
     "nats.micro*": LATER,
     "nats.js.client.JetStreamContext.*key_value": LATER,
-    "nats.js.client.JetStreamContext.*object_store": LATER,
     "nats.js.client.KV_*": LATER,
-    "nats.js.client.OBJ_*": LATER,
     "nats.js.client.KeyValue": LATER,
-    "nats.js.client.ObjectStore": LATER,
     "nats.js.client.VALID_BUCKET_RE": LATER,
     "nats.js.client.*BucketN*Error": OWN_USE,
     "nats.js.client.BadBucketError": OWN_USE,
@@ -54,6 +53,7 @@ LEFT_OUT: dict[str, str] = {
     "nats.aio.client.Client.connect(ping_interval)": PINGS,
     "nats.js.client.JetStreamContext(publish_async_max_pending)": "None, as max_ack_inflight is another name for it;"
     " both stand for 5000, nats-py has 4000",
+    "nats.js.api.PubAck(duplicate)": "False, as the seeds have it; nats-py's None is as false",
     "nats.js.client.JetStreamContext.PullSubscription.fetch(batch)": "None stands for 1, so that giving two of batch,"
     " batch_size and max_messages is seen",
 }

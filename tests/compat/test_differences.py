@@ -335,3 +335,30 @@ async def test_an_absent_server_ends_connect(ours: Face) -> None:
         await failed.wait(2)
         await asyncio.to_thread(server.start)
         assert (await asyncio.wait_for(connecting, 10)).is_connected
+
+
+async def test_callbacks_get_what_had_come_before_unsubscribe(nc: Any) -> None:
+    # nats-py: the callback under way is cancelled, and the other messages are discarded.
+    got, go_on = [], asyncio.Event()
+
+    async def slow(msg: Any) -> None:
+        await go_on.wait()
+        got.append(msg.data)
+
+    sub = await nc.subscribe(where := subject(), cb=slow)
+    for data in (b"0", b"1", b"2"):
+        await nc.publish(where, data)
+    await arrived(sub, 3)
+    await sub.unsubscribe()
+    go_on.set()
+    await until(lambda: got == [b"0", b"1", b"2"])
+
+
+async def test_next_msg_gives_what_had_come_before_close(ours: Face, nc: Any) -> None:
+    # nats-py: ConnectionClosedError, and the message is lost.
+    sub = await nc.subscribe(where := subject())
+    await nc.publish(where, b"0")
+    await arrived(sub, 1)
+    await nc.close()
+    assert (await sub.next_msg()).data == b"0"
+    assert await ours.failure(sub.next_msg()) == "errors.ConnectionClosedError"

@@ -137,15 +137,14 @@ def confirm(msg: Message, timeout: float) -> Any:
     return _client_of(msg).request(msg.reply, timeout=timeout)
 
 
-def by_kind(msg: Any, kind: Enum, delay: float | None, reason: str | None) -> Any:
+def by_kind(msg: Any, kind: Enum | str, delay: float | None, reason: str | None) -> Any:
     """What the verb that `kind` names returns."""
-    match kind.name:
+    match msg._kind(kind).name:
         case "ACK":
             return msg.ack()
         case "NAK":
             return msg.nak(delay)
         case "PROGRESS":
             return msg.in_progress()
-        case "TERM":
+        case _:
             return msg.term(reason)
-    raise ValueError(f"unknown kind of ack {kind!r}: use ACK, NAK, PROGRESS or TERM")

@@ -216,15 +216,17 @@ class Awaited(Common):
         """The same as `in_progress`."""
         await self.in_progress()
 
-    async def ack_with(self, kind: Enum, *, delay: float | None = None, reason: str | None = None) -> None:
+    async def ack_with(self, kind: Enum | str, *, delay: float | None = None, reason: str | None = None) -> None:
         """The ack verb that `kind` names.
 
         Args:
-            kind: `AckKind.ACK`, `NAK`, `PROGRESS` or `TERM`.
+            kind: `AckKind.ACK`, `NAK`, `PROGRESS` or `TERM`; also as a string, by name ("ACK", in any case) or by what
+                goes to the server ("+ACK").
             delay: As `nak`.
             reason: As `term`.
 
         Raises:
+            ValueError: There is no such kind; the text lists them.
             MsgAlreadyAckdError: It was acknowledged before.
             NotJSMessageError: It has no reply subject, so that no consumer waits for it.
         """
@@ -270,7 +272,7 @@ class Blocking(Common):
         """The same as `in_progress`."""
         self.in_progress()
 
-    def ack_with(self, kind: Enum, *, delay: float | None = None, reason: str | None = None) -> None:
+    def ack_with(self, kind: Enum | str, *, delay: float | None = None, reason: str | None = None) -> None:
         """As `jetarrow.aio.msg.Msg.ack_with`."""
         ack.by_kind(self, kind, delay, reason)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
-    from jetarrow.core.events import Callback, ErrorCallback
+    from jetarrow.core.events import Callback, ErrorCallback, PlainCallback, PlainErrorCallback
     from jetarrow.core.options import (
         CredentialCallback,
         Credentials,
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from jetarrow.core.tls import TLS
 
 
-class SyncConnectOptions(TypedDict, total=False):
-    """Options of `jetarrow.sync.connect`: all but the callbacks, which need an event loop."""
+class _ConnectOptions(TypedDict, total=False):
+    """Options of both `connect`s: all but the callbacks."""
 
     name: str | None
     """Shown by the server's monitoring; default none."""
@@ -91,7 +91,7 @@ class SyncConnectOptions(TypedDict, total=False):
     """nats-py's, without effect."""
 
 
-class ConnectOptions(SyncConnectOptions, total=False):
+class ConnectOptions(_ConnectOptions, total=False):
     """Options of `jetarrow.connect`. All callbacks are coroutine functions, and run one after the other."""
 
     error_cb: ErrorCallback | None
@@ -105,6 +105,23 @@ class ConnectOptions(SyncConnectOptions, total=False):
     reconnected_cb: Callback | None
     """Called once for each time that the connection is back; default none."""
     lame_duck_mode_cb: Callback | None
+    """Called when the server is about to shut down; default none."""
+
+
+class SyncConnectOptions(_ConnectOptions, total=False):
+    """Options of `jetarrow.sync.connect`. Callbacks are plain functions, and run one after the other in a thread."""
+
+    error_cb: PlainErrorCallback | None
+    """Called with each error that no call raises; default the log "jetarrow"."""
+    disconnected_cb: PlainCallback | None
+    """Called once for each time that the connection breaks; default none."""
+    closed_cb: PlainCallback | None
+    """Called at the end, after `disconnected_cb`; default none."""
+    discovered_server_cb: PlainCallback | None
+    """Called when a server announces new ones; default none."""
+    reconnected_cb: PlainCallback | None
+    """Called once for each time that the connection is back; default none."""
+    lame_duck_mode_cb: PlainCallback | None
     """Called when the server is about to shut down; default none."""
 
 

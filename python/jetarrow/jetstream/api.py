@@ -10,12 +10,13 @@ from jetarrow._jetarrow import Msg, check_subject
 from jetarrow.core.errors import NoRespondersError
 from jetarrow.core.session import Session
 from jetarrow.jetstream.errors import APIError, ServiceUnavailableError
+from jetarrow.jetstream.models.error_codes import ErrorCode
 
 # The server's numbers of the errors that a verb handles itself.
-STREAM_NAME_IN_USE = 10058
-STREAM_NOT_FOUND = 10059
-CONSUMER_NOT_FOUND = 10014
-CONSUMER_EXISTS = 10148
+STREAM_NAME_IN_USE = ErrorCode.STREAM_NAME_EXIST
+STREAM_NOT_FOUND = ErrorCode.STREAM_NOT_FOUND
+CONSUMER_NOT_FOUND = ErrorCode.CONSUMER_NOT_FOUND
+CONSUMER_EXISTS = ErrorCode.CONSUMER_ALREADY_EXISTS
 
 
 class HasSession(Protocol):

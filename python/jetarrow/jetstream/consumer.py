@@ -23,7 +23,7 @@ class Consumer(PullSubscription):
     """
 
     def __init__(self, api: JetStreamApi, stream: str, name: str, info: models.ConsumerInfo | None = None) -> None:
-        super().__init__(api, stream=stream, consumer=name)
+        super().__init__(api, stream=stream, consumer=name, info=info)
         self.name = name
         self.stream_name = stream
         self.cached_info = info
@@ -75,10 +75,16 @@ class Consumer(PullSubscription):
             APIError: As `fetch_batch`.
             ValueError: As `fetch_batch`.
             ConnectionClosedError: As `fetch_batch`.
+            TimeoutError: The server does not answer. While the link is down it is waited for.
         """
         while True:
-            batch = await self.fetch_batch(
-                max_messages, max_bytes=max_bytes, timeout=timeout, min_messages=min_messages, columns=columns
-            )
+            try:
+                batch = await self.fetch_batch(
+                    max_messages, max_bytes=max_bytes, timeout=timeout, min_messages=min_messages, columns=columns
+                )
+            except TimeoutError:
+                if self._session.native.is_connected:
+                    raise
+                continue
             if len(batch):
                 yield batch

@@ -55,6 +55,7 @@ class Reader:
         schema: object | None,
         mode: str,
         progress: Progress | bool | None,
+        bucket: str | None = None,
     ) -> None:
         if timestamp_unit not in TIMESTAMP_UNITS:
             raise ValueError(f"timestamp_unit must be one of {', '.join(TIMESTAMP_UNITS)}, not {timestamp_unit!r}")
@@ -85,6 +86,9 @@ class Reader:
             direct=direct,
             schema=schema,
             mode=mode,
+            # Of a key-value bucket only each key's last value is read.
+            latest=bucket is not None,
+            bucket=bucket,
         )
         self._report = progress_bar("reading") if progress is True else progress or None
         self._told = 0.0
@@ -114,7 +118,8 @@ class Reader:
         now = time.monotonic()
         if self._report is not None and (item is None or now - self._told >= 0.1):
             self._told = now
-            self._report(self._position - start, None if self._follow else end - start)
+            done = self._position - start
+            self._report(*((done, None) if self._follow else (min(done, end - start), end - start)))
         return None if item is None else MessageBatch(self._session, item)
 
     @property
@@ -172,6 +177,10 @@ class Reader:
             if item is None:
                 break
         raise StopIteration
+
+    def changed(self) -> dict[str, int]:
+        """Of a read of a bucket: the keys that changed meanwhile, and the last revision of each."""
+        return {} if self._native is None else self._native.changed()
 
     async def read_all(self) -> pyarrow.Table:
         """The rest of the range as one table (needs pyarrow).

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import MsgAlreadyAckdError
-from jetarrow.jetstream import models
+from jetarrow.jetstream import existing, models
 from jetarrow.jetstream.errors import APIError, Error, NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.manage import Management
@@ -151,7 +151,7 @@ class Subscribe(Management):
                     mem_storage=True,
                 )
             info = await self._create_or_join(stream, config, durable, queue)
-        return await self.subscribe_bind(
+        sub = await self.subscribe_bind(
             stream,
             info.config,
             info.name,
@@ -161,6 +161,8 @@ class Subscribe(Management):
             pending_msgs_limit=pending_msgs_limit,
             pending_bytes_limit=pending_bytes_limit,
         )
+        sub._created(info)
+        return sub
 
     async def _create_or_join(
         self, stream: str, config: models.ConsumerConfig, durable: str | None, queue: str | None
@@ -240,38 +242,47 @@ class Subscribe(Management):
         pending_msgs_limit: int = DEFAULT_JS_SUB_PENDING_MSGS_LIMIT,
         pending_bytes_limit: int = DEFAULT_JS_SUB_PENDING_BYTES_LIMIT,
         inbox_prefix: bytes | None = None,
+        update: bool = False,
         **params: Unpack[ConsumerOptions],
     ) -> PullSubscription:
         """Subscribes with a pull consumer, which is created where it is not there.
+
+        A new one takes up to 100,000 messages without an ack (`max_ack_pending`), or what the server allows, so that
+        batches are not cut at the server's 1,000.
 
         Args:
             subject: What to receive; becomes the consumer's filter.
             durable: Name of a consumer that stays; None makes one that goes when it is not used.
             stream: The stream; None finds it by the subject.
-            config: Configuration of a new consumer.
+            config: Configuration of a new consumer; one that is there must not differ from it.
             pending_msgs_limit: Taken for nats-py's sake, and not needed: nothing comes that was not asked for.
             pending_bytes_limit: Taken for nats-py's sake, and not needed.
             inbox_prefix: Taken for nats-py's sake, and not needed.
+            update: A durable consumer that is there and differs is changed; False is an error.
             **params: Fields of `ConsumerConfig`, by name; they win over `config`.
 
         Raises:
             NotFoundError: No stream takes the subject.
             BadRequestError: The server refuses the configuration.
+            Error: The durable consumer is there with another filter, or other values of what was given; the text lists
+                them.
+            TypeError: An unknown option.
         """
+        config = (config or models.ConsumerConfig()).evolve(**params)
         stream = stream or await self.find_stream_name_by_subject(subject)
         if durable is not None:
-            try:
-                await self.consumer_info(stream, durable)
-                return PullSubscription(self._api, stream=stream, consumer=durable)
-            except NotFoundError:
-                pass
-        config = (config or models.ConsumerConfig()).evolve(**params)
-        if durable is not None:
+            info = None
+            with suppress(NotFoundError):
+                info = await self.consumer_info(stream, durable)
+            if info is not None:
+                changes = existing.differences(info.config, config, params, subject)
+                info = await existing.bind(self, info, changes, update=update)
+                return PullSubscription(self._api, stream=stream, consumer=durable, info=info)
             config = replace(config, name=durable, durable_name=durable)
         if subject and not config.filter_subjects:
             config = replace(config, filter_subject=subject)
-        info = await self.add_consumer(stream, config)
-        return PullSubscription(self._api, stream=stream, consumer=info.name)
+        info = await existing.create(self, stream, config)
+        return PullSubscription(self._api, stream=stream, consumer=info.name, info=info)
 
     @_either_order
     async def pull_subscribe_bind(

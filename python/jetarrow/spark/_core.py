@@ -29,7 +29,7 @@ __all__ = [
 Batch: TypeAlias = _jetarrow.Batch
 # Messages that a read asked for and that are gone: `stream`, `asked`, `available`, `summary`.
 Loss: TypeAlias = _jetarrow.Loss
-# Makes ids of what rows say: `ContentIds(scope)`, `column(batch, subject)`, `forget()`.
+# Makes ids of what rows say, and finds equal ones among their own: `column(batch, subject)`, `forget()`.
 ContentIds: TypeAlias = _jetarrow.ContentIds
 
 

@@ -88,8 +88,8 @@ class Client(Status):
 def connect(servers: str | list[str] = "nats://localhost:4222", **options: Unpack[SyncConnectOptions]) -> Client:
     """Connects to NATS and returns the client.
 
-    Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors; but callbacks raise
-    TypeError, for nothing could run them. The other functions run in a thread of their own.
+    Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors. Callbacks are plain
+    functions, and run one after the other in a thread of their own; so do the other functions.
 
     Args:
         servers: As `Client.connect`.

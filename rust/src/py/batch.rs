@@ -8,7 +8,7 @@ use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{Field, FieldRef, Schema};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 
 use crate::engine::columns::batch as engine;
@@ -170,6 +170,17 @@ impl Batch {
         columns[at] = data.into_inner().0;
         let record = RecordBatch::try_new(record.schema(), columns).map_err(|err| wrong(err.to_string()))?;
         Ok(Batch { inner: engine::Batch { record, ..self.inner.clone() } })
+    }
+
+    /// All payloads, one after the other: they lie so in the column.
+    fn payload<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let column = self.inner.record.column_by_name("data").and_then(|column| column.as_binary_opt::<i32>());
+        let bytes = column.map_or(&b""[..], |column| {
+            let (offsets, values) = (column.value_offsets(), column.value_data());
+            let ends = offsets.first().zip(offsets.last());
+            ends.and_then(|(first, last)| values.get(*first as usize..*last as usize)).unwrap_or_default()
+        });
+        PyBytes::new(py, bytes)
     }
 
     /// One row as a message; what the batch does not hold is empty.

@@ -5,17 +5,19 @@ use std::str::FromStr;
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use crate::engine::subject::check_header;
 use crate::error::{JetError, Result};
+use crate::py::convert::{SURROGATE, utf8};
 
 /// A name or a value, as text; `wrong` is said of what is none. A lone surrogate has no UTF-8.
 fn text(value: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>, wrong: impl Fn() -> String) -> PyResult<String> {
     value.extract().map_err(|err: PyErr| match err.is_instance_of::<PyUnicodeEncodeError>(value.py()) {
         true => {
             let name = name.repr().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned());
-            JetError::BadHeader { name, reason: "it has a lone surrogate, which has no UTF-8" }.into()
+            JetError::BadHeader { name, reason: SURROGATE }.into()
         }
         false => PyTypeError::new_err(wrong()),
     })
@@ -35,6 +37,11 @@ pub fn from_python(headers: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
         }
     }
     Ok(map)
+}
+
+/// A value that goes out in the header `name`.
+pub fn value(name: &str, text: &Bound<'_, PyString>) -> PyResult<PyBackedStr> {
+    utf8(text, || JetError::BadHeader { name: name.to_owned(), reason: SURROGATE })
 }
 
 /// As nats-py's core publish reads them: names and values are trimmed, entries without a name left out, and line breaks

@@ -12,7 +12,7 @@ use pyo3::{PyTraverseError, PyVisit, intern};
 use crate::engine::columns::meta::{Meta, domain, parse_meta};
 use crate::engine::receive::message::Received;
 use crate::error::JetError;
-use crate::python_names::{MESSAGE, METADATA, import};
+use crate::python_names::{JS_API, MESSAGE, METADATA, import};
 
 /// A message, with verbs that are awaited.
 #[pyclass(frozen, subclass, weakref, module = "jetarrow.aio.msg")]
@@ -386,6 +386,12 @@ impl Msg {
     /// Marks it acknowledged; False where it was before.
     fn _claim(&self) -> bool {
         !self.acked.swap(true, Ordering::Relaxed)
+    }
+
+    /// A kind of ack, its name or its value, as an `AckKind`, whose error lists them.
+    #[staticmethod]
+    fn _kind<'py>(kind: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        import(kind.py(), JS_API, "AckKind")?.call1((kind,))
     }
 
     // Attributes of the program's own.

@@ -134,7 +134,7 @@ fn text_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
 
 impl RawOptions {
     pub fn into_options(self, py: Python<'_>, notices: Option<&Notices>) -> PyResult<Options> {
-        let caller = Caller(notices.map(Notices::mailbox));
+        let caller = Caller(notices.and_then(Notices::of_loop));
         let credentials = Credentials {
             user: caller.text(py, "user", self.user)?,
             password: caller.text(py, "password", self.password)?,

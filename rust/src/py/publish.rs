@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{Array as _, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
+use async_nats::header::NATS_EXPECTED_STREAM;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
 
 use crate::bridge::Progress;
 use crate::engine::publish::outcome::{Blocks, Outcome};
@@ -48,7 +49,7 @@ impl Connection {
 
     /// Many messages under an in-flight window; the result is a `PublishOutcome`.
     #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, msg_ttl, expected_stream, mode, max_inflight, max_bytes,
-                        timeout,                        resend, progress, first_row=0))]
+                        timeout, resend, progress, first_row=0, ignore_extra=false))]
     fn publish_batch(
         &self,
         subject: Option<&Bound<'_, PyAny>>,
@@ -57,7 +58,7 @@ impl Connection {
         headers: Option<&Bound<'_, PyAny>>,
         msg_ids: Option<&Bound<'_, PyAny>>,
         msg_ttl: Option<String>,
-        expected_stream: Option<String>,
+        expected_stream: Option<&Bound<'_, PyString>>,
         mode: &str,
         max_inflight: usize,
         max_bytes: usize,
@@ -65,6 +66,7 @@ impl Connection {
         resend: Option<bool>,
         progress: Option<Py<PyAny>>,
         first_row: u64,
+        ignore_extra: bool,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
@@ -75,10 +77,12 @@ impl Connection {
         if max_bytes == 0 {
             return Err(PyValueError::new_err("max_bytes must be at least 1"));
         }
+        let expected = |stream| headers::value(NATS_EXPECTED_STREAM.as_ref(), stream).map(|stream| stream.to_string());
+        let expected_stream = expected_stream.map(expected).transpose()?;
         if let Some(stream) = &expected_stream {
             subject::check_name("stream", stream)?;
         }
-        let arguments = RowArguments { subject, headers, msg_ids, expected_stream, msg_ttl, first_row };
+        let arguments = RowArguments { subject, headers, msg_ids, expected_stream, msg_ttl, first_row, ignore_extra };
         let limit = conn.client.max_payload();
         let (blocks, total, keep) = if is_producer(payloads)? {
             let (blocks, total) = rows::blocks(payloads, arguments, limit)?;

@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_nats::Subject;
+use async_nats::header::NATS_MESSAGE_ID;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 use slab::Slab;
 
 use crate::bridge::{Bridge, Event, Mailbox, all, settle};
@@ -152,7 +153,7 @@ impl Publisher {
         subject: Word<'py>,
         payload: &Bound<'py, PyAny>,
         headers: Option<&Bound<'py, PyDict>>,
-        msg_id: Option<&str>,
+        msg_id: Option<&Bound<'py, PyString>>,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let subject = subject.0;
@@ -163,7 +164,8 @@ impl Publisher {
         }
         let mut map = headers.map(headers::from_python).transpose()?;
         if let Some(id) = msg_id {
-            headers::append(map.get_or_insert_default(), "Nats-Msg-Id", id)?;
+            let name = NATS_MESSAGE_ID.as_ref();
+            headers::append(map.get_or_insert_default(), name, &headers::value(name, id)?)?;
         }
         let cell = Cell::new(payload)?;
         let what = || About::Other(format!("the message for {subject:?}"));

@@ -1,4 +1,4 @@
-//! Requests: as a call, or as a future of the loop once the inbox is open, which costs no task.
+//! Requests: as a call, or as a future of the loop. They are queued when they are asked for.
 
 use bytes::Bytes;
 use pyo3::intern;
@@ -25,7 +25,7 @@ impl Connection {
         let subject = subject.0.to_owned();
         let timeout = seconds("timeout", timeout)?;
         let payload = Bytes::copy_from_slice(payload);
-        Ok(Call::new(async move { conn.request(subject, payload, None, timeout).await }, |py, answer| {
+        Ok(Call::new(conn.ask(Request { subject, payload, headers: None, timeout })?, |py, answer| {
             Ok(PyBytes::new(py, &answer.payload).into_any())
         }))
     }
@@ -41,15 +41,12 @@ impl Connection {
         headers: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
-        let Request { subject, payload, headers, timeout } =
-            checked(&conn, subject.0.to_owned(), payload, timeout, headers)?;
+        let request = checked(&conn, subject.0.to_owned(), payload, timeout, headers)?;
         let (form, session) = (Form::of(session)?, session.clone().unbind());
-        Ok(Call::new(async move { conn.request(subject, payload, headers, timeout).await }, move |py, answer| {
-            form.make(py, &session, answer, None)
-        }))
+        Ok(Call::new(conn.ask(request)?, move |py, answer| form.make(py, &session, answer, None)))
     }
 
-    /// `request_msg` as a future of the loop of `bridge`; None before the first request, which has to be a call.
+    /// `request_msg` as a future of the loop of `bridge`, which costs no task.
     fn request_future<'py>(
         slf: &Bound<'py, Self>,
         py: Python<'py>,
@@ -60,11 +57,8 @@ impl Connection {
         payload: &Bound<'_, PyAny>,
         timeout: f64,
         headers: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let conn = slf.get().connection()?;
-        if !conn.can_start_requests() {
-            return Ok(None);
-        }
         let request = checked(conn, subject.0.to_owned(), payload, timeout, headers)?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
         let (form, session) = (Form::of(session)?, session.clone().unbind());
@@ -84,7 +78,7 @@ impl Connection {
         } else {
             conn.outbox.kick()
         }
-        Ok(Some(future))
+        Ok(future)
     }
 
     /// Ends a request whose future was cancelled: where it was not sent it never will be.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::bridge::{Bridge, Event};
-use crate::engine::receive::subscribe::{self as engine, Kind, Limits, Notice, OnNotice, Ready};
+use crate::engine::receive::subscribe::{self as engine, Kind, Limits, Notice, OnNotice, Origin, Ready};
 use crate::engine::subject;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
@@ -29,8 +29,9 @@ pub struct Missed {
 
 #[pymethods]
 impl Connection {
-    /// Subscribes; the call's result is a `Subscription`. `kind` is "core", "push" or "ordered", `msg_class` the class of
-    /// its messages. `on_notice` is called in the loop of `bridge` with the number of messages that the limits made it drop and None, or 0 and a `Missed`.
+    /// Subscribes, before all that is asked of the connection from now on. `kind` is "core", "push" or "ordered",
+    /// `msg_class` the class of its messages. `on_notice` is called in the loop of `bridge` with the number of messages
+    /// that the limits made it drop and None, or 0 and a `Missed`.
     #[pyo3(signature = (subject, *, queue, pending_messages, pending_bytes, kind, msg_class, bridge=None, on_notice=None))]
     fn subscribe(
         &self,
@@ -42,7 +43,7 @@ impl Connection {
         msg_class: &Bound<'_, PyAny>,
         bridge: Option<&Bridge>,
         on_notice: Option<Py<PyAny>>,
-    ) -> PyResult<Call> {
+    ) -> PyResult<Subscription> {
         let conn = self.get()?;
         subject::check_subscription(subject.0)?;
         let (subject, queue) = (subject.0.to_owned(), queue.map(|Word(queue)| queue.to_owned()));
@@ -69,10 +70,14 @@ impl Connection {
             }
             _ => Box::new(|_| ()),
         };
-        let work = async move { engine::subscribe(conn, subject, queue, limits, kind, tell) };
-        Ok(Call::new(work, |py, subscription| {
-            Ok(Subscription { inner: Owned::new(Arc::new(subscription)), form }.into_pyobject(py)?.into_any())
-        }))
+        let subscription = engine::subscribe(conn, subject, queue, limits, kind, tell)?;
+        Ok(Subscription { inner: Owned::new(Arc::new(subscription)), form })
+    }
+}
+
+impl Subscription {
+    pub fn native(&self) -> PyResult<&engine::Subscription> {
+        Ok(self.inner.get()?)
     }
 }
 
@@ -82,6 +87,26 @@ impl Subscription {
     fn take<'py>(&self, session: &Bound<'py, PyAny>, sid: u64) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(message) = self.inner.get()?.take() else { return Ok(None) };
         self.form.make(session.py(), session.as_unbound(), message, Some(sid)).map(Some)
+    }
+
+    /// Says which consumer sends the messages, so that those which the connection cannot read are found; `after` is the
+    /// last sequence that is not for this subscription, where that is known.
+    #[pyo3(signature = (prefix, stream, consumer, *, filters, headers_only, after))]
+    fn set_origin(
+        &self,
+        prefix: String,
+        stream: String,
+        consumer: String,
+        filters: Vec<String>,
+        headers_only: bool,
+        after: Option<u64>,
+    ) -> PyResult<()> {
+        subject::check(&prefix)?;
+        subject::check_name("stream", &stream)?;
+        subject::check_name("consumer", &consumer)?;
+        filters.iter().try_for_each(|filter| subject::check_tokens(filter))?;
+        self.inner.get()?.set_origin(Origin { prefix, stream, consumer, filters, headers_only, after });
+        Ok(())
     }
 
     /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing)

@@ -111,6 +111,8 @@ def _ended(options: ReadOptions, partition: StreamRange, end: int) -> None:
 def _lost(loss: Loss, partition: StreamRange) -> None:
     """The stream has let go of messages of the range. With a filter it is unknown whether they matched."""
     text = f"jetstream: {loss.summary}"
-    if partition.plan.loss_fails:
+    # At the head, only before the first message: what goes while it is read is lost everywhere.
+    forgiven = partition.head and loss.asked[0] == partition.start
+    if partition.plan.loss_fails and not forgiven:
         raise DataLossError(loss.asked, loss.available, message=text + _HOW_TO_GO_ON)
     warnings.warn(text, stacklevel=3)

@@ -24,7 +24,7 @@ from .offsets import Entry, Offset
 from .partition_reader import read_range
 from .partitioning import StreamRange, check_named, split, split_counts
 from .positions import Positions, bytes_per_sequence
-from .read_plan import check_readable, filters_for, loss_fails, read_plan
+from .read_plan import check_readable, filters_for, head_may_move, loss_fails, read_plan
 from .rows import check_types
 
 try:
@@ -248,8 +248,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _split(self, name: str, begin: Entry, size: int, *, lookup: Lookup, count: int) -> list[StreamRange]:
         options, info = self._options, lookup.info(name)
         check_created(name, begin.created, created(info))
-        first, earliest = first_sequence(info), begin.initial == "earliest"
-        if begin.next < first and not earliest and loss_fails(options, info):
+        first, head = first_sequence(info), begin.initial == "earliest" and head_may_move(options)
+        if begin.next < first and not head and loss_fails(options, info):
             end = begin.next + size
             raise DataLossError(
                 (begin.next, end),
@@ -258,8 +258,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 f" (retention, purge or delete): this batch is [{begin.next}, {end}), the stream begins with {first};"
                 " set failOnDataLoss=false to go on with what is left",
             )
-        plan = read_plan(options, info, lookup, start=begin.next, size=size, earliest=earliest)
-        return split(name, begin.next, begin.next + size, count=count, plan=plan)
+        plan = read_plan(options, info, lookup, start=begin.next, size=size)
+        return split(name, begin.next, begin.next + size, count=count, plan=plan, head=head)
 
 
 def _limited(limit: ReadLimit | None) -> bool:

@@ -136,10 +136,15 @@ impl Connection {
         headers: Option<HeaderMap>,
         timeout: Duration,
     ) -> Result<Message> {
-        self.requests.request(&self.outbox, Request { subject, payload, headers, timeout }).await
+        self.ask(Request { subject, payload, headers, timeout })?.await
     }
 
-    /// Holds a request in the outbox; `done` gets its answer, and `tag` is what it can be cancelled by. Only once `can_start_requests` says so.
+    /// Publishes a request now; what is returned waits for the first answer, and ends the request when it is dropped.
+    pub fn ask(&self, request: Request) -> Result<impl Future<Output = Result<Message>> + Send + use<>> {
+        self.requests.request(&self.outbox, request)
+    }
+
+    /// Holds a request in the outbox; `done` gets its answer, and `tag` is what it can be cancelled by.
     pub fn start_request(&self, request: Request, tag: usize, done: Done) -> Result<()> {
         self.requests.start(&self.outbox, request, tag, done).map(drop)
     }
@@ -147,11 +152,6 @@ impl Connection {
     /// Ends a request whose answer nobody wants any more. Where it was not sent it never will be.
     pub fn cancel_request(&self, tag: usize) {
         self.requests.cancel(tag);
-    }
-
-    /// True once `start_request` can be used: after the first `request`.
-    pub fn can_start_requests(&self) -> bool {
-        self.requests.is_open()
     }
 
     /// How many requests wait for an answer.
@@ -318,7 +318,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         .map_err(|e| JetError::Internal(format!("async-nats does not connect by itself: {}", e.kind())))?;
     let _first_time = hub.statistics.set(client.statistics());
     let connected = async {
-        let closed = |_| JetError::Closed { servers: servers.to_string() };
+        let closed = |_| JetError::Closed { servers: servers.to_string(), why: None };
         if options.retry_first {
             return connected.await.map_err(closed)?;
         }
