@@ -23,6 +23,7 @@ __all__ = [
     "Call",
     "Connection",
     "ContentIds",
+    "Decompressor",
     "FailedRow",
     "Ids",
     "Loss",
@@ -245,6 +246,10 @@ class Connection:
         """Our address as the server sees it."""
 
     @property
+    def server_info(self) -> dict[str, Any]:
+        """The server's INFO, by the names of the protocol."""
+
+    @property
     def connected_url(self) -> str | None:
         """Address of the server, without user and password; None while there is no connection."""
 
@@ -289,7 +294,7 @@ class Connection:
         event_loop: asyncio.AbstractEventLoop | None,
         subject: str,
         payload: _Payload,
-        reply: str,
+        reply: str | None,
         headers: _Headers | None,
     ) -> int:
         """Queue one message.
@@ -325,7 +330,7 @@ class Connection:
     def pending_bytes(self) -> int:
         """Payload bytes of core messages that are queued."""
 
-    def flush(self, timeout: float) -> Call[None]:
+    def flush(self, timeout: float | None) -> Call[None]:
         """Make a round trip through the server.
 
         Args:
@@ -337,7 +342,7 @@ class Connection:
     def new_inbox(self) -> str:
         """Return a subject that is used nowhere else."""
 
-    def request(self, subject: str, payload: bytes, timeout: float) -> Call[bytes]:
+    def request(self, subject: str, payload: bytes, timeout: float | None) -> Call[bytes]:
         """Ask the JetStream API.
 
         Args:
@@ -353,7 +358,13 @@ class Connection:
         """
 
     def request_msg(
-        self, session: Session, subject: str, payload: _Payload, *, timeout: float, headers: _Headers | None = None
+        self,
+        session: Session,
+        subject: str,
+        payload: _Payload,
+        *,
+        timeout: float | None,
+        headers: _Headers | None = None,
     ) -> Call[Msg]:
         """Send one request.
 
@@ -379,7 +390,7 @@ class Connection:
         session: Session,
         subject: str,
         payload: _Payload,
-        timeout: float,
+        timeout: float | None,
         headers: _Headers | None,
     ) -> asyncio.Future[Msg]:
         """Send one request without a task for it.
@@ -448,7 +459,7 @@ class Connection:
     # JetStream: publishing
 
     def publish(
-        self, subject: str, payload: _Payload, *, timeout: float, headers: _Headers | None = None
+        self, subject: str, payload: _Payload, *, timeout: float | None, headers: _Headers | None = None
     ) -> Call[PubAck]:
         """Publish one message and wait for its ack.
 
@@ -1060,6 +1071,35 @@ class PullSubscription:
         """Give back what came too late for its call, and what is still to come."""
 
 @final
+class Decompressor:
+    """Decompresses the payloads of batches, one after another.
+
+    Args:
+        codec: "zlib" (also with a gzip header) or "zstd".
+        max_payload_bytes: Most bytes that one payload may stand for, up to 512 MiB.
+        batch_bytes: A batch of what came out ends with the payload that has it at this many bytes, up to 512 MiB.
+
+    Raises:
+        ValueError: There is no such codec.
+    """
+
+    def __new__(cls, codec: str, *, max_payload_bytes: int, batch_bytes: int) -> Decompressor: ...
+    def rows(self, batch: Batch, start: int) -> tuple[Batch, list[tuple[int, bool]]]:
+        """Decompress some rows.
+
+        Args:
+            batch: Rows with `data`.
+            start: The first row.
+
+        Returns:
+            The rows from there on until a batch is full; and those among them whose payload stayed as it was: their
+            number in the new batch, and whether it stands for too many bytes (else it is not compressed so).
+
+        Raises:
+            ValueError: There is no `data`.
+        """
+
+@final
 class Loss:
     """Messages that a read asked for and that the stream no longer has. Its `str` says so, and what to do about it.
 
@@ -1169,19 +1209,6 @@ class Batch:
             ValueError: The schema has a type that cannot be decoded, or there is no `data`.
             TypeError: `schema` is no schema.
             DecodeError: A payload cannot be decoded, and the mode is "FAILFAST".
-        """
-
-    def with_data(self, data: object) -> Batch:
-        """Put other payloads in the place of `data`.
-
-        Args:
-            data: A binary Arrow array as long as the batch.
-
-        Returns:
-            The rows with these payloads.
-
-        Raises:
-            ValueError: The array has another length or type.
         """
 
     def filter(self, mask: object) -> Batch:

@@ -362,3 +362,10 @@ async def test_next_msg_gives_what_had_come_before_close(ours: Face, nc: Any) ->
     await nc.close()
     assert (await sub.next_msg()).data == b"0"
     assert await ours.failure(sub.next_msg()) == "errors.ConnectionClosedError"
+
+
+async def test_the_configuration_of_an_unnamed_consumer_has_its_name(js: Any) -> None:
+    # nats-py: None.
+    stream = await make_stream(js)
+    info = await js.add_consumer(stream, ack_policy="explicit")
+    assert (info.config.name, info.config.durable_name) == (info.name, None)

@@ -126,7 +126,7 @@ async def settle(msg: Message, rest: Awaitable[None]) -> None:
         raise
 
 
-def confirm(msg: Message, timeout: float) -> Any:
+def confirm(msg: Message, timeout: float | None) -> Any:
     """The request that is an ack: what the session's, or the client's, `request` returns."""
     consumer = _consumer_of(msg)
     if consumer is not None:

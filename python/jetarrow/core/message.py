@@ -151,11 +151,11 @@ class Awaited(Common):
         if rest is not None:
             await ack.settle(self, rest)
 
-    async def ack_sync(self, timeout: float = 1.0) -> Msg:
+    async def ack_sync(self, timeout: float | None = 1.0) -> Msg:
         """Confirm that it was processed, and wait for the server's word.
 
         Args:
-            timeout: Most seconds to wait. Default: 1.
+            timeout: Most seconds to wait; None waits as long as it takes. Default: 1.
 
         Returns:
             The server's answer.
@@ -244,7 +244,7 @@ class Blocking(Common):
         """As `jetarrow.aio.msg.Msg.ack`."""
         ack.finish(self, "ack")
 
-    def ack_sync(self, timeout: float = 1.0) -> SyncMsg:
+    def ack_sync(self, timeout: float | None = 1.0) -> SyncMsg:
         """As `jetarrow.aio.msg.Msg.ack_sync`."""
         ack.claim(self)
         from jetarrow.core.session import finish

@@ -55,7 +55,8 @@ class PushSubscription(Subscription):
 
     async def _start(self) -> None:
         await self._open("ordered" if self._ordered else "push")
-        self._tell_origin(self._native, None)
+        if self._consumer:
+            self._tell_origin(self._native, None)
 
     def _tell_origin(self, native: _jetarrow.Subscription, info: models.ConsumerInfo | None) -> None:
         """Where a message's headers cannot be read the connection breaks, and it is looked up at the stream."""

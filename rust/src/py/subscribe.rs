@@ -45,7 +45,7 @@ impl Connection {
         on_notice: Option<Py<PyAny>>,
     ) -> PyResult<Subscription> {
         let conn = self.get()?;
-        subject::check_subscription(subject.0)?;
+        conn.check_subscription(subject.0)?;
         let (subject, queue) = (subject.0.to_owned(), queue.map(|Word(queue)| queue.to_owned()));
         if let Some(queue) = &queue {
             subject::check_queue(queue)?;
