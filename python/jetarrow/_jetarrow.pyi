@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar, final
+from datetime import datetime
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer, CapsuleType
 
@@ -244,6 +245,10 @@ class Connection:
         """Our address as the server sees it."""
 
     @property
+    def server_info(self) -> dict[str, Any]:
+        """The server's INFO, by the names of the protocol."""
+
+    @property
     def connected_url(self) -> str | None:
         """Address of the server, without user and password; None while there is no connection."""
 
@@ -288,7 +293,7 @@ class Connection:
         event_loop: asyncio.AbstractEventLoop | None,
         subject: str,
         payload: _Payload,
-        reply: str,
+        reply: str | None,
         headers: _Headers | None,
     ) -> int:
         """Queue one message.
@@ -324,7 +329,7 @@ class Connection:
     def pending_bytes(self) -> int:
         """Payload bytes of core messages that are queued."""
 
-    def flush(self, timeout: float) -> Call[None]:
+    def flush(self, timeout: float | None) -> Call[None]:
         """Make a round trip through the server.
 
         Args:
@@ -336,7 +341,7 @@ class Connection:
     def new_inbox(self) -> str:
         """Return a subject that is used nowhere else."""
 
-    def request(self, subject: str, payload: bytes, timeout: float) -> Call[bytes]:
+    def request(self, subject: str, payload: bytes, timeout: float | None) -> Call[bytes]:
         """Ask the JetStream API.
 
         Args:
@@ -352,7 +357,13 @@ class Connection:
         """
 
     def request_msg(
-        self, session: Session, subject: str, payload: _Payload, *, timeout: float, headers: _Headers | None = None
+        self,
+        session: Session,
+        subject: str,
+        payload: _Payload,
+        *,
+        timeout: float | None,
+        headers: _Headers | None = None,
     ) -> Call[Msg]:
         """Send one request.
 
@@ -378,7 +389,7 @@ class Connection:
         session: Session,
         subject: str,
         payload: _Payload,
-        timeout: float,
+        timeout: float | None,
         headers: _Headers | None,
     ) -> asyncio.Future[Msg]:
         """Send one request without a task for it.
@@ -445,13 +456,20 @@ class Connection:
     # JetStream: publishing
 
     def publish(
-        self, subject: str, payload: _Payload, *, timeout: float, headers: _Headers | None = None
+        self,
+        subject: str,
+        payload: _Payload,
+        *,
+        prefix: str,
+        timeout: float | None,
+        headers: _Headers | None = None,
     ) -> Call[PubAck]:
         """Publish one message and wait for its ack.
 
         Args:
             subject: Where to.
             payload: What.
+            prefix: First tokens of the API's subjects.
             timeout: Most seconds.
             headers: As they are. Default: none.
 
@@ -582,8 +600,11 @@ class Connection:
         direct: bool | None,
         schema: object | None,
         mode: str,
+        timeout: float | None,
         latest: bool = False,
         bucket: str | None = None,
+        flatten: bool = False,
+        limit: int | None = None,
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -605,9 +626,12 @@ class Connection:
             direct: By direct gets, not by a consumer; None where a consumer would take the messages away.
             schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
             mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
+            timeout: Seconds that the answer to one question to JetStream may take.
             latest: Only the last message of each subject; `end_seq` and `end_time` say nothing then.
             bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries, and
                 markers are left out.
+            flatten: The fields of `schema` are columns of their own.
+            limit: Most rows; None is all.
 
         Returns:
             A call for the reader.
@@ -930,15 +954,18 @@ class Subscription:
             after: Messages up to this revision are passed over.
         """
 
-    def ready(self, silence: float | None = None) -> Call[Literal["messages", "ended", "gap", "silent"]]:
+    def ready(
+        self, silence: float | None = None, wait: float | None = None
+    ) -> Call[Literal["messages", "ended", "gap", "silent", "late"]]:
         """Wait for a message.
 
         Args:
             silence: Most seconds without a sign of life, heartbeats included. Default: no limit.
+            wait: Most seconds in all. Default: no limit.
 
         Returns:
             A call for why the wait is over: "messages", "ended", "gap" (a message of an ordered subscription is
-            missing) or "silent".
+            missing), "silent" or "late".
         """
 
     def unsubscribe(self, limit: int = 0) -> None:
@@ -1288,6 +1315,38 @@ class Msg:
     @property
     def seq(self) -> int | None:
         """Sequence in the stream; None where it comes from no stream."""
+
+    @property
+    def stream(self) -> str | None:
+        """Name of its stream; None, as what follows, where it comes from no stream."""
+
+    @property
+    def consumer(self) -> str | None:
+        """Name of its consumer."""
+
+    @property
+    def stream_sequence(self) -> int | None:
+        """Sequence in the stream, as `seq`."""
+
+    @property
+    def consumer_sequence(self) -> int | None:
+        """Its number among the consumer's deliveries."""
+
+    @property
+    def delivered(self) -> int | None:
+        """How often it was delivered, this time included."""
+
+    @property
+    def pending(self) -> int | None:
+        """Messages of the consumer that are still to come."""
+
+    @property
+    def published(self) -> datetime | None:
+        """When it was stored: in UTC, in microseconds."""
+
+    @property
+    def ack_subject(self) -> str | None:
+        """The subject that its acks go to."""
 
     @property
     def redelivered(self) -> bool:

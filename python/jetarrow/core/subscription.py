@@ -10,6 +10,7 @@ from weakref import WeakMethod
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.arguments import seconds
 from jetarrow.core.errors import (
     BadSubscriptionError,
     ConnectionClosedError,
@@ -72,6 +73,9 @@ class Subscription:
             raise BadSubscriptionError
         return self._native_sub
 
+    async def _start(self) -> None:
+        await self._open()
+
     async def _open(self, kind: str = "core") -> None:
         """Subscribes at the server, and starts what delivers the messages."""
         if self._cb is not None:
@@ -82,6 +86,10 @@ class Subscription:
         self._session.subscriptions[self._id] = self
         if self._cb is not None or self._future is not None:
             self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def __repr__(self) -> str:
+        queue = f", queue {self._queue}" if self._queue else ""
+        return f"<{type(self).__name__} to {self._subject}{queue}>"
 
     def _subscribe(self, subject: str, queue: str, kind: str) -> _jetarrow.Subscription:
         # The native side holds it: a strong reference would keep the client for as long as it is connected.
@@ -176,6 +184,7 @@ class Subscription:
 
     async def _wait(self, timeout: float | None) -> Msg:
         """The next message, once there is one. Several may wait: each message goes to one of them."""
+        timeout = seconds("timeout", timeout)
         deadline = None if timeout is None else self._session.now() + timeout
         if self._session.is_closed:
             raise ConnectionClosedError
@@ -195,8 +204,8 @@ class Subscription:
                 await self._session.pause(left)
 
     async def _ready(self, wait: float | None) -> str:
-        """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "silent"."""
-        return await self._session.run(self._native.ready(wait))
+        """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "late"."""
+        return await self._session.run(self._native.ready(wait=wait))
 
     async def _more(self) -> bool:
         """Waits for messages; False when no more will come."""

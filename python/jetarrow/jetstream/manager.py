@@ -42,7 +42,7 @@ class JetStreamManager(Management):
         self,
         conn: HasSession,
         prefix: str = models.DEFAULT_PREFIX,
-        timeout: float = 5.0,
+        timeout: float | None = 5.0,
         *,
         domain: str | None = None,
         api_prefix: str | None = None,
@@ -51,6 +51,12 @@ class JetStreamManager(Management):
         # nats-py's name; programs go by it to the client.
         self._nc = conn
         self._domain = domain
+
+    def __repr__(self) -> str:
+        # Of an address without user and password.
+        connection = self._api.session.last
+        where = (connection and connection.connected_url) or "not connected"
+        return f"<{type(self).__name__} {self._api.prefix} at {where}>"
 
     def get_options(self) -> JetStreamOptions:
         """The options that it was made with: `api_prefix`, `domain` and `timeout` in seconds.

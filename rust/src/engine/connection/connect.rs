@@ -21,6 +21,7 @@ use crate::engine::connection::reconnect::share_pool;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::request::{Done, Request, Requests};
 use crate::engine::connection::wire::Wire;
+use crate::engine::subject;
 use crate::error::{JetError, Result};
 use crate::runtime;
 use crate::task::spawn;
@@ -38,6 +39,7 @@ pub struct Connection {
     requests: Requests,
     pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
+    skip_subject_validation: bool,
     pinger: Arc<Pinger>,
     pool: AbortHandle,
 }
@@ -46,6 +48,16 @@ impl Connection {
     /// How often the link broke.
     pub fn breaks(&self) -> u64 {
         self.link.borrow().breaks
+    }
+
+    /// Checks a subject to publish to, as far as the caller wants it.
+    pub fn check(&self, subject: &str) -> Result<()> {
+        if self.skip_subject_validation { subject::check_line(subject) } else { subject::check(subject) }
+    }
+
+    /// Checks a subject to subscribe to, likewise.
+    pub fn check_subscription(&self, subject: &str) -> Result<()> {
+        if self.skip_subject_validation { subject::check_line(subject) } else { subject::check_subscription(subject) }
     }
 
     pub fn closed(&self) -> JetError {
@@ -324,7 +336,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         }
         match tokio::time::timeout(all_servers, connected).await {
             Ok(result) => result.map_err(closed)?,
-            Err(_) => Err(hub.verdict().unwrap_or_else(|| JetError::NoServers {
+            Err(_) => Err(hub.verdict().unwrap_or_else(|| JetError::NoAnswer {
                 servers: servers.to_string(),
                 cause: format!("no answer within {} s", options.connect_timeout.as_secs_f64()),
             })),
@@ -340,12 +352,15 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     let traffic = Arc::new(Traffic::default());
     let wire = Wire::start(client.clone(), failing(&client, &hub))?;
     let failed = failing(&client, &hub);
+    let telling = Arc::downgrade(&hub);
+    let refused = move |error| drop(telling.upgrade().inspect(|hub: &Arc<Hub>| hub.tell(error)));
     let outbox = Outbox::start(
         client.clone(),
         wire.clone(),
         hub.link.subscribe(),
         traffic.clone(),
         options.pending_size,
+        refused,
         failed,
     )?;
     Ok(Connection {
@@ -357,6 +372,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         pinger: Arc::new(Pinger::new(client.clone(), hub.clone())),
         client,
         hub,
+        skip_subject_validation: options.skip_subject_validation,
         pool,
     })
 }
