@@ -222,15 +222,16 @@ async def test_acks_by_kind(js: JetStreamContext, stream: str) -> None:
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=30)
     one, two, three, four = await sub.fetch(4)
     await one.ack_with(AckKind.ACK)
-    await two.ack_with(AckKind.TERM, reason="bad")
-    await three.ack_with(AckKind.NAK)
+    await two.ack_with("term", reason="bad")
+    await three.ack_with("-NAK")
     await four.ack_with(AckKind.PROGRESS)
     await four.working()
     await unacknowledged(sub, 2)
     (again,) = await sub.fetch(4, timeout=2)
     assert (again.seq, again.info.num_delivered) == (3, 2)
-    with pytest.raises(ValueError, match="unknown kind of ack"):
-        await four.ack_with(AdvisoryKind.API)  # type: ignore[arg-type]
+    for wrong in (AdvisoryKind.API, "NOPE", None, b"+ACK"):
+        with pytest.raises(ValueError, match="is not a valid AckKind; valid are '\\+ACK', '-NAK', '\\+WPI', '\\+TERM'"):
+            await four.ack_with(wrong)  # type: ignore[arg-type]
 
 
 async def test_messages_go_on(js: JetStreamContext, stream: str) -> None:

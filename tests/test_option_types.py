@@ -14,15 +14,17 @@ import pytest
 from jetarrow import Client
 from jetarrow.core import option_types as core_types
 from jetarrow.jetstream import option_types as jetstream_types
+from jetarrow.jetstream.objects import option_types as object_types
 from jetarrow.js import api
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.consumer import Consumer
+from jetarrow.js.kv import KeyValue
 from jetarrow.js.manager import JetStreamManager
 from jetarrow.js.stream import Stream
 
 DICTIONARIES = {
     name: value
-    for module in (core_types, jetstream_types)
+    for module in (core_types, jetstream_types, object_types)
     for name, value in vars(module).items()
     if hasattr(value, "__required_keys__")
 }
@@ -61,7 +63,7 @@ def keywords(function: Callable[..., Any], *leave_out: str) -> dict[str, str]:
     }
 
 
-def config_fields(config: type) -> dict[str, str]:
+def config_fields(config: Any) -> dict[str, str]:
     """A configuration's fields with the text of what they take: a codec's `__set__` says it."""
     found = {}
     for field in fields(config):
@@ -75,7 +77,7 @@ def config_fields(config: type) -> dict[str, str]:
             text = text.replace("Any", "Sequence[float | timedelta] | None")
             text = text.replace("_E", choice[1]) if choice else text
         found[field.name] = plain(text)
-    return found
+    return found | {other: found[name] for other, name in config._aliases.items()}
 
 
 CONNECT = keywords(Client.connect, "servers")
@@ -109,6 +111,9 @@ EXPECTED = {
     "PushConsumerOptions": without(CONSUMER, *PUSH),
     "_ConsumerOptions": without(CONSUMER, "name", *PUSH),
     "PushSubscribeOptions": {**without(CONSUMER, *PUSH), **PUSH},
+    "ObjectStoreOptions": without(config_fields(api.ObjectStoreConfig), "bucket"),
+    "KeyValueOptions": config_fields(api.KeyValueConfig),
+    "BucketReadOptions": keywords(KeyValue.read, "filters", "schema"),
     "BindOptions": keywords(JetStreamContext.subscribe_bind, "stream", "cb"),
 }
 

@@ -166,6 +166,9 @@ async def test_accepted(servers: dict[str, NatsServer], caplog: pytest.LogCaptur
         (f"nats://anna:{OTHER}@no-such-host.invalid:4222", jetarrow.errors.NoServersError),
         (f"nats://anna:{OTHER}@[::1", jetarrow.errors.BadAddressError),
         (f"anna:{OTHER}@127.0.0.1:1", jetarrow.errors.NoServersError),
+        (f"nats://anna:{OTHER}@127.0.0.1\r\n:1", jetarrow.errors.BadAddressError),
+        (f"nats://an\nna:{OTHER}@127.0.0.1:1", jetarrow.errors.BadAddressError),
+        (f"nats://anna:{OTHER}@ho\u2028st:1", jetarrow.errors.BadAddressError),
     ],
 )
 async def test_addresses_that_lead_nowhere(url: str, kind: type[Exception], caplog: pytest.LogCaptureFixture) -> None:
@@ -174,6 +177,7 @@ async def test_addresses_that_lead_nowhere(url: str, kind: type[Exception], capl
     with pytest.raises(kind) as caught:
         await asyncio.wait_for(jetarrow.connect(url, **quick), 10)
     assert_clean(everything_about(caught.value) + caplog.text)
+    assert str(caught.value).isprintable()
 
 
 BAD_CREDENTIALS = {
@@ -194,6 +198,37 @@ async def test_credentials_that_cannot_be_read(text: str, tmp_path: Path, server
         with pytest.raises(jetarrow.errors.InvalidUserCredentialsError) as caught:
             await jetarrow.connect(servers["nkey"].url, user_credentials=given, allow_reconnect=False)
         assert_clean(everything_about(caught.value))
+
+
+PEM = "-----BEGIN PRIVATE KEY-----"
+IN_THE_PLACE_OF_A_PATH: dict[str, dict[str, Any]] = {
+    "a seed": {"nkeys_seed": SEED},
+    "a seed and a line break": {"nkeys_seed": SEED + "\n"},
+    "a part of a seed": {"nkeys_seed": SEED[:40]},
+    "a seed with a NUL": {"nkeys_seed": f"{SEED}\0"},
+    "a seed as credentials": {"user_credentials": SEED},
+    "the text of a file": {"user_credentials": CREDS},
+    "a JWT and a seed": {"user_credentials": (JWT, SEED)},
+    "a path and a seed": {"user_credentials": (__file__, SEED)},
+    "a seed as CA": {"tls": jetarrow.TLS(ca=SEED)},
+    "a seed as key": {"tls": jetarrow.TLS(cert=SEED, key=PEM)},
+    "a seed as key, in bytes": {"tls": jetarrow.TLS(cert=PEM, key=SEED.encode())},
+}
+
+
+@pytest.mark.parametrize("given", IN_THE_PLACE_OF_A_PATH.values(), ids=IN_THE_PLACE_OF_A_PATH)
+async def test_a_secret_in_the_place_of_a_path(given: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(FileNotFoundError, match="takes the path of a file") as caught:
+        await jetarrow.connect("nats://127.0.0.1:1", **given)
+    assert_clean(everything_about(caught.value) + caplog.text)
+
+
+@pytest.mark.parametrize("option", ["nkeys_seed", "user_credentials"])
+async def test_a_path_is_shown(option: str, tmp_path: Path) -> None:
+    missing = tmp_path / "anna.creds"
+    with pytest.raises(FileNotFoundError, match=r"anna\.creds"):
+        await jetarrow.connect("nats://127.0.0.1:1", **{option: missing})
 
 
 def fail() -> str:

@@ -24,8 +24,14 @@ pub enum JetError {
     /// A user callback, called while connecting, raised; Python already holds the exception.
     #[error("{name} has failed")]
     Callback { name: &'static str },
-    #[error("{server} has no TLS, which was asked for: nothing was sent; use nats:// and no tls= if that is meant")]
-    SecureWanted { server: String },
+    /// `first`: the handshake was to come before the server's first word, so that it is not known whether it has TLS.
+    #[error("{}", if *.first {
+        format!("{server} does not begin with a TLS handshake: nothing was sent; leave out tls_handshake_first \
+                 (handshake_first of jetarrow.TLS), or set handshake_first in the server's tls block")
+    } else {
+        format!("{server} has no TLS, which was asked for: nothing was sent; use nats:// and no tls= if that is meant")
+    })]
+    SecureWanted { server: String, first: bool },
     #[error("the TLS handshake with {server} failed: {cause}")]
     SecureFailed { server: String, cause: String },
     #[error("no answer from {server} within {} s (connect_timeout)", .after.as_secs_f64())]

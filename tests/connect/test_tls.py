@@ -166,6 +166,9 @@ async def test_handshake_first(authority: Any, good: NatsServer) -> None:
     # A server that speaks first.
     error = await refusal(at(good), tls=TLS(ca=authority.ca.cert, handshake_first=True))
     assert type(error) is errors.SecureConnWantedError
+    # It does have TLS: that is not what is wrong.
+    assert "does not begin with a TLS handshake" in str(error)
+    assert "tls_handshake_first" in str(error)
 
 
 @pytest.fixture

@@ -164,16 +164,6 @@ def test_lost_messages(
         assert seqs(here.read(name, **start, **options)) == list(range(8, 21))
 
 
-def test_a_read_from_the_head_may_find_it_moved(here: Here, streams: Streams) -> None:
-    name = streams.new()
-    streams.publish(name, [b"x"] * 20)
-    reader = here.source(name, minPartitions=4).reader(SCHEMA)
-    planned = reader.partitions()
-    streams.purge(name, before=8)
-    with pytest.warns(UserWarning, match=r"messages [16] to [57] of"):
-        assert seqs(here.table(SCHEMA, reader, planned)) == list(range(8, 21))
-
-
 def test_a_stream_that_was_made_again_is_another_one(here: Here, streams: Streams) -> None:
     name = streams.new()
     streams.publish(name, [b"old"] * 10)

@@ -47,6 +47,9 @@ class BlockingSession(SharedState):
         self._events = ThreadEvents(callbacks, self)
         return self._events.notices
 
+    def hold(self) -> None:
+        pass
+
     async def settle(self) -> None:
         if self._events is not None:
             self._events.settle()
@@ -85,10 +88,14 @@ class BlockingSession(SharedState):
         for sub in subscriptions:
             await sub._drain()
 
+    async def hand_out(self, subscriptions: Sequence[Closable], wait: float) -> None:
+        for sub in subscriptions:
+            sub._rest()
+
     async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
         return False
 
-    async def request(self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None) -> Msg:
+    async def request(self, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None) -> Msg:
         return self.native.request_msg(self, subject, payload, timeout=timeout, headers=headers).block()
 
     def ack(self, reply: str, kind: str, **options: Any) -> Any:

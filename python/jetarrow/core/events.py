@@ -44,6 +44,7 @@ class Events:
         self._journal = journal
         self._waiting: deque[tuple[str, Exception | None]] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._held = False
         self.last_error: Exception | None = None
 
     def tell(self, kind: str, error: Exception | None = None) -> None:
@@ -51,17 +52,34 @@ class Events:
         if error is not None:
             self.last_error = error
         self._waiting.append((kind, error))
-        if self._task is None:
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._waiting and self._task is None and not self._held:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
+    def hold(self) -> None:
+        """Keeps what comes from now on for `settle`."""
+        self._held = True
+
     async def settle(self) -> None:
-        """Waits until all events so far were handled; a callback that calls this does not wait for itself."""
-        while self._task is not None and self._task is not asyncio.current_task():
-            await asyncio.wait([self._task])
+        """Returns when all events so far were handled; a callback that calls this does not wait for itself.
+
+        What was held is handled in this task: code after it runs even where a callback stops the loop.
+        """
+        own = asyncio.current_task()
+        try:
+            while self._task is not None and self._task is not own:
+                await asyncio.wait([self._task])
+            while self._waiting and self._task is None:
+                await self._call(*self._waiting.popleft())
+        finally:
+            self._held = False
+            self._go_on()
 
     async def _run(self) -> None:
         try:
-            while self._waiting:
+            while self._waiting and not self._held:
                 await self._call(*self._waiting.popleft())
         finally:
             # A task keeps its loop alive, and the native core keeps us.

@@ -57,6 +57,10 @@ class LoopSession(SharedState):
         self._notices = Notices(self._events.tell, self.bridge())
         return self._notices
 
+    def hold(self) -> None:
+        if self._events is not None:
+            self._events.hold()
+
     async def settle(self) -> None:
         if self._events is not None and self._notices is not None:
             self._notices.deliver()
@@ -117,6 +121,18 @@ class LoopSession(SharedState):
             if not task.cancelled() and (error := task.exception()) is not None:
                 _log.debug("draining a subscription: %s", error)
 
+    async def hand_out(self, subscriptions: Sequence[Closable], wait: float) -> None:
+        tasks = [task for sub in subscriptions if (task := sub._rest()) is not None]
+        if not tasks:
+            return
+        late = set(tasks)
+        try:
+            if wait > 0:
+                _, late = await asyncio.wait(tasks, timeout=wait)
+        finally:
+            for task in late:
+                task.cancel()
+
     async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
         await self.run(native.emptied())
         if task is not None and task is not asyncio.current_task():
@@ -124,16 +140,14 @@ class LoopSession(SharedState):
             await asyncio.wait([task])
         return True
 
-    async def request(self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None) -> Msg:
+    async def request(self, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None) -> Msg:
         native, loop = self.native, asyncio.get_running_loop()
         future = native.request_future(loop, bridge_of(loop), self, subject, payload, timeout, headers)
-        if future is not None:
-            try:
-                return await future
-            except asyncio.CancelledError:
-                native.cancel_request(future)
-                raise
-        return await self.run(native.request_msg(self, subject, payload, timeout=timeout, headers=headers))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            native.cancel_request(future)
+            raise
 
     def fail(self, error: Exception) -> Any:
         return _raise(error)

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import urlparse
 
+from jetarrow.core.arguments import FOREVER, seconds
 from jetarrow.core.errors import BadAddressError, NoServersError, ServerNotInPoolError, UnsupportedError
+from jetarrow.core.paths import secret_path
 from jetarrow.core.servers import RawCredentials, ReconnectToServerHandler, Server
 from jetarrow.core.tls import native_tls
 
@@ -31,6 +33,9 @@ Credentials: TypeAlias = "str | tuple[str, str] | RawCredentials | os.PathLike[s
 CALLBACKS = ("error_cb", "disconnected_cb", "closed_cb", "discovered_server_cb", "reconnected_cb", "lame_duck_mode_cb")
 # Never kept where somebody could print them.
 _SECRET = {"user", "password", "token", "user_credentials", "nkeys_seed_str", "signature_cb", "user_jwt_cb"}
+
+
+_TEXTS = ("name", "user", "password", "token", "nkeys_seed", "nkeys_seed_str", "user_credentials", "tls_hostname")
 
 
 class Caller:
@@ -87,12 +92,21 @@ class Caller:
 def server_list(servers: object) -> list[str]:
     """Addresses out of a string, a comma list or a list of strings."""
     if isinstance(servers, str):
-        return [address.strip() for address in servers.split(",")]
+        servers = servers.split(",")
     if not isinstance(servers, Sequence) or not all(isinstance(address, str) for address in servers):
         raise BadAddressError("nats: invalid connect url option: servers must be a string or a list of strings")
     if not servers:
         raise NoServersError("nats: no server address given")
+    for number, address in enumerate(servers):
+        _check_text(f"nats: server address {number}", address, BadAddressError)
     return [address.strip() for address in servers]
+
+
+def _seconds(given: dict[str, Any], name: str) -> float:
+    value = seconds(name, given[name])
+    if value is None:
+        raise TypeError(f"{name} must be a number of seconds, not None")
+    return value
 
 
 def _integer(given: dict[str, Any], name: str) -> int:
@@ -102,10 +116,14 @@ def _integer(given: dict[str, Any], name: str) -> int:
     return number
 
 
-def _path(name: str, given: object) -> str:
-    if not isinstance(given, str | os.PathLike):
-        raise TypeError(f"{name} must be a path, not {type(given).__name__}")
-    return os.fspath(given)
+def _check_text(name: str, given: object, error: type[Exception] = ValueError) -> None:
+    for text in given if isinstance(given, tuple) else (given,):
+        try:
+            if isinstance(text, str | UserString):
+                str(text).encode()
+        except UnicodeEncodeError:
+            # Python's own error holds the text, which may be a secret.
+            raise error(f"{name} has a lone surrogate, which has no UTF-8") from None
 
 
 def _inbox_prefix(given: object) -> str:
@@ -127,14 +145,14 @@ def _source(given: dict[str, Any]) -> tuple[str, str, str | None] | None:
             raise TypeError(f"nkeys_seed_str must be a string, not {type(seed).__name__}")
         if seed:
             return "seed", seed, None
-        return None if seed_file is None else ("seed_file", _path("nkeys_seed", seed_file), None)
+        return None if seed_file is None else ("seed_file", secret_path("nkeys_seed", seed_file), None)
     if isinstance(creds, tuple):
         if len(creds) != 2:
             raise ValueError("user_credentials: a tuple is (JWT file, seed file)")
-        return "pair", _path("user_credentials", creds[0]), _path("user_credentials", creds[1])
+        return "pair", secret_path("user_credentials", creds[0]), secret_path("user_credentials", creds[1])
     if isinstance(creds, UserString):
         return "raw", creds.data, None
-    return "file", _path("user_credentials", creds), None
+    return "file", secret_path("user_credentials", creds), None
 
 
 def public(given: dict[str, Any]) -> dict[str, Any]:
@@ -154,6 +172,8 @@ def native(given: dict[str, Any], caller: Caller) -> dict[str, Any]:
         raise UnsupportedError(
             "ws_connection_headers", "a WebSocket client that sends headers of its own", "ours cannot"
         )
+    for option in _TEXTS:
+        _check_text(option, given[option])
     pings, attempts = (_integer(given, name) for name in ("max_outstanding_pings", "max_reconnect_attempts"))
     if pings < 1:
         raise ValueError(f"max_outstanding_pings must be 1 or more, not {pings}")
@@ -165,14 +185,15 @@ def native(given: dict[str, Any], caller: Caller) -> dict[str, Any]:
     return {
         "servers": server_list(given["servers"]),
         "name": given["name"],
-        "connect_timeout": given["connect_timeout"],
-        "ping_interval": given["ping_interval"],
+        "connect_timeout": FOREVER if given["connect_timeout"] is None else _seconds(given, "connect_timeout"),
+        "ping_interval": _seconds(given, "ping_interval"),
         "max_outstanding_pings": pings,
         "inbox_prefix": _inbox_prefix(given["inbox_prefix"]),
         "no_echo": bool(given["no_echo"]),
+        "skip_subject_validation": bool(given["skip_subject_validation"]),
         "allow_reconnect": bool(given["allow_reconnect"]),
         "max_reconnects": attempts if attempts > 0 else None,
-        "reconnect_wait": given["reconnect_time_wait"],
+        "reconnect_wait": _seconds(given, "reconnect_time_wait"),
         "randomize": not given["dont_randomize"],
         "pending_size": max(0, _integer(given, "pending_size")),
         "retry_first": attempts < 0 and bool(given["allow_reconnect"]),

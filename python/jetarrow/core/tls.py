@@ -7,6 +7,8 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from jetarrow.core.paths import secret_path
+
 __all__ = ["TLS"]
 
 PathOrPem: TypeAlias = "str | bytes | os.PathLike[str]"
@@ -35,8 +37,12 @@ class TLS:
     handshake_first: bool = False
 
 
-def read_pem(given: PathOrPem) -> bytes:
+def read_pem(name: str, given: PathOrPem) -> bytes:
     """PEM text itself, or what is in the file.
+
+    Args:
+        name: What it is, for messages.
+        given: Text or path.
 
     Raises:
         OSError: The file cannot be read.
@@ -44,7 +50,8 @@ def read_pem(given: PathOrPem) -> bytes:
     text = given.encode() if isinstance(given, str) else given
     if isinstance(text, bytes) and b"-----BEGIN " in text:
         return text
-    with open(given, "rb") as file:
+    path = os.fsdecode(text) if isinstance(text, bytes) else text
+    with open(secret_path(f"tls: {name}", path), "rb") as file:
         return file.read()
 
 
@@ -74,9 +81,9 @@ def native_tls(
         if (given.cert is None) != (given.key is None):
             raise ValueError("jetarrow.TLS: cert and key go together; one of them is missing")
         if given.ca is not None:
-            settings["roots"] = [read_pem(given.ca)]
+            settings["roots"] = [read_pem("ca", given.ca)]
         if given.cert is not None and given.key is not None:
-            settings["identity"] = (read_pem(given.cert), read_pem(given.key))
+            settings["identity"] = (read_pem("cert", given.cert), read_pem("key", given.key))
         settings["hostname"] = hostname or given.hostname
         settings["verify"] = given.verify
         settings["handshake_first"] = handshake_first or given.handshake_first

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from jetarrow.jetstream.expect import PublishExtras
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
@@ -35,15 +37,17 @@ class ManagerOptions(TypedDict, total=False):
 
     prefix: str
     """First tokens of the API's subjects; default `$JS.API`."""
-    timeout: float
-    """Seconds an API request, or a `publish`, may take; default 5."""
+    timeout: float | None
+    """Seconds an API request, or a `publish`, may take; default 5, None is as long as it takes."""
+    domain: str | None
+    """JetStream domain, instead of a prefix; default none."""
+    api_prefix: str | None
+    """Another name for `prefix`."""
 
 
 class JetStreamOptions(ManagerOptions, total=False):
     """Options of `nc.jetstream` and `nc.jetstream_manager`."""
 
-    domain: str | None
-    """JetStream domain, instead of a prefix; default none."""
     publish_async_max_pending: int | None
     """Most unanswered messages of `publish` and `publish_async` together; default 5000."""
     max_ack_inflight: int | None
@@ -52,11 +56,9 @@ class JetStreamOptions(ManagerOptions, total=False):
     """At that limit `publish_async` waits; False raises `MaxAckPendingError`. Default True."""
     ack_timeout: float
     """Seconds until a `publish_async` without an answer fails; default 30."""
-    api_prefix: str | None
-    """Another name for `prefix`."""
 
 
-class PublishAsyncOptions(TypedDict, total=False):
+class PublishAsyncOptions(PublishExtras, total=False):
     """Options of the sync twin's `js.publish_async`."""
 
     wait_stall: float | None
@@ -65,12 +67,33 @@ class PublishAsyncOptions(TypedDict, total=False):
     """The stream that must take it; default any."""
     headers: Headers | None
     """Name to value, or to a list of values; default none."""
-    msg_ttl: float | timedelta | None
-    """Seconds until the message goes; default the stream's `max_age`."""
+    msg_ttl: float | timedelta | str | None
+    """Seconds until the message goes, or "never"; default the stream's `max_age`."""
     msg_id: str | None
     """The stream stores one message per id within its duplicate window; default none."""
     expected_stream: str | None
     """Another name for `stream`."""
+    expected_last_seq: int | None
+    """The stream's last sequence must be this; default any."""
+    expected_last_subject_seq: int | None
+    """The last sequence of the subject must be this, 0 for none; default any."""
+    expected_last_msg_id: str | None
+    """The last message's id must be this; default any."""
+
+
+class PublisherPublishOptions(PublishExtras, total=False):
+    """Options of the sync twin's `publisher.publish`."""
+
+    subject: str | None
+    """Default the publisher's."""
+    headers: Headers | None
+    """Name to value, or to a list of values; default none."""
+    msg_id: str | None
+    """The stream stores one message per id within its duplicate window; default none."""
+    msg_ttl: float | timedelta | str | None
+    """Seconds until the message goes, or "never"; default the stream's `max_age`."""
+    expected_stream: str | None
+    """The stream that must take it; default any."""
     expected_last_seq: int | None
     """The stream's last sequence must be this; default any."""
     expected_last_subject_seq: int | None
@@ -223,6 +246,14 @@ class StreamOptions(TypedDict, total=False):
     """Limits for its consumers; default none."""
     subject_delete_marker_ttl: float | timedelta | None
     """Seconds that a marker is left where the last message of a subject expired (server 2.11); default none."""
+    max_messages: int | None
+    """Another name for `max_msgs`."""
+    max_messages_per_stream: int | None
+    """Another name for `max_msgs`."""
+    max_messages_per_subject: int
+    """Another name for `max_msgs_per_subject`."""
+    first_sequence: int | None
+    """Another name for `first_seq`."""
 
 
 class _ConsumerOptions(TypedDict, total=False):
@@ -282,6 +313,12 @@ class _ConsumerOptions(TypedDict, total=False):
     """Pull: how the clients of the group share (server 2.11); default none."""
     priority_timeout: float | timedelta | None
     """Pull: seconds of idleness after which a pinned client is replaced (server 2.11)."""
+    opt_start_sequence: int | None
+    """Another name for `opt_start_seq`."""
+    rate_limit: int | None
+    """Another name for `rate_limit_bps`."""
+    max_pull_waiting: int | None
+    """Another name for `max_waiting`."""
 
 
 class PushConsumerOptions(_ConsumerOptions, total=False):
@@ -357,3 +394,55 @@ class PushSubscribeOptions(PushConsumerOptions, total=False):
     """Leave the data out; default no."""
     inactive_threshold: float | None
     """Seconds without use after which it is removed."""
+
+
+class KeyValueOptions(TypedDict, total=False):
+    """The fields of `KeyValueConfig`, as keywords; they win over the configuration that is given with them."""
+
+    bucket: str
+    """Its name: letters, digits, `-` and `_`."""
+    description: str | None
+    """A text for people; default none."""
+    max_value_size: int | None
+    """Most bytes of one value; default no limit."""
+    history: int
+    """Revisions kept per key, 1 to 64; default 1."""
+    ttl: float | timedelta | None
+    """Seconds that a value lives; default for ever."""
+    max_bytes: int | None
+    """Most bytes of the whole; default no limit."""
+    storage: StorageType | str | None
+    """Where it is kept; default in files."""
+    replicas: int
+    """How many servers keep it; default 1."""
+    placement: Placement | None
+    """Which servers may keep it; default any."""
+    republish: RePublish | None
+    """What to publish again; default nothing."""
+    direct: bool | None
+    """Whether any replica may answer reads; default True."""
+    limit_marker_ttl: float | timedelta | None
+    """Seconds that a marker stays where a key expired; default no markers."""
+    compression: StoreCompression | str | bool | None
+    """True (or "s2") compresses what is kept in files; default no."""
+    metadata: dict[str, str] | None
+    """Texts by name, for your own use; default none."""
+    mirror: StreamSource | None
+    """The bucket that this one copies; default none."""
+    sources: list[StreamSource] | None
+    """Buckets that this one gathers; default none."""
+
+
+class BucketReadOptions(TypedDict, total=False):
+    """Options of `kv.read`."""
+
+    mode: str
+    """What happens to values that do not fit the schema: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
+    batch_rows: int
+    """Most rows of a batch; default 65536."""
+    batch_bytes: int
+    """A batch is cut when its values have this number of bytes; default 16 MiB."""
+    timestamp_unit: str
+    """Unit of the timestamps: "ns" (default), or "us" for readers that know no nanoseconds."""
+    progress: Progress | bool | None
+    """Called with (sequences done, in all); True shows a bar on a terminal. Default none."""

@@ -50,9 +50,31 @@ class PushSubscription(Subscription):
         self._seq = 0
         self._delivered = 0
         self._resetting = session.lock()
+        # Why no consumer can take its place.
+        self._failure: Error | None = None
 
     async def _start(self) -> None:
         await self._open("ordered" if self._ordered else "push")
+        if self._consumer:
+            self._tell_origin(self._native, None)
+
+    def _tell_origin(self, native: _jetarrow.Subscription, info: models.ConsumerInfo | None) -> None:
+        """Where a message's headers cannot be read the connection breaks, and it is looked up at the stream."""
+        config = self._config
+        delivered = info.delivered if info is not None else None
+        filters = [config.filter_subject] if config.filter_subject else config.filter_subjects or []
+        native.set_origin(
+            self._api.prefix,
+            self._stream,
+            self._consumer,
+            filters=filters,
+            headers_only=bool(config.headers_only),
+            after=None if delivered is None else delivered.stream_seq,
+        )
+
+    def _created(self, info: models.ConsumerInfo) -> None:
+        """Nothing of its consumer had come when this was said of it."""
+        self._tell_origin(self._native, info)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of consumer {self._consumer} of stream {self._stream}>"
@@ -83,15 +105,12 @@ class PushSubscription(Subscription):
         deadline = None if wait is None else self._session.now() + wait
         while True:
             left = None if deadline is None else max(deadline - self._session.now(), 0.0)
-            limits = [limit for limit in (left, self._silence) if limit is not None]
             native = self._native
-            ready = await self._session.run(native.ready(min(limits) if limits else None))
+            ready = await self._session.run(native.ready(self._silence, left))
+            if ready in ("messages", "ended", "late"):
+                return ready
             if self._closed or self._session.is_closed:
                 return "ended"
-            if ready in ("messages", "ended"):
-                return ready
-            if ready == "silent" and left is not None and left <= (self._silence or left):
-                return ready
             if not await self._reset_once(native):
                 return "ended"
 
@@ -108,15 +127,8 @@ class PushSubscription(Subscription):
         session = self._session
         while not self._closed and not session.is_closed:
             deliver = session.native.new_inbox()
-            config = replace(self._config, name=None, deliver_subject=deliver)
-            if self._seq:
-                config = replace(
-                    config,
-                    deliver_policy=models.DeliverPolicy.BY_START_SEQUENCE,
-                    opt_start_seq=self._seq + 1,
-                    opt_start_time=None,
-                )
-            fresh = await self._subscribe(deliver, "", "ordered")
+            config = replace(self._again(), name=None, deliver_subject=deliver)
+            fresh = self._subscribe(deliver, "", "ordered")
             try:
                 info = await put_consumer(self._api, self._stream, config)
             except Error as error:
@@ -124,14 +136,32 @@ class PushSubscription(Subscription):
                 if isinstance(error, APIError) and error.code is not None and error.code < 500:
                     # The stream is gone, or will not have this consumer.
                     session.report(error)
+                    self._failure = error
                     break
                 # Not connected, or no leader: it is tried until it works.
                 await session.pause(RETRY)
                 continue
             self._native_sub, self._subject, self._consumer = fresh, deliver, info.name
+            self._made(info)
+            self._tell_origin(fresh, info)
             return True
+        self._closed = True
         self._forget()
         return False
+
+    def _again(self) -> models.ConsumerConfig:
+        """What a consumer has that takes the place of a lost one."""
+        if not self._seq:
+            return self._config
+        return replace(
+            self._config,
+            deliver_policy=models.DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=self._seq + 1,
+            opt_start_time=None,
+        )
+
+    def _made(self, info: models.ConsumerInfo) -> None:
+        """A consumer has taken the place of a lost one."""
 
     @property
     def delivered(self) -> int:

@@ -69,6 +69,7 @@ class Reader(ReadOut):
         flatten: bool,
         limit: int | None,
         progress: Progress | bool | None,
+        bucket: str | None = None,
     ) -> None:
         if timestamp_unit not in TIMESTAMP_UNITS:
             raise ValueError(f"timestamp_unit must be one of {', '.join(TIMESTAMP_UNITS)}, not {timestamp_unit!r}")
@@ -102,6 +103,9 @@ class Reader(ReadOut):
             microseconds=timestamp_unit == "us",
             warn_on_loss=on_data_loss == "warn",
             direct=direct,
+            # Of a key-value bucket only each key's last value is read.
+            latest=bucket is not None,
+            bucket=bucket,
         )
         self._make = functools.partial(native, columns=columns, follow=follow, limit=limit, flatten=flatten, mode=mode)
         self._call: _jetarrow.Call[_jetarrow.Reader] | None = None
@@ -206,7 +210,8 @@ class Reader(ReadOut):
         now = time.monotonic()
         if self._report is not None and (item is None or now - self._told >= 0.1):
             self._told = now
-            self._report((self._position or start) - start, None if self._follow else end - start)
+            done = (self._position or start) - start
+            self._report(*((done, None) if self._follow else (min(done, end - start), end - start)))
         return None if item is None else MessageBatch(self._session, item)
 
     @property
@@ -268,6 +273,10 @@ class Reader(ReadOut):
         batch = self._take(native, item)
         self._spent = item is None
         return batch
+
+    def changed(self) -> dict[str, int]:
+        """Of a read of a bucket: the keys that changed meanwhile, and the last revision of each."""
+        return {} if self._native is None else self._native.changed()
 
     async def _rows(self) -> AsyncIterator[MessageBatch]:
         async for batch in self:

@@ -7,11 +7,14 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import MsgAlreadyAckdError
+from jetarrow.core.subscribe import making
+from jetarrow.core.subscription import Callback as SubscriptionCallback
 from jetarrow.jetstream import existing, models
+from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.errors import APIError, Error, NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.manage import Management
@@ -66,6 +69,8 @@ def _either_order(
 class Subscribe(Management):
     """The subscribe family of a JetStream context."""
 
+    _nc: HasSession
+
     async def subscribe(
         self,
         /,
@@ -90,10 +95,11 @@ class Subscribe(Management):
 
         Args:
             subject: What to receive; becomes the consumer's filter.
-            queue: Deliver group; it is the consumer's durable name as well.
+            queue: Deliver group; it is the consumer's durable name as well. `config.deliver_group` wins over it.
             cb: Called with each message, one after the other: a coroutine function or a plain one. Without it take the
                 messages from the subscription that is returned, and acknowledge them yourself.
-            durable: Name of a consumer that stays; None makes one that goes with the subscription.
+            durable: Name of a consumer that stays; None or "" makes one that goes with the subscription.
+                `config.durable_name` wins over it, and so does `config.name`.
             stream: The stream; None finds it by the subject.
             config: Configuration of a new consumer.
             manual_ack: Messages are not acknowledged when the callback has returned.
@@ -114,9 +120,13 @@ class Subscribe(Management):
             Error: The consumer exists and is not for this: it has another deliver group, or is bound already.
         """
         stream = stream or await self.find_stream_name_by_subject(subject)
-        if queue and durable and durable != queue:
+        config = (config or models.ConsumerConfig()).evolve(**params)
+        name = config.durable_name or config.name
+        if queue and durable and durable != queue and not name:
             raise Error(f"cannot create queue subscription '{queue}' to consumer '{durable}'")
-        durable = queue or durable
+        # What the configuration says holds: another name would be another consumer, which gets all of the stream again.
+        durable = config.durable_name or ((config.name or queue or durable) if queue or durable else None)
+        queue = config.deliver_group or queue
         info = None
         if durable:
             with suppress(NotFoundError):
@@ -133,8 +143,7 @@ class Subscribe(Management):
                 "idle_heartbeat": idle_heartbeat,
                 "flow_control": flow_control,
             }
-            wanted = {**params, **{name: value for name, value in given.items() if value}}
-            config = (config or models.ConsumerConfig()).evolve(**wanted)
+            config = config.evolve(**{name: value for name, value in given.items() if value})
             if config.deliver_subject is None:
                 config = replace(config, deliver_subject=self._api.session.native.new_inbox())
             if not config.filter_subjects:
@@ -151,7 +160,7 @@ class Subscribe(Management):
                     mem_storage=True,
                 )
             info = await self._create_or_join(stream, config, durable, queue)
-        return await self.subscribe_bind(
+        sub = await self.subscribe_bind(
             stream,
             info.config,
             info.name,
@@ -161,6 +170,8 @@ class Subscribe(Management):
             pending_msgs_limit=pending_msgs_limit,
             pending_bytes_limit=pending_bytes_limit,
         )
+        sub._created(info)
+        return sub
 
     async def _create_or_join(
         self, stream: str, config: models.ConsumerConfig, durable: str | None, queue: str | None
@@ -218,16 +229,24 @@ class Subscribe(Management):
         if config is None or config.deliver_subject is None:
             raise TypeError("config.deliver_subject is required: this is a pull consumer, use pull_subscribe_bind")
         acks = config.ack_policy not in (models.AckPolicy.NONE, models.AckPolicy.FLOW_CONTROL)
-        sub = PushSubscription(
-            self._api,
-            stream,
-            consumer,
-            config,
-            cb=None if cb is None else _coroutine(cb, acks and not manual_ack),
-            ordered=ordered_consumer,
-            limits=(pending_msgs_limit, pending_bytes_limit),
-        )
-        await sub._start()
+        call = None if cb is None else _coroutine(cb, acks and not manual_ack)
+
+        name, found = consumer, config
+
+        def make(cb: SubscriptionCallback | None, limits: tuple[int, int]) -> PushSubscription:
+            return PushSubscription(self._api, stream, name, found, cb=cb, ordered=ordered_consumer, limits=limits)
+
+        token = making.set(make)
+        try:
+            sub: PushSubscription = await cast("Any", self._nc).subscribe(
+                config.deliver_subject,
+                queue=config.deliver_group or "",
+                cb=call,
+                pending_msgs_limit=pending_msgs_limit,
+                pending_bytes_limit=pending_bytes_limit,
+            )
+        finally:
+            making.reset(token)
         return sub
 
     async def pull_subscribe(
@@ -250,7 +269,7 @@ class Subscribe(Management):
 
         Args:
             subject: What to receive; becomes the consumer's filter.
-            durable: Name of a consumer that stays; None makes one that goes when it is not used.
+            durable: Name of a consumer that stays; None or "" makes one that goes when it is not used.
             stream: The stream; None finds it by the subject.
             config: Configuration of a new consumer; one that is there must not differ from it.
             pending_msgs_limit: Taken for nats-py's sake, and not needed: nothing comes that was not asked for.
@@ -268,7 +287,7 @@ class Subscribe(Management):
         """
         config = (config or models.ConsumerConfig()).evolve(**params)
         stream = stream or await self.find_stream_name_by_subject(subject)
-        if durable is not None:
+        if durable:
             info = None
             with suppress(NotFoundError):
                 info = await self.consumer_info(stream, durable)

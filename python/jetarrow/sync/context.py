@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from jetarrow._jetarrow import Msg
 from jetarrow.core.session import finish
 from jetarrow.jetstream.context import JetStreamContext
-from jetarrow.sync.blocking import as_in, blocking, wrapped
+from jetarrow.sync.blocking import as_in, blocking, iterated, wrapped
 from jetarrow.sync.fetch import PullSubscription, Reader
+from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
+from jetarrow.sync.objects import ObjectStore
 from jetarrow.sync.publisher import Publisher
 from jetarrow.sync.subscription import PushSubscription, without_callbacks
 
@@ -79,6 +81,22 @@ class JetStream(JetStreamManager):
             for batch in reader:
                 yield from batch
 
+    key_value = wrapped(JetStreamContext.key_value, KeyValue)
+    create_key_value = wrapped(JetStreamContext.create_key_value, KeyValue)
+    update_key_value = wrapped(JetStreamContext.update_key_value, KeyValue)
+    delete_key_value = blocking(JetStreamContext.delete_key_value)
+    key_value_names = iterated(JetStreamContext.key_value_names)
+    key_values = iterated(JetStreamContext.key_values)
+
     @as_in(JetStreamContext.read)
     def read(self, stream: str, **options: Unpack[ReadOptions]) -> Reader:  # noqa: D102
         return Reader(self._inner.read(stream, **options))
+
+    object_store = wrapped(JetStreamContext.object_store, ObjectStore)
+    create_object_store = wrapped(JetStreamContext.create_object_store, ObjectStore)
+    delete_object_store = blocking(JetStreamContext.delete_object_store)
+    object_store_names = iterated(JetStreamContext.object_store_names)
+    object_stores = iterated(JetStreamContext.object_stores)
+
+
+JetStreamManager._context = JetStream

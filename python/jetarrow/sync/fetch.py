@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from jetarrow._jetarrow import Msg
+from jetarrow.core.ending import Ending
 from jetarrow.jetstream import batch, read
 from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
@@ -14,6 +15,8 @@ from jetarrow.sync.blocking import blocking, drained, twin_repr, wrapped
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from jetarrow.jetstream.priority import PriorityOptions
 
 
 class MessageBatch(batch.Columns):
@@ -46,6 +49,18 @@ class PullSubscription:
     fetch_batch = wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
 
     unsubscribe = blocking(AsyncPullSubscription.unsubscribe)
+    drain = blocking(AsyncPullSubscription.drain)
+    destroy = blocking(AsyncPullSubscription.destroy)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended, or its connection has."""
+        return self._inner.is_closed
+
+    @property
+    def closed(self) -> Ending:
+        """Its end, to wait for: `sub.closed.wait(timeout)`."""
+        return self._inner.closed
 
     @property
     def pending_msgs(self) -> int:
@@ -66,23 +81,53 @@ class PullSubscription:
         """All messages as they come, without end."""
         return self.consume()
 
-    def consume(self, max_messages: int = MESSAGES_AT_ONCE, *, max_bytes: int | None = None) -> Iterator[Msg]:
+    def consume(
+        self,
+        max_messages: int = MESSAGES_AT_ONCE,
+        *,
+        max_bytes: int | None = None,
+        **priority: Unpack[PriorityOptions],
+    ) -> Iterator[Msg]:
         """As `messages`, with the sizes of its requests.
 
         Args:
             max_messages: Most messages of one request.
             max_bytes: Most bytes of one request, as the server counts them; None is no limit.
+            **priority: As `fetch`.
         """
-        return drained(aiter(self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0)))
+        return drained(aiter(self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0, **priority)))
 
-    def pull(self, batch: int = 1, expires: float = 5.0) -> None:
+    def pull(
+        self,
+        batch: int = 1,
+        expires: float | None = None,
+        *,
+        no_wait: bool = False,
+        max_bytes: int | None = None,
+        idle_heartbeat: float | None = None,
+        max_wait: float | None = None,
+        **priority: Unpack[PriorityOptions],
+    ) -> None:
         """Asks for messages that `for msg in sub` then yields, until all that was asked for has come or expired.
 
         Args:
             batch: Most messages.
-            expires: Seconds until the request is over.
+            expires: Seconds until the request is over, default 5.
+            no_wait: Only what the server has now.
+            max_bytes: Most bytes of messages, as the server counts them; None is no limit.
+            idle_heartbeat: Seconds between the server's signs of life while it has nothing.
+            max_wait: Another name for `expires`.
+            **priority: As `fetch`.
         """
-        self._inner.pull(batch, expires)
+        self._inner.pull(
+            batch,
+            expires,
+            no_wait=no_wait,
+            max_bytes=max_bytes,
+            idle_heartbeat=idle_heartbeat,
+            max_wait=max_wait,
+            **priority,
+        )
 
     def __iter__(self) -> Iterator[Msg]:
         return drained(self._inner._pulled(wait=False))
@@ -106,6 +151,10 @@ class Reader:
     def position(self) -> int | None:
         """The next sequence to be read; None before the first use of a reader without `start_seq`."""
         return self._inner.position
+
+    def changed(self) -> dict[str, int]:
+        """As `jetarrow.read.Reader.changed`."""
+        return self._inner.changed()
 
     @property
     def inferred(self) -> pyarrow.Schema | None:

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
 
 from jetarrow.jetstream.manager import JetStreamManager as AsyncManager
 from jetarrow.jetstream.models import AdvisoryKind
 from jetarrow.sync.blocking import blocking, iterated, twin_repr, wrapped
 from jetarrow.sync.handles import Advisories, Stream
 
+if TYPE_CHECKING:
+    from jetarrow.jetstream.option_types import JetStreamOptions
+    from jetarrow.sync.context import JetStream
+
 
 class JetStreamManager:
     """As `jetarrow.js.manager.JetStreamManager`, blocking."""
+
+    # The class of contexts, which is built on this one.
+    _context: ClassVar[type[JetStream]]
 
     def __init__(self, inner: AsyncManager) -> None:
         self._inner = inner
 
     __repr__ = twin_repr
     account_info = blocking(AsyncManager.account_info)
+
+    def get_options(self) -> JetStreamOptions:
+        """As `jetarrow.js.manager.JetStreamManager.get_options`."""
+        return self._inner.get_options()
+
+    def jetstream(self) -> JetStream:
+        """As `jetarrow.js.manager.JetStreamManager.jetstream`; the context blocks."""
+        return self._context(self._inner.jetstream())
 
     add_stream = blocking(AsyncManager.add_stream)
     update_stream = blocking(AsyncManager.update_stream)

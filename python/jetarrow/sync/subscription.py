@@ -35,7 +35,7 @@ class Subscription:
     def __iter__(self) -> Iterator[Msg]:
         inner = self._inner
         while finish(inner._more()):
-            while not inner._closed and (msg := inner._native.take(inner._session, inner._id)) is not None:
+            while (msg := inner._native.take(inner._session, inner._id)) is not None:
                 yield msg
 
     def messages(self) -> Iterator[Msg]:

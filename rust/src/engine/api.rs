@@ -122,6 +122,7 @@ pub struct ConsumerConfig {
     pub filter_subject: String,
     pub filter_subjects: Vec<String>,
     pub max_ack_pending: i64,
+    pub headers_only: bool,
 }
 
 impl ConsumerConfig {
@@ -227,6 +228,17 @@ impl<'a> Api<'a> {
                 .map_err(|e| JetError::Protocol { what: "STREAM.MSG.GET".into(), answer: e.to_string() })
         };
         Ok(Some(Stored { subject, seq, headers: bytes(&hdrs)?, payload: bytes(&data)?, time }))
+    }
+
+    /// The first message from `from` on that one of the filters takes; no filter takes all.
+    pub async fn next_stored(self, stream: &str, from: u64, filters: &[String]) -> Result<Option<Stored>> {
+        let all = [">".to_owned()];
+        let mut next: Option<Stored> = None;
+        for filter in if filters.is_empty() { &all[..] } else { filters } {
+            let found = self.get_message(stream, &json!({"seq": from, "next_by_subj": filter})).await?;
+            next = next.into_iter().chain(found).min_by_key(|stored| stored.seq);
+        }
+        Ok(next)
     }
 
     /// An error where the consumer, or the answer to this, cannot be had.

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::{PyUnicodeEncodeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::PyString;
 
 use crate::error::JetError;
 
@@ -26,6 +28,14 @@ pub fn type_name(value: &Bound<'_, PyAny>) -> String {
     value.get_type().name().map_or_else(|_| "an object".into(), |name| name.to_string())
 }
 
+/// Said of a string that cannot be sent.
+pub const SURROGATE: &str = "it has a lone surrogate, which has no UTF-8";
+
+/// A string's text. Where it has none `wrong` is the error: Python's own would carry the string, which may be a secret.
+pub fn utf8(text: &Bound<'_, PyString>, wrong: impl FnOnce() -> JetError) -> PyResult<PyBackedStr> {
+    text.clone().try_into().map_err(|_: PyErr| wrong().into())
+}
+
 /// A subject, or a queue's name. A lone surrogate in it has no UTF-8, which its error says as all others of subjects do.
 pub struct Word<'a>(pub &'a str);
 
@@ -36,9 +46,28 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Word<'a> {
         word.extract::<&str>().map(Word).map_err(|err| match err.is_instance_of::<PyUnicodeEncodeError>(word.py()) {
             true => {
                 let subject = word.repr().map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned());
-                JetError::BadSubject { subject, reason: "it has a lone surrogate, which has no UTF-8" }.into()
+                JetError::BadSubject { subject, reason: SURROGATE }.into()
             }
-            false => err,
+            // As nats-py.
+            false if word.is_none() => JetError::BadSubject { subject: "None".into(), reason: "it is none" }.into(),
+            false => PyTypeError::new_err(format!("a subject must be str, not {}", type_name(&word))),
         })
+    }
+}
+
+/// An argument `timeout`: seconds, or None for as long as it takes.
+pub struct Timeout(pub Duration);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Timeout {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if given.is_none() {
+            return seconds("timeout", f64::MAX).map(Timeout);
+        }
+        let value = given.extract::<f64>().map_err(|_| {
+            PyTypeError::new_err(format!("timeout must be a number of seconds, or None, not {}", type_name(&given)))
+        })?;
+        seconds("timeout", value).map(Timeout)
     }
 }

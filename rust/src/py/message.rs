@@ -11,7 +11,7 @@ use crate::engine::receive::ack::Verb;
 use crate::engine::receive::message::Received;
 use crate::error::JetError;
 use crate::py::headers;
-use crate::python_names::{METADATA, import};
+use crate::python_names::{JS_API, METADATA, import};
 
 /// A message.
 #[pyclass(frozen, module = "jetarrow.aio.msg")]
@@ -237,7 +237,7 @@ impl Msg {
         self.in_progress(py)
     }
 
-    /// The ack verb that `kind` (an `AckKind`) names.
+    /// The ack verb that `kind` (an `AckKind`, or a name or value of one) names.
     #[pyo3(signature = (kind, *, delay=None, reason=None))]
     fn ack_with<'py>(
         &self,
@@ -246,6 +246,8 @@ impl Msg {
         delay: Option<f64>,
         reason: Option<String>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        // It takes names and values too, and its error lists them.
+        let kind = import(py, JS_API, "AckKind")?.call1((kind,))?;
         let name: String = kind.getattr(intern!(py, "name"))?.extract()?;
         match Verb::from_server_name(&name)? {
             Verb::Ack => self.ack(py),

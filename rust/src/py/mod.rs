@@ -8,8 +8,11 @@ mod call;
 mod connect;
 mod content_ids;
 mod convert;
+mod decompress;
+mod entry;
 mod fetch;
 mod headers;
+mod keys;
 mod loss;
 mod message;
 mod notices;
@@ -28,7 +31,10 @@ mod subscribe;
 mod typed;
 
 use pyo3::prelude::*;
-use pyo3::types::IntoPyDict;
+use pyo3::types::{IntoPyDict, PyString};
+
+use crate::error::JetError;
+use crate::py::convert::{SURROGATE, utf8};
 
 /// The flat native module `jetarrow._jetarrow`.
 #[pymodule(gil_used = false)]
@@ -43,6 +49,8 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<connect::Connection>()?;
     module.add_class::<content_ids::ContentIds>()?;
     module.add_class::<content_ids::Ids>()?;
+    module.add_class::<decompress::Decompressor>()?;
+    module.add_class::<keys::Subjects>()?;
     module.add_class::<fetch::PullSubscription>()?;
     module.add_class::<loss::Loss>()?;
     module.add_class::<message::Msg>()?;
@@ -56,6 +64,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<subscribe::Subscription>()?;
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
     module.add_function(wrap_pyfunction!(call::last_words, module)?)?;
+    module.add_function(wrap_pyfunction!(keys::key_subjects, module)?)?;
     module.add_function(wrap_pyfunction!(check_name, module)?)?;
     module.add_function(wrap_pyfunction!(check_subject, module)?)?;
     crate::task::report_panics(log_panic);
@@ -87,8 +96,9 @@ fn forked() {
 
 /// The one check of the names of streams and consumers, also for Python's own requests.
 #[pyfunction]
-fn check_name(what: &str, name: &str) -> PyResult<()> {
-    Ok(crate::engine::subject::check_name(what, name)?)
+fn check_name(what: &str, name: &Bound<'_, PyString>) -> PyResult<()> {
+    let name = utf8(name, || JetError::Value(format!("the {what} name: {SURROGATE}")))?;
+    Ok(crate::engine::subject::check_name(what, &name)?)
 }
 
 /// What begins the API's subjects is checked where it is given, not first where it is used.

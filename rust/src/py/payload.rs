@@ -9,8 +9,8 @@ use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyString};
 
 use crate::engine::publish::size::check_size;
-use crate::error::About;
-use crate::py::convert::type_name;
+use crate::error::{About, JetError};
+use crate::py::convert::{SURROGATE, type_name, utf8};
 
 /// One payload. `bytes` and `str` cannot change, so a reference does; anything else is copied.
 pub enum Cell {
@@ -33,7 +33,7 @@ impl Cell {
             return Ok(Cell::Bytes(bytes.clone().into()));
         }
         if let Ok(text) = value.cast::<PyString>() {
-            return Ok(Cell::Text(text.clone().try_into()?));
+            return Ok(Cell::Text(utf8(text, || JetError::Value(format!("a payload of type str: {SURROGATE}")))?));
         }
         let buffer = PyBuffer::<u8>::get(value).map_err(|_| {
             PyTypeError::new_err(format!("a payload must be bytes-like or str, not {}", type_name(value)))

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{Array as _, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
+use async_nats::header::NATS_EXPECTED_STREAM;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyTuple};
+use pyo3::types::{PyCapsule, PyString, PyTuple};
 
 use crate::bridge::Progress;
 use crate::engine::publish::outcome::{Blocks, Outcome};
@@ -19,7 +20,7 @@ use crate::py::arrow::is_producer;
 use crate::py::batch::{Array, export, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
-use crate::py::convert::{Word, seconds};
+use crate::py::convert::{Timeout, Word, seconds};
 use crate::py::rows::{self, RowArguments};
 use crate::py::{headers, payload, puback};
 
@@ -31,15 +32,15 @@ impl Connection {
         &self,
         subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
-        timeout: f64,
-        headers: Option<&Bound<'_, PyDict>>,
+        timeout: Timeout,
+        headers: Option<headers::Given<'_>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(subject.0)?;
         let subject = subject.0.to_owned();
-        let timeout = seconds("timeout", timeout)?;
+        let Timeout(timeout) = timeout;
         let what = || About::Other(format!("the message for {subject:?}"));
-        let headers = || headers.map(headers::from_python).transpose();
+        let headers = || headers.as_ref().map(|given| headers::from_python(&given.0)).transpose();
         let (payload, headers) = payload::message(what, payload, headers, conn.client.max_payload())?;
         Ok(Call::new(async move { engine::publish(&conn, subject, payload, headers, timeout).await }, |py, ack| {
             puback::build_in_full(py, ack)
@@ -57,7 +58,7 @@ impl Connection {
         headers: Option<&Bound<'_, PyAny>>,
         msg_ids: Option<&Bound<'_, PyAny>>,
         msg_ttl: Option<String>,
-        expected_stream: Option<String>,
+        expected_stream: Option<&Bound<'_, PyString>>,
         mode: &str,
         max_inflight: usize,
         max_bytes: usize,
@@ -76,6 +77,8 @@ impl Connection {
         if max_bytes == 0 {
             return Err(PyValueError::new_err("max_bytes must be at least 1"));
         }
+        let expected = |stream| headers::value(NATS_EXPECTED_STREAM.as_ref(), stream).map(|stream| stream.to_string());
+        let expected_stream = expected_stream.map(expected).transpose()?;
         if let Some(stream) = &expected_stream {
             subject::check_name("stream", stream)?;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::DataType;
-use async_nats::header::NATS_EXPECTED_STREAM;
+use async_nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -21,7 +21,7 @@ use crate::engine::publish::rows::{Headers, OffsetTexts, Payloads, Rows, Subject
 use crate::engine::subject;
 use crate::error::{JetError, Result};
 use crate::py::arrow::{extract, header_column, is_producer, payload_column, strings, text_column};
-use crate::py::convert::type_name;
+use crate::py::convert::{SURROGATE, type_name, utf8};
 use crate::py::headers;
 use crate::py::payload::Cell;
 use crate::task::{Spot, blocking, weak_spot};
@@ -42,6 +42,15 @@ impl Texts for Strings {
     }
 }
 
+/// The text of a subject, or of a message id.
+fn encoded(what: &str, row: Option<usize>, text: &Bound<'_, PyString>) -> PyResult<PyBackedStr> {
+    utf8(text, || match (what, row) {
+        ("subject", Some(row)) => JetError::BadSubject { subject: format!("subject[{row}]"), reason: SURROGATE },
+        ("subject", None) => JetError::BadSubject { subject: what.to_owned(), reason: SURROGATE },
+        _ => JetError::BadHeader { name: NATS_MESSAGE_ID.to_string(), reason: SURROGATE },
+    })
+}
+
 /// A sequence of strings, one per row.
 fn str_sequence(what: &str, values: &Bound<'_, PyAny>, nulls: bool) -> PyResult<Strings> {
     let mut strings = Vec::with_capacity(values.len().unwrap_or(0));
@@ -54,7 +63,7 @@ fn str_sequence(what: &str, values: &Bound<'_, PyAny>, nulls: bool) -> PyResult<
         let text = value
             .cast::<PyString>()
             .map_err(|_| PyTypeError::new_err(format!("{what}[{row}] must be str, not {}", type_name(&value))))?;
-        strings.push(Some(text.clone().try_into()?));
+        strings.push(Some(encoded(what, Some(row), text)?));
     }
     Ok(Strings(strings))
 }
@@ -66,11 +75,14 @@ fn same_length(what: &str, found: usize, rows: usize) -> PyResult<()> {
     Err(PyValueError::new_err(format!("{what} has {found} entries, payloads has {rows}")))
 }
 
-fn header_rows(headers: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<Headers> {
+fn header_rows(headers: Option<&Bound<'_, PyAny>>, rows: Option<usize>) -> PyResult<Headers> {
     let Some(headers) = headers else { return Ok(Headers::None) };
     if let Ok(dict) = headers.cast::<PyDict>() {
         return Ok(Headers::One(headers::from_python(dict)?));
     }
+    let Some(rows) = rows else {
+        return Err(PyTypeError::new_err("with a stream of rows, headers is one dict, or a column of the table"));
+    };
     let mut maps = Vec::with_capacity(rows);
     for (row, value) in headers.try_iter()?.enumerate() {
         let value = value?;
@@ -130,12 +142,15 @@ pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>, max_pa
     let mut cells = Vec::with_capacity(payloads.len().unwrap_or(0));
     for (row, value) in payloads.try_iter()?.enumerate() {
         let value = value?;
-        cells.push(Cell::new(&value).map_err(|err| {
-            if err.is_instance_of::<PyTypeError>(value.py()) {
+        cells.push(Cell::new(&value).map_err(|err| match err {
+            _ if err.is_instance_of::<PyTypeError>(value.py()) => {
                 PyTypeError::new_err(format!("payloads[{row}] must be bytes-like or str, not {}", type_name(&value)))
-            } else {
-                err
             }
+            _ if value.is_instance_of::<PyString>() => {
+                let row = arguments.first_row.saturating_add(row as u64);
+                JetError::Row { row, reason: format!("the payload is of type str: {SURROGATE}") }.into()
+            }
+            err => err,
         })?);
     }
     let len = cells.len();
@@ -153,7 +168,7 @@ pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>, max_pa
         subjects,
         payloads: Box::new(Cells(cells)),
         msg_ids,
-        headers: header_rows(arguments.headers, len)?,
+        headers: header_rows(arguments.headers, Some(len))?,
         expected_stream: arguments.expected_stream.map(Arc::from),
         checked: false,
     };
@@ -173,7 +188,7 @@ enum TextColumn {
 /// A str, a sequence of str, or an Arrow string column.
 fn texts(what: &str, value: &Bound<'_, PyAny>, rows: Option<usize>, nulls: bool) -> PyResult<TextColumn> {
     if let Ok(one) = value.cast::<PyString>() {
-        return Ok(TextColumn::One(one.to_str()?.to_owned()));
+        return Ok(TextColumn::One(encoded(what, None, one)?.to_string()));
     }
     let (each, len): (Arc<dyn Texts>, usize) = if is_producer(value)? {
         text_column(what, value)?
@@ -211,11 +226,26 @@ fn check_columns(kind: &DataType, ignore_extra: bool) -> Result<()> {
     )))
 }
 
+/// A row's own headers, and those of the argument, which win.
+fn joined(own: Option<HeaderMap>, given: Option<&HeaderMap>) -> HeaderMap {
+    let mut all = own.unwrap_or_default();
+    for (name, values) in given.into_iter().flat_map(HeaderMap::iter) {
+        for (number, value) in values.iter().enumerate() {
+            if number == 0 {
+                all.insert(name.clone(), value.clone());
+            } else {
+                all.append(name.clone(), value.clone());
+            }
+        }
+    }
+    all
+}
+
 /// What the rows of every block have in common.
 struct Template {
     subject: Option<TextColumn>,
     msg_ids: Option<Arc<dyn Texts>>,
-    headers: Option<HeaderMap>,
+    headers: Headers,
     fixed: Arc<[(HeaderName, HeaderValue)]>,
     expected_stream: Option<Arc<str>>,
 }
@@ -246,10 +276,19 @@ impl Template {
             (None, Some(ids)) => Some(Box::new(strings("msg_id", ids)?) as Box<dyn Texts>),
             (None, None) => None,
         };
-        let headers = match (&self.headers, column("headers")) {
-            (Some(one), _) => Headers::One(one.clone()),
-            (None, Some(maps)) => Headers::Each(header_column(maps)?),
-            (None, None) => Headers::None,
+        let own = column("headers").map(header_column).transpose()?;
+        let headers = match (&self.headers, own) {
+            (Headers::None, None) => Headers::None,
+            (Headers::None, Some(own)) => Headers::Each(own),
+            (Headers::One(one), None) => Headers::One(one.clone()),
+            (Headers::One(one), Some(own)) => {
+                Headers::Each(own.into_iter().map(|own| Some(joined(own, Some(one)))).collect())
+            }
+            (Headers::Each(maps), own) => {
+                let own = own.unwrap_or_else(|| vec![None; array.len()]);
+                let given = maps.iter().skip(at).map(Option::as_ref);
+                Headers::Each(own.into_iter().zip(given).map(|(own, given)| Some(joined(own, given))).collect())
+            }
         };
         let (expected_stream, fixed) = (self.expected_stream.clone(), self.fixed.clone());
         Ok(Rows { len: array.len(), fixed, subjects, payloads, msg_ids, headers, expected_stream, checked: false })
@@ -274,13 +313,7 @@ pub fn blocks(
     };
     let subject = arguments.subject.map(|s| texts("subject", s, known, false)).transpose()?;
     let msg_ids = arguments.msg_ids(known)?;
-    let headers = match header_rows(arguments.headers, known.unwrap_or(0))? {
-        Headers::None => None,
-        Headers::One(map) => Some(map),
-        Headers::Each(_) => {
-            return Err(PyTypeError::new_err("with Arrow payloads, headers is one dict, or a column of the table"));
-        }
-    };
+    let headers = header_rows(arguments.headers, known)?;
     let (fixed, first_row) = (arguments.fixed(), arguments.first_row);
     let expected_stream = arguments.expected_stream.map(Arc::from);
     let template = Template { subject, msg_ids, headers, fixed, expected_stream };

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
 
+from jetarrow.jetstream.models.aliases import Aliases, renamed
 from jetarrow.jetstream.models.values import (
     Choices,
     FromServer,
@@ -225,6 +226,8 @@ class Base:
     _codecs: ClassVar[dict[str, Codec]] = {}
     # Fields whose name on the wire is another one.
     _wire: ClassVar[dict[str, str]] = {}
+    # Other names of fields, see `aliased`.
+    _aliases: ClassVar[Aliases] = {}
 
     @classmethod
     def from_response(cls: type[_B], resp: Mapping[str, Any]) -> _B:
@@ -263,6 +266,7 @@ class Base:
         Returns:
             A new instance; this one stays as it is.
         """
+        params = renamed(self._aliases, params)
         new: _B = replace(self, **params)  # type: ignore[type-var]
         new.__dict__["_extra"] = dict(self.__dict__.get("_extra", {}))
         raw = {name: text for name, text in self.__dict__.get("_raw", {}).items() if name not in params}

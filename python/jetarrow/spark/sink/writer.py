@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from jetarrow.spark.options.write import WriteOptions
 from .partition_writer import PartitionWriter
 from .rows import check_columns
 
+_log = logging.getLogger("jetarrow.spark")
 # The flag of a stream that allows a mode.
 _NEEDED_FLAGS = {PublishMode.FAST: "allow_batched", PublishMode.ATOMIC: "allow_atomic"}
 # Duplicate windows of the streams that this process has looked at, in seconds: Spark makes a new writer for every
@@ -37,10 +39,12 @@ class Written(WriterCommitMessage):
     Attributes:
         rows: Rows that the stream has.
         duplicates: How many of them it had before; 0 in mode fast, where the server does not say.
+        expected: Whether that is how it should be: the task was tried again, or has itself sent rows again.
     """
 
     rows: int
     duplicates: int
+    expected: bool
 
 
 class JetStreamWriter(DataSourceArrowWriter):
@@ -73,6 +77,14 @@ class JetStreamWriter(DataSourceArrowWriter):
             NoServersError: No server has answered for 30 seconds.
         """
         return _write(self._options, self._window, iterator, scope=self._job)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Say in the driver's log what was not stored because the stream had it.
+
+        Args:
+            messages: What the tasks report.
+        """
+        tell_duplicates(self._options.stream, messages)
 
 
 class JetStreamStreamWriter(DataSourceStreamArrowWriter):
@@ -114,6 +126,15 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
             )
         return _write(self._options, self._window, iterator, scope=":".join(map(str, names)))
 
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Say in the driver's log what was not stored because the stream had it.
+
+        Args:
+            messages: What the tasks report.
+            batchId: Number of the micro-batch.
+        """
+        tell_duplicates(self._options.stream, messages, batch=batchId)
+
 
 def _write(options: WriteOptions, window: float, rows: Iterator[pa.RecordBatch], *, scope: str) -> Written:
     context = TaskContext.get()
@@ -121,7 +142,33 @@ def _write(options: WriteOptions, window: float, rows: Iterator[pa.RecordBatch],
     partition = context.partitionId()
     with hide_traceback():
         writer = PartitionWriter(options, window=window, scope=f"{scope}:{partition}", partition=partition)
-        return Written(writer.write(rows), writer.duplicates)
+        count = writer.write(rows)
+        return Written(count, writer.duplicates, expected=context.attemptNumber() > 0 or writer.sent_again)
+
+
+def tell_duplicates(stream: str, messages: Sequence[WriterCommitMessage | None], *, batch: int | None = None) -> None:
+    """Say how many rows the stream had before: a line in the log where tasks were tried again, else a warning.
+
+    Args:
+        stream: Its name.
+        messages: What the tasks report.
+        batch: Number of the micro-batch. Default: it is a batch write.
+    """
+    tasks = [message for message in messages if isinstance(message, Written)]
+    rows = sum(task.rows for task in tasks)
+    again = sum(task.duplicates for task in tasks if task.expected)
+    unexpected = sum(task.duplicates for task in tasks if not task.expected)
+    where = f"stream {stream!r}" if batch is None else f"stream {stream!r}, batch {batch}"
+    if again:
+        _log.info("jetstream: %s had %d of %d rows already: tasks were tried again", where, again, rows)
+    if unexpected:
+        replayed = "" if batch is None else " That is right if a restart has replayed this batch; else"
+        warnings.warn(
+            f"jetstream: {where}: {unexpected} of {rows} rows were not stored, as the stream had messages with their"
+            f" ids.{replayed or ' Either'} the same was written before within the duplicate window, or rows of two"
+            " partitions have one msg_id: an id stands for one row of the output",
+            stacklevel=3,
+        )
 
 
 def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, streaming: bool) -> float:

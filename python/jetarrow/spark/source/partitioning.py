@@ -16,7 +16,7 @@ from jetarrow.spark.options.read import ReadOptions
 
 from .metadata import Lookup, end_sequence, first_sequence
 from .pushdown import Restriction
-from .read_plan import ReadPlan, check_readable, loss_fails, read_plan
+from .read_plan import ReadPlan, check_readable, head_may_move, loss_fails, read_plan
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,15 @@ class StreamRange(InputPartition):
         start: First sequence.
         end: The sequence to stop before, above `start`.
         plan: How it is read; all partitions of a stream have one plan.
+        head: It begins at the head of the stream, which retention may move before the task runs: what is gone before
+            its first message is no error. Default: False.
     """
 
     stream: str
     start: int
     end: int
     plan: ReadPlan
+    head: bool = False
 
 
 def plan_partitions(
@@ -70,8 +73,8 @@ def plan_partitions(
     for name, count in counts.items():
         start, end = ranges[name]
         earliest = options.start.time is None and options.start.of(name, EARLIEST) == EARLIEST
-        plan = read_plan(options, infos[name], lookup, start=start, size=end - start, earliest=earliest)
-        partitions += split(name, start, end, count=count, plan=plan)
+        plan = read_plan(options, infos[name], lookup, start=start, size=end - start)
+        partitions += split(name, start, end, count=count, plan=plan, head=earliest and head_may_move(options))
     return partitions
 
 
@@ -92,7 +95,7 @@ def split_counts(options: ReadOptions, sizes: Mapping[str, int]) -> dict[str, in
     return counts
 
 
-def split(stream: str, start: int, end: int, *, count: int, plan: ReadPlan) -> list[StreamRange]:
+def split(stream: str, start: int, end: int, *, count: int, plan: ReadPlan, head: bool = False) -> list[StreamRange]:
     """Split a range evenly into partitions, none of them empty.
 
     Args:
@@ -101,10 +104,11 @@ def split(stream: str, start: int, end: int, *, count: int, plan: ReadPlan) -> l
         end: The sequence to stop before.
         count: Most partitions.
         plan: How they are read.
+        head: The first of them is at the head of the stream, which may move (`StreamRange.head`). Default: False.
     """
     count = min(count, end - start)
     cuts = [start + (end - start) * i // count for i in range(count + 1)] if count > 0 else []
-    return [StreamRange(stream, a, b, plan=plan) for a, b in pairwise(cuts)]
+    return [StreamRange(stream, a, b, plan=plan, head=head and a == start) for a, b in pairwise(cuts)]
 
 
 def check_named(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:

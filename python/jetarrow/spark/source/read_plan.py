@@ -36,9 +36,7 @@ class ReadPlan:
     local: tuple[str, ...] = ()
 
 
-def read_plan(
-    options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, start: int, size: int, earliest: bool
-) -> ReadPlan:
+def read_plan(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, start: int, size: int) -> ReadPlan:
     """Decide how a stream is read.
 
     Args:
@@ -47,7 +45,6 @@ def read_plan(
         lookup: To count what filters match; with None nothing is counted.
         start: First sequence.
         size: Number of sequences.
-        earliest: The read begins at the head, which retention may move before the task runs; that is no loss.
 
     Raises:
         ValueError: A work-queue stream would have to be read by a consumer, or direct gets are off.
@@ -64,7 +61,7 @@ def read_plan(
             pushed = ()
     return ReadPlan(
         created=created(info),
-        loss_fails=not earliest and loss_fails(options, info),
+        loss_fails=loss_fails(options, info),
         direct=direct,
         pushed=pushed,
         local=() if pushed else filters,
@@ -100,6 +97,15 @@ def loss_fails(options: ReadOptions, info: StreamInfo) -> bool:
         fail = FailOnDataLoss.FALSE if moves else FailOnDataLoss.TRUE
     # With a filter it is unknown whether what is gone matched.
     return fail == FailOnDataLoss.STRICT or (fail == FailOnDataLoss.TRUE and not filters_for(options, info))
+
+
+def head_may_move(options: ReadOptions) -> bool:
+    """Whether a read from the earliest message may begin later than planned: the user has not said what is a loss.
+
+    Args:
+        options: Checked options of the read.
+    """
+    return options.fail_on_data_loss is None
 
 
 def check_readable(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:

@@ -26,6 +26,7 @@ impl Typed {
         let decoder = Decoder::new(fields, mode).map_err(|reason| JetError::Value(format!("schema: {reason}")))?;
         let at = input
             .index_of("data")
+            .or_else(|_| input.index_of("value"))
             .map_err(|_| JetError::Value("schema= decodes the column data, which columns= leaves out".into()))?;
         let mut output = Vec::with_capacity(input.fields().len() + 1);
         for (index, field) in input.fields().iter().enumerate() {

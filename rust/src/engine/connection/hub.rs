@@ -2,7 +2,7 @@
 //! `Disconnected`, every way back one `Reconnected`, whatever async-nats's small event channel lost.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use async_nats::{Auth, ServerAddr, ServerInfo, Statistics};
@@ -103,6 +103,8 @@ pub struct Hub {
     /// The pool has servers that async-nats does not know.
     pub pool_grew: Notify,
     pub statistics: OnceLock<Arc<Statistics>>,
+    /// What the core subscriptions listen to, as long as they live.
+    listening: Mutex<Vec<Weak<str>>>,
     /// Our own subject for pings: errors about it are not reported.
     pub quiet: OnceLock<String>,
     state: Mutex<State>,
@@ -125,6 +127,7 @@ impl Hub {
             closing: watch::Sender::new(false),
             pool_grew: Notify::new(),
             statistics: OnceLock::new(),
+            listening: Mutex::default(),
             quiet: OnceLock::new(),
             state: Mutex::new(State { first: Some(first), ..State::default() }),
         }
@@ -209,6 +212,15 @@ impl Hub {
     /// How often the link broke because of something that async-nats could not read.
     pub fn garbled(&self) -> u64 {
         self.lock().garbled
+    }
+
+    /// Says that somebody listens to this subject, as long as the text lives.
+    pub fn listens(&self, subject: &Arc<str>) {
+        let mut listening = lock(&self.listening);
+        if listening.len() == listening.capacity() {
+            listening.retain(|subject| subject.strong_count() > 0);
+        }
+        listening.push(Arc::downgrade(subject));
     }
 
     /// The server that we are connected to.

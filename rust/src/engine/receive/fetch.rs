@@ -18,6 +18,7 @@ use crate::engine::api::{Api, NOT_FOUND};
 use crate::engine::connection::Connection;
 use crate::engine::connection::withdraw::withdraw;
 use crate::engine::receive::ack::{Kind, send};
+use crate::engine::receive::priority::{Group, Member, Pins};
 use crate::engine::receive::pull::{PULL_BYTES, PULL_ROWS, PullInbox, PullRequest, Status};
 use crate::error::{JetError, Result};
 use crate::lock::lock;
@@ -45,6 +46,7 @@ pub struct Fetch {
     /// Once this many are there the call does not wait for more.
     pub min_messages: usize,
     pub heartbeat: Option<Duration>,
+    pub group: Option<Group>,
 }
 
 pub struct PullSubscription {
@@ -57,6 +59,7 @@ pub struct PullSubscription {
     /// What former calls asked for and did not wait for.
     late: Mutex<VecDeque<Late>>,
     ack_window: Mutex<AckWindow>,
+    pins: Pins,
 }
 
 /// How a request ended.
@@ -85,6 +88,7 @@ struct Job<'a, S: Sink> {
     heard: bool,
     /// To be taken before anything new is asked for.
     late: VecDeque<Late>,
+    member: Option<Member>,
 }
 
 impl<S: Sink> Drop for Job<'_, S> {
@@ -107,8 +111,8 @@ impl Drop for PullSubscription {
 
 impl PullSubscription {
     pub fn new(conn: Arc<Connection>, prefix: String, stream: String, consumer: String) -> Self {
-        let (idle, late, ack_window) = Default::default();
-        PullSubscription { conn, prefix, stream, consumer, idle, late, ack_window }
+        let (idle, late, ack_window, pins) = Default::default();
+        PullSubscription { conn, prefix, stream, consumer, idle, late, ack_window, pins }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<PullInbox>> {
@@ -130,7 +134,8 @@ impl PullSubscription {
     pub async fn fetch<S: Sink>(&self, fetch: &Fetch, sink: S) -> Result<Unclaimed<S>> {
         let fetched = Unclaimed::new(self.conn.clone(), Some(sink));
         let late = std::mem::take(&mut *self.late());
-        let mut job = Job { sub: self, fetched, inbox: None, open: false, breaks: 0, heard: false, late };
+        let member = fetch.group.clone().map(|group| Member::new(group, self.pins.clone()));
+        let mut job = Job { sub: self, fetched, inbox: None, open: false, breaks: 0, heard: false, late, member };
         // All of it ends in time, wherever it waits; what has come by then counts. Tokio's budget would send us to the
         // back of the queue every 128 messages.
         let last = fetch.timeout.saturating_add(2 * GRACE);
@@ -318,7 +323,8 @@ impl<S: Sink> Job<'_, S> {
     }
 
     async fn take_messages(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
-        let Job { sub, fetched: Unclaimed { sink: Some(sink), .. }, inbox, open, breaks, heard, .. } = self else {
+        let Job { sub, fetched: Unclaimed { sink: Some(sink), .. }, inbox, open, breaks, heard, member, .. } = self
+        else {
             return Err(JetError::Internal("no sink".into()));
         };
         let conn = &sub.conn;
@@ -336,6 +342,7 @@ impl<S: Sink> Job<'_, S> {
                 })
             }
         };
+        inbox.member.clone_from(member);
         *breaks = conn.breaks();
         let mut link = conn.link.clone();
         *open = true;
