@@ -35,6 +35,7 @@ PAIRS = {
 # Classes without a twin, and why.
 NO_TWIN = {
     "Messages": "an iterator of messages: a plain one in the twin",
+    "ConsumerMessages": "an iterator of messages: a plain one in the twin",
     "OrderedConsumer": "an iterator of messages: a plain one in the twin",
 }
 # Members without a twin, and why.
@@ -53,7 +54,7 @@ OTHER_KIND = {
 # Parameters that are not the same in the twin, and why.
 OTHER_PARAMETERS = {
     f"{kind}.consume(threshold)": "a request ahead would be answered beside the loop, which the twin has not"
-    for kind in ("PullSubscription", "Consumer")
+    for kind in ("PullSubscription", "Consumer", "JetStreamContext")
 } | {
     f"KeyValue.KeyWatcher({name})": "made by `watch`, not by hand"
     for name in ("inner", "updates", "bucket", "prefix", "ignore_deletes")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer, CapsuleType
@@ -455,13 +456,20 @@ class Connection:
     # JetStream: publishing
 
     def publish(
-        self, subject: str, payload: _Payload, *, timeout: float | None, headers: _Headers | None = None
+        self,
+        subject: str,
+        payload: _Payload,
+        *,
+        prefix: str,
+        timeout: float | None,
+        headers: _Headers | None = None,
     ) -> Call[PubAck]:
         """Publish one message and wait for its ack.
 
         Args:
             subject: Where to.
             payload: What.
+            prefix: First tokens of the API's subjects.
             timeout: Most seconds.
             headers: As they are. Default: none.
 
@@ -592,6 +600,7 @@ class Connection:
         direct: bool | None,
         schema: object | None,
         mode: str,
+        timeout: float | None,
         latest: bool = False,
         bucket: str | None = None,
         flatten: bool = False,
@@ -617,6 +626,7 @@ class Connection:
             direct: By direct gets, not by a consumer; None where a consumer would take the messages away.
             schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
             mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
+            timeout: Seconds that the answer to one question to JetStream may take.
             latest: Only the last message of each subject; `end_seq` and `end_time` say nothing then.
             bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries, and
                 markers are left out.
@@ -1305,6 +1315,38 @@ class Msg:
     @property
     def seq(self) -> int | None:
         """Sequence in the stream; None where it comes from no stream."""
+
+    @property
+    def stream(self) -> str | None:
+        """Name of its stream; None, as what follows, where it comes from no stream."""
+
+    @property
+    def consumer(self) -> str | None:
+        """Name of its consumer."""
+
+    @property
+    def stream_sequence(self) -> int | None:
+        """Sequence in the stream, as `seq`."""
+
+    @property
+    def consumer_sequence(self) -> int | None:
+        """Its number among the consumer's deliveries."""
+
+    @property
+    def delivered(self) -> int | None:
+        """How often it was delivered, this time included."""
+
+    @property
+    def pending(self) -> int | None:
+        """Messages of the consumer that are still to come."""
+
+    @property
+    def published(self) -> datetime | None:
+        """When it was stored: in UTC, in microseconds."""
+
+    @property
+    def ack_subject(self) -> str | None:
+        """The subject that its acks go to."""
 
     @property
     def redelivered(self) -> bool:

@@ -99,6 +99,9 @@ THE_SAME = {
     "MessageBatch.term": "MessageBatch.ack",
     "MessageBatch.in_progress": "MessageBatch.ack",
     "PullSubscription.consume": "PullSubscription.messages",
+    "Reader.to_polars": "Reader.read_all",
+    "Reader.to_pandas": "Reader.read_all",
+    "Reader.to_duckdb": "Reader.read_all",
     "Subscription.messages": "Subscription.__iter__",
     # Their __exit__ is their close().
     "Advisories.__exit__": "Advisories.close",

@@ -9,6 +9,7 @@ from typing import Unpack
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.core.loop_session import bridge_of
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
@@ -151,7 +152,9 @@ class PullSubscription(PullEnd):
             heartbeat=heartbeat,
             group=group,
         )
-        messages = await self._run(call, lambda messages: session.native.ack([msg.reply for msg in messages], "nak"))
+        messages = await self._while_open(
+            session.run(call, lambda messages: session.native.ack([msg.reply for msg in messages], "nak"))
+        )
         self._count(len(messages))
         return messages
 
@@ -264,7 +267,7 @@ class PullSubscription(PullEnd):
             group=member(self._api, priority),
         )
         session = self._session
-        batch = await self._run(call, lambda late: session.native.ack_rows(late, "nak", None))
+        batch = await self._while_open(session.run(call, lambda late: session.native.ack_rows(late, "nak", None)))
         self._count(len(batch))
         self._check_size(max_messages)
         return MessageBatch(session, batch)
@@ -325,7 +328,14 @@ class Messages:
         sub = self._sub
         while True:
             try:
-                return await (ahead or self._fetch())
+                if ahead is None:
+                    return await self._fetch()
+                messages = await sub._while_open(ahead)
+                sub._count(len(messages))
+                return messages
+            except BadSubscriptionError:
+                # It was ended while this waited.
+                return []
             except TimeoutError:
                 if sub._session.native.is_connected:
                     raise

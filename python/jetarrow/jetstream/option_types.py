@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from jetarrow.jetstream.expect import PublishExtras
+from jetarrow.jetstream.priority import PriorityOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,6 +82,23 @@ class PublishAsyncOptions(PublishExtras, total=False):
     """The last message's id must be this; default any."""
 
 
+class FetchOptions(PriorityOptions, total=False):
+    """Options of `js.fetch`."""
+
+    timeout: float | None
+    """Seconds to wait for the first message, with `no_wait` for the server's answer; default 5."""
+    heartbeat: float | None
+    """Seconds between the server's signs of life while it has nothing; default none."""
+    batch_size: int | None
+    """Another name for `batch`."""
+    max_messages: int | None
+    """Another name for `batch`."""
+    max_bytes: int | None
+    """Most bytes of messages, as the server counts them; default no limit."""
+    no_wait: bool
+    """Only what the server has now; default False."""
+
+
 class PublisherPublishOptions(PublishExtras, total=False):
     """Options of the sync twin's `publisher.publish`."""
 
@@ -122,6 +140,12 @@ class OrderedConsumerOptions(TypedDict, total=False):
     """First sequence; default the first there is."""
     start_time: datetime | str | None
     """Instead of a sequence: the first message at or after this time (without a zone local time)."""
+    deliver_policy: DeliverPolicy | str | None
+    """Instead of either: "all", "new", "last" or "last_per_subject"; default all."""
+    replay_policy: ReplayPolicy | str | None
+    """"instant" (default), or "original": at the pace at which the messages were published."""
+    headers_only: bool
+    """Leave the data out; default False."""
 
 
 class ReadOptions(TypedDict, total=False):

@@ -9,7 +9,7 @@ from jetarrow.client import Client as AsyncClient
 from jetarrow.core.blocking_session import BlockingSession
 from jetarrow.core.session import finish
 from jetarrow.core.status import Status
-from jetarrow.sync.blocking import as_in, blocking, wrapped
+from jetarrow.sync.blocking import as_in, blocking, iterated, wrapped
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.subscription import Subscription, without_callbacks
@@ -45,6 +45,7 @@ class Client(Status):
     close = blocking(AsyncClient.close)
     publish = blocking(AsyncClient.publish)
     request = blocking(AsyncClient.request)
+    request_many = iterated(AsyncClient.request_many)
     flush = blocking(AsyncClient.flush)
     rtt = blocking(AsyncClient.rtt)
     drain = blocking(AsyncClient.drain)

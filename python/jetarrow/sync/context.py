@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from jetarrow._jetarrow import Msg
 from jetarrow.core.session import finish
 from jetarrow.jetstream.context import JetStreamContext
-from jetarrow.sync.blocking import as_in, blocking, iterated, wrapped
+from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
+from jetarrow.sync.blocking import as_in, blocking, drained, iterated, wrapped
 from jetarrow.sync.fetch import PullSubscription, Reader
 from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         PushSubscribeOptions,
         ReadOptions,
     )
+    from jetarrow.jetstream.priority import PriorityOptions
 
 
 class JetStream(JetStreamManager):
@@ -40,6 +42,7 @@ class JetStream(JetStreamManager):
 
     publish = blocking(JetStreamContext.publish)
     publish_batch = blocking(JetStreamContext.publish_batch)
+    increment = blocking(JetStreamContext.increment)
     publish_async_completed = blocking(JetStreamContext.publish_async_completed)
 
     @as_in(JetStreamContext.publish_async)
@@ -56,6 +59,21 @@ class JetStream(JetStreamManager):
     @as_in(JetStreamContext.publisher)
     def publisher(self, subject: str | None = None, **options: Unpack[PublisherOptions]) -> Publisher:  # noqa: D102
         return Publisher(self._inner.publisher(subject, **options))
+
+    fetch = blocking(JetStreamContext.fetch)
+
+    def consume(
+        self,
+        stream: str,
+        consumer: str,
+        max_messages: int = MESSAGES_AT_ONCE,
+        *,
+        max_bytes: int | None = None,
+        **priority: Unpack[PriorityOptions],
+    ) -> Iterator[Msg]:
+        """As `jetarrow.js.client.JetStreamContext.consume`: iterate it with `for`."""
+        messages = self._inner.consume(stream, consumer, max_messages, max_bytes=max_bytes, threshold=0, **priority)
+        return drained(aiter(messages))
 
     pull_subscribe = wrapped(JetStreamContext.pull_subscribe, PullSubscription)
     pull_subscribe_bind = wrapped(JetStreamContext.pull_subscribe_bind, PullSubscription)
@@ -77,9 +95,7 @@ class JetStream(JetStreamManager):
     def ordered_consumer(  # noqa: D102
         self, stream: str, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
     ) -> Iterator[Msg]:
-        with Reader(self._inner.ordered_consumer(stream, subjects, **options)._read()) as reader:
-            for batch in reader:
-                yield from batch
+        return drained(aiter(self._inner.ordered_consumer(stream, subjects, **options)))
 
     key_value = wrapped(JetStreamContext.key_value, KeyValue)
     create_key_value = wrapped(JetStreamContext.create_key_value, KeyValue)

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core import subscription as aio
+from jetarrow.core.ending import Ending
 from jetarrow.core.session import finish
 from jetarrow.jetstream import push
 from jetarrow.sync.blocking import blocking, twin_repr
@@ -81,4 +82,15 @@ class PushSubscription(Subscription):
     def __init__(self, inner: push.PushSubscription) -> None:
         super().__init__(inner)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended, or its connection has."""
+        return self._inner.is_closed
+
+    @property
+    def closed(self) -> Ending:
+        """Its end, to wait for: `sub.closed.wait(timeout)`."""
+        return self._inner.closed
+
+    destroy = blocking(push.PushSubscription.destroy)
     consumer_info = blocking(push.PushSubscription.consumer_info)

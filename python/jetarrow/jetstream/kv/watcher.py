@@ -14,8 +14,7 @@ from jetarrow.jetstream.errors import APIError, BucketNotFoundError, StreamRecre
 from jetarrow.jetstream.kv.entry import Entry, made
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
-from jetarrow.jetstream.push import PushSubscription
-from jetarrow.jetstream.subscribe import HEARTBEAT
+from jetarrow.jetstream.push import HEARTBEAT, PushSubscription
 
 # Seconds without a message after which the server is asked whether more initial values will come.
 CHECK = 1.0
