@@ -133,7 +133,7 @@ LOCAL = named("""
     KeyWatcher: __enter__ __iter__
 """)
 # What Python itself calls, and what makes an object: neither is called by name.
-IMPLICIT = {"__init__", "__new__", "__repr__", "__module__", "__doc__"}
+IMPLICIT = {"__init__", "__new__", "__repr__", "__reduce__", "__module__", "__doc__"}
 
 
 def calls_of(kind: type) -> dict[str, str]:
