@@ -34,7 +34,8 @@ class JetStreamSource(DataSource):
     `payload=json` value struct<...> stands in its place. A schema given to `schema(...)` selects columns by name.
 
     The options are those of `options.read.READ_OPTIONS` and `options.write.WRITE_OPTIONS`. Required are `servers` and
-    `stream`, or `streamPattern` for reading. Unknown names only warn.
+    `stream`, or `streamPattern` for reading. Unknown names only warn, but in a streaming read they are an error: nobody
+    would see the warning.
     """
 
     @classmethod
@@ -87,6 +88,8 @@ class JetStreamSource(DataSource):
             check_schema(schema, options.rows)
             if streaming and options.pushdown:
                 raise invalid("pushdown", "Spark pushes no filters into a streaming query", "false (default)")
+            if streaming:
+                OptionTexts(self.options, READ_OPTIONS).refuse_unknown()
         # Not in schema(): Spark calls that in another process, and one warning is enough.
         OptionTexts(self.options, READ_OPTIONS).warn_of_unknown()
         options.connection.warn()
