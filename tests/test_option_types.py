@@ -20,6 +20,7 @@ from jetarrow.jetstream.objects import option_types as object_types
 from jetarrow.js import api
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.consumer import Consumer
+from jetarrow.js.kv import KeyValue
 from jetarrow.js.manager import JetStreamManager
 from jetarrow.js.stream import Stream
 from jetarrow.publisher import Publisher
@@ -120,6 +121,8 @@ EXPECTED = {
     "_ConsumerOptions": without(CONSUMER, "name", *PUSH),
     "PushSubscribeOptions": {**without(CONSUMER, *PUSH), **PUSH},
     "ObjectStoreOptions": without(config_fields(api.ObjectStoreConfig), "bucket"),
+    "KeyValueOptions": config_fields(api.KeyValueConfig),
+    "BucketReadOptions": keywords(KeyValue.read, "filters", "schema"),
     "BindOptions": keywords(JetStreamContext.subscribe_bind, "stream", "cb"),
 }
 

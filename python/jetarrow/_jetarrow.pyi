@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar, final
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer, CapsuleType
 
@@ -23,6 +23,7 @@ __all__ = [
     "Call",
     "Connection",
     "ContentIds",
+    "Decompressor",
     "FailedRow",
     "Ids",
     "Loss",
@@ -244,6 +245,10 @@ class Connection:
         """Our address as the server sees it."""
 
     @property
+    def server_info(self) -> dict[str, Any]:
+        """The server's INFO, by the names of the protocol."""
+
+    @property
     def connected_url(self) -> str | None:
         """Address of the server, without user and password; None while there is no connection."""
 
@@ -288,7 +293,7 @@ class Connection:
         event_loop: asyncio.AbstractEventLoop | None,
         subject: str,
         payload: _Payload,
-        reply: str,
+        reply: str | None,
         headers: _Headers | None,
     ) -> int:
         """Queue one message.
@@ -324,7 +329,7 @@ class Connection:
     def pending_bytes(self) -> int:
         """Payload bytes of core messages that are queued."""
 
-    def flush(self, timeout: float) -> Call[None]:
+    def flush(self, timeout: float | None) -> Call[None]:
         """Make a round trip through the server.
 
         Args:
@@ -336,7 +341,7 @@ class Connection:
     def new_inbox(self) -> str:
         """Return a subject that is used nowhere else."""
 
-    def request(self, subject: str, payload: bytes, timeout: float) -> Call[bytes]:
+    def request(self, subject: str, payload: bytes, timeout: float | None) -> Call[bytes]:
         """Ask the JetStream API.
 
         Args:
@@ -352,7 +357,13 @@ class Connection:
         """
 
     def request_msg(
-        self, session: Session, subject: str, payload: _Payload, *, timeout: float, headers: _Headers | None = None
+        self,
+        session: Session,
+        subject: str,
+        payload: _Payload,
+        *,
+        timeout: float | None,
+        headers: _Headers | None = None,
     ) -> Call[Msg]:
         """Send one request.
 
@@ -378,7 +389,7 @@ class Connection:
         session: Session,
         subject: str,
         payload: _Payload,
-        timeout: float,
+        timeout: float | None,
         headers: _Headers | None,
     ) -> asyncio.Future[Msg]:
         """Send one request without a task for it.
@@ -445,7 +456,7 @@ class Connection:
     # JetStream: publishing
 
     def publish(
-        self, subject: str, payload: _Payload, *, timeout: float, headers: _Headers | None = None
+        self, subject: str, payload: _Payload, *, timeout: float | None, headers: _Headers | None = None
     ) -> Call[PubAck]:
         """Publish one message and wait for its ack.
 
@@ -930,15 +941,18 @@ class Subscription:
             after: Messages up to this revision are passed over.
         """
 
-    def ready(self, silence: float | None = None) -> Call[Literal["messages", "ended", "gap", "silent"]]:
+    def ready(
+        self, silence: float | None = None, wait: float | None = None
+    ) -> Call[Literal["messages", "ended", "gap", "silent", "late"]]:
         """Wait for a message.
 
         Args:
             silence: Most seconds without a sign of life, heartbeats included. Default: no limit.
+            wait: Most seconds in all. Default: no limit.
 
         Returns:
             A call for why the wait is over: "messages", "ended", "gap" (a message of an ordered subscription is
-            missing) or "silent".
+            missing), "silent" or "late".
         """
 
     def unsubscribe(self, limit: int = 0) -> None:
@@ -1055,6 +1069,35 @@ class PullSubscription:
         """Give back what came too late for its call, and what is still to come."""
 
 @final
+class Decompressor:
+    """Decompresses the payloads of batches, one after another.
+
+    Args:
+        codec: "zlib" (also with a gzip header) or "zstd".
+        max_payload_bytes: Most bytes that one payload may stand for, up to 512 MiB.
+        batch_bytes: A batch of what came out ends with the payload that has it at this many bytes, up to 512 MiB.
+
+    Raises:
+        ValueError: There is no such codec.
+    """
+
+    def __new__(cls, codec: str, *, max_payload_bytes: int, batch_bytes: int) -> Decompressor: ...
+    def rows(self, batch: Batch, start: int) -> tuple[Batch, list[tuple[int, bool]]]:
+        """Decompress some rows.
+
+        Args:
+            batch: Rows with `data`.
+            start: The first row.
+
+        Returns:
+            The rows from there on until a batch is full; and those among them whose payload stayed as it was: their
+            number in the new batch, and whether it stands for too many bytes (else it is not compressed so).
+
+        Raises:
+            ValueError: There is no `data`.
+        """
+
+@final
 class Loss:
     """Messages that a read asked for and that the stream no longer has. Its `str` says so, and what to do about it.
 
@@ -1164,19 +1207,6 @@ class Batch:
             ValueError: The schema has a type that cannot be decoded, or there is no `data`.
             TypeError: `schema` is no schema.
             DecodeError: A payload cannot be decoded, and the mode is "FAILFAST".
-        """
-
-    def with_data(self, data: object) -> Batch:
-        """Put other payloads in the place of `data`.
-
-        Args:
-            data: A binary Arrow array as long as the batch.
-
-        Returns:
-            The rows with these payloads.
-
-        Raises:
-            ValueError: The array has another length or type.
         """
 
     def filter(self, mask: object) -> Batch:

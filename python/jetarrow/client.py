@@ -26,7 +26,7 @@ class Client(CoreClient):
             prefix: First tokens of the API's subjects, default `$JS.API`.
             api_prefix: Another name for `prefix`.
             domain: JetStream domain, instead of a prefix.
-            timeout: Seconds an API request, or a `publish`, may take, default 5.
+            timeout: Seconds an API request, or a `publish`, may take, default 5; None is as long as it takes.
             publish_async_max_pending: Most unanswered messages of `publish` and `publish_async` together, default 5000.
             max_ack_inflight: Another name for `publish_async_max_pending`.
             backpressure_on_inflight: At that limit `publish_async` waits; False raises `MaxAckPendingError`.

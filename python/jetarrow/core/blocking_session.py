@@ -95,7 +95,7 @@ class BlockingSession(SharedState):
     async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
         return False
 
-    async def request(self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None) -> Msg:
+    async def request(self, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None) -> Msg:
         return self.native.request_msg(self, subject, payload, timeout=timeout, headers=headers).block()
 
     def ack(self, reply: str, kind: str, **options: Any) -> Any:

@@ -60,7 +60,7 @@ class Connect:
         pedantic: bool = False,
         verbose: bool = False,
         allow_reconnect: bool = True,
-        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+        connect_timeout: float | None = DEFAULT_CONNECT_TIMEOUT,
         reconnect_time_wait: float = DEFAULT_RECONNECT_TIME_WAIT,
         max_reconnect_attempts: int = DEFAULT_MAX_RECONNECT_ATTEMPTS,
         ping_interval: float = DEFAULT_PING_INTERVAL,
@@ -105,7 +105,7 @@ class Connect:
             lame_duck_mode_cb: Called when the server is about to shut down.
             name: Shown by the server's monitoring.
             allow_reconnect: False closes the connection at the first break.
-            connect_timeout: Seconds for one attempt at one server.
+            connect_timeout: Seconds for one attempt at one server; None waits as long as it takes.
             reconnect_time_wait: Seconds between two attempts at a server, up to a tenth more; the first is at once.
             max_reconnect_attempts: Failed attempts at one server until it is given up; the connection is closed when
                 all are. 0 or less is never.
@@ -136,7 +136,8 @@ class Connect:
             verbose: nats-py's, without effect.
             flusher_queue_size: nats-py's, without effect.
             flush_timeout: nats-py's, without effect.
-            skip_subject_validation: nats-py's, without effect: subjects are always checked.
+            skip_subject_validation: True takes the subjects of `publish`, `request` and `subscribe` as they are, where
+                they are one word on a line of the protocol (no white space, no control characters).
             loop: nats-py's, without effect.
             ws_connection_headers: Cannot be sent.
 

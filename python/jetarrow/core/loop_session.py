@@ -140,7 +140,7 @@ class LoopSession(SharedState):
             await asyncio.wait([task])
         return True
 
-    async def request(self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None) -> Msg:
+    async def request(self, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None) -> Msg:
         native, loop = self.native, asyncio.get_running_loop()
         future = native.request_future(loop, bridge_of(loop), self, subject, payload, timeout, headers)
         try:

@@ -35,7 +35,7 @@ class _ConnectOptions(TypedDict, total=False):
     """nats-py's, without effect."""
     allow_reconnect: bool
     """False closes the connection at the first break; default True."""
-    connect_timeout: float
+    connect_timeout: float | None
     """Seconds for one attempt at one server; default 2."""
     reconnect_time_wait: float
     """Most seconds between two attempts at a server; default 2."""
@@ -128,9 +128,9 @@ class SyncConnectOptions(_ConnectOptions, total=False):
 class SubscribeOptions(TypedDict, total=False):
     """Options of the sync twin's `nc.subscribe`."""
 
-    max_msgs: int
+    max_msgs: int | None
     """Number of messages after which it ends; default 0, no limit."""
-    pending_msgs_limit: int
+    pending_msgs_limit: int | None
     """Most messages that may wait to be taken; what comes beyond it is dropped. 0 or less is no limit."""
-    pending_bytes_limit: int
+    pending_bytes_limit: int | None
     """Most payload bytes that may wait to be taken, likewise."""

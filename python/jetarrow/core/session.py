@@ -142,10 +142,10 @@ class Session(Protocol):
     async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
         """Waits until a drained subscription's messages were taken; False where only the caller takes them."""
 
-    def send(self, subject: str, payload: bytes | str, reply: str, headers: Headers | None) -> Call[None] | None:
+    def send(self, subject: str, payload: bytes | str, reply: str | None, headers: Headers | None) -> Call[None] | None:
         """Queues a message; the call to wait for where too many bytes are queued."""
 
-    async def request(self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None) -> Msg:
+    async def request(self, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None) -> Msg:
         """Publishes a request and waits for the first answer."""
 
     # What a message's verbs call. They return what the user awaits, or have done it when they return.
@@ -198,7 +198,7 @@ class SharedState(Session):
     def loop(self) -> asyncio.AbstractEventLoop | None:
         return None
 
-    def send(self, subject: str, payload: bytes | str, reply: str, headers: Headers | None) -> Call[None] | None:
+    def send(self, subject: str, payload: bytes | str, reply: str | None, headers: Headers | None) -> Call[None] | None:
         if self.draining == "pubs":
             raise ConnectionDrainingError
         native = self.native

@@ -10,6 +10,7 @@ from weakref import WeakMethod
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.arguments import seconds
 from jetarrow.core.errors import (
     BadSubscriptionError,
     ConnectionClosedError,
@@ -71,6 +72,9 @@ class Subscription:
         if self._native_sub is None:
             raise BadSubscriptionError
         return self._native_sub
+
+    async def _start(self) -> None:
+        await self._open()
 
     async def _open(self, kind: str = "core") -> None:
         """Subscribes at the server, and starts what delivers the messages."""
@@ -176,6 +180,7 @@ class Subscription:
 
     async def _wait(self, timeout: float | None) -> Msg:
         """The next message, once there is one. Several may wait: each message goes to one of them."""
+        timeout = seconds("timeout", timeout)
         deadline = None if timeout is None else self._session.now() + timeout
         if self._session.is_closed:
             raise ConnectionClosedError
@@ -195,8 +200,8 @@ class Subscription:
                 await self._session.pause(left)
 
     async def _ready(self, wait: float | None) -> str:
-        """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "silent"."""
-        return await self._session.run(self._native.ready(wait))
+        """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "late"."""
+        return await self._session.run(self._native.ready(wait=wait))
 
     async def _more(self) -> bool:
         """Waits for messages; False when no more will come."""

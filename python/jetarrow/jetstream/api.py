@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 from jetarrow._jetarrow import Msg, check_subject
+from jetarrow.core.arguments import FOREVER
 from jetarrow.core.errors import NoRespondersError
 from jetarrow.core.session import Session
 from jetarrow.jetstream.errors import APIError, ServiceUnavailableError
@@ -35,11 +36,11 @@ class JetStreamApi:
         timeout: Seconds an answer may take.
     """
 
-    def __init__(self, session: Session, prefix: str, timeout: float) -> None:
+    def __init__(self, session: Session, prefix: str, timeout: float | None) -> None:
         check_subject(prefix)
         self.session = session
         self.prefix = prefix
-        self.timeout = timeout
+        self.timeout = FOREVER if timeout is None else timeout
 
     async def request(self, verb: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> Any:
         """One request; the decoded answer, which has no error in it."""

@@ -25,7 +25,7 @@ class JetStreamContext(Increment, ByName, KeyValues, ObjectStores, JetStreamMana
         conn: HasSession,
         prefix: str = models.DEFAULT_PREFIX,
         domain: str | None = None,
-        timeout: float = 5.0,
+        timeout: float | None = 5.0,
         publish_async_max_pending: int | None = None,
         *,
         max_ack_inflight: int | None = None,

@@ -42,7 +42,7 @@ class JetStreamManager(Management):
         self,
         conn: HasSession,
         prefix: str = models.DEFAULT_PREFIX,
-        timeout: float = 5.0,
+        timeout: float | None = 5.0,
         *,
         domain: str | None = None,
         api_prefix: str | None = None,

@@ -38,8 +38,8 @@ class ManagerOptions(TypedDict, total=False):
 
     prefix: str
     """First tokens of the API's subjects; default `$JS.API`."""
-    timeout: float
-    """Seconds an API request, or a `publish`, may take; default 5."""
+    timeout: float | None
+    """Seconds an API request, or a `publish`, may take; default 5, None is as long as it takes."""
     domain: str | None
     """JetStream domain, instead of a prefix; default none."""
     api_prefix: str | None

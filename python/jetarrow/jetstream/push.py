@@ -76,7 +76,8 @@ class PushSubscription(Subscription):
 
     async def _start(self) -> None:
         await self._open("ordered" if self._ordered else "push")
-        self._tell_origin(self._native, None)
+        if self._consumer:
+            self._tell_origin(self._native, None)
 
     def _tell_origin(self, native: _jetarrow.Subscription, info: models.ConsumerInfo | None) -> None:
         """Where a message's headers cannot be read the connection breaks, and it is looked up at the stream."""
@@ -143,15 +144,12 @@ class PushSubscription(Subscription):
         deadline = None if wait is None else self._session.now() + wait
         while True:
             left = None if deadline is None else max(deadline - self._session.now(), 0.0)
-            limits = [limit for limit in (left, self._silence) if limit is not None]
             native = self._native
-            ready = await self._session.run(native.ready(min(limits) if limits else None))
-            if ready in ("messages", "ended"):
+            ready = await self._session.run(native.ready(self._silence, left))
+            if ready in ("messages", "ended", "late"):
                 return ready
             if self._closed or self._session.is_closed:
                 return "ended"
-            if ready == "silent" and left is not None and left <= (self._silence or left):
-                return ready
             if not await self._reset_once(native):
                 return "ended"
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import MsgAlreadyAckdError
+from jetarrow.core.subscribe import making
+from jetarrow.core.subscription import Callback as SubscriptionCallback
 from jetarrow.jetstream import existing, models
+from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.errors import APIError, Error, NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.manage import Management
@@ -63,6 +66,8 @@ def _either_order(
 class Subscribe(Management):
     """The subscribe family of a JetStream context."""
 
+    _nc: HasSession
+
     async def subscribe(
         self,
         /,
@@ -87,10 +92,12 @@ class Subscribe(Management):
 
         Args:
             subject: What to receive; becomes the consumer's filter, where none is given by name.
-            queue: Deliver group; without `durable` it is the consumer's durable name as well.
+            queue: Deliver group; without `durable` it is the consumer's durable name as well. `config.deliver_group`
+                wins over it.
             cb: Called with each message, one after the other: a coroutine function or a plain one. Without it take the
                 messages from the subscription that is returned, and acknowledge them yourself.
-            durable: Name of a consumer that stays; None makes one that goes with the subscription.
+            durable: Name of a consumer that stays; None or "" makes one that goes with the subscription.
+                `config.durable_name` wins over it, and so does `config.name`.
             stream: The stream; None finds it by the subject.
             config: Configuration of a new consumer.
             manual_ack: Messages are not acknowledged when the callback has returned.
@@ -111,14 +118,17 @@ class Subscribe(Management):
             Error: The consumer exists and is not for this: it has another deliver group or filter, or is bound already.
         """
         stream = stream or await self.find_stream_name_by_subject(subject)
-        durable = durable or queue
+        config = (config or models.ConsumerConfig()).evolve(**params)
+        # What the configuration says holds: another name would be another consumer, which gets all of the stream again.
+        durable = config.durable_name or ((config.name or durable or queue) if queue or durable else None)
+        queue = config.deliver_group or queue
         info = None
         if durable:
             with suppress(NotFoundError):
                 info = await self.consumer_info(stream, durable)
         if info is not None and info.config is not None:
             _check_group(info, queue)
-            check_subject(info, subject, config, params)
+            check_subject(info, subject, config)
         else:
             given: dict[str, Any] = {
                 "durable_name": durable,
@@ -129,8 +139,7 @@ class Subscribe(Management):
                 "idle_heartbeat": idle_heartbeat,
                 "flow_control": flow_control,
             }
-            wanted = {**params, **{name: value for name, value in given.items() if value}}
-            config = (config or models.ConsumerConfig()).evolve(**wanted)
+            config = config.evolve(**{name: value for name, value in given.items() if value})
             if config.deliver_subject is None:
                 config = replace(config, deliver_subject=self._api.session.native.new_inbox())
             if subject and not (config.filter_subject or config.filter_subjects):
@@ -167,7 +176,7 @@ class Subscribe(Management):
             if info is None:
                 raise
             _check_group(info, queue)
-            check_subject(info, "", config, {})
+            check_subject(info, "", config)
             return info
 
     async def subscribe_bind(
@@ -208,16 +217,24 @@ class Subscribe(Management):
         if config is None or config.deliver_subject is None:
             raise TypeError("config.deliver_subject is required: this is a pull consumer, use pull_subscribe_bind")
         acks = config.ack_policy not in (models.AckPolicy.NONE, models.AckPolicy.FLOW_CONTROL)
-        sub = PushSubscription(
-            self._api,
-            stream,
-            consumer,
-            config,
-            cb=None if cb is None else _coroutine(cb, acks and not manual_ack),
-            ordered=ordered_consumer,
-            limits=(pending_msgs_limit, pending_bytes_limit),
-        )
-        await sub._start()
+        call = None if cb is None else _coroutine(cb, acks and not manual_ack)
+
+        name, found = consumer, config
+
+        def make(cb: SubscriptionCallback | None, limits: tuple[int, int]) -> PushSubscription:
+            return PushSubscription(self._api, stream, name, found, cb=cb, ordered=ordered_consumer, limits=limits)
+
+        token = making.set(make)
+        try:
+            sub: PushSubscription = await cast("Any", self._nc).subscribe(
+                config.deliver_subject,
+                queue=config.deliver_group or "",
+                cb=call,
+                pending_msgs_limit=pending_msgs_limit,
+                pending_bytes_limit=pending_bytes_limit,
+            )
+        finally:
+            making.reset(token)
         return sub
 
     async def pull_subscribe(
@@ -240,7 +257,7 @@ class Subscribe(Management):
 
         Args:
             subject: What to receive; becomes the consumer's filter, where none is given by name.
-            durable: Name of a consumer that stays; None makes one that goes when it is not used.
+            durable: Name of a consumer that stays; None or "" makes one that goes when it is not used.
             stream: The stream; None finds it by the subject.
             config: Configuration of a new consumer; one that is there must not differ from it.
             pending_msgs_limit: Taken for nats-py's sake, and not needed: nothing comes that was not asked for.
@@ -258,7 +275,7 @@ class Subscribe(Management):
         """
         config = (config or models.ConsumerConfig()).evolve(**params)
         stream = stream or await self.find_stream_name_by_subject(subject)
-        if durable is not None:
+        if durable:
             info = None
             with suppress(NotFoundError):
                 info = await self.consumer_info(stream, durable)
@@ -314,23 +331,19 @@ class Subscribe(Management):
         return None if msg is None or msg.headers is None else msg.headers.get(models.Header.STATUS.value)
 
 
-def check_subject(
-    info: models.ConsumerInfo, subject: str, config: models.ConsumerConfig | None, params: Mapping[str, Any]
-) -> None:
+def check_subject(info: models.ConsumerInfo, subject: str, config: models.ConsumerConfig) -> None:
     """An existing consumer must deliver what is asked for; one without a filter delivers every subject.
 
     Args:
         info: The consumer.
-        subject: What is asked for, where no filter is given by name.
+        subject: What is asked for, where `config` has no filter.
         config: What is given by name.
-        params: The same; it wins.
 
     Raises:
         Error: It delivers something else.
     """
-    wanted = (config or models.ConsumerConfig()).evolve(**params)
-    named = _filters(wanted)
-    asked, has = named or ([subject] if subject else []), _filters(info.config)
+    named, has = _filters(config), _filters(info.config)
+    asked = named or ([subject] if subject else [])
     if asked and asked != has and (has or named):
         raise Error(
             f"subject does not match consumer {info.name!r} of stream {info.stream_name!r}: it delivers"

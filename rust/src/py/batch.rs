@@ -161,17 +161,6 @@ impl Batch {
         Ok(Batch { inner: self.inner.filter(mask).map_err(|err| wrong(err.to_string()))? })
     }
 
-    /// The same rows with other payloads: a binary array as long as the batch.
-    fn with_data(&self, data: pyo3_arrow::PyArray) -> PyResult<Batch> {
-        let wrong = |err: String| pyo3::exceptions::PyValueError::new_err(err);
-        let record = &self.inner.record;
-        let at = record.schema_ref().index_of("data").map_err(|err| wrong(err.to_string()))?;
-        let mut columns = record.columns().to_vec();
-        columns[at] = data.into_inner().0;
-        let record = RecordBatch::try_new(record.schema(), columns).map_err(|err| wrong(err.to_string()))?;
-        Ok(Batch { inner: engine::Batch { record, ..self.inner.clone() } })
-    }
-
     /// All payloads, one after the other: they lie so in the column.
     fn payload<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let column = self.inner.record.column_by_name("data").and_then(|column| column.as_binary_opt::<i32>());

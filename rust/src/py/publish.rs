@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Schema};
 use async_nats::header::NATS_EXPECTED_STREAM;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
+use pyo3::types::{PyCapsule, PyString, PyTuple};
 
 use crate::bridge::Progress;
 use crate::engine::publish::outcome::{Blocks, Outcome};
@@ -20,7 +20,7 @@ use crate::py::arrow::is_producer;
 use crate::py::batch::{Array, export, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
-use crate::py::convert::{Word, seconds};
+use crate::py::convert::{Timeout, Word, seconds};
 use crate::py::rows::{self, RowArguments};
 use crate::py::{headers, payload, puback};
 
@@ -32,15 +32,15 @@ impl Connection {
         &self,
         subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
-        timeout: f64,
-        headers: Option<&Bound<'_, PyDict>>,
+        timeout: Timeout,
+        headers: Option<headers::Given<'_>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(subject.0)?;
         let subject = subject.0.to_owned();
-        let timeout = seconds("timeout", timeout)?;
+        let Timeout(timeout) = timeout;
         let what = || About::Other(format!("the message for {subject:?}"));
-        let headers = || headers.map(headers::from_python).transpose();
+        let headers = || headers.as_ref().map(|given| headers::from_python(&given.0)).transpose();
         let (payload, headers) = payload::message(what, payload, headers, conn.client.max_payload())?;
         Ok(Call::new(async move { engine::publish(&conn, subject, payload, headers, timeout).await }, |py, ack| {
             puback::build_in_full(py, ack)

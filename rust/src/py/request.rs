@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyBytes;
 
 use crate::bridge::{Bridge, Event, settle};
 use crate::engine::connection as engine;
@@ -12,20 +12,19 @@ use crate::engine::subject;
 use crate::error::{About, JetError};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
-use crate::py::convert::{Word, seconds};
+use crate::py::convert::{Timeout, Word};
 use crate::py::message::Msg;
 use crate::py::{headers, payload};
 
 #[pymethods]
 impl Connection {
     /// One request to the API; the result is the payload of the answer.
-    fn request(&self, subject: Word<'_>, payload: &[u8], timeout: f64) -> PyResult<Call> {
+    fn request(&self, subject: Word<'_>, payload: &[u8], timeout: Timeout) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check_tokens(subject.0)?;
         let subject = subject.0.to_owned();
-        let timeout = seconds("timeout", timeout)?;
         let payload = Bytes::copy_from_slice(payload);
-        Ok(Call::new(conn.ask(Request { subject, payload, headers: None, timeout })?, |py, answer| {
+        Ok(Call::new(conn.ask(Request { subject, payload, headers: None, timeout: timeout.0 })?, |py, answer| {
             Ok(PyBytes::new(py, &answer.payload).into_any())
         }))
     }
@@ -37,8 +36,8 @@ impl Connection {
         session: Py<PyAny>,
         subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
-        timeout: f64,
-        headers: Option<&Bound<'_, PyDict>>,
+        timeout: Timeout,
+        headers: Option<headers::Given<'_>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         let request = checked(&conn, subject.0.to_owned(), payload, timeout, headers)?;
@@ -54,8 +53,8 @@ impl Connection {
         session: Py<PyAny>,
         subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
-        timeout: f64,
-        headers: Option<&Bound<'_, PyDict>>,
+        timeout: Timeout,
+        headers: Option<headers::Given<'_>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let conn = slf.get().connection()?;
         let request = checked(conn, subject.0.to_owned(), payload, timeout, headers)?;
@@ -93,10 +92,9 @@ impl Connection {
     }
 
     /// A round trip through the server.
-    fn flush(&self, timeout: f64) -> PyResult<Call> {
+    fn flush(&self, timeout: Timeout) -> PyResult<Call> {
         let conn = self.get()?;
-        let timeout = seconds("timeout", timeout)?;
-        Ok(Call::unit(async move { conn.round_trip(timeout).await }))
+        Ok(Call::unit(async move { conn.round_trip(timeout.0).await }))
     }
 }
 
@@ -105,12 +103,11 @@ fn checked(
     conn: &engine::Connection,
     subject: String,
     payload: &Bound<'_, PyAny>,
-    timeout: f64,
-    headers: Option<&Bound<'_, PyDict>>,
+    timeout: Timeout,
+    headers: Option<headers::Given<'_>>,
 ) -> PyResult<Request> {
-    subject::check(&subject)?;
-    let timeout = seconds("timeout", timeout)?;
+    conn.check(&subject)?;
     let what = || About::Other(format!("the request to {subject:?}"));
     let (payload, headers) = payload::message(what, payload, || headers::lenient(headers), conn.client.max_payload())?;
-    Ok(Request { subject, payload, headers, timeout })
+    Ok(Request { subject, payload, headers, timeout: timeout.0 })
 }

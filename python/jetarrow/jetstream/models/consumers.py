@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -223,8 +223,24 @@ class ConsumerInfo(Base):
     push_bound: bool | None = None
     paused: bool | None = None
     pause_remaining: int | None = None
-    ts: datetime | None = None
+    # Two answers that tell the same are equal.
+    ts: datetime | None = field(default=None, compare=False)
     priority_groups: list[PriorityGroupState] | None = None
+
+    @classmethod
+    def from_response(cls, resp: Mapping[str, Any]) -> ConsumerInfo:
+        """Read the information out of a server's answer; see `Base.from_response`.
+
+        Args:
+            resp: The decoded JSON.
+
+        Returns:
+            The information. The name that the server gave to a consumer is in its configuration, too.
+        """
+        info = super().from_response(resp)
+        if info.config is not None and info.config.name is None:
+            info.config.name = info.name
+        return info
 
     @property
     def created_raw(self) -> str | None:

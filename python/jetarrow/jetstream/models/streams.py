@@ -45,6 +45,10 @@ class StoreCompression(Choices):
     NONE = "none"
     S2 = "s2"
 
+    @classmethod
+    def _refusal(cls, value: object) -> str:
+        return f"invalid store compression type: {value}"
+
 
 class PersistMode(Choices):
     """When a stream acknowledges: after writing, or (`async`, one replica only) before. Server 2.12.
@@ -314,7 +318,7 @@ class StreamConfig(Base):
             ValueError: `metadata` is not a dict.
         """
         if self.metadata is not None and not isinstance(self.metadata, dict):
-            raise ValueError(f"nats: metadata must be a dict of texts, not {type(self.metadata).__name__}")
+            raise ValueError(f"nats: invalid metadata format: a dict of texts, not {type(self.metadata).__name__}")
         result = super().as_dict()
         # Unset durations go as 0, so that an update can take them back ...
         result.setdefault("max_age", 0)

@@ -27,7 +27,11 @@ class Choices(StrEnum):
                 if wanted in (member.value.lower(), member.name.lower()):
                     return member
         valid = ", ".join(repr(member.value) for member in cls)
-        raise ValueError(f"nats: {value!r} is not a valid {cls.__name__}; valid are {valid}")
+        raise ValueError(f"nats: {cls._refusal(value)}; valid are {valid}")
+
+    @classmethod
+    def _refusal(cls, value: object) -> str:
+        return f"{value!r} is not a valid {cls.__name__}"
 
 
 class Seconds(float):

@@ -157,7 +157,9 @@ def check_created(stream: str, planned: str, now: str) -> None:
     if now != planned:
         raise StreamRecreatedError(
             f"stream {stream!r} of {planned} was planned, but it was made again at {now}: its sequences mean other"
-            " messages now; load it again, or with a streaming query begin with a new checkpoint"
+            " messages now; load it again, or with a streaming query begin with a new checkpoint, or set onRecreated to"
+            " earliest (go on at the new stream's first message) or continue (it has the same sequences, as where a"
+            " mirror took over)"
         )
 
 

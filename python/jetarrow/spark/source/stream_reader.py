@@ -19,7 +19,7 @@ from jetarrow.spark.options.read import ReadOptions
 
 from .admission import admit
 from .commit import Committer
-from .metadata import Lookup, check_created, created, end_sequence, first_sequence
+from .metadata import Lookup, created, end_sequence, first_sequence
 from .offsets import Entry, Offset
 from .partition_reader import read_range
 from .partitioning import StreamRange, check_named, split, split_counts
@@ -54,7 +54,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._schema = schema
         self._options = options
         self._positions = Positions(options)
-        self._committer = Committer(options)
+        self._committer = Committer(options, self._positions)
         self._ready = False
         # The end of the previous batch; Spark before 4.2 does not say it.
         self._end: Offset | None = None
@@ -161,11 +161,12 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """
         if start == end:
             return []
-        to = Offset.of(end)
-        begin = Offset.of(start).streams if to.start is None else to.start or to.streams
+        to, lookup = Offset.of(end), self._lookup()
+        begin = to.streams if to.start is None else to.start or to.streams
+        if to.start is None:
+            begin = self._begin(Offset.of(start).streams, to.streams, lookup)
         sizes = {name: entry.next - begin[name].next for name, entry in to.streams.items() if name in begin}
         parts = to.parts or split_counts(self._options, sizes)
-        lookup = self._lookup()
         ranges: list[StreamRange] = []
         for name, size in sizes.items():
             if size > 0:
@@ -216,10 +217,9 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _backlog(
         self, entries: Mapping[str, Entry], ends: Mapping[str, int], infos: Mapping[str, StreamInfo], lookup: Lookup
     ) -> dict[str, int]:
-        """How many sequences wait, by stream; the streams have to be those that the query has read so far."""
+        """How many sequences wait, by stream."""
         sizes = {}
         for name, info in infos.items():
-            check_created(name, entries[name].created, created(info))
             end = ends[name] if self._until is None else min(ends[name], self._until.get(name, 0))
             sizes[name] = max(0, end - entries[name].next)
             if entries[name].next > end_sequence(info):
@@ -245,9 +245,18 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         most, most_bytes = options.max_offsets_per_trigger, options.max_bytes_per_trigger
         return admit(sizes, weights, most_offsets=most, most_bytes=most_bytes)
 
+    def _begin(self, start: Mapping[str, Entry], end: Mapping[str, Entry], lookup: Lookup) -> dict[str, Entry]:
+        """Where a batch begins whose end does not say it: `start`, except in streams that were made again before it."""
+        found = {name: one for name, one in start.items() if name in end}
+        for name, one in found.items():
+            if one.created != end[name].created:
+                found[name] = self._positions.standing(name, one, lookup.info(name))
+        return found
+
     def _split(self, name: str, begin: Entry, size: int, *, lookup: Lookup, count: int) -> list[StreamRange]:
         options, info = self._options, lookup.info(name)
-        check_created(name, begin.created, created(info))
+        if self._positions.is_over(name, begin, info):
+            return []
         first, head = first_sequence(info), begin.initial == "earliest" and head_may_move(options)
         if begin.next < first and not head and loss_fails(options, info):
             end = begin.next + size

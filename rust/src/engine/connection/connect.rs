@@ -21,6 +21,7 @@ use crate::engine::connection::reconnect::share_pool;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::request::{Done, Request, Requests};
 use crate::engine::connection::wire::Wire;
+use crate::engine::subject;
 use crate::error::{JetError, Result};
 use crate::runtime;
 use crate::task::spawn;
@@ -38,6 +39,7 @@ pub struct Connection {
     requests: Requests,
     pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
+    skip_subject_validation: bool,
     pinger: Arc<Pinger>,
     pool: AbortHandle,
 }
@@ -46,6 +48,16 @@ impl Connection {
     /// How often the link broke.
     pub fn breaks(&self) -> u64 {
         self.link.borrow().breaks
+    }
+
+    /// Checks a subject to publish to, as far as the caller wants it.
+    pub fn check(&self, subject: &str) -> Result<()> {
+        if self.skip_subject_validation { subject::check_line(subject) } else { subject::check(subject) }
+    }
+
+    /// Checks a subject to subscribe to, likewise.
+    pub fn check_subscription(&self, subject: &str) -> Result<()> {
+        if self.skip_subject_validation { subject::check_line(subject) } else { subject::check_subscription(subject) }
     }
 
     pub fn closed(&self) -> JetError {
@@ -357,6 +369,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         pinger: Arc::new(Pinger::new(client.clone(), hub.clone())),
         client,
         hub,
+        skip_subject_validation: options.skip_subject_validation,
         pool,
     })
 }

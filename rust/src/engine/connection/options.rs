@@ -28,6 +28,8 @@ pub struct Options {
     pub max_outstanding_pings: u32,
     pub inbox_prefix: Option<String>,
     pub no_echo: bool,
+    /// Subjects are the caller's word.
+    pub skip_subject_validation: bool,
     pub allow_reconnect: bool,
     /// Failed attempts at one server until it is given up; None is never.
     pub max_reconnects: Option<u32>,
