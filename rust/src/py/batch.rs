@@ -193,7 +193,7 @@ impl Batch {
             }
         }
         let mut content = Received::new(subject, reply, data, headers);
-        content.raw_headers = malformed.then_some(raw);
+        content.raw_headers = malformed.then(|| Box::new(raw));
         Ok(Msg::received(session, content))
     }
 
