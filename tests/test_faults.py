@@ -18,7 +18,7 @@ async def test_kill_during_publish_batch(own_server: NatsServer) -> None:
     count = 30_000
     payloads = [str(i) for i in range(count)]
     ids = [f"id-{i}" for i in range(count)]
-    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1, max_reconnect_attempts=-1) as nc:
         js = nc.jetstream()
         await js.add_stream(name="KILL", subjects=["kill.>"])
         killed = asyncio.Event()
@@ -58,7 +58,7 @@ async def test_kill_during_publish_batch(own_server: NatsServer) -> None:
 
 async def test_rows_without_id_say_that_they_are_unconfirmed(own_server: NatsServer) -> None:
     count = 20_000
-    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1, max_reconnect_attempts=-1) as nc:
         js = nc.jetstream()
         await js.add_stream(name="KILL", subjects=["kill.>"])
         restarted: list[asyncio.Task[object]] = []
@@ -82,7 +82,7 @@ async def test_rows_without_id_say_that_they_are_unconfirmed(own_server: NatsSer
 
 
 async def test_fetch_across_a_restart(own_server: NatsServer) -> None:
-    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1, max_reconnect_attempts=-1) as nc:
         js = nc.jetstream()
         await js.add_stream(name="KILL", subjects=["kill.>"])
         sub = await js.pull_subscribe("kill.>", durable="d", ack_wait=1)
@@ -117,7 +117,7 @@ async def test_batch_into_a_frozen_server_ends_with_its_timeout(own_server: Nats
 
 async def test_ordered_consumer_across_restarts(own_server: NatsServer) -> None:
     count = 40_000
-    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1, max_reconnect_attempts=-1) as nc:
         js = nc.jetstream()
         await js.add_stream(name="KILL", subjects=["kill.>"])
         (await js.publish_batch("kill.a", [b"x"] * count)).raise_for_errors()

@@ -58,7 +58,7 @@ def test_a_large_fetch_grows_by_what_it_hands_out(
 @pytest.mark.skipif(sys.platform != "linux", reason="measures by /proc")
 @pytest.mark.parametrize(("verb", "size"), [("fetch", 512), ("fetch_batch", 256)])
 def test_small_messages(own_server: NatsServer, own_sync: jetarrow.sync.JetStream, verb: str, size: int) -> None:
-    """The smallest for which it holds: an ack subject, and in a list a Python object, are as large whatever they carry."""
+    """The smallest for which it holds: ack subjects and Python objects are as large whatever they carry."""
     payload = 75_000_000
     own_sync.add_stream(name="S", subjects=["s.>"])
     own_sync.publish_batch("s.a", [bytes(size)] * (payload // size)).raise_for_errors()

@@ -25,7 +25,7 @@ async def rows(js: JetStreamContext, stream: str) -> list[dict[str, Any]]:
 async def test_one_message(js: JetStreamContext, stream: str) -> None:
     headers = {"One": "1", "Two": ["2", "zwei"]}
     ack = await js.publish(f"{stream}.a", b"payload", headers=headers, msg_id="id-1")
-    assert (ack.stream, ack.seq, ack.duplicate) == (stream, 1, None)
+    assert (ack.stream, ack.seq, ack.duplicate) == (stream, 1, False)
     again = await js.publish(f"{stream}.a", b"payload", msg_id="id-1")
     assert (again.seq, again.duplicate) == (1, True)
     assert headers == {"One": "1", "Two": ["2", "zwei"]}

@@ -155,7 +155,7 @@ async def test_fast_across_kill_and_restart(own_server: NatsServer, ids: bool) -
     """With ids nothing is lost or doubled; without, what is unknown is told as such."""
     count = 60_000
     payloads = [b"%d" % i for i in range(count)]
-    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1) as nc:
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1, max_reconnect_attempts=-1) as nc:
         js = nc.jetstream()
         await js.add_stream(name="FAST", subjects=["fast.>"], allow_batched=True)
         restarted: list[asyncio.Task[object]] = []

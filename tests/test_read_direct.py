@@ -11,6 +11,8 @@ from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
+from .tools import until
+
 
 async def test_direct_gives_the_rows_of_a_pull(js: JetStreamContext, stream: str) -> None:
     chance = random.Random(3)
@@ -99,3 +101,31 @@ async def test_direct_goes_on_after_the_server_was_killed(own_server: NatsServer
         async for batch in reader:
             seqs += batch.seqs.to_pylist()
         assert seqs == list(range(1, 6_001))
+
+
+@pytest.mark.parametrize("retention", ["limits", "interest"])
+async def test_a_mirror_that_keeps_less_hides_nothing(js: JetStreamContext, stream: str, retention: str) -> None:
+    """Whichever of both answers a direct get, the rows are those of the stream."""
+    kept, mirror = f"{stream}K", f"{stream}M"
+    await js.add_stream(name=kept, subjects=[f"{kept}.>"], retention=retention, allow_direct=True)
+    await js.add_consumer(kept, durable_name="other", ack_policy="explicit")
+    await js.add_stream(name=mirror, mirror={"name": kept}, mirror_direct=True, max_msgs=10)
+    await js.publish_batch(f"{kept}.a", ["x"] * 100)
+    # The mirror lacks what is deleted there, too; and the stream lacks something.
+    await js.delete_msg(kept, 50)
+
+    async def caught_up() -> bool:
+        state = (await js.stream_info(mirror)).state
+        return (state.first_seq, state.last_seq) == (91, 100)
+
+    await until(caught_up)
+    await js.delete_msg(mirror, 95)
+    answered = {
+        (await js.get_msg(kept, 1, f"{kept}.>", next=True, direct=True)).headers["Nats-Stream"] for _ in range(50)
+    }  # type: ignore[index]
+    assert answered == {kept, mirror}
+    whole = [seq for seq in range(1, 101) if seq != 50]
+    for i in range(20):
+        table = await js.read(kept, direct=True, start_seq=1 if i % 2 else None).read_all()
+        assert table["seq"].to_pylist() == whole
+        assert set(table["stream"].to_pylist()) == {kept}

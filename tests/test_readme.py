@@ -23,6 +23,7 @@ def test_the_readme_has_examples() -> None:
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_block_runs(number: int, tmp_path: Path) -> None:
     """Each block is a program of its own; only the server's address is put in."""
@@ -37,5 +38,5 @@ def test_block_runs(number: int, tmp_path: Path) -> None:
         # The workers' Python is this one too, whichever stands first on PATH.
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         command = [sys.executable, str(script)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=tmp_path, env=environment)
         assert done.returncode == 0, done.stderr

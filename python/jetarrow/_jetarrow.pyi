@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar, final
+from datetime import datetime
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer, CapsuleType
 
@@ -11,6 +12,7 @@ from jetarrow.core.session import Session
 from jetarrow.jetstream.models import AckKind, PubAck
 
 _T = TypeVar("_T")
+_E = TypeVar("_E")
 _Payload: TypeAlias = Buffer | str
 _Headers: TypeAlias = Mapping[str, str | list[str]]
 
@@ -21,6 +23,7 @@ __all__ = [
     "Call",
     "Connection",
     "ContentIds",
+    "Decompressor",
     "FailedRow",
     "Ids",
     "Loss",
@@ -32,6 +35,7 @@ __all__ = [
     "Publisher",
     "PullSubscription",
     "Reader",
+    "Subjects",
     "Subscription",
     "__debug_build__",
     "__version__",
@@ -39,6 +43,7 @@ __all__ = [
     "check_subject",
     "connect",
     "force_panic",
+    "key_subjects",
     "last_words",
 ]
 
@@ -61,6 +66,21 @@ def connect(options: Mapping[str, object], notices: Notices | None) -> Call[Conn
     Raises:
         ValueError: An option has a wrong value.
         TypeError: An option has a wrong type.
+    """
+
+def key_subjects(prefix: str, keys: Sequence[str] | object, validate: bool) -> Subjects:
+    """Put a prefix before each key of a key-value bucket.
+
+    Args:
+        prefix: What the subjects begin with.
+        keys: A sequence of str, or anything with an Arrow column of strings.
+        validate: Look at the keys.
+
+    Returns:
+        The column.
+
+    Raises:
+        TypeError: The keys are of another type.
     """
 
 def check_name(what: str, name: str) -> None:
@@ -164,9 +184,15 @@ class Notices:
         sink: Called in the event loop with the kind of event (error, disconnected, reconnected, closed,
             discovered_server, lame_duck_mode) and, for an error, the exception.
         bridge: The loop's mailbox.
+        in_loop: False where a thread of its own drains the bridge: the functions given to `connect` do not run there.
     """
 
-    def __new__(cls, sink: Callable[[str, Exception | None], None], bridge: Bridge) -> Notices: ...
+    def __new__(
+        cls, sink: Callable[[str, Exception | None], None], bridge: Bridge, *, in_loop: bool = True
+    ) -> Notices: ...
+    def wake(self) -> None:
+        """Wake whoever drains the bridge."""
+
     def deliver(self) -> None:
         """Call the sink now for what has come so far."""
 
@@ -219,6 +245,10 @@ class Connection:
         """Our address as the server sees it."""
 
     @property
+    def server_info(self) -> dict[str, Any]:
+        """The server's INFO, by the names of the protocol."""
+
+    @property
     def connected_url(self) -> str | None:
         """Address of the server, without user and password; None while there is no connection."""
 
@@ -263,7 +293,7 @@ class Connection:
         event_loop: asyncio.AbstractEventLoop | None,
         subject: str,
         payload: _Payload,
-        reply: str,
+        reply: str | None,
         headers: _Headers | None,
     ) -> int:
         """Queue one message.
@@ -299,7 +329,7 @@ class Connection:
     def pending_bytes(self) -> int:
         """Payload bytes of core messages that are queued."""
 
-    def flush(self, timeout: float) -> Call[None]:
+    def flush(self, timeout: float | None) -> Call[None]:
         """Make a round trip through the server.
 
         Args:
@@ -311,7 +341,7 @@ class Connection:
     def new_inbox(self) -> str:
         """Return a subject that is used nowhere else."""
 
-    def request(self, subject: str, payload: bytes, timeout: float) -> Call[bytes]:
+    def request(self, subject: str, payload: bytes, timeout: float | None) -> Call[bytes]:
         """Ask the JetStream API.
 
         Args:
@@ -327,7 +357,13 @@ class Connection:
         """
 
     def request_msg(
-        self, session: Session, subject: str, payload: _Payload, *, timeout: float, headers: _Headers | None = None
+        self,
+        session: Session,
+        subject: str,
+        payload: _Payload,
+        *,
+        timeout: float | None,
+        headers: _Headers | None = None,
     ) -> Call[Msg]:
         """Send one request.
 
@@ -353,9 +389,9 @@ class Connection:
         session: Session,
         subject: str,
         payload: _Payload,
-        timeout: float,
+        timeout: float | None,
         headers: _Headers | None,
-    ) -> asyncio.Future[Msg] | None:
+    ) -> asyncio.Future[Msg]:
         """Send one request without a task for it.
 
         Args:
@@ -368,7 +404,7 @@ class Connection:
             headers: As in `send`.
 
         Returns:
-            A future, or None before the first request, which has to be a call.
+            A future.
 
         Raises:
             BadSubjectError: The subject is not valid.
@@ -396,8 +432,8 @@ class Connection:
         kind: str,
         bridge: Bridge | None = None,
         on_notice: Callable[[int, Missed | None], object] | None = None,
-    ) -> Call[Subscription]:
-        """Subscribe.
+    ) -> Subscription:
+        """Subscribe, before all that is asked of the connection from now on.
 
         Args:
             subject: What to; wildcards are allowed.
@@ -410,7 +446,7 @@ class Connection:
                 missed. Default: None.
 
         Returns:
-            A call for the subscription.
+            The subscription.
 
         Raises:
             BadSubjectError: The subject, or the name of the queue group, is not valid.
@@ -420,7 +456,7 @@ class Connection:
     # JetStream: publishing
 
     def publish(
-        self, subject: str, payload: _Payload, *, prefix: str, timeout: float, headers: _Headers | None = None
+        self, subject: str, payload: _Payload, *, prefix: str, timeout: float | None, headers: _Headers | None = None
     ) -> Call[PubAck]:
         """Publish one message and wait for its ack.
 
@@ -457,6 +493,7 @@ class Connection:
         resend: bool | None,
         progress: Callable[[int, int | None], object] | None,
         first_row: int = 0,
+        ignore_extra: bool = False,
     ) -> Call[PublishOutcome]:
         """Publish many messages.
 
@@ -477,6 +514,7 @@ class Connection:
             progress: Called with rows done and, where it is known, rows in all.
             first_row: The number of the first row. All errors count rows from here: in their texts, in
                 `FailedRow.row` and in `BatchError.row`. Default: 0.
+            ignore_extra: Columns of a table that mean nothing here are left out, instead of refused.
 
         Returns:
             A call for what became of each row.
@@ -557,6 +595,10 @@ class Connection:
         schema: object | None,
         mode: str,
         timeout: float,
+        latest: bool = False,
+        bucket: str | None = None,
+        flatten: bool = False,
+        limit: int | None = None,
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -579,6 +621,11 @@ class Connection:
             schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
             mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
             timeout: Seconds that the answer to one question to JetStream may take.
+            latest: Only the last message of each subject; `end_seq` and `end_time` say nothing then.
+            bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries, and
+                markers are left out.
+            flatten: The fields of `schema` are columns of their own.
+            limit: Most rows; None is all.
 
         Returns:
             A call for the reader.
@@ -789,10 +836,11 @@ class ContentIds:
     """Message ids made of what messages say: the same rows, in any order, have the same ids.
 
     Args:
-        scope: Names the rows that may be taken for each other; rows of another scope have other ids.
+        scope: Names the rows that may be taken for each other; rows of another scope have other ids. None: only rows
+            with an id of their own have one.
     """
 
-    def __new__(cls, scope: bytes) -> ContentIds: ...
+    def __new__(cls, scope: bytes | None) -> ContentIds: ...
     def column(self, table: object, subject: str | None = None) -> Ids:
         """Make one id per row.
 
@@ -816,9 +864,23 @@ class Ids:
     """A column of strings; any Arrow library takes it without a copy."""
 
     def __len__(self) -> int: ...
+    @property
+    def repeated(self) -> tuple[int, str] | None:
+        """The first row whose own id an earlier row had, and that id; None where there is none."""
+
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 
 # Receiving
+
+@final
+class Subjects:
+    """A column of subjects."""
+
+    invalid: int | None
+    """The first row that is not valid, or null."""
+
+    def __len__(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 
 @final
 class Missed:
@@ -875,15 +937,29 @@ class Subscription:
             The message, or None where none waits.
         """
 
-    def ready(self, silence: float | None = None) -> Call[Literal["messages", "ended", "gap", "silent"]]:
+    def take_entry(self, make: Callable[..., _E], bucket: str, hidden: int, after: int) -> _E | None:
+        """Take the next entry of a key-value bucket, if a message waits.
+
+        Args:
+            make: Called with bucket, key, value, revision, delta, nanoseconds and operation; the last is None for a
+                value, and empty where it is not known.
+            bucket: What `make` is called with.
+            hidden: How many bytes of the subject come before the key.
+            after: Messages up to this revision are passed over.
+        """
+
+    def ready(
+        self, silence: float | None = None, wait: float | None = None
+    ) -> Call[Literal["messages", "ended", "gap", "silent", "late"]]:
         """Wait for a message.
 
         Args:
             silence: Most seconds without a sign of life, heartbeats included. Default: no limit.
+            wait: Most seconds in all. Default: no limit.
 
         Returns:
             A call for why the wait is over: "messages", "ended", "gap" (a message of an ordered subscription is
-            missing) or "silent".
+            missing), "silent" or "late".
         """
 
     def unsubscribe(self, limit: int = 0) -> None:
@@ -936,6 +1012,7 @@ class PullSubscription:
         min_messages: int,
         heartbeat: float | None,
         columns: Sequence[str] | None,
+        group: tuple[str, int, int, int] | None = None,
     ) -> Call[Batch]:
         """Fetch messages as Arrow columns.
 
@@ -946,6 +1023,7 @@ class PullSubscription:
             min_messages: Once this many are there it does not wait for more.
             heartbeat: Seconds between the server's signs of life; None is chosen by `timeout`.
             columns: Columns of the batch; None is the default ones.
+            group: The priority group: its name, `min_pending`, `min_ack_pending` and `priority`. Default: none.
 
         Returns:
             A call for the batch.
@@ -963,6 +1041,7 @@ class PullSubscription:
         timeout: float,
         min_messages: int,
         heartbeat: float | None,
+        group: tuple[str, int, int, int] | None = None,
     ) -> Call[list[Msg]]:
         """Fetch messages one by one.
 
@@ -973,6 +1052,7 @@ class PullSubscription:
             timeout: Most seconds.
             min_messages: Enough not to wait for more.
             heartbeat: Seconds between the server's signs of life.
+            group: As in `fetch_batch`. Default: none.
 
         Returns:
             A call for the messages.
@@ -981,8 +1061,48 @@ class PullSubscription:
             ValueError: A limit is not valid.
         """
 
+    @property
+    def ack_window(self) -> int | None:
+        """How many messages the consumer gives before it wants acks; None where the server has not said, or any."""
+
+    def set_ack_window(self, most: int | None) -> None:
+        """Tells what the server said of that.
+
+        Args:
+            most: Messages; None is any number.
+        """
+
     def give_back(self) -> None:
         """Give back what came too late for its call, and what is still to come."""
+
+@final
+class Decompressor:
+    """Decompresses the payloads of batches, one after another.
+
+    Args:
+        codec: "zlib" (also with a gzip header) or "zstd".
+        max_payload_bytes: Most bytes that one payload may stand for, up to 512 MiB.
+        batch_bytes: A batch of what came out ends with the payload that has it at this many bytes, up to 512 MiB.
+
+    Raises:
+        ValueError: There is no such codec.
+    """
+
+    def __new__(cls, codec: str, *, max_payload_bytes: int, batch_bytes: int) -> Decompressor: ...
+    def rows(self, batch: Batch, start: int) -> tuple[Batch, list[tuple[int, bool]]]:
+        """Decompress some rows.
+
+        Args:
+            batch: Rows with `data`.
+            start: The first row.
+
+        Returns:
+            The rows from there on until a batch is full; and those among them whose payload stayed as it was: their
+            number in the new batch, and whether it stands for too many bytes (else it is not compressed so).
+
+        Raises:
+            ValueError: There is no `data`.
+        """
 
 @final
 class Loss:
@@ -1030,6 +1150,9 @@ class Reader:
     def created(self) -> str:
         """When the stream was created, as the server writes it."""
 
+    def changed(self) -> dict[str, int]:
+        """Of a read of the last messages: which subjects changed meanwhile, and the last sequence of each."""
+
     def next(self) -> Call[Batch | Loss | None]:
         """Read on.
 
@@ -1074,6 +1197,9 @@ class Batch:
             IndexError: There is no such row.
         """
 
+    def payload(self) -> bytes:
+        """Return the payloads of all rows, one after the other; nothing where there is no column `data`."""
+
     def decode(self, schema: object, mode: str) -> Batch:
         """Decode `data` from JSON.
 
@@ -1088,19 +1214,6 @@ class Batch:
             ValueError: The schema has a type that cannot be decoded, or there is no `data`.
             TypeError: `schema` is no schema.
             DecodeError: A payload cannot be decoded, and the mode is "FAILFAST".
-        """
-
-    def with_data(self, data: object) -> Batch:
-        """Put other payloads in the place of `data`.
-
-        Args:
-            data: A binary Arrow array as long as the batch.
-
-        Returns:
-            The rows with these payloads.
-
-        Raises:
-            ValueError: The array has another length or type.
         """
 
     def filter(self, mask: object) -> Batch:
@@ -1196,6 +1309,38 @@ class Msg:
     @property
     def seq(self) -> int | None:
         """Sequence in the stream; None where it comes from no stream."""
+
+    @property
+    def stream(self) -> str | None:
+        """Name of its stream; None, as what follows, where it comes from no stream."""
+
+    @property
+    def consumer(self) -> str | None:
+        """Name of its consumer."""
+
+    @property
+    def stream_sequence(self) -> int | None:
+        """Sequence in the stream, as `seq`."""
+
+    @property
+    def consumer_sequence(self) -> int | None:
+        """Its number among the consumer's deliveries."""
+
+    @property
+    def delivered(self) -> int | None:
+        """How often it was delivered, this time included."""
+
+    @property
+    def pending(self) -> int | None:
+        """Messages of the consumer that are still to come."""
+
+    @property
+    def published(self) -> datetime | None:
+        """When it was stored: in UTC, in microseconds."""
+
+    @property
+    def ack_subject(self) -> str | None:
+        """The subject that its acks go to."""
 
     @property
     def redelivered(self) -> bool:

@@ -48,8 +48,9 @@ pub enum JetError {
     Permission { publish: bool, subject: String, text: String },
     #[error("{text}")]
     Server { text: String },
-    #[error("the connection to {servers} is closed")]
-    Closed { servers: String },
+    /// `why` where it ended by itself.
+    #[error("the connection to {servers} is closed{}", .why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    Closed { servers: String, why: Option<String> },
     #[error("not connected, and the buffer for what is published meanwhile is full ({limit} bytes, pending_size)")]
     OutboundLimit { limit: usize },
     #[error("the server did not confirm within {} s that all was received", .after.as_secs_f64())]

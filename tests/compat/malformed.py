@@ -78,8 +78,8 @@ SUBJECTS = {
     "wildcard >": Wrong("a.>", BadSubjectError, "wildcard"),
     "subject of 5,000 bytes": Wrong("s" * 5000, BadSubjectError, "longer"),
     "lone surrogate in a subject": Wrong("a\ud800", BadSubjectError, "lone surrogate"),
-    "subject is None": Wrong(None, TypeError, "'str'"),
-    "subject is bytes": Wrong(b"a", TypeError, "'str'"),
+    "subject is None": Wrong(None, BadSubjectError, "it is none"),
+    "subject is bytes": Wrong(b"a", TypeError, "must be str, not bytes"),
 }
 
 PAYLOADS = {
@@ -98,7 +98,7 @@ HEADERS = {
     "header value is an int": Wrong({"a": 5}, TypeError, "header.* must be str"),
     "header value is None": Wrong({"a": None}, TypeError, "header.* must be str"),
     "lone surrogate in a header": Wrong({"a": "\ud800"}, BadHeaderError, "lone surrogate"),
-    "headers are a list": Wrong([("a", "b")], TypeError, "'dict'"),
+    "headers are a list": Wrong([("a", "b")], TypeError, "headers must be a mapping, not list"),
 }
 
 TIMEOUTS = {

@@ -320,6 +320,27 @@ async def test_reconnect_given_up(face: Face, own_server: NatsServer) -> None:
     assert await face.failure(nc.publish("a", b"")) == "errors.ConnectionClosedError"
 
 
+async def test_how_attempts_are_counted(face: Face, own_server: NatsServer) -> None:
+    order, failed = Collector(), Collector()
+    nc = await face.connect(
+        own_server.url,
+        max_reconnect_attempts=3,
+        reconnect_time_wait=0.2,
+        disconnected_cb=order.named("disconnected"),
+        closed_cb=order.named("closed"),
+        error_cb=failed.callback,
+    )
+    own_server.kill()
+    await order.wait(1)
+    since = asyncio.get_running_loop().time()
+    await until(lambda: "closed" in order.all)
+    took = asyncio.get_running_loop().time() - since
+    # One more than the number says; each is told once. nats-py calls disconnected_cb a second time.
+    assert len([error for error in failed.all if isinstance(error, OSError)]) == 4
+    assert took >= 3 * 0.2, took
+    assert face.kind(nc.last_error) == "errors.NoServersError"
+
+
 async def test_no_reconnect(face: Face, own_server: NatsServer) -> None:
     order = Collector()
     nc = await face.connect(

@@ -103,7 +103,7 @@ def test_the_blocking_client_ends_too(own_server: NatsServer) -> None:
             nc.flush()
 
 
-async def test_waits_grow_up_to_reconnect_time_wait(record: Any) -> None:
+async def test_attempts_are_reconnect_time_wait_apart(record: Any) -> None:
     """Attempts are counted where they arrive: at a port that refuses NATS."""
     attempts: list[float] = []
     listener = socket.create_server(("127.0.0.1", 0))
@@ -130,7 +130,7 @@ async def test_waits_grow_up_to_reconnect_time_wait(record: Any) -> None:
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        nc = await jetarrow.connect(f"127.0.0.1:{port}", reconnect_time_wait=0.5, **record.options())
+        nc = await jetarrow.connect(f"127.0.0.1:{port}", reconnect_time_wait=0.2, **record.options())
         await nc.publish("a", b"x")  # the fake ends the connection
         await record.until(lambda: len(attempts) >= 8, 20)
         await nc.close()
@@ -139,10 +139,8 @@ async def test_waits_grow_up_to_reconnect_time_wait(record: Any) -> None:
         listener.close()
         thread.join()
     waits = [after - before for before, after in itertools.pairwise(attempts[1:])]
-    # 0.1, 0.2, 0.4, then 0.5, each give or take a fifth, and what the machine adds.
     assert len(waits) >= 6
-    for wait, expected in zip(waits, (0.1, 0.2, 0.4, 0.5, 0.5, 0.5), strict=False):
-        assert expected * 0.79 <= wait < expected * 1.25 + 0.2, waits
+    assert min(waits) >= 0.19, waits
 
 
 async def test_minus_one_waits_for_the_first_server(record: Any) -> None:

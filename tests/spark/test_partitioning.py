@@ -81,6 +81,14 @@ def test_a_start_that_is_gone_is_loss() -> None:
     assert (e.value.asked, e.value.available) == ((9, 21), 10)
 
 
-def test_only_a_read_from_earliest_may_find_its_head_gone() -> None:
-    found = planned({"A": info(10, 20), "B": info(10, 20)}, startingOffsets='{"B": 10}')
-    assert {p.stream: p.plan.loss_fails for p in found} == {"A": False, "B": True}
+def test_only_the_first_partition_from_earliest_may_find_its_head_gone() -> None:
+    infos = {"A": info(10, 20), "B": info(10, 20)}
+    given = {"startingOffsets": '{"B": 10}', "minPartitions": "4"}
+    found = planned(infos, **given)
+    assert [(p.stream, p.head, p.plan.loss_fails) for p in found] == [
+        ("A", True, True),
+        ("A", False, True),
+        ("B", False, True),
+        ("B", False, True),
+    ]
+    assert not any(p.head for p in planned(infos, **given, failOnDataLoss="true"))

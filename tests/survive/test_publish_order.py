@@ -21,7 +21,9 @@ from .tools import places, rss, trimmed_rss
 
 async def test_messages_go_again_in_the_order_of_publishing(own_server: NatsServer) -> None:
     """Their futures' slots were used before, in another order."""
-    async with await jetarrow.connect(own_server.url, ping_interval=60, reconnect_time_wait=0.05) as nc:
+    async with await jetarrow.connect(
+        own_server.url, ping_interval=60, reconnect_time_wait=0.05, max_reconnect_attempts=-1
+    ) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
         await asyncio.gather(*[await js.publish_async("s.a", b"%d" % i) for i in range(200)])
@@ -42,7 +44,9 @@ async def test_messages_go_again_in_the_order_of_publishing(own_server: NatsServ
 
 async def test_a_batch_goes_again_in_its_order(own_server: NatsServer) -> None:
     """Over several breaks; what the link does not take waits behind what it has."""
-    async with await jetarrow.connect(own_server.url, ping_interval=60, reconnect_time_wait=0.05) as nc:
+    async with await jetarrow.connect(
+        own_server.url, ping_interval=60, reconnect_time_wait=0.05, max_reconnect_attempts=-1
+    ) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
         rows = [b"%d" % i for i in range(3_000)]
@@ -64,7 +68,10 @@ async def test_a_batch_goes_again_in_its_order(own_server: NatsServer) -> None:
 
 @pytest.mark.parametrize("verb", ["publish_async", "publish_batch"])
 async def test_nothing_goes_again_later_than_its_id_is_known(own_server: NatsServer, verb: str) -> None:
-    async with Proxy(own_server.port) as proxy, await jetarrow.connect(proxy.url, reconnect_time_wait=0.05) as nc:
+    async with (
+        Proxy(own_server.port) as proxy,
+        await jetarrow.connect(proxy.url, reconnect_time_wait=0.05, max_reconnect_attempts=-1) as nc,
+    ):
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"], duplicate_window=1)
         assert (await js.publish("s.a", b"before")).seq == 1
@@ -94,7 +101,10 @@ async def test_nothing_goes_again_later_than_its_id_is_known(own_server: NatsSer
 
 
 async def test_what_goes_again_in_time_is_stored_once(own_server: NatsServer) -> None:
-    async with Proxy(own_server.port) as proxy, await jetarrow.connect(proxy.url, reconnect_time_wait=0.05) as nc:
+    async with (
+        Proxy(own_server.port) as proxy,
+        await jetarrow.connect(proxy.url, reconnect_time_wait=0.05, max_reconnect_attempts=-1) as nc,
+    ):
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"], duplicate_window=60)
         proxy.deaf = True
@@ -109,7 +119,9 @@ async def test_what_goes_again_in_time_is_stored_once(own_server: NatsServer) ->
 @pytest.mark.parametrize("msg_id", [None, "1"])
 @pytest.mark.parametrize("state", ["paused", "killed"])
 async def test_one_message_keeps_its_own_time(own_server: NatsServer, state: str, msg_id: str | None) -> None:
-    async with await jetarrow.connect(own_server.url, ping_interval=60, reconnect_time_wait=0.05) as nc:
+    async with await jetarrow.connect(
+        own_server.url, ping_interval=60, reconnect_time_wait=0.05, max_reconnect_attempts=-1
+    ) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
         await js.publish("s.a", b"")

@@ -153,7 +153,9 @@ async def _messages(js: Any, count: int) -> bool:
 
 
 async def test_what_timed_out_while_the_link_was_down_is_not_sent_later(own_server: NatsServer) -> None:
-    async with await jetarrow.connect(own_server.url, error_cb=_quiet, reconnect_time_wait=0.05) as nc:
+    async with await jetarrow.connect(
+        own_server.url, error_cb=_quiet, reconnect_time_wait=0.05, max_reconnect_attempts=-1
+    ) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["S.>"])
         await js.publish("S.a", b"1")

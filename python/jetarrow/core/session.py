@@ -42,7 +42,7 @@ def finish(coro: Coroutine[Any, Any, _T]) -> _T:
 class Closable(Protocol):
     """A subscription, as its session knows it."""
 
-    def _stop(self) -> None: ...
+    def _rest(self) -> asyncio.Task[None] | None: ...
 
     async def _drain(self) -> None: ...
 
@@ -97,6 +97,9 @@ class Session(Protocol):
     def begin(self, callbacks: Mapping[str, Any]) -> Notices | None:
         """Takes the connection's callbacks, and returns where the native core reports events."""
 
+    def hold(self) -> None:
+        """Keeps what happens from now on for `settle`."""
+
     async def settle(self) -> None:
         """Lets the callbacks run for all that has happened so far."""
 
@@ -133,13 +136,16 @@ class Session(Protocol):
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
         """Drains subscriptions side by side, at most `drain_timeout` seconds."""
 
+    async def hand_out(self, subscriptions: Sequence[Closable], wait: float) -> None:
+        """Ends subscriptions; what has come goes to their callbacks, which are given up after `wait` seconds."""
+
     async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
         """Waits until a drained subscription's messages were taken; False where only the caller takes them."""
 
-    def send(self, subject: str, payload: bytes | str, reply: str, headers: Headers | None) -> Call[None] | None:
+    def send(self, subject: str, payload: bytes | str, reply: str | None, headers: Headers | None) -> Call[None] | None:
         """Queues a message; the call to wait for where too many bytes are queued."""
 
-    async def request(self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None) -> Msg:
+    async def request(self, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None) -> Msg:
         """Publishes a request and waits for the first answer."""
 
     # What a message's verbs call. They return what the user awaits, or have done it when they return.
@@ -192,7 +198,7 @@ class SharedState(Session):
     def loop(self) -> asyncio.AbstractEventLoop | None:
         return None
 
-    def send(self, subject: str, payload: bytes | str, reply: str, headers: Headers | None) -> Call[None] | None:
+    def send(self, subject: str, payload: bytes | str, reply: str | None, headers: Headers | None) -> Call[None] | None:
         if self.draining == "pubs":
             raise ConnectionDrainingError
         native = self.native

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import AsyncIterator, Sequence
+from typing import Unpack
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
@@ -14,7 +16,10 @@ from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import FetchTimeoutError
 from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.models.values import user_level
 from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.priority import Member, PriorityOptions, member
+from jetarrow.jetstream.pull_end import PullEnd
 
 # Seconds; a wait without end is a very long one.
 FOREVER = 10 * 365 * 86400.0
@@ -23,10 +28,13 @@ MESSAGES_AT_ONCE = 500
 REQUEST_TIMEOUT = 30.0
 
 
-class PullSubscription:
+class PullSubscription(PullEnd):
     """Takes messages from a pull consumer when asked. Made by `js.pull_subscribe`."""
 
-    def __init__(self, api: JetStreamApi, *, stream: str, consumer: str) -> None:
+    def __init__(
+        self, api: JetStreamApi, *, stream: str, consumer: str, info: models.ConsumerInfo | None = None
+    ) -> None:
+        self._api = api
         self._session = api.session
         self._manage = Management(api)
         self._native = api.session.native.pull_subscribe(
@@ -34,9 +42,31 @@ class PullSubscription:
         )
         self._stream = stream
         self._consumer = consumer
-        self._closed = False
         self._delivered = 0
-        self._asked: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
+        # That a batch cannot be so large was said.
+        self._warned = False
+        if info is not None:
+            self._learn(info.config)
+        self._begin_life()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of consumer {self._consumer} of stream {self._stream}>"
+
+    def _learn(self, config: models.ConsumerConfig) -> None:
+        """Saves the native core the question how many messages the consumer gives before it wants acks."""
+        limited = config.ack_policy != models.AckPolicy.NONE and (config.max_ack_pending or 0) > 0
+        self._native.set_ack_window(config.max_ack_pending if limited else None)
+
+    def _check_size(self, most: int) -> None:
+        window = self._native.ack_window
+        if window is not None and most > window and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"consumer {self._consumer!r} of stream {self._stream!r} gives at most {window} messages before it"
+                f" wants acks (its max_ack_pending): batches of {most} end there. Change it with"
+                f" update_consumer({self._stream!r}, name={self._consumer!r}, max_ack_pending={most})",
+                stacklevel=user_level(),
+            )
 
     async def consumer_info(self) -> models.ConsumerInfo:
         """Configuration and state of the consumer.
@@ -56,6 +86,7 @@ class PullSubscription:
         max_messages: int | None = None,
         max_bytes: int | None = None,
         no_wait: bool = False,
+        **priority: Unpack[PriorityOptions],
     ) -> list[Msg]:
         """Fetches messages into a list.
 
@@ -70,6 +101,7 @@ class PullSubscription:
             heartbeat: Seconds between the server's signs of life while it has nothing.
             max_bytes: Most bytes of messages, as the server counts them; None is no limit.
             no_wait: Only what the server has now; an empty list where there is nothing.
+            **priority: `group`, `min_pending`, `min_ack_pending` and `priority`, for consumers with priority groups.
 
         Raises:
             FetchTimeoutError: No message within `timeout`.
@@ -84,13 +116,18 @@ class PullSubscription:
             raise ValueError(f"nats: invalid batch size: {given[0]}; at least one message")
         if timeout is not None and timeout <= 0 and not no_wait:
             raise ValueError(f"nats: invalid fetch timeout: {timeout}; give no_wait=True to take what is there")
-        messages = await self._fetch(
-            given[0] if given else 1,
-            timeout=FOREVER if timeout is None else max(timeout, 0.0),
-            heartbeat=heartbeat,
-            max_bytes=max_bytes,
-            min_messages=0 if no_wait else 1,
-        )
+        try:
+            messages = await self._fetch(
+                given[0] if given else 1,
+                timeout=FOREVER if timeout is None else max(timeout, 0.0),
+                heartbeat=heartbeat,
+                max_bytes=max_bytes,
+                min_messages=0 if no_wait else 1,
+                group=member(self._api, priority),
+            )
+        except TimeoutError as error:
+            # The server is away, or said nothing.
+            raise FetchTimeoutError(str(error)) from None
         if not messages and not no_wait:
             raise FetchTimeoutError
         return messages
@@ -103,19 +140,36 @@ class PullSubscription:
         heartbeat: float | None = None,
         max_bytes: int | None = None,
         min_messages: int = 1,
+        group: Member | None = None,
     ) -> list[Msg]:
         session = self._session
         call = self._native.fetch(
-            session, most, max_bytes=max_bytes, timeout=timeout, min_messages=min_messages, heartbeat=heartbeat
+            session,
+            self._room(most),
+            max_bytes=max_bytes,
+            timeout=timeout,
+            min_messages=min_messages,
+            heartbeat=heartbeat,
+            group=group,
         )
-        messages = await session.run(call, lambda messages: session.native.ack([msg.reply for msg in messages], "nak"))
-        self._delivered += len(messages)
+        messages = await self._while_open(
+            session.run(call, lambda messages: session.native.ack([msg.reply for msg in messages], "nak"))
+        )
+        self._count(len(messages))
         return messages
 
-    def _begin(self, most: int, max_bytes: int | None) -> tuple[asyncio.Future[list[Msg]], _jetarrow.Call[list[Msg]]]:
+    def _begin(
+        self, most: int, max_bytes: int | None, group: Member | None
+    ) -> tuple[asyncio.Future[list[Msg]], _jetarrow.Call[list[Msg]]]:
         """A fetch that is under way when this returns, not only at the loop's next turn."""
         call = self._native.fetch(
-            self._session, most, max_bytes=max_bytes, timeout=REQUEST_TIMEOUT, min_messages=1, heartbeat=None
+            self._session,
+            most,
+            max_bytes=max_bytes,
+            timeout=REQUEST_TIMEOUT,
+            min_messages=1,
+            heartbeat=None,
+            group=group,
         )
         loop = asyncio.get_running_loop()
         return call.start(loop, bridge_of(loop)), call
@@ -132,7 +186,12 @@ class PullSubscription:
         return Messages(self)
 
     def consume(
-        self, max_messages: int = MESSAGES_AT_ONCE, *, max_bytes: int | None = None, threshold: int | None = None
+        self,
+        max_messages: int = MESSAGES_AT_ONCE,
+        *,
+        max_bytes: int | None = None,
+        threshold: int | None = None,
+        **priority: Unpack[PriorityOptions],
     ) -> Messages:
         """As `messages`, with the sizes of its requests: `async for msg in sub.consume()`.
 
@@ -141,54 +200,11 @@ class PullSubscription:
             max_bytes: Most bytes of one request, as the server counts them; None is no limit.
             threshold: With so few left at hand the next request is sent, so that its messages come while these are
                 processed; default half of `max_messages`, 0 sends it when none is left.
+            **priority: As `fetch`.
         """
         ahead = max_messages // 2 if threshold is None else threshold
-        return Messages(self, max_messages, max_bytes=max_bytes, threshold=ahead)
-
-    def pull(self, batch: int = 1, expires: float = 5.0) -> None:
-        """Asks for messages that `async for msg in sub` then yields; nothing comes there that was not asked for.
-
-        Args:
-            batch: Most messages.
-            expires: Seconds until the request is over.
-        """
-        if batch < 1 or not expires > 0:
-            raise ValueError(f"batch must be at least 1 and expires positive, not {batch} and {expires}")
-        self._asked.put_nowait((batch, expires))
-
-    def __aiter__(self) -> AsyncIterator[Msg]:
-        return self._pulled(wait=True)
-
-    async def _pulled(self, *, wait: bool) -> AsyncIterator[Msg]:
-        """What `pull` asked for; then waits for the next `pull`, or is over."""
-        now = self._session.now
-        rest: list[Msg] = []
-        try:
-            while wait or not self._asked.empty():
-                batch, expires = await self._asked.get()
-                deadline = now() + expires
-                while batch > 0 and (left := deadline - now()) > 0:
-                    rest = await self._fetch(batch, timeout=left)
-                    batch -= len(rest)
-                    while rest:
-                        yield rest.pop(0)
-        finally:
-            # The iteration has ended: what was not handed out is for others.
-            await self._give_back(rest)
-
-    async def unsubscribe(self, limit: int = 0) -> None:
-        """Ends the subscription. The consumer stays.
-
-        Args:
-            limit: nats-py's, without effect.
-
-        Raises:
-            BadSubscriptionError: It has ended already.
-        """
-        if self._closed:
-            raise BadSubscriptionError
-        self._closed = True
-        self._native.give_back()
+        group = member(self._api, priority)
+        return Messages(self, max_messages, max_bytes=max_bytes, threshold=ahead, group=group)
 
     @property
     def pending_msgs(self) -> int:
@@ -214,11 +230,14 @@ class PullSubscription:
         min_messages: int = 1,
         heartbeat: float | None = None,
         columns: Sequence[str] | None = None,
+        **priority: Unpack[PriorityOptions],
     ) -> MessageBatch:
         """Fetches messages into Arrow columns.
 
         Returns when `max_messages` or `max_bytes` are there, or at `timeout` with what came (an empty batch is a value,
-        not an error); earlier only once `min_messages` are there and no more are waiting at the server.
+        not an error: the server has nothing); earlier only once `min_messages` are there and no more are waiting at the
+        server, or once the consumer gives no more before it gets acks (its `max_ack_pending`). To ask for more than
+        that is warned of once.
 
         Args:
             max_messages: Most rows.
@@ -229,23 +248,28 @@ class PullSubscription:
                 none under 2 s. Two missed ones and the request is sent again.
             columns: What is built; default stream, seq, subject, timestamp, headers, data. There are also delivered,
                 consumer_seq, pending, reply.
+            **priority: As `fetch`.
 
         Raises:
             NotFoundError: The consumer is gone.
             APIError: The server refuses the request, such as more than the consumer's `max_request_batch`.
             ValueError: A limit is not positive, a column is unknown, or the next message is larger than `max_bytes`.
             ConnectionClosedError: The connection is closed.
+            TimeoutError: The connection was down until `timeout`, or the server did not answer.
         """
         call = self._native.fetch_batch(
-            max_messages,
+            self._room(max_messages),
             max_bytes=max_bytes,
             timeout=timeout,
             min_messages=min_messages,
             heartbeat=heartbeat,
             columns=columns,
+            group=member(self._api, priority),
         )
         session = self._session
-        batch = await session.run(call, lambda late: session.native.ack_rows(late, "nak", None))
+        batch = await self._while_open(session.run(call, lambda late: session.native.ack_rows(late, "nak", None)))
+        self._count(len(batch))
+        self._check_size(max_messages)
         return MessageBatch(session, batch)
 
 
@@ -253,12 +277,22 @@ class Messages:
     """The messages of a pull subscription, one after the other. It pulls by itself."""
 
     def __init__(
-        self, sub: PullSubscription, most: int = MESSAGES_AT_ONCE, *, max_bytes: int | None = None, threshold: int = 0
+        self,
+        sub: PullSubscription,
+        most: int = MESSAGES_AT_ONCE,
+        *,
+        max_bytes: int | None = None,
+        threshold: int = 0,
+        group: Member | None = None,
     ) -> None:
         self._sub = sub
         self._most = most
         self._max_bytes = max_bytes
         self._threshold = threshold
+        self._group = group
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of consumer {self._sub._consumer} of stream {self._sub._stream}>"
 
     def __call__(self) -> Messages:
         """Itself: `sub.messages` and `sub.messages()` are the same."""
@@ -270,12 +304,13 @@ class Messages:
         messages: list[Msg] = []
         number = 0
         try:
-            while True:
-                messages, number = await (ahead or self._next()), 0
+            while not sub._closed:
+                messages, number = await self._next(ahead), 0
                 ahead = None
                 for number, msg in enumerate(messages, 1):
-                    if self._threshold and ahead is None and len(messages) - number < self._threshold:
-                        ahead, call = sub._begin(self._most, self._max_bytes)
+                    few = self._threshold and len(messages) - number < self._threshold
+                    if few and ahead is None and not sub._closed and not sub._limit:
+                        ahead, call = sub._begin(self._most, self._max_bytes, self._group)
                     yield msg
         finally:
             # The iteration has ended: what was not handed out is for others.
@@ -288,5 +323,23 @@ class Messages:
                     ahead.cancel()
             await sub._give_back(rest)
 
-    async def _next(self) -> list[Msg]:
-        return await self._sub._fetch(self._most, timeout=REQUEST_TIMEOUT, max_bytes=self._max_bytes)
+    async def _next(self, ahead: asyncio.Future[list[Msg]] | None) -> list[Msg]:
+        """What the request sent ahead brings, or another one. While the link is down it is waited for."""
+        sub = self._sub
+        while True:
+            try:
+                if ahead is None:
+                    return await self._fetch()
+                messages = await sub._while_open(ahead)
+                sub._count(len(messages))
+                return messages
+            except BadSubscriptionError:
+                # It was ended while this waited.
+                return []
+            except TimeoutError:
+                if sub._session.native.is_connected:
+                    raise
+                ahead = None
+
+    async def _fetch(self) -> list[Msg]:
+        return await self._sub._fetch(self._most, timeout=REQUEST_TIMEOUT, max_bytes=self._max_bytes, group=self._group)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from jetarrow.jetstream.expect import PublishExtras
+from jetarrow.jetstream.priority import PriorityOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
     from jetarrow.core.session import Headers
@@ -35,15 +38,17 @@ class ManagerOptions(TypedDict, total=False):
 
     prefix: str
     """First tokens of the API's subjects; default `$JS.API`."""
-    timeout: float
-    """Seconds an API request, or a `publish`, may take; default 5."""
+    timeout: float | None
+    """Seconds an API request, or a `publish`, may take; default 5, None is as long as it takes."""
+    domain: str | None
+    """JetStream domain, instead of a prefix; default none."""
+    api_prefix: str | None
+    """Another name for `prefix`."""
 
 
 class JetStreamOptions(ManagerOptions, total=False):
     """Options of `nc.jetstream` and `nc.jetstream_manager`."""
 
-    domain: str | None
-    """JetStream domain, instead of a prefix; default none."""
     publish_async_max_pending: int | None
     """Most unanswered messages of `publish` and `publish_async` together; default 5000."""
     max_ack_inflight: int | None
@@ -52,11 +57,9 @@ class JetStreamOptions(ManagerOptions, total=False):
     """At that limit `publish_async` waits; False raises `MaxAckPendingError`. Default True."""
     ack_timeout: float
     """Seconds until a `publish_async` without an answer fails; default 30."""
-    api_prefix: str | None
-    """Another name for `prefix`."""
 
 
-class PublishAsyncOptions(TypedDict, total=False):
+class PublishAsyncOptions(PublishExtras, total=False):
     """Options of the sync twin's `js.publish_async`."""
 
     wait_stall: float | None
@@ -65,12 +68,50 @@ class PublishAsyncOptions(TypedDict, total=False):
     """The stream that must take it; default any."""
     headers: Headers | None
     """Name to value, or to a list of values; default none."""
-    msg_ttl: float | timedelta | None
-    """Seconds until the message goes; default the stream's `max_age`."""
+    msg_ttl: float | timedelta | str | None
+    """Seconds until the message goes, or "never"; default the stream's `max_age`."""
     msg_id: str | None
     """The stream stores one message per id within its duplicate window; default none."""
     expected_stream: str | None
     """Another name for `stream`."""
+    expected_last_seq: int | None
+    """The stream's last sequence must be this; default any."""
+    expected_last_subject_seq: int | None
+    """The last sequence of the subject must be this, 0 for none; default any."""
+    expected_last_msg_id: str | None
+    """The last message's id must be this; default any."""
+
+
+class FetchOptions(PriorityOptions, total=False):
+    """Options of `js.fetch`."""
+
+    timeout: float | None
+    """Seconds to wait for the first message, with `no_wait` for the server's answer; default 5."""
+    heartbeat: float | None
+    """Seconds between the server's signs of life while it has nothing; default none."""
+    batch_size: int | None
+    """Another name for `batch`."""
+    max_messages: int | None
+    """Another name for `batch`."""
+    max_bytes: int | None
+    """Most bytes of messages, as the server counts them; default no limit."""
+    no_wait: bool
+    """Only what the server has now; default False."""
+
+
+class PublisherPublishOptions(PublishExtras, total=False):
+    """Options of the sync twin's `publisher.publish`."""
+
+    subject: str | None
+    """Default the publisher's."""
+    headers: Headers | None
+    """Name to value, or to a list of values; default none."""
+    msg_id: str | None
+    """The stream stores one message per id within its duplicate window; default none."""
+    msg_ttl: float | timedelta | str | None
+    """Seconds until the message goes, or "never"; default the stream's `max_age`."""
+    expected_stream: str | None
+    """The stream that must take it; default any."""
     expected_last_seq: int | None
     """The stream's last sequence must be this; default any."""
     expected_last_subject_seq: int | None
@@ -99,23 +140,37 @@ class OrderedConsumerOptions(TypedDict, total=False):
     """First sequence; default the first there is."""
     start_time: datetime | str | None
     """Instead of a sequence: the first message at or after this time (without a zone local time)."""
+    deliver_policy: DeliverPolicy | str | None
+    """Instead of either: "all", "new", "last" or "last_per_subject"; default all."""
+    replay_policy: ReplayPolicy | str | None
+    """"instant" (default), or "original": at the pace at which the messages were published."""
+    headers_only: bool
+    """Leave the data out; default False."""
 
 
-class ReadOptions(OrderedConsumerOptions, total=False):
+class ReadOptions(TypedDict, total=False):
     """Options of `js.read`."""
 
+    start_seq: int | None
+    """First sequence; default the first there is."""
+    start_time: datetime | timedelta | str | None
+    """Instead of a sequence: the first message at or after this time; a timedelta or a span ("1h") is so long ago."""
     end_seq: int | None
     """One past the last sequence; default one past the last at opening."""
-    end_time: datetime | str | None
+    end_time: datetime | timedelta | str | None
     """Instead of `end_seq`: the first message at or after this time is the first left out."""
     subjects: str | Sequence[str] | None
     """Filters, one or several that do not overlap; default all."""
     columns: Sequence[str] | None
     """What is built, in this order; default stream, seq, subject, timestamp, headers, data."""
-    schema: ArrowSchema | None
-    """Decodes JSON payloads: `data` gives way to `value` with these fields; default none."""
+    schema: ArrowSchema | Mapping[str, Any] | str | None
+    """Decodes JSON payloads: `data` gives way to `value` of it (Arrow, DDL, dict, "infer"); default none."""
     mode: str
     """What happens to malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
+    flatten: bool
+    """The fields of `value` are columns of their own; default False."""
+    limit: int | None
+    """Most rows; default all."""
     batch_rows: int
     """Most rows of a batch; default 65536."""
     batch_bytes: int
@@ -141,7 +196,7 @@ class StreamOptions(TypedDict, total=False):
     """Its name: letters, digits, `-` and `_`."""
     description: str | None
     """A text for people; default none."""
-    subjects: list[str] | None
+    subjects: list[str] | str | None
     """What it stores, wildcards allowed; default its name, none for a mirror."""
     retention: RetentionPolicy | str | None
     """When messages go; default at the limits."""
@@ -215,6 +270,14 @@ class StreamOptions(TypedDict, total=False):
     """Limits for its consumers; default none."""
     subject_delete_marker_ttl: float | timedelta | None
     """Seconds that a marker is left where the last message of a subject expired (server 2.11); default none."""
+    max_messages: int | None
+    """Another name for `max_msgs`."""
+    max_messages_per_stream: int | None
+    """Another name for `max_msgs`."""
+    max_messages_per_subject: int
+    """Another name for `max_msgs_per_subject`."""
+    first_sequence: int | None
+    """Another name for `first_seq`."""
 
 
 class _ConsumerOptions(TypedDict, total=False):
@@ -238,7 +301,7 @@ class _ConsumerOptions(TypedDict, total=False):
     """Seconds before each further delivery, instead of `ack_wait`; default none."""
     filter_subject: str | None
     """The subject that it delivers, wildcards allowed; default all."""
-    filter_subjects: list[str] | None
+    filter_subjects: list[str] | str | None
     """Several subjects instead, which do not overlap; default all."""
     replay_policy: ReplayPolicy | str | None
     """How fast messages come, "instant" (default) or "original"."""
@@ -274,6 +337,12 @@ class _ConsumerOptions(TypedDict, total=False):
     """Pull: how the clients of the group share (server 2.11); default none."""
     priority_timeout: float | timedelta | None
     """Pull: seconds of idleness after which a pinned client is replaced (server 2.11)."""
+    opt_start_sequence: int | None
+    """Another name for `opt_start_seq`."""
+    rate_limit: int | None
+    """Another name for `rate_limit_bps`."""
+    max_pull_waiting: int | None
+    """Another name for `max_waiting`."""
 
 
 class PushConsumerOptions(_ConsumerOptions, total=False):
@@ -349,3 +418,55 @@ class PushSubscribeOptions(PushConsumerOptions, total=False):
     """Leave the data out; default no."""
     inactive_threshold: float | None
     """Seconds without use after which it is removed."""
+
+
+class KeyValueOptions(TypedDict, total=False):
+    """The fields of `KeyValueConfig`, as keywords; they win over the configuration that is given with them."""
+
+    bucket: str
+    """Its name: letters, digits, `-` and `_`."""
+    description: str | None
+    """A text for people; default none."""
+    max_value_size: int | None
+    """Most bytes of one value; default no limit."""
+    history: int
+    """Revisions kept per key, 1 to 64; default 1."""
+    ttl: float | timedelta | None
+    """Seconds that a value lives; default for ever."""
+    max_bytes: int | None
+    """Most bytes of the whole; default no limit."""
+    storage: StorageType | str | None
+    """Where it is kept; default in files."""
+    replicas: int
+    """How many servers keep it; default 1."""
+    placement: Placement | None
+    """Which servers may keep it; default any."""
+    republish: RePublish | None
+    """What to publish again; default nothing."""
+    direct: bool | None
+    """Whether any replica may answer reads; default True."""
+    limit_marker_ttl: float | timedelta | None
+    """Seconds that a marker stays where a key expired; default no markers."""
+    compression: StoreCompression | str | bool | None
+    """True (or "s2") compresses what is kept in files; default no."""
+    metadata: dict[str, str] | None
+    """Texts by name, for your own use; default none."""
+    mirror: StreamSource | None
+    """The bucket that this one copies; default none."""
+    sources: list[StreamSource] | None
+    """Buckets that this one gathers; default none."""
+
+
+class BucketReadOptions(TypedDict, total=False):
+    """Options of `kv.read`."""
+
+    mode: str
+    """What happens to values that do not fit the schema: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
+    batch_rows: int
+    """Most rows of a batch; default 65536."""
+    batch_bytes: int
+    """A batch is cut when its values have this number of bytes; default 16 MiB."""
+    timestamp_unit: str
+    """Unit of the timestamps: "ns" (default), or "us" for readers that know no nanoseconds."""
+    progress: Progress | bool | None
+    """Called with (sequences done, in all); True shows a bar on a terminal. Default none."""

@@ -105,6 +105,8 @@ pub struct ConsumerState {
     pub ack_floor: Position,
     #[serde(default)]
     pub num_pending: u64,
+    #[serde(default)]
+    pub num_ack_pending: u64,
 }
 
 #[derive(Deserialize)]
@@ -119,6 +121,7 @@ pub struct ConsumerConfig {
     pub ack_policy: String,
     pub filter_subject: String,
     pub filter_subjects: Vec<String>,
+    pub max_ack_pending: i64,
     pub headers_only: bool,
 }
 

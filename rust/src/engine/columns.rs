@@ -5,6 +5,7 @@ pub mod builder;
 pub mod bytes;
 pub mod column;
 pub mod decode;
+pub mod decompress;
 pub mod meta;
 pub mod raw_headers;
 pub mod typed;

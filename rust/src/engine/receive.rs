@@ -3,7 +3,9 @@
 pub mod ack;
 pub mod fetch;
 pub mod malformed;
+pub mod marker;
 pub mod message;
+pub mod priority;
 pub mod pull;
 pub mod read;
 pub mod subscribe;

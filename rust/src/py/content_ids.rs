@@ -21,13 +21,17 @@ use crate::py::arrow::{HeaderColumn, extract, payload_column, strings, unfit};
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct ContentIds {
     inner: Mutex<engine::ContentIds>,
+    /// Whether rows without an id get one.
+    content: bool,
 }
 
 #[pymethods]
 impl ContentIds {
     #[new]
-    fn new(scope: &[u8]) -> Self {
-        ContentIds { inner: Mutex::new(engine::ContentIds::new(scope)) }
+    #[pyo3(signature = (scope))]
+    fn new(scope: Option<&[u8]>) -> Self {
+        let inner = Mutex::new(engine::ContentIds::new(scope.unwrap_or_default()));
+        ContentIds { inner, content: scope.is_some() }
     }
 
     /// One id per row; a row with a `msg_id` keeps it, one without data has none.
@@ -37,12 +41,17 @@ impl ContentIds {
         Ok(py.detach(|| {
             let mut ids = lock(&self.inner);
             let mut column = StringBuilder::with_capacity(source.len, source.len * 24);
-            let (mut id, mut headers) = (String::new(), Vec::new());
+            let (mut id, mut headers, mut repeated) = (String::new(), Vec::new(), None);
             for row in 0..source.len {
                 match (source.msg_id(row), source.payload(row)) {
-                    (Some(own), _) => column.append_value(own),
-                    (None, None) => column.append_null(),
-                    (None, Some(payload)) => {
+                    (Some(own), _) => {
+                        // An empty id is none.
+                        if !own.is_empty() && !ids.own(own) && repeated.is_none() {
+                            repeated = Some((row, own.to_owned()));
+                        }
+                        column.append_value(own);
+                    }
+                    (None, Some(payload)) if self.content => {
                         id.clear();
                         headers.clear();
                         source.headers(row, &mut headers);
@@ -50,9 +59,10 @@ impl ContentIds {
                         ids.write(subject, &mut headers, payload, &mut id);
                         column.append_value(&id);
                     }
+                    (None, _) => column.append_null(),
                 }
             }
-            Ids { array: Arc::new(column.finish()) }
+            Ids { array: Arc::new(column.finish()), repeated }
         }))
     }
 
@@ -109,12 +119,19 @@ impl IdSource {
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Ids {
     array: ArrayRef,
+    repeated: Option<(usize, String)>,
 }
 
 #[pymethods]
 impl Ids {
     fn __len__(&self) -> usize {
         self.array.len()
+    }
+
+    /// The first row whose own id another row had, and that id.
+    #[getter]
+    fn repeated(&self) -> Option<(usize, String)> {
+        self.repeated.clone()
     }
 
     #[pyo3(signature = (requested_schema=None))]

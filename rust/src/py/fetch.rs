@@ -9,6 +9,7 @@ use pyo3::types::PyList;
 use crate::engine::columns::builder::Builder;
 use crate::engine::columns::column::{Column, Layout};
 use crate::engine::receive::fetch::{self as engine, Fetch, Messages};
+use crate::engine::receive::priority::Group;
 use crate::engine::subject;
 use crate::py::batch::Batch;
 use crate::py::call::Call;
@@ -41,6 +42,7 @@ fn limits(
     timeout: f64,
     min_messages: usize,
     heartbeat: Option<f64>,
+    group: Option<PriorityGroup>,
 ) -> PyResult<Fetch> {
     if max_messages == 0 || max_bytes == Some(0) {
         return Err(PyValueError::new_err("max_messages and max_bytes must be at least 1"));
@@ -56,13 +58,22 @@ fn limits(
         timeout: seconds("timeout", timeout)?,
         min_messages,
         heartbeat: optional_seconds("heartbeat", heartbeat)?,
+        group: group.map(|(name, min_pending, min_ack_pending, priority)| Group {
+            name,
+            min_pending,
+            min_ack_pending,
+            priority,
+        }),
     })
 }
+
+/// Name, `min_pending`, `min_ack_pending`, `priority`.
+type PriorityGroup = (String, u64, u64, u8);
 
 #[pymethods]
 impl PullSubscription {
     /// Up to `max_messages` as a `Batch`.
-    #[pyo3(signature = (max_messages, *, max_bytes, timeout, min_messages, heartbeat, columns))]
+    #[pyo3(signature = (max_messages, *, max_bytes, timeout, min_messages, heartbeat, columns, group=None))]
     fn fetch_batch(
         &self,
         max_messages: usize,
@@ -71,9 +82,10 @@ impl PullSubscription {
         min_messages: usize,
         heartbeat: Option<f64>,
         columns: Option<Vec<String>>,
+        group: Option<PriorityGroup>,
     ) -> PyResult<Call> {
         let sub = self.inner.get()?.clone();
-        let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat)?;
+        let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat, group)?;
         let columns = columns.map_or_else(|| Ok(Column::DEFAULT.to_vec()), |names| Column::parse(&names))?;
         let builder = Builder::new(Layout::new(columns, false), true);
         Ok(Call::new(async move { sub.fetch(&fetch, builder).await }, |py, fetched| {
@@ -83,7 +95,7 @@ impl PullSubscription {
     }
 
     /// Up to `max_messages` as a list of `Msg`, whose acks go through `client`.
-    #[pyo3(signature = (session, max_messages, *, max_bytes, timeout, min_messages, heartbeat))]
+    #[pyo3(signature = (session, max_messages, *, max_bytes, timeout, min_messages, heartbeat, group=None))]
     fn fetch(
         &self,
         session: Py<PyAny>,
@@ -92,14 +104,27 @@ impl PullSubscription {
         timeout: f64,
         min_messages: usize,
         heartbeat: Option<f64>,
+        group: Option<PriorityGroup>,
     ) -> PyResult<Call> {
         let sub = self.inner.get()?.clone();
-        let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat)?;
+        let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat, group)?;
         Ok(Call::new(async move { sub.fetch(&fetch, Messages::default()).await }, move |py, fetched| {
             let messages = fetched.claim()?.messages;
             let list = messages.into_iter().map(|message| Py::new(py, Msg::received(session.clone_ref(py), message)));
             Ok(PyList::new(py, list.collect::<PyResult<Vec<_>>>()?)?.into_any())
         }))
+    }
+
+    /// How many messages the consumer gives before it wants acks, where the server has said so.
+    #[getter]
+    fn ack_window(&self) -> PyResult<Option<usize>> {
+        Ok(self.inner.get()?.ack_window().size())
+    }
+
+    /// What the server said of that; None is any number.
+    fn set_ack_window(&self, most: Option<usize>) -> PyResult<()> {
+        self.inner.get()?.ack_window().learn(most);
+        Ok(())
     }
 
     /// Gives back what came too late for its call, and what is still to come.

@@ -8,8 +8,11 @@ mod call;
 mod connect;
 mod content_ids;
 mod convert;
+mod decompress;
+mod entry;
 mod fetch;
 mod headers;
+mod keys;
 mod loss;
 mod message;
 mod notices;
@@ -46,6 +49,8 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<connect::Connection>()?;
     module.add_class::<content_ids::ContentIds>()?;
     module.add_class::<content_ids::Ids>()?;
+    module.add_class::<decompress::Decompressor>()?;
+    module.add_class::<keys::Subjects>()?;
     module.add_class::<fetch::PullSubscription>()?;
     module.add_class::<loss::Loss>()?;
     module.add_class::<message::Msg>()?;
@@ -59,6 +64,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<subscribe::Subscription>()?;
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
     module.add_function(wrap_pyfunction!(call::last_words, module)?)?;
+    module.add_function(wrap_pyfunction!(keys::key_subjects, module)?)?;
     module.add_function(wrap_pyfunction!(check_name, module)?)?;
     module.add_function(wrap_pyfunction!(check_subject, module)?)?;
     crate::task::report_panics(log_panic);

@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Schema};
 use async_nats::header::NATS_EXPECTED_STREAM;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
+use pyo3::types::{PyCapsule, PyString, PyTuple};
 
 use crate::bridge::Progress;
 use crate::engine::publish::outcome::{Blocks, Outcome};
@@ -20,7 +20,7 @@ use crate::py::arrow::is_producer;
 use crate::py::batch::{Array, export, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
-use crate::py::convert::{Word, seconds};
+use crate::py::convert::{Timeout, Word, seconds};
 use crate::py::rows::{self, RowArguments};
 use crate::py::{headers, payload, puback};
 
@@ -33,15 +33,15 @@ impl Connection {
         subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
         prefix: String,
-        timeout: f64,
-        headers: Option<&Bound<'_, PyDict>>,
+        timeout: Timeout,
+        headers: Option<headers::Given<'_>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(subject.0)?;
         let subject = subject.0.to_owned();
-        let timeout = seconds("timeout", timeout)?;
+        let Timeout(timeout) = timeout;
         let what = || About::Other(format!("the message for {subject:?}"));
-        let headers = || headers.map(headers::from_python).transpose();
+        let headers = || headers.as_ref().map(|given| headers::from_python(&given.0)).transpose();
         let (payload, headers) = payload::message(what, payload, headers, conn.client.max_payload())?;
         Ok(Call::new(
             async move { engine::publish(&conn, subject, payload, headers, prefix, timeout).await },
@@ -51,7 +51,7 @@ impl Connection {
 
     /// Many messages under an in-flight window; the result is a `PublishOutcome`.
     #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, msg_ttl, expected_stream, mode, max_inflight, max_bytes,
-                        timeout,                        resend, progress, first_row=0))]
+                        timeout, resend, progress, first_row=0, ignore_extra=false))]
     fn publish_batch(
         &self,
         subject: Option<&Bound<'_, PyAny>>,
@@ -68,6 +68,7 @@ impl Connection {
         resend: Option<bool>,
         progress: Option<Py<PyAny>>,
         first_row: u64,
+        ignore_extra: bool,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
@@ -83,7 +84,7 @@ impl Connection {
         if let Some(stream) = &expected_stream {
             subject::check_name("stream", stream)?;
         }
-        let arguments = RowArguments { subject, headers, msg_ids, expected_stream, msg_ttl, first_row };
+        let arguments = RowArguments { subject, headers, msg_ids, expected_stream, msg_ttl, first_row, ignore_extra };
         let limit = conn.client.max_payload();
         let (blocks, total, keep) = if is_producer(payloads)? {
             let (blocks, total) = rows::blocks(payloads, arguments, limit)?;

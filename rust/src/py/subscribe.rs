@@ -28,8 +28,9 @@ pub struct Missed {
 
 #[pymethods]
 impl Connection {
-    /// Subscribes; the call's result is a `Subscription`. `kind` is "core", "push" or "ordered". `on_notice` is called
-    /// in the loop of `bridge` with the number of messages that the limits made it drop and None, or 0 and a `Missed`.
+    /// Subscribes, before all that is asked of the connection from now on. `kind` is "core", "push" or "ordered".
+    /// `on_notice` is called in the loop of `bridge` with the number of messages that the limits made it drop and None,
+    /// or 0 and a `Missed`.
     #[pyo3(signature = (subject, *, queue, pending_messages, pending_bytes, kind, bridge=None, on_notice=None))]
     fn subscribe(
         &self,
@@ -40,9 +41,9 @@ impl Connection {
         kind: &str,
         bridge: Option<&Bridge>,
         on_notice: Option<Py<PyAny>>,
-    ) -> PyResult<Call> {
+    ) -> PyResult<Subscription> {
         let conn = self.get()?;
-        subject::check_subscription(subject.0)?;
+        conn.check_subscription(subject.0)?;
         let (subject, queue) = (subject.0.to_owned(), queue.map(|Word(queue)| queue.to_owned()));
         if let Some(queue) = &queue {
             subject::check_queue(queue)?;
@@ -66,10 +67,14 @@ impl Connection {
             }
             _ => Box::new(|_| ()),
         };
-        let work = async move { engine::subscribe(conn, subject, queue, limits, kind, tell) };
-        Ok(Call::new(work, |py, subscription| {
-            Ok(Subscription { inner: Owned::new(Arc::new(subscription)) }.into_pyobject(py)?.into_any())
-        }))
+        let subscription = engine::subscribe(conn, subject, queue, limits, kind, tell)?;
+        Ok(Subscription { inner: Owned::new(Arc::new(subscription)) })
+    }
+}
+
+impl Subscription {
+    pub fn native(&self) -> PyResult<&engine::Subscription> {
+        Ok(self.inner.get()?)
     }
 }
 
@@ -100,18 +105,20 @@ impl Subscription {
         Ok(())
     }
 
-    /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing)
-    /// or "silent" (not even a heartbeat came for `silence` seconds).
-    #[pyo3(signature = (silence=None))]
-    fn ready(&self, silence: Option<f64>) -> PyResult<Call> {
+    /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing),
+    /// "silent" (not even a heartbeat came for `silence` seconds) or "late" (`wait` seconds are over).
+    #[pyo3(signature = (silence=None, wait=None))]
+    fn ready(&self, silence: Option<f64>, wait: Option<f64>) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
         let silence = optional_seconds("silence", silence)?;
-        Ok(Call::new(async move { inner.ready(silence).await }, |py, ready| {
+        let wait = optional_seconds("wait", wait)?;
+        Ok(Call::new(async move { inner.ready(silence, wait).await }, |py, ready| {
             let word = match ready {
                 Ready::Messages => "messages",
                 Ready::Ended => "ended",
                 Ready::Gap => "gap",
                 Ready::Silent => "silent",
+                Ready::Late => "late",
             };
             Ok(word.into_pyobject(py)?.into_any())
         }))

@@ -17,6 +17,7 @@ from jetarrow.spark.options.choices import Dedup, PublishMode
 from jetarrow.spark.options.write import WriteOptions
 
 from .rows import PublishCalls, check_headers
+from .state import BatchName, SinkState
 
 # What `publish_batch` calls the modes.
 _CORE_MODES = {
@@ -41,19 +42,28 @@ class PartitionWriter:
         window: The stream's duplicate window, in seconds, as it was when the write was planned.
         scope: Names query, batch and partition: every attempt has the same scope, and no other rows have it.
         partition: Number of the partition, for messages.
+        name: What is written, where `sink_state` is to remember it. Default: none.
 
     Attributes:
         duplicates: How many of the rows published so far the stream had before.
+        sent_again: Whether this task itself may have published rows twice: it had to reconnect, or an atomic batch was
+            partly there.
     """
 
-    def __init__(self, options: WriteOptions, *, window: float, scope: str, partition: int) -> None:
+    def __init__(
+        self, options: WriteOptions, *, window: float, scope: str, partition: int, name: BatchName | None = None
+    ) -> None:
         self._options = options
         self._keep_ids = window + _WINDOW_MARGIN
         self._partition = partition
-        self._ids = ContentIds(scope.encode()) if options.dedup == Dedup.CONTENT else None
+        self._name = name
+        self._state: SinkState | None = None
+        self._content = options.dedup == Dedup.CONTENT
+        self._ids = ContentIds(scope.encode() if self._content else None)
         self._prepared = 0
         self._done = 0
         self.duplicates = 0
+        self.sent_again = False
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> int:
         """Publish all rows.
@@ -73,8 +83,11 @@ class PartitionWriter:
         # The driver has reached a server a moment ago: one that restarts just now is waited for.
         client = retry_transient(lambda: shared_client(options.connection))
         js = jetstream(client, options.connection)
+        bucket = options.sink_state
+        if self._name is not None and bucket is not None:
+            self._state = SinkState(js, bucket, options.stream, subject=options.subject, name=self._name)
         calls = PublishCalls(batches, self._prepare, atomic=options.publish_mode == PublishMode.ATOMIC)
-        forgot = monotonic()
+        forgot, reconnects = monotonic(), client.stats["reconnects"]
         for reader in calls:
             try:
                 result = self._call(js, reader, max_in_flight=calls.in_flight(options.max_in_flight))
@@ -83,11 +96,16 @@ class PartitionWriter:
                     raise calls.error from None
                 raise
             self._count(result)
+            self.sent_again |= client.stats["reconnects"] != reconnects
             # Every row so far has its answer. An id that the server has forgotten since need not be kept here.
-            if self._ids is not None and self._forgotten(js, since=forgot):
+            if self._forgotten(js, since=forgot):
                 self._ids.forget()
                 forgot = monotonic()
-        return self._done
+        if self._state is not None:
+            self._state.finish()
+            self.duplicates += self._state.skipped
+            self.sent_again |= self._state.skipped > 0
+        return self._prepared
 
     def _forgotten(self, js: jetarrow.sync.JetStream, *, since: float) -> bool:
         """Whether the server no longer knows ids from before `since`: it is asked, its window may be another by now.
@@ -108,12 +126,24 @@ class PartitionWriter:
         names = piece.schema.names
         if "headers" in names:
             check_headers(piece, first_row=self._prepared)
-        self._prepared += piece.num_rows
-        if self._ids is not None:
-            ids = pa.array(self._ids.column(piece, self._options.subject))
+        if self._content or "msg_id" in names:
+            found = self._ids.column(piece, self._options.subject)
+            if found.repeated is not None:
+                raise self._repeated(*found.repeated)
             columns = {name: piece.column(name) for name in names if name != "msg_id"}
-            piece = pa.RecordBatch.from_pydict(columns | {"msg_id": ids})
+            own = piece.column("msg_id").is_valid() if "msg_id" in names else None
+            piece = pa.RecordBatch.from_pydict(columns | {"msg_id": pa.array(found)})
+            self._prepared += piece.num_rows
+            return piece if self._state is None else self._state.note(piece, own)
+        self._prepared += piece.num_rows
         return piece
+
+    def _repeated(self, row: int, msg_id: str) -> ValueError:
+        return ValueError(
+            f"jetstream: row {self._prepared + row} of partition {self._partition} has the msg_id {msg_id!r} of another"
+            " row of it: the stream would drop it as a duplicate. An id stands for one row of the output (concat"
+            " more columns into it); rows that are meant to be one are made one by dropDuplicates(['msg_id'])"
+        )
 
     def _call(self, js: jetarrow.sync.JetStream, rows: pa.RecordBatchReader, *, max_in_flight: int) -> PublishResult:
         mode = self._options.publish_mode
@@ -137,6 +167,7 @@ class PartitionWriter:
                 if error.err_code != _DUPLICATE_IN_BATCH:
                     raise
                 # An earlier attempt has stored rows of it: now only the others are missing.
+                self.sent_again = True
                 return self._publish(js, unit, PublishMode.ASYNC, max_in_flight=max_in_flight)
 
     def _publish(

@@ -16,7 +16,8 @@ from jetarrow.spark.options.read import ReadOptions
 
 from .metadata import Lookup, end_sequence, first_sequence
 from .pushdown import Restriction
-from .read_plan import ReadPlan, check_readable, loss_fails, read_plan
+from .read_plan import ReadPlan, check_readable, head_may_move, loss_fails, read_plan
+from .weight import split_counts, weigh
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,15 @@ class StreamRange(InputPartition):
         start: First sequence.
         end: The sequence to stop before, above `start`.
         plan: How it is read; all partitions of a stream have one plan.
+        head: It begins at the head of the stream, which retention may move before the task runs: what is gone before
+            its first message is no error. Default: False.
     """
 
     stream: str
     start: int
     end: int
     plan: ReadPlan
+    head: bool = False
 
 
 def plan_partitions(
@@ -65,34 +69,21 @@ def plan_partitions(
         ranges = {name: _restricted(span, restriction, lookup, stream=name) for name, span in ranges.items()}
         if restriction.subjects is not None and not options.subjects:
             options = replace(options, subjects=restriction.subjects)
-    counts = split_counts(options, {name: end - start for name, (start, end) in ranges.items()})
+    weights = {
+        name: weigh(options, infos[name], lookup, start=start, sequences=end - start)
+        for name, (start, end) in ranges.items()
+    }
+    counts = split_counts(options, weights)
     partitions = []
     for name, count in counts.items():
         start, end = ranges[name]
         earliest = options.start.time is None and options.start.of(name, EARLIEST) == EARLIEST
-        plan = read_plan(options, infos[name], lookup, start=start, size=end - start, earliest=earliest)
-        partitions += split(name, start, end, count=count, plan=plan)
+        plan = read_plan(options, infos[name], lookup, start=start, size=end - start)
+        partitions += split(name, start, end, count=count, plan=plan, head=earliest and head_may_move(options))
     return partitions
 
 
-def split_counts(options: ReadOptions, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return how many partitions each stream gets, those with nothing to read left out.
-
-    Args:
-        options: Checked options of the read.
-        sizes: Sequences to read, by stream.
-    """
-    total = sum(sizes.values())
-    counts = {}
-    for name, size in sizes.items():
-        if size > 0:
-            # minPartitions is a total: each stream has a share by its size, rounded up.
-            share = -(-options.min_partitions * size // total)
-            counts[name] = min(size, max(share, -(-size // options.max_offsets_per_partition)))
-    return counts
-
-
-def split(stream: str, start: int, end: int, *, count: int, plan: ReadPlan) -> list[StreamRange]:
+def split(stream: str, start: int, end: int, *, count: int, plan: ReadPlan, head: bool = False) -> list[StreamRange]:
     """Split a range evenly into partitions, none of them empty.
 
     Args:
@@ -101,10 +92,11 @@ def split(stream: str, start: int, end: int, *, count: int, plan: ReadPlan) -> l
         end: The sequence to stop before.
         count: Most partitions.
         plan: How they are read.
+        head: The first of them is at the head of the stream, which may move (`StreamRange.head`). Default: False.
     """
     count = min(count, end - start)
     cuts = [start + (end - start) * i // count for i in range(count + 1)] if count > 0 else []
-    return [StreamRange(stream, a, b, plan=plan) for a, b in pairwise(cuts)]
+    return [StreamRange(stream, a, b, plan=plan, head=head and a == start) for a, b in pairwise(cuts)]
 
 
 def check_named(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:

@@ -131,7 +131,7 @@ impl Builder {
         self.last_pending = meta.pending;
         self.bytes += message.length;
         if let Some(subject) = &mut self.subject {
-            subject.append_value(message.subject.as_str());
+            subject.append_value(self.layout.shown(message.subject.as_str()));
         }
         if let Some(data) = &mut self.data {
             data.append(Some(&message.payload));

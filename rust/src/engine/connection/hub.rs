@@ -18,6 +18,9 @@ use crate::error::{JetError, Result};
 use crate::lock::lock;
 
 mod heard;
+mod outage;
+
+use outage::Outage;
 
 /// What the user's callbacks are for.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +78,8 @@ struct State {
     /// Failures of the first round, until there is a connection.
     failures: Vec<(String, JetError)>,
     first: Option<oneshot::Sender<Result<()>>>,
+    /// While the link is down: since when, and what became of the attempts to make it again.
+    outage: Option<Outage>,
     reconnects: u64,
     errors: u64,
     /// How often the link broke because of something that async-nats could not read.
@@ -85,6 +90,8 @@ pub struct Hub {
     pub settings: Settings,
     /// Why a connection that the user did not close is of no more use.
     failure: OnceLock<JetError>,
+    /// Why no more attempts are made.
+    ended: OnceLock<String>,
     pool: Mutex<Pool>,
     /// Every server's address, for messages.
     pub servers: Arc<str>,
@@ -111,6 +118,7 @@ impl Hub {
         Hub {
             settings,
             failure: OnceLock::new(),
+            ended: OnceLock::new(),
             pool: Mutex::new(pool),
             servers,
             link: watch::Sender::new(Link::default()),
@@ -159,7 +167,8 @@ impl Hub {
 
     /// That the connection is closed, as an error.
     pub fn closed_error(&self) -> JetError {
-        self.failure.get().cloned().unwrap_or_else(|| JetError::Closed { servers: self.servers.to_string() })
+        let closed = || JetError::Closed { servers: self.servers.to_string(), why: self.ended.get().cloned() };
+        self.failure.get().cloned().unwrap_or_else(closed)
     }
 
     /// Why the connection ended by itself, if one of its own tasks failed.
@@ -246,6 +255,7 @@ impl Hub {
             state.connects += 1;
             state.attempt = None;
             state.reason = None;
+            state.outage = None;
             state.lame_duck = false;
             state.failures.clear();
             if let Some(current) = &state.current {
@@ -272,6 +282,7 @@ impl Hub {
                 link.up = false;
                 link.breaks += 1;
             });
+            state.outage = Some(Outage::new(state.reason.as_ref()));
             notices.extend(state.reason.take().map(Notice::Error));
             notices.push(Notice::Disconnected);
         });
@@ -282,6 +293,9 @@ impl Hub {
         self.lost();
         // async-nats says only that it is over.
         let error = error.or_else(|| self.failure());
+        if let Some(JetError::NoServers { cause, .. }) = &error {
+            let _first_one_counts = self.ended.set(cause.clone());
+        }
         self.change(|state, notices| {
             if self.link.borrow().closed {
                 return;
@@ -332,6 +346,9 @@ impl Hub {
             pool.failed(&addr);
             let text = entry.filter(|_| counted != seen).and_then(|entry| entry.last_error.as_deref());
             let error = fault::of_attempt(&place(&addr), text, &attempt);
+            if let Some(outage) = &mut state.outage {
+                outage.failed(&error);
+            }
             if state.first.is_some() {
                 state.failures.retain(|(failed, _)| *failed != place(&addr));
                 state.failures.push((place(&addr), error.clone()));

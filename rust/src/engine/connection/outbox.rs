@@ -1,5 +1,10 @@
-//! What is on its way to the connection: core messages, requests, subscriptions. Handed in without waiting, sent in
-//! order by one task, and everything can be taken back until that task has handed it over.
+//! What is on its way to the connection: core messages, requests, subscriptions and their ends. Handed in without
+//! waiting, sent in order by one task, and every message can be taken back until that task has handed it over.
+//!
+//! Missing upstream: an order between what several tasks hand to async-nats: each goes its own way into the command
+//! channel, and whoever is woken first is first. How we get it: all of it has its place in this queue from the moment
+//! in which it was asked for. What only its owner can do (a `Subscriber` ends itself) has a `Turn` there, which the
+//! queue waits for. Held in place by tests/test_order.py.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -30,15 +35,38 @@ enum Entry {
         queue: Option<String>,
         done: oneshot::Sender<Subscriber>,
     },
+    /// Somebody else does what is due here: is told so, and then waited for.
+    Turn {
+        come: oneshot::Sender<()>,
+        over: oneshot::Receiver<()>,
+    },
     /// It was taken back.
     Gone,
+}
+
+/// A place in the queue for what only its owner can hand over. Dropping it lets the queue go on.
+pub struct Turn {
+    come: oneshot::Receiver<()>,
+    over: oneshot::Sender<()>,
+}
+
+impl Turn {
+    /// Waits until all before it was handed over; false where the connection is closed before that. Safe to give up.
+    pub async fn wait(&mut self) -> bool {
+        (&mut self.come).await.is_ok()
+    }
+
+    /// It was handed over; what was asked for later follows.
+    pub fn pass(self) {
+        let _closed = self.over.send(());
+    }
 }
 
 impl Entry {
     fn bytes(&self) -> usize {
         match self {
             Entry::Message(_, bytes) => *bytes,
-            Entry::Subscribe { .. } | Entry::Gone => 0,
+            Entry::Subscribe { .. } | Entry::Turn { .. } | Entry::Gone => 0,
         }
     }
 }
@@ -160,6 +188,14 @@ impl Outbox {
         self.add(Entry::Subscribe { subject, queue, done });
         self.kick();
         made
+    }
+
+    /// Queues a turn, which comes at once where nothing else is on its way.
+    pub fn turn(&self) -> Turn {
+        let ((told, come), (over, passed)) = (oneshot::channel(), oneshot::channel());
+        self.add(Entry::Turn { come: told, over: passed });
+        self.kick();
+        Turn { come, over }
     }
 
     fn add(&self, entry: Entry) -> Held {
@@ -323,6 +359,11 @@ async fn carry(
                     // Where nobody waits any more it ends itself.
                     Ok(subscriber) => drop(done.send(subscriber)),
                     Err(_) => break,
+                }
+            }
+            Step::Hand(Entry::Turn { come, over }) => {
+                if come.send(()).is_ok() {
+                    let _dropped = over.await;
                 }
             }
             Step::Hand(Entry::Gone) => {}

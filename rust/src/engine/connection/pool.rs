@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use crate::error::{JetError, Result};
 
-/// The wait after the second failed attempt; it doubles up to the configured one. The first attempt is at once.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// A wait of zero would keep a core busy with refused attempts.
 const LEAST_WAIT: Duration = Duration::from_millis(2);
+/// Waits are longer by up to this part, so that not all clients of a server come back at once.
+const SPREAD: f64 = 0.1;
 
 /// One server. `addr` has no user and no password: they stay here.
 #[derive(Clone, Debug)]
@@ -125,7 +125,14 @@ pub struct Rules {
     pub randomize: bool,
     /// Failed attempts at one server until it is given up; None is never.
     pub max_failures: Option<u32>,
+    /// Between two attempts at one server.
     pub wait: Duration,
+}
+
+impl Rules {
+    fn pause(&self) -> Duration {
+        self.wait.max(LEAST_WAIT).mul_f64(1.0 + SPREAD * random())
+    }
 }
 
 #[derive(Debug)]
@@ -245,7 +252,7 @@ impl Pool {
             let server = self.servers.pop_front()?;
             let addr = server.addr.clone();
             let wait = server.last_attempt.map(|last| {
-                let due = last + backoff(server.failures, self.rules.wait);
+                let due = last + self.rules.pause();
                 due.saturating_duration_since(Instant::now())
             });
             self.servers.push_back(server);
@@ -254,8 +261,7 @@ impl Pool {
             }
         }
         // A list that was replaced while there was no connection is not known to async-nats yet.
-        let wait = self.rules.wait.max(FIRST_WAIT);
-        (!self.servers.is_empty()).then(|| usable.first().map(|addr| (addr.clone(), wait)))?
+        (!self.servers.is_empty()).then(|| usable.first().map(|addr| (addr.clone(), self.rules.pause())))?
     }
 
     pub fn failed(&mut self, addr: &ServerAddr) {
@@ -284,12 +290,6 @@ fn check_schemes(servers: &VecDeque<Server>) -> Result<()> {
         address: all.join(", "),
         cause: "mixing of websocket and non websocket URLs is not allowed".into(),
     })
-}
-
-/// How long after the `failures`th failed attempt the next one is due: doubling up to `most`, spread by a fifth.
-fn backoff(failures: u32, most: Duration) -> Duration {
-    let doubled = FIRST_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(16));
-    doubled.min(most).max(LEAST_WAIT).mul_f64(0.8 + 0.4 * random())
 }
 
 /// From 0 to 1. The keys of a new hasher are random enough to spread clients.
@@ -375,13 +375,16 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_the_limit() {
-        let limit = Duration::from_secs(2);
-        for (failures, expected) in [(1, 0.1), (2, 0.2), (5, 1.6), (6, 2.0), (500, 2.0)] {
-            let wait = backoff(failures, limit).as_secs_f64();
-            assert!((expected * 0.79..expected * 1.21).contains(&wait), "{failures}: {wait}");
+    fn attempts_at_a_server_are_the_wait_apart() {
+        let mut pool = Pool::new(&list(&["a"]), rules(None)).unwrap_or_else(|e| panic!("{e}"));
+        let usable = pool.addresses();
+        for failures in 0..5 {
+            let (addr, wait) = pool.next(&usable).unwrap_or_else(|| panic!("given up after {failures}"));
+            let expected = if failures == 0 { 0.0..0.001 } else { 1.9..2.21 };
+            assert!(expected.contains(&wait.as_secs_f64()), "{failures}: {wait:?}");
+            pool.failed(&addr);
         }
-        assert!(backoff(9, Duration::ZERO) > Duration::ZERO);
+        assert!(Rules { wait: Duration::ZERO, ..rules(None) }.pause() > Duration::ZERO);
     }
 
     #[test]

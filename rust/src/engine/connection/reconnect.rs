@@ -69,7 +69,8 @@ impl Hub {
             return Err(None);
         }
         let exhausted = || {
-            let cause = "all were tried as often as max_reconnect_attempts allows".to_owned();
+            let outage = self.outage().map_or_else(String::new, |outage| format!("; {outage}"));
+            let cause = format!("all were tried as often as max_reconnect_attempts allows{outage}");
             Some(JetError::NoServers { servers: self.servers.to_string(), cause })
         };
         let Some(choose) = self.settings.choose.as_ref().filter(|_| was_up) else {

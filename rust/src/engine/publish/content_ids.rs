@@ -5,7 +5,7 @@
 //! place or has it dropped. 128 bits of it are kept: to meet a given row's id takes 2^128 tries.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -63,7 +63,19 @@ pub struct ContentIds {
     hasher: blake3::Hasher,
     new: Seen,
     old: Seen,
+    own: OwnIds,
     head: Vec<u8>,
+}
+
+/// The ids that rows bring themselves: the server would drop all but the first of those that are equal.
+///
+/// 8 bytes of each are kept. The key is another one in every process, so that two ids that are taken for each other, one
+/// pair in 2^64, are not so at the next attempt.
+#[derive(Default)]
+struct OwnIds {
+    key: RandomState,
+    new: HashSet<u64, Build>,
+    old: HashSet<u64, Build>,
 }
 
 impl ContentIds {
@@ -71,7 +83,7 @@ impl ContentIds {
     /// scope have other ids.
     pub fn new(scope: &[u8]) -> Self {
         let hasher = blake3::Hasher::new_keyed(&blake3::derive_key(CONTEXT, scope));
-        ContentIds { hasher, new: Seen::default(), old: Seen::default(), head: Vec::new() }
+        ContentIds { hasher, new: Seen::default(), old: Seen::default(), own: OwnIds::default(), head: Vec::new() }
     }
 
     /// Appends the id of one message to `out`: 22 characters, and `.n` after n rows of equal content. The headers are
@@ -102,10 +114,18 @@ impl ContentIds {
         }
     }
 
+    /// Notes the id that a row has itself; false where another row had it.
+    pub fn own(&mut self, id: &str) -> bool {
+        let OwnIds { key, new, old } = &mut self.own;
+        let fingerprint = key.hash_one(id);
+        !old.contains(&fingerprint) && new.insert(fingerprint)
+    }
+
     /// Forgets the rows that were not seen since the last call of this: the memory of a long task is bounded by what it
     /// writes between two calls. Only for rows whose ids the server has forgotten as well.
     pub fn forget(&mut self) {
         self.old = std::mem::take(&mut self.new);
+        self.own.old = std::mem::take(&mut self.own.new);
     }
 }
 
@@ -155,6 +175,19 @@ mod tests {
         let found = all(&mut (0..rows.len()));
         assert_eq!(found, all(&mut (0..rows.len()).rev()));
         assert_eq!(found.iter().collect::<HashSet<_>>().len(), rows.len());
+    }
+
+    #[test]
+    fn own_ids_are_refused_the_second_time() {
+        let mut ids = ContentIds::new(b"s");
+        let mut own = |id: &str| ids.own(id);
+        assert_eq!(["a", "b", "a", "", ""].map(&mut own), [true, true, false, true, false]);
+        ids.forget();
+        assert!(!ids.own("b"));
+        assert!(ids.own("c"));
+        ids.forget();
+        // Seen again after the first of two calls or not at all: the id's time is over.
+        assert!(ids.own("a") && !ids.own("c"));
     }
 
     #[test]

@@ -18,15 +18,18 @@ use crate::engine::api::{Api, NOT_FOUND};
 use crate::engine::connection::Connection;
 use crate::engine::connection::withdraw::withdraw;
 use crate::engine::receive::ack::{Kind, send};
+use crate::engine::receive::priority::{Group, Member, Pins};
 use crate::engine::receive::pull::{PULL_BYTES, PULL_ROWS, PullInbox, PullRequest, Status};
 use crate::error::{JetError, Result};
 use crate::lock::lock;
 use crate::task::spawn;
 
+mod ack_window;
 mod late;
 mod malformed;
 mod sink;
 
+use ack_window::AckWindow;
 use late::Late;
 pub use sink::{Messages, Sink, Unclaimed};
 
@@ -43,6 +46,7 @@ pub struct Fetch {
     /// Once this many are there the call does not wait for more.
     pub min_messages: usize,
     pub heartbeat: Option<Duration>,
+    pub group: Option<Group>,
 }
 
 pub struct PullSubscription {
@@ -54,13 +58,19 @@ pub struct PullSubscription {
     idle: Mutex<Vec<PullInbox>>,
     /// What former calls asked for and did not wait for.
     late: Mutex<VecDeque<Late>>,
+    ack_window: Mutex<AckWindow>,
+    pins: Pins,
 }
 
 /// How a request ended.
 enum End {
     Full,
-    Dry { too_large: bool },
+    Dry {
+        too_large: bool,
+    },
     Gone(String),
+    /// The consumer gives no more before messages are acknowledged.
+    WindowFull,
     LinkBroke,
     Deadline,
 }
@@ -74,8 +84,11 @@ struct Job<'a, S: Sink> {
     open: bool,
     /// How often the link had broken when it was sent.
     breaks: u64,
+    /// The server has answered something.
+    heard: bool,
     /// To be taken before anything new is asked for.
     late: VecDeque<Late>,
+    member: Option<Member>,
 }
 
 impl<S: Sink> Drop for Job<'_, S> {
@@ -98,7 +111,8 @@ impl Drop for PullSubscription {
 
 impl PullSubscription {
     pub fn new(conn: Arc<Connection>, prefix: String, stream: String, consumer: String) -> Self {
-        PullSubscription { conn, prefix, stream, consumer, idle: Mutex::default(), late: Mutex::default() }
+        let (idle, late, ack_window, pins) = Default::default();
+        PullSubscription { conn, prefix, stream, consumer, idle, late, ack_window, pins }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<PullInbox>> {
@@ -120,7 +134,8 @@ impl PullSubscription {
     pub async fn fetch<S: Sink>(&self, fetch: &Fetch, sink: S) -> Result<Unclaimed<S>> {
         let fetched = Unclaimed::new(self.conn.clone(), Some(sink));
         let late = std::mem::take(&mut *self.late());
-        let mut job = Job { sub: self, fetched, inbox: None, open: false, breaks: 0, late };
+        let member = fetch.group.clone().map(|group| Member::new(group, self.pins.clone()));
+        let mut job = Job { sub: self, fetched, inbox: None, open: false, breaks: 0, heard: false, late, member };
         // All of it ends in time, wherever it waits; what has come by then counts. Tokio's budget would send us to the
         // back of the queue every 128 messages.
         let last = fetch.timeout.saturating_add(2 * GRACE);
@@ -134,6 +149,9 @@ impl PullSubscription {
             // What has come is handed out; whatever went wrong then meets the next call as well.
             Err(_) if job.size().0 > 0 => {}
             done => done?,
+        }
+        if job.size().0 == 0 {
+            self.check_heard(job.heard, fetch)?;
         }
         Ok(Unclaimed::new(self.conn.clone(), job.fetched.sink.take()))
     }
@@ -154,6 +172,17 @@ impl PullSubscription {
             what: format!("a fetch from consumer {:?} of stream {:?} ({why})", self.consumer, self.stream),
             after: fetch.timeout,
         })
+    }
+
+    /// An empty answer is the server's: where it said nothing, or is away, that is an error.
+    fn check_heard(&self, heard: bool, fetch: &Fetch) -> Result<()> {
+        let outage = self.conn.hub.outage();
+        if heard && outage.is_none() {
+            return Ok(());
+        }
+        let why = outage.unwrap_or_else(|| "the server has not answered".into());
+        let what = format!("a fetch from consumer {:?} of stream {:?} ({why})", self.consumer, self.stream);
+        Err(JetError::Timeout { what, after: fetch.timeout })
     }
 
     async fn wait_for_link(&self, deadline: Instant) -> Result<()> {
@@ -180,8 +209,9 @@ impl<S: Sink> Job<'_, S> {
             if before >= fetch.max_messages || bytes_left == 0 {
                 return Ok(());
             }
+            let Some(room) = self.sub.ack_window().room(before) else { return Ok(()) };
             let mut at_hand = PullRequest {
-                batch: (fetch.max_messages - before).min(PULL_ROWS),
+                batch: (fetch.max_messages - before).min(PULL_ROWS).min(room),
                 max_bytes: bytes_left.min(PULL_BYTES),
                 no_wait: true,
                 ..PullRequest::default()
@@ -191,22 +221,27 @@ impl<S: Sink> Job<'_, S> {
                 (at_hand.batch, at_hand.max_bytes) = (1, 0);
             }
             let mut end = self.round(&at_hand, deadline).await?;
-            if let End::Dry { too_large: false } = end {
+            // The server's word may have overtaken its messages.
+            if matches!(end, End::WindowFull) && !self.take_late(fetch, deadline).await? {
+                return Ok(());
+            }
+            if let End::Dry { too_large: false } | End::WindowFull = end {
                 let missing = fetch.min_messages.saturating_sub(self.size().0);
                 let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return Ok(());
+                let room = self.sub.ack_window().room(self.size().0).unwrap_or(0);
+                if matches!(end, End::Dry { .. })
+                    && missing == 0
+                    && !left.is_zero()
+                    && self.size().0 > before
+                    && self.expects_more()
+                {
+                    continue;
                 }
-                if missing == 0 {
-                    // The server can say that it is dry while it is not: while something comes it is asked again.
-                    let more = self.fetched.sink.as_ref().and_then(Sink::last).is_some_and(|(_, pending)| pending > 0);
-                    if more && self.size().0 > before {
-                        continue;
-                    }
+                if missing.min(room) == 0 || left.is_zero() {
                     return Ok(());
                 }
                 let waiting = PullRequest {
-                    batch: missing.min(PULL_ROWS),
+                    batch: missing.min(PULL_ROWS).min(room),
                     max_bytes: at_hand.max_bytes,
                     // The server answers with 408 at its end; ours comes a little later.
                     expires: left.mul_f64(0.98).max(Duration::from_millis(1)),
@@ -216,7 +251,7 @@ impl<S: Sink> Job<'_, S> {
                 end = self.round(&waiting, deadline).await?;
             }
             match end {
-                End::Full | End::Dry { too_large: false } => {}
+                End::Full | End::WindowFull | End::Dry { too_large: false } => {}
                 End::Dry { too_large: true } => match (fetch.max_bytes, self.size().0) {
                     (Some(most), 0) => return Err(too_large(most)),
                     (Some(_), _) => return Ok(()),
@@ -243,6 +278,11 @@ impl<S: Sink> Job<'_, S> {
     /// Messages and bytes so far.
     fn size(&self) -> (usize, usize) {
         self.fetched.sink.as_ref().map_or((0, 0), |sink| (sink.rows(), sink.bytes()))
+    }
+
+    /// The server can say that it is dry while it is not: the last message tells what was pending behind it.
+    fn expects_more(&self) -> bool {
+        self.fetched.sink.as_ref().and_then(Sink::last).is_some_and(|(_, pending)| pending > 0)
     }
 
     /// How many bytes the call may still bring.
@@ -296,7 +336,8 @@ impl<S: Sink> Job<'_, S> {
     }
 
     async fn take_messages(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
-        let Job { sub, fetched: Unclaimed { sink: Some(sink), .. }, inbox, open, breaks, .. } = self else {
+        let Job { sub, fetched: Unclaimed { sink: Some(sink), .. }, inbox, open, breaks, heard, member, .. } = self
+        else {
             return Err(JetError::Internal("no sink".into()));
         };
         let conn = &sub.conn;
@@ -314,6 +355,7 @@ impl<S: Sink> Job<'_, S> {
                 })
             }
         };
+        inbox.member.clone_from(member);
         *breaks = conn.breaks();
         let mut link = conn.link.clone();
         *open = true;
@@ -321,6 +363,7 @@ impl<S: Sink> Job<'_, S> {
         let Ok(number) = asked else { return Ok(End::Deadline) };
         let number = number?;
         let mut left = request.batch;
+        let mut patience = sub.ack_window().patience(request);
         while left > 0 {
             let message = match inbox.messages.next().now_or_never() {
                 Some(message) => message,
@@ -328,6 +371,7 @@ impl<S: Sink> Job<'_, S> {
                     // Silence counts from here: until now there was something to take.
                     let silence_limit = if request.heartbeat.is_zero() { Duration::MAX } else { request.heartbeat * 2 };
                     let silent = Instant::now().checked_add(silence_limit).unwrap_or(deadline + GRACE);
+                    let look = patience.map_or(deadline + GRACE, |patience| Instant::now() + patience);
                     tokio::select! {
                         biased;
                         message = inbox.messages.next() => message,
@@ -340,6 +384,14 @@ impl<S: Sink> Job<'_, S> {
                             }
                             continue;
                         }
+                        () = sleep_until(look), if look < deadline => {
+                            if sub.window_is_full(deadline).await {
+                                *heard = true;
+                                return Ok(End::WindowFull);
+                            }
+                            patience = sub.ack_window().patience(request);
+                            continue;
+                        }
                         () = sleep_until(silent.min(deadline + GRACE)) => {
                             return Ok(if silent < deadline { End::LinkBroke } else { End::Deadline });
                         }
@@ -348,7 +400,9 @@ impl<S: Sink> Job<'_, S> {
             };
             let Some(message) = message else { return Err(conn.closed()) };
             conn.traffic.received(message.payload.len());
-            match inbox.status(&message) {
+            let status = inbox.status(&message);
+            *heard |= status.as_ref().is_none_or(|(of, _)| *of == number);
+            match status {
                 None => left -= usize::from(sink.push(message)?),
                 Some((other, _)) if other != number => {}
                 Some((_, Status::Heartbeat)) => {}

@@ -30,12 +30,14 @@ mod by_time;
 mod consumer;
 mod direct;
 mod flush;
+mod latest;
 mod malformed;
 mod stream;
 
 use by_time::first_at;
 use consumer::Consumer;
 use direct::check_direct;
+use latest::{Changed, Latest};
 
 /// The consumer removes itself when we vanish.
 const INACTIVE: Duration = Duration::from_secs(30);
@@ -65,9 +67,22 @@ pub struct Range {
     pub warn_on_loss: bool,
     /// By direct gets instead of a consumer. None: where a consumer would take the messages away.
     pub direct: Option<bool>,
+    pub each: Each,
+    /// Most rows, those that malformed payloads leave out not counted.
+    pub limit: Option<u64>,
     pub layout: Layout,
     /// How long JetStream's answer to one question may take.
     pub timeout: Duration,
+}
+
+/// Which messages of the range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Each {
+    All,
+    /// The last of each subject (read/latest.rs); with or without the markers of key-value buckets.
+    Latest {
+        markers: bool,
+    },
 }
 
 /// Where a range begins or ends.
@@ -97,6 +112,8 @@ pub struct Reader {
     pub end: u64,
     /// When the stream was created, as the server writes it.
     pub created: String,
+    /// Of a read of the last messages: see `latest`.
+    pub changed: Option<Changed>,
 }
 
 impl Reader {
@@ -137,6 +154,11 @@ impl Reader {
         let rows = (ask_bytes / mean).clamp(1, PULL_ROWS);
         let created = info.created.clone();
         let builder = Builder::new(range.layout.clone(), false);
+        let latest = match range.each {
+            Each::All => None,
+            Each::Latest { markers } => Some(Latest::new(markers)),
+        };
+        let changed = latest.as_ref().map(|latest| latest.changed.clone());
         let run = Run {
             earliest: !matches!(range.start, Bound::Seq(_)),
             created: info.created,
@@ -151,6 +173,7 @@ impl Reader {
             rows,
             ask_bytes,
             direct,
+            latest,
             builder,
             typed,
             out,
@@ -166,6 +189,7 @@ impl Reader {
             start,
             end,
             created,
+            changed,
         })
     }
 
@@ -221,6 +245,8 @@ enum Stop {
     End,
     /// The consumer is of no use any more.
     Renew,
+    /// Nothing is in doubt: ask again from `next`.
+    Again,
     /// Everything that the consumer had has come: is that all?
     Dry,
     /// The reader was dropped or closed.
@@ -266,6 +292,7 @@ struct Run {
     rows: usize,
     ask_bytes: usize,
     direct: bool,
+    latest: Option<Latest>,
     builder: Builder,
     typed: Option<Typed>,
     out: mpsc::Sender<Result<Item>>,
@@ -297,7 +324,7 @@ impl Run {
 
     async fn read(&mut self) -> Result<()> {
         let mut trouble: Option<Instant> = None;
-        while self.next < self.end {
+        while self.latest.is_some() || self.next < self.end {
             weak_spot(Spot::Reader);
             let stop = match if self.direct { self.get().await } else { self.pull().await } {
                 Ok(stop) => {
@@ -311,6 +338,7 @@ impl Run {
             };
             match stop {
                 Stop::End => break,
+                Stop::Again => {}
                 Stop::Dropped => return Ok(()),
                 Stop::Dry if self.range.follow => {
                     // What is here goes out before the wait for more.
@@ -320,9 +348,15 @@ impl Run {
                 }
                 Stop::Dry => {
                     if self.nothing_left().await? {
-                        // Deleted, or did the head of the stream move past it?
-                        self.gap.get_or_insert(self.next);
+                        if self.latest.is_none() {
+                            // Deleted, or did the head of the stream move past it?
+                            self.gap.get_or_insert(self.next);
+                        }
                         break;
+                    }
+                    if self.latest.is_some() {
+                        // What was last may be gone, and what was before it is the last now.
+                        self.drop_consumer().await;
                     }
                     // The consumer's replica lags behind the stream's leader.
                     sleep(RETRY).await;
@@ -344,6 +378,9 @@ impl Run {
                     self.check_stream().await?;
                     let breaks = self.conn.breaks();
                     if std::mem::replace(&mut self.breaks, breaks) != breaks {
+                        if let Some(latest) = &mut self.latest {
+                            latest.broke(self.next);
+                        }
                         match self.step_over().await {
                             Ok(Some(Stop::Dropped)) => return Ok(()),
                             Ok(Some(_)) => break,
@@ -375,6 +412,9 @@ impl Run {
         meta: &Meta<'_>,
         headers: Option<&RawHeaders>,
     ) -> Result<Option<Stop>> {
+        if self.latest.is_some() {
+            return self.accept_latest(message, meta, headers);
+        }
         let seq = meta.seq as u64;
         if seq > self.next && self.gap.is_none() {
             self.gap = Some(self.next);

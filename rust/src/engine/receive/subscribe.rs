@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use async_nats::{Message, Subject};
 use bytes::Bytes;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::sync::{Notify, oneshot};
 use tokio::task::unconstrained;
-use tokio::time::Instant;
 
 use crate::engine::connection::Connection;
-use crate::engine::connection::outbox::Outgoing;
+use crate::engine::connection::outbox::{Outgoing, Turn};
 use crate::engine::receive::message::Received;
 use crate::error::{JetError, Result};
 use crate::lock::lock;
@@ -77,6 +76,8 @@ pub enum Ready {
     Gap,
     /// Nothing came for the time that was given, not even a heartbeat.
     Silent,
+    /// The wait was over; heartbeats may have come.
+    Late,
 }
 
 enum Waiting {
@@ -139,6 +140,9 @@ impl Shared {
     fn end(&self, failure: Option<JetError>) {
         {
             let mut state = self.lock();
+            if state.ended {
+                return;
+            }
             state.ended = true;
             state.failure = failure;
         }
@@ -146,12 +150,18 @@ impl Shared {
     }
 }
 
-enum Control {
+/// What is to become of the interest; the server is told in its turn.
+enum Order {
+    /// Nothing that comes from now on is kept.
     Unsubscribe,
     After(u64),
-    /// No more from the server; the channel gets a value once the connection has passed it on.
-    Withdraw(oneshot::Sender<()>),
-    /// For what could not be looked for before.
+    /// No more from the server; what is on its way is kept.
+    Withdraw,
+}
+
+enum Control {
+    Interest(Order, Turn),
+    /// What could not be looked for before now can.
     Look,
 }
 
@@ -221,8 +231,16 @@ impl Subscription {
         }
     }
 
-    /// Waits until a message waits or none will come; an error where it is over and nobody had asked for that. With `silence`, at most that long after the last sign of life.
-    pub async fn ready(&self, silence: Option<Duration>) -> Result<Ready> {
+    /// Waits until a message waits or none will come; an error where it is over and nobody had asked for that.
+    /// At most `silence` after the last sign of life, and at most `wait` in all.
+    pub async fn ready(&self, silence: Option<Duration>, wait: Option<Duration>) -> Result<Ready> {
+        match wait {
+            None => self.changes(silence).await,
+            Some(wait) => tokio::time::timeout(wait, self.changes(silence)).await.unwrap_or(Ok(Ready::Late)),
+        }
+    }
+
+    async fn changes(&self, silence: Option<Duration>) -> Result<Ready> {
         loop {
             let changed = self.shared.changed.notified();
             {
@@ -276,24 +294,27 @@ impl Subscription {
         self.shared.lock().seq
     }
 
-    /// No more messages; those that wait can still be taken.
+    /// No more messages; those that have come can still be taken.
     pub fn unsubscribe(&self) {
-        let _already_over = self.control.send(Control::Unsubscribe);
+        self.order(Order::Unsubscribe);
     }
 
     /// Unsubscribes once `limit` messages have come, counted from the beginning.
     pub fn unsubscribe_after(&self, limit: u64) {
-        let _already_over = self.control.send(Control::After(limit));
+        self.order(Order::After(limit));
+    }
+
+    fn order(&self, order: Order) {
+        // After the end there is nobody to take a turn.
+        if !self.control.is_closed() {
+            let _just_ended = self.control.send(Control::Interest(order, self.conn.outbox.turn()));
+        }
     }
 
     /// Unsubscribes, and returns when all that the server had sent by then has come.
     pub async fn drain(&self, timeout: Duration) -> Result<()> {
-        let (send, done) = oneshot::channel();
-        let deadline = Instant::now() + timeout;
-        if self.control.send(Control::Withdraw(send)).is_ok() {
-            let _over = tokio::time::timeout_at(deadline, done).await;
-        }
-        let trip = self.conn.round_trip(deadline.saturating_duration_since(Instant::now())).await;
+        self.order(Order::Withdraw);
+        let trip = self.conn.round_trip(timeout).await;
         self.unsubscribe();
         trip
     }

@@ -1,13 +1,15 @@
 //! Reading by direct gets (ADR-31): nothing is consumed, so it is how work-queue and interest streams are read.
 //!
 //! A request names a sequence and how many messages; they come one by one, then a status that ends them. Any replica
-//! may answer, so an end is believed only when the stream's leader confirms it (`nothing_left`).
+//! may answer, so an end is believed only when the stream's leader confirms it (`nothing_left`). A mirror with
+//! `mirror_direct` may answer too, and keep less than the stream: what it leaves out is asked of the leader.
 
 use async_nats::{HeaderMap, Message};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
-use super::{Range, Run, Stop, arrival};
+use super::malformed::MOST_CAREFUL;
+use super::{Each, Range, Run, Stop, arrival};
 use crate::engine::api::{StreamConfig, direct_get};
 use crate::engine::columns::decode::nanoseconds;
 use crate::engine::columns::meta::Meta;
@@ -24,8 +26,13 @@ pub fn check_direct(range: &Range, config: &StreamConfig) -> Result<bool> {
     if !range.direct.unwrap_or(consumes && !range.follow) {
         return Ok(false);
     }
-    if range.follow || range.subjects.len() > 1 {
-        let what = if range.follow { "follow=True" } else { "several subjects" };
+    let latest = range.each != Each::All;
+    if range.follow || latest || range.subjects.len() > 1 {
+        let what = match (range.follow, latest) {
+            (true, _) => "follow=True",
+            (_, true) => "the last message of each subject",
+            _ => "several subjects",
+        };
         return Err(JetError::Value(format!(
             "{what} cannot be read by direct gets; stream {:?} has retention {:?}",
             range.stream, config.retention
@@ -43,6 +50,8 @@ pub fn check_direct(range: &Range, config: &StreamConfig) -> Result<bool> {
 
 /// What a message of a direct get says about itself.
 struct Found {
+    /// Who answered: the stream, or a mirror of it.
+    stream: String,
     subject: String,
     seq: i64,
     nanos: i64,
@@ -54,6 +63,7 @@ fn found(headers: &HeaderMap) -> Option<Found> {
     let text = |name: &str| headers.get_last(name).map(|value| value.as_str());
     let number = |name: &str| text(name)?.parse().ok();
     Some(Found {
+        stream: text("Nats-Stream")?.to_owned(),
         subject: text("Nats-Subject")?.to_owned(),
         seq: number("Nats-Sequence")?,
         nanos: nanoseconds(text("Nats-Time-Stamp")?.as_bytes())?,
@@ -107,6 +117,11 @@ impl Run {
                     // A message was lost on its way; it is still in the stream.
                     return Ok(Stop::Renew);
                 }
+                if found.stream != self.range.stream
+                    && let Some(stop) = self.take_what_is_left_out(found.seq as u64).await?
+                {
+                    return Ok(stop);
+                }
                 let stop = self.accept_found(message, found)?;
                 if !self.flush_if_full().await? {
                     return Ok(Stop::Dropped);
@@ -119,6 +134,33 @@ impl Run {
                 }
             }
         }
+    }
+
+    /// A mirror's next message is `seq`: takes what the leader has before it. None where that is nothing.
+    async fn take_what_is_left_out(&mut self, seq: u64) -> Result<Option<Stop>> {
+        if seq <= self.next {
+            return Ok(None);
+        }
+        let mut most = self.careful * 2 + 1;
+        while let Some(stored) = self.api().next_stored(&self.range.stream, self.next, &self.range.subjects).await?
+            && stored.seq < seq
+        {
+            if most == 0 {
+                // One by one is slow; the stream itself may answer the next request.
+                return Ok(Some(Stop::Again));
+            }
+            most -= 1;
+            self.careful = (self.careful + 1).min(MOST_CAREFUL);
+            let stop = self.accept_stored(stored)?;
+            if !self.flush_if_full().await? {
+                return Ok(Some(Stop::Dropped));
+            }
+            // That nothing is pending is said by no single message.
+            if let Some(stop @ Stop::End) = stop {
+                return Ok(Some(stop));
+            }
+        }
+        Ok(None)
     }
 
     fn accept_found(&mut self, message: Message, found: Found) -> Result<Option<Stop>> {

@@ -17,11 +17,15 @@ use crate::engine::columns::raw_headers::{RawHeaders, is_malformed, parse};
 use crate::error::{JetError, Result};
 
 /// Most messages that are read one by one after a malformed one.
-const MOST_CAREFUL: u32 = 4096;
+pub(super) const MOST_CAREFUL: u32 = 4096;
 
 impl Run {
     /// After a break: takes what async-nats could not read. None where the consumer can go on.
     pub(super) async fn step_over(&mut self) -> Result<Option<Stop>> {
+        if self.latest.as_ref().is_some_and(|latest| !latest.by_sequence) {
+            // Which message comes next is not known.
+            return Ok(None);
+        }
         let mut left = None;
         while self.next < self.end {
             let next = self.api().next_stored(&self.range.stream, self.next, &self.range.subjects);
@@ -50,7 +54,7 @@ impl Run {
         Ok(None)
     }
 
-    fn accept_stored(&mut self, stored: Stored) -> Result<Option<Stop>> {
+    pub(super) fn accept_stored(&mut self, stored: Stored) -> Result<Option<Stop>> {
         let Stored { subject, seq, headers, payload, time } = stored;
         let wrong = || JetError::Protocol { what: "STREAM.MSG.GET".into(), answer: time.clone() };
         let nanos = nanoseconds(time.as_bytes()).ok_or_else(wrong)?;

@@ -1,7 +1,7 @@
 //! The task behind a subscription: from the connection's channel into the queue, with what a push consumer's status
 //! messages ask for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::{pending, poll_fn, ready};
 use std::sync::Arc;
 use std::task::Poll;
@@ -13,9 +13,10 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
 use super::malformed::{Found, Look};
-use super::{Control, Kind, Notice, OnNotice, Shared, State, Waiting, answer};
+use super::{Control, Kind, Notice, OnNotice, Order, Shared, State, Waiting, answer};
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::Connection;
+use crate::engine::connection::outbox::Turn;
 use crate::engine::connection::withdraw::withdraw;
 use crate::task::{Spot, weak_spot};
 
@@ -36,31 +37,27 @@ pub struct Pump {
 
 impl Pump {
     pub async fn run(mut self) {
-        let mut early = Vec::new();
+        let mut due = VecDeque::new();
         let subscriber = loop {
             tokio::select! {
                 biased;
                 made = &mut self.subscriber => break made.ok(),
                 order = self.orders.recv() => match order {
                     // It is never made.
-                    Some(Control::Unsubscribe) | None => break None,
-                    Some(order) => early.push(order),
+                    Some(Control::Interest(Order::Unsubscribe, _)) | None => break None,
+                    Some(Control::Interest(order, turn)) => due.push_back((order, turn)),
+                    Some(Control::Look) => {}
                 },
             }
         };
         if let Some(mut subscriber) = subscriber {
-            self.pass_on(&mut subscriber, early).await;
+            self.pass_on(&mut subscriber, due).await;
         }
         self.shared.end(self.conn.hub.failure());
     }
 
-    /// Until the subscription ends.
-    async fn pass_on(&mut self, subscriber: &mut Subscriber, early: Vec<Control>) {
-        for order in early {
-            if !obey(subscriber, Some(order)).await {
-                return;
-            }
-        }
+    /// Until the subscription ends; `due` are the orders whose turn has not come.
+    async fn pass_on(&mut self, subscriber: &mut Subscriber, mut due: VecDeque<(Order, Turn)>) {
         let mut link = self.conn.link.clone();
         let mut doubtful = self.shared.kind != Kind::Core;
         let mut known = BTreeSet::new();
@@ -70,10 +67,33 @@ impl Pump {
             let core = self.shared.kind == Kind::Core;
             let more = tokio::select! {
                 biased;
-                order = self.orders.recv() => {
-                    doubtful = !core;
-                    obey(subscriber, order).await
-                }
+                order = self.orders.recv() => match order {
+                    Some(Control::Interest(order, turn)) => {
+                        if matches!(order, Order::Unsubscribe) {
+                            // What has arrived by now is the last.
+                            let (shared, conn, tell) = (&self.shared, &self.conn, &self.on_notice);
+                            while Self::burst(subscriber, shared, conn, tell).now_or_never() == Some(true) {}
+                            self.shared.end(None);
+                        }
+                        due.push_back((order, turn));
+                        true
+                    }
+                    Some(Control::Look) => {
+                        doubtful = !core;
+                        true
+                    }
+                    // Nobody holds the subscription any more.
+                    None => obey(subscriber, Order::Unsubscribe).await,
+                },
+                open = come(&mut due) => match due.pop_front() {
+                    Some((order, turn)) if open => {
+                        let more = obey(subscriber, order).await;
+                        turn.pass();
+                        more
+                    }
+                    // The connection is closed, which ends the channel too, after what is still in it.
+                    _ => true,
+                },
                 found = async { match look { Some(look) => look.await, None => pending().await } } => {
                     looking = None;
                     known.extend(found.messages.iter().map(|(seq, _)| *seq));
@@ -146,18 +166,20 @@ impl Pump {
     }
 }
 
+/// Waits until the first order may be handed over; false where none ever will be.
+async fn come(due: &mut VecDeque<(Order, Turn)>) -> bool {
+    match due.front_mut() {
+        Some((_, turn)) => turn.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// False where the subscription ends with it.
-async fn obey(subscriber: &mut Subscriber, order: Option<Control>) -> bool {
+async fn obey(subscriber: &mut Subscriber, order: Order) -> bool {
     match order {
-        Some(Control::After(limit)) => subscriber.unsubscribe_after(limit).await.is_ok(),
-        Some(Control::Withdraw(done)) => {
-            let known = withdraw(subscriber).await;
-            let _nobody_waits = done.send(());
-            known.is_ok()
-        }
-        Some(Control::Look) => true,
-        // It ended, or was dropped.
-        Some(Control::Unsubscribe) | None => {
+        Order::After(limit) => subscriber.unsubscribe_after(limit).await.is_ok(),
+        Order::Withdraw => withdraw(subscriber).await.is_ok(),
+        Order::Unsubscribe => {
             let _closed = subscriber.unsubscribe().await;
             false
         }
@@ -197,6 +219,9 @@ impl Shared {
     fn keep(&self, conn: &Connection, message: Message) -> Option<Notice> {
         conn.traffic.received(message.payload.len());
         let mut state = self.lock();
+        if state.ended {
+            return None;
+        }
         if self.kind != Kind::Core {
             if message.status == Some(StatusCode::IDLE_HEARTBEAT) {
                 return state.heartbeat(conn, self.kind, message);

@@ -1,0 +1,112 @@
+"""Rows with equal ids: refused within a task, counted and told beyond it."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from jetarrow.spark.options.write import write_options
+from jetarrow.spark.sink import rows as write_rows
+from jetarrow.spark.sink import writer
+from jetarrow.spark.sink.partition_writer import PartitionWriter
+from jetarrow.spark.sink.writer import JetStreamStreamWriter, JetStreamWriter, Written
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+if TYPE_CHECKING:
+    from .tools import Stored, Streams
+
+    Read = Callable[..., list[Stored]]
+
+
+def rows(ids: list[str | None]) -> pa.RecordBatch:
+    data = [b"%d" % i for i in range(len(ids))]
+    return pa.RecordBatch.from_pydict({"data": pa.array(data), "msg_id": pa.array(ids, pa.string())})
+
+
+@pytest.mark.parametrize("dedup", ["content", "none"])
+@pytest.mark.parametrize("mode", ["async", "fast", "atomic"])
+def test_equal_ids_in_a_task_are_refused(
+    streams: Streams, stored: Read, monkeypatch: pytest.MonkeyPatch, dedup: str, mode: str
+) -> None:
+    """Ten rows with two ids: 2 were stored, 10 reported. Also where they are in two batches and two calls."""
+    monkeypatch.setattr(write_rows, "_CALL_ROWS", 3)
+    name = streams.new(allow_batched=True, allow_atomic=True)
+    given = {"servers": streams.url, "stream": name, "subject": f"{name}.a", "dedup": dedup, "publishMode": mode}
+    task = PartitionWriter(write_options(given), window=120, scope="q", partition=4)
+    batches = [rows(["a", None, "b", "", ""]), rows([None, "c", "b", "a"])]
+    with pytest.raises(ValueError, match=r"^jetstream: row 7 of partition 4 has the msg_id 'b' of another row of it"):
+        task.write(iter(batches))
+    assert {message.data for message in stored(name)} <= {b"0", b"1", b"2", b"3", b"4"}
+
+
+def writers(stream: str) -> tuple[JetStreamWriter, JetStreamStreamWriter]:
+    options = write_options({"servers": "a:1", "stream": stream})
+    return JetStreamWriter(options, 120.0), JetStreamStreamWriter(options, 120.0)
+
+
+def test_what_the_driver_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    batch, stream = writers("S")
+    caplog.set_level(logging.INFO, "jetarrow.spark")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        batch.commit([Written(10, 0, expected=False), None])
+        assert not caplog.messages
+        batch.commit([Written(10, 7, expected=True), Written(5, 0, expected=False)])
+    assert caplog.messages == ["jetstream: stream 'S' had 7 of 15 rows already: tasks were tried again"]
+    messages = [Written(10, 7, expected=True), Written(5, 3, expected=False)]
+    with pytest.warns(UserWarning, match=r"^jetstream: stream 'S': 3 of 15 rows were not stored, .* Either the same"):
+        batch.commit(messages)
+    with pytest.warns(UserWarning, match=r"stream 'S', batch 8: 3 of 15 .* That is right if a restart has replayed"):
+        stream.commit(messages, 8)
+
+
+def test_a_write_with_a_name_is_recognised_when_it_is_repeated(
+    streams: Streams, stored: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What foreachBatch writes for a batch that is replayed."""
+    monkeypatch.setattr(
+        writer.TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 0)
+    )
+    name = streams.new()
+    given = {"servers": streams.url, "stream": name, "subject": f"{name}.a"}
+
+    def write(scope: str) -> int:
+        options = write_options(given | ({"dedupScope": scope} if scope else {}))
+        rows = pa.RecordBatch.from_pydict({"data": [b"1", b"2", b"1"]})
+        return JetStreamWriter(options, 120.0).write(iter([rows])).duplicates
+
+    assert [write(scope) for scope in ("", "", "copies 7", "copies 7", "copies 8")] == [0, 0, 0, 3, 0]
+    assert len(stored(name)) == 12
+    with pytest.raises(ValueError, match="'dedupScope': does not go with dedup=none; valid: dedup=content with it"):
+        write_options({**given, "dedup": "none", "dedupScope": "x"})
+    schema = StructType([StructField("data", StringType())])
+    with pytest.raises(ValueError, match="'dedupScope': a streaming query names its batches itself"):
+        writer.prepare(schema, write_options({**given, "dedupScope": "x"}), overwrite=False, streaming=True)
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_equal_ids_through_spark(
+    spark: SparkSession,
+    streams: Streams,
+    write: Callable[..., None],
+    stored: Read,
+) -> None:
+    """Of one partition: an error that names one. Of two: the rest is stored; the driver's log says how many are not."""
+    name = streams.new()
+
+    def frame(partitions: int) -> DataFrame:
+        ids = spark.range(0, 10, 1, partitions)
+        return ids.selectExpr("cast(id as string) as data", "concat('k', id % 5) as msg_id")
+
+    with pytest.raises(Exception, match=r"row 5 of partition 0 has the msg_id 'k0' of another row"):
+        write(frame(1), name, subject=f"{name}.a")
+    other = streams.new()
+    write(frame(2), other, subject=f"{other}.a")
+    assert len(stored(other)) == 5
