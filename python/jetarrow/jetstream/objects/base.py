@@ -132,6 +132,7 @@ class Bucket:
                 microseconds=False,
                 warn_on_loss=True,
                 direct=None,
+                timeout=api.timeout,
                 schema=None,
                 mode="PERMISSIVE",
             )
