@@ -91,6 +91,9 @@ class Stream(StreamMessages):
     async def purge(self, seq: int | None = None, subject: str | None = None, keep: int | None = None) -> int:
         """Removes messages.
 
+        The stream still knows the ids of what is gone: published again within its `duplicate_window` they are
+        duplicates, and nothing is stored.
+
         Args:
             seq: Only those before this sequence; not together with `keep`.
             subject: Only those of the subjects that match.
