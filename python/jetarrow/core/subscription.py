@@ -87,6 +87,10 @@ class Subscription:
         if self._cb is not None or self._future is not None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
+    def __repr__(self) -> str:
+        queue = f", queue {self._queue}" if self._queue else ""
+        return f"<{type(self).__name__} to {self._subject}{queue}>"
+
     def _subscribe(self, subject: str, queue: str, kind: str) -> _jetarrow.Subscription:
         # The native side holds it: a strong reference would keep the client for as long as it is connected.
         method = WeakMethod(self._on_notice)
@@ -103,6 +107,7 @@ class Subscription:
             pending_messages=max(self._limits[0], 0),
             pending_bytes=max(self._limits[1], 0),
             kind=kind,
+            msg_class=session.msg_class,
             bridge=session.bridge(),
             on_notice=tell,
         )

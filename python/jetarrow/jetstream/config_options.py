@@ -33,7 +33,7 @@ class StreamOptions(TypedDict, total=False):
     """Its name: letters, digits, `-` and `_`."""
     description: str | None
     """A text for people; default none."""
-    subjects: list[str] | None
+    subjects: list[str] | str | None
     """What it stores, wildcards allowed; default its name, none for a mirror."""
     retention: RetentionPolicy | str | None
     """When messages go; default at the limits."""
@@ -138,7 +138,7 @@ class _ConsumerOptions(TypedDict, total=False):
     """Seconds before each further delivery, instead of `ack_wait`; default none."""
     filter_subject: str | None
     """The subject that it delivers, wildcards allowed; default all."""
-    filter_subjects: list[str] | None
+    filter_subjects: list[str] | str | None
     """Several subjects instead, which do not overlap; default all."""
     replay_policy: ReplayPolicy | str | None
     """How fast messages come, "instant" (default) or "original"."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import warnings
 from collections.abc import AsyncIterator, Sequence
 from typing import Unpack
@@ -17,6 +16,7 @@ from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import FetchTimeoutError
 from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.models.values import user_level
 from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.priority import Member, PriorityOptions, member
 from jetarrow.jetstream.pull_end import PullEnd
@@ -28,14 +28,6 @@ MESSAGES_AT_ONCE = 500
 REQUEST_TIMEOUT = 30.0
 
 
-def _outside() -> int:
-    """The `stacklevel` that points a warning of our caller at the program: past this package and asyncio."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("jetarrow", "asyncio"):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
 class PullSubscription(PullEnd):
     """Takes messages from a pull consumer when asked. Made by `js.pull_subscribe`."""
 
@@ -44,6 +36,7 @@ class PullSubscription(PullEnd):
     ) -> None:
         self._api = api
         self._session = api.session
+        self._id = api.session.next_sid()
         self._manage = Management(api)
         self._native = api.session.native.pull_subscribe(
             api.prefix, checked("stream", stream), checked("consumer", consumer)
@@ -73,7 +66,7 @@ class PullSubscription(PullEnd):
                 f"consumer {self._consumer!r} of stream {self._stream!r} gives at most {window} messages before it"
                 f" wants acks (its max_ack_pending): batches of {most} end there. Change it with"
                 f" update_consumer({self._stream!r}, name={self._consumer!r}, max_ack_pending={most})",
-                stacklevel=_outside(),
+                stacklevel=user_level(),
             )
 
     async def consumer_info(self) -> models.ConsumerInfo:
@@ -153,6 +146,7 @@ class PullSubscription(PullEnd):
         session = self._session
         call = self._native.fetch(
             session,
+            self._id,
             self._room(most),
             max_bytes=max_bytes,
             timeout=timeout,
@@ -172,6 +166,7 @@ class PullSubscription(PullEnd):
         """A fetch that is under way when this returns, not only at the loop's next turn."""
         call = self._native.fetch(
             self._session,
+            self._id,
             most,
             max_bytes=max_bytes,
             timeout=REQUEST_TIMEOUT,
@@ -298,6 +293,9 @@ class Messages:
         self._max_bytes = max_bytes
         self._threshold = threshold
         self._group = group
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of consumer {self._sub._consumer} of stream {self._sub._stream}>"
 
     def __call__(self) -> Messages:
         """Itself: `sub.messages` and `sub.messages()` are the same."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from jetarrow.jetstream.config_options import ConsumerOptions as ConsumerOptions
 from jetarrow.jetstream.config_options import NamedConsumerOptions as NamedConsumerOptions
@@ -12,7 +12,7 @@ from jetarrow.jetstream.expect import PublishExtras
 from jetarrow.jetstream.priority import PriorityOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
     from jetarrow.core.session import Headers
@@ -150,21 +150,24 @@ class ReadOptions(TypedDict, total=False):
 
     start_seq: int | None
     """First sequence; default the first there is."""
-    start_time: datetime | str | None
-    """Instead of a sequence: the first message at or after this time (without a zone local time)."""
-
+    start_time: datetime | timedelta | str | None
+    """Instead of a sequence: the first message at or after this time; a timedelta or a span ("1h") is so long ago."""
     end_seq: int | None
     """One past the last sequence; default one past the last at opening."""
-    end_time: datetime | str | None
+    end_time: datetime | timedelta | str | None
     """Instead of `end_seq`: the first message at or after this time is the first left out."""
     subjects: str | Sequence[str] | None
     """Filters, one or several that do not overlap; default all."""
     columns: Sequence[str] | None
     """What is built, in this order; default stream, seq, subject, timestamp, headers, data."""
-    schema: ArrowSchema | None
-    """Decodes JSON payloads: `data` gives way to `value` with these fields; default none."""
+    schema: ArrowSchema | Mapping[str, Any] | str | None
+    """Decodes JSON payloads: `data` gives way to `value` of it (Arrow, DDL, dict, "infer"); default none."""
     mode: str
     """What happens to malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
+    flatten: bool
+    """The fields of `value` are columns of their own; default False."""
+    limit: int | None
+    """Most rows; default all."""
     batch_rows: int
     """Most rows of a batch; default 65536."""
     batch_bytes: int

@@ -79,7 +79,7 @@ class OrderedConsumer:
         self._wanted = wanted
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._wanted.stream}>"
+        return f"<{type(self).__name__} of stream {self._wanted.stream}>"
 
     async def __aiter__(self) -> AsyncIterator[Msg]:
         if self._wanted.pushed:

@@ -97,6 +97,9 @@ class PushSubscription(Subscription):
         """Nothing of its consumer had come when this was said of it."""
         self._tell_origin(self._native, info)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of consumer {self._consumer} of stream {self._stream}>"
+
     @property
     def is_closed(self) -> bool:
         """Whether it has ended, or its connection has."""

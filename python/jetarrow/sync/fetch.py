@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Unpack
 
-from jetarrow._jetarrow import Msg
+from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.ending import Ending
 from jetarrow.jetstream import batch, read
 from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
-from jetarrow.sync.blocking import blocking, drained, wrapped
+from jetarrow.sync.blocking import blocking, drained_messages, giving, twin_repr, wrapped
 
 if TYPE_CHECKING:
     import pyarrow
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.priority import PriorityOptions
 
 
-class MessageBatch(batch.Columns):
+class MessageBatch(batch.Columns[SyncMsg]):
     """As `jetarrow.batch.MessageBatch`, blocking."""
 
     def __init__(self, inner: batch.MessageBatch) -> None:
@@ -43,8 +43,9 @@ class PullSubscription:
     def __init__(self, inner: AsyncPullSubscription) -> None:
         self._inner = inner
 
+    __repr__ = twin_repr
     consumer_info = blocking(AsyncPullSubscription.consumer_info)
-    fetch = blocking(AsyncPullSubscription.fetch)
+    fetch = giving(AsyncPullSubscription.fetch)
     fetch_batch = wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
 
     unsubscribe = blocking(AsyncPullSubscription.unsubscribe)
@@ -76,7 +77,7 @@ class PullSubscription:
         """Messages that were fetched so far."""
         return self._inner.delivered
 
-    def messages(self) -> Iterator[Msg]:
+    def messages(self) -> Iterator[SyncMsg]:
         """All messages as they come, without end."""
         return self.consume()
 
@@ -86,7 +87,7 @@ class PullSubscription:
         *,
         max_bytes: int | None = None,
         **priority: Unpack[PriorityOptions],
-    ) -> Iterator[Msg]:
+    ) -> Iterator[SyncMsg]:
         """As `messages`, with the sizes of its requests.
 
         Args:
@@ -94,7 +95,8 @@ class PullSubscription:
             max_bytes: Most bytes of one request, as the server counts them; None is no limit.
             **priority: As `fetch`.
         """
-        return drained(aiter(self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0, **priority)))
+        messages = self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0, **priority)
+        return drained_messages(aiter(messages))
 
     def pull(
         self,
@@ -128,8 +130,8 @@ class PullSubscription:
             **priority,
         )
 
-    def __iter__(self) -> Iterator[Msg]:
-        return drained(self._inner._pulled(wait=False))
+    def __iter__(self) -> Iterator[SyncMsg]:
+        return drained_messages(self._inner._pulled(wait=False))
 
 
 class Reader:
@@ -138,7 +140,12 @@ class Reader:
     def __init__(self, inner: read.Reader) -> None:
         self._inner = inner
 
+    __repr__ = twin_repr
+    __reduce__ = read.Reader.__reduce__
     read_all = blocking(read.Reader.read_all)
+    to_polars = blocking(read.Reader.to_polars)
+    to_pandas = blocking(read.Reader.to_pandas)
+    to_duckdb = blocking(read.Reader.to_duckdb)
     close = blocking(read.Reader.close)
 
     @property
@@ -149,6 +156,11 @@ class Reader:
     def changed(self) -> dict[str, int]:
         """As `jetarrow.read.Reader.changed`."""
         return self._inner.changed()
+
+    @property
+    def inferred(self) -> pyarrow.Schema | None:
+        """What `schema="infer"` found, once the reader is open: the fields of `value`. None without it."""
+        return self._inner.inferred
 
     @property
     def created(self) -> str:
@@ -167,6 +179,7 @@ class Reader:
         return self._inner.__arrow_c_stream__(requested_schema)
 
     def __iter__(self) -> Iterator[MessageBatch]:
+        iter(self._inner)
         return self
 
     def __next__(self) -> MessageBatch:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from jetarrow.jetstream.manager import JetStreamManager as AsyncManager
 from jetarrow.jetstream.models import AdvisoryKind
-from jetarrow.sync.blocking import blocking, iterated, wrapped
+from jetarrow.sync.blocking import blocking, iterated, twin_repr, wrapped
 from jetarrow.sync.handles import Advisories, Stream
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class JetStreamManager:
     def __init__(self, inner: AsyncManager) -> None:
         self._inner = inner
 
+    __repr__ = twin_repr
     account_info = blocking(AsyncManager.account_info)
 
     def get_options(self) -> JetStreamOptions:
