@@ -214,7 +214,7 @@ async def test_acks_of_single_messages(nc: Client, js: JetStreamContext, stream:
     (delayed,) = await sub.fetch(5, timeout=2)
     assert delayed.seq == 5
     with pytest.raises(errors.NotJSMessageError):
-        await Msg(nc, "a", "b", b"c").ack()
+        await Msg(nc, "a", data=b"c").ack()
 
 
 async def test_acks_by_kind(js: JetStreamContext, stream: str) -> None:

@@ -1,15 +1,16 @@
 """The native core. Not public: use the classes of `jetarrow` and `jetarrow.sync`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, final
 
-from typing_extensions import Buffer, CapsuleType
+from typing_extensions import Buffer, CapsuleType, disjoint_base
 
+from jetarrow.core import message as _message
 from jetarrow.core import metadata as _metadata
 from jetarrow.core.session import Session
-from jetarrow.jetstream.models import AckKind, PubAck
+from jetarrow.jetstream.models import PubAck
 
 _T = TypeVar("_T")
 _Payload: TypeAlias = Buffer | str
@@ -37,6 +38,7 @@ __all__ = [
     "Reader",
     "Subjects",
     "Subscription",
+    "SyncMsg",
     "__debug_build__",
     "__version__",
     "check_name",
@@ -430,6 +432,7 @@ class Connection:
         pending_messages: int,
         pending_bytes: int,
         kind: str,
+        msg_class: type[_message.Common],
         bridge: Bridge | None = None,
         on_notice: Callable[[int, Missed | None], object] | None = None,
     ) -> Subscription:
@@ -441,6 +444,7 @@ class Connection:
             pending_messages: Most messages that wait; 0 is no limit.
             pending_bytes: Most bytes of them; 0 is no limit.
             kind: "core", "push" or "ordered".
+            msg_class: Of which class its messages are.
             bridge: The mailbox of the loop in which `on_notice` is called. Default: it is not called.
             on_notice: Called with the number of messages that the limits made it drop and None, or with 0 and what was
                 missed. Default: None.
@@ -1084,6 +1088,7 @@ class PullSubscription:
     def fetch(
         self,
         session: Session,
+        sid: int,
         max_messages: int,
         *,
         max_bytes: int | None,
@@ -1095,7 +1100,8 @@ class PullSubscription:
         """Fetch messages one by one.
 
         Args:
-            session: What their verbs go through.
+            session: What their verbs go through, and which names their class.
+            sid: Number of their subscription.
             max_messages: As in `fetch_batch`, like the rest.
             max_bytes: Most bytes.
             timeout: Most seconds.
@@ -1232,7 +1238,7 @@ class Batch:
     def column_names(self) -> list[str]:
         """Names of its columns, in order."""
 
-    def message(self, session: Session, index: int) -> Msg:
+    def message(self, session: Session, index: int) -> Any:
         """Make one row a message; what the batch does not hold is empty.
 
         Args:
@@ -1281,48 +1287,11 @@ class Batch:
     def __arrow_c_schema__(self) -> CapsuleType: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 
-@final
-class Msg:
-    """A message.
+class _MsgBase(_message.Common):
+    """What a message says."""
 
-    Made by subscriptions; the constructor is for tests. The ack verbs are for messages of a stream: each may be sent
-    once, `in_progress` before that as often as needed. On the async face they are awaited, in `jetarrow.sync` they
-    block.
-
-    Args:
-        _client: What its verbs go through. Default: None, it has no verbs.
-        subject: What it was published to. Default: empty.
-        reply: Where an answer goes. Default: empty.
-        data: The payload. Default: empty.
-        headers: Name to value, or to a list of values. Default: none.
-    """
-
-    def __new__(
-        cls,
-        _client: object | None = None,
-        subject: str = "",
-        reply: str = "",
-        data: bytes | None = None,
-        headers: _Headers | None = None,
-    ) -> Msg: ...
-
-    # What it says
-
-    @property
-    def subject(self) -> str:
-        """What it was published to."""
-
-    @property
-    def reply(self) -> str:
-        """Where an answer goes; for a message of a stream, where its acknowledgement goes."""
-
-    @property
-    def data(self) -> bytes:
-        """The payload."""
-
-    @property
-    def headers(self) -> dict[str, str] | None:
-        """Header name to its value, the last where there are several; None without headers."""
+    Ack: ClassVar[type[_metadata.Ack]]
+    Metadata: ClassVar[type[_metadata.Metadata]]
 
     @property
     def header(self) -> dict[str, str] | None:
@@ -1339,21 +1308,6 @@ class Msg:
         Raises:
             Error: It came from none.
         """
-
-    def respond(self, data: bytes | str) -> Awaitable[None]:
-        """Publish an answer to `reply`, with this message's headers.
-
-        Args:
-            data: The answer.
-
-        Raises:
-            Error: It has no reply subject, or came from no connection.
-        """
-
-    # Its place in a stream
-
-    Ack: ClassVar[type[_metadata.Ack]]
-    Metadata: ClassVar[type[_metadata.Metadata]]
 
     @property
     def seq(self) -> int | None:
@@ -1407,79 +1361,40 @@ class Msg:
     def info(self) -> _metadata.Metadata:
         """The same as `metadata`."""
 
-    # Acknowledging
-
     @property
     def is_acked(self) -> bool:
         """True once `ack`, `ack_sync`, `nak` or `term` was called."""
 
-    def ack(self) -> Awaitable[None]:
-        """Confirm that it was processed: it does not come again.
+@disjoint_base
+class Msg(_MsgBase, _message.Awaited):
+    """A message whose verbs are awaited."""
 
-        Raises:
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
+    def __new__(
+        cls,
+        _client: Any = None,
+        subject: str = "",
+        reply: str = "",
+        data: bytes = b"",
+        headers: dict[str, str] | None = None,
+        _metadata: _metadata.Metadata | None = None,
+        _ackd: bool = False,
+        _sid: int | None = None,
+    ) -> Self: ...
 
-    def ack_sync(self, timeout: float = 1.0) -> Awaitable[None]:
-        """Confirm that it was processed, and wait for the server's word.
+class SyncMsg(_MsgBase, _message.Blocking):
+    """A message whose verbs block."""
 
-        Args:
-            timeout: Most seconds to wait. Default: 1.
-
-        Raises:
-            TimeoutError: The server has not answered.
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
-
-    def nak(self, delay: float | None = None) -> Awaitable[None]:
-        """Give it back: it is delivered again.
-
-        Args:
-            delay: Seconds until then. Default: at once.
-
-        Raises:
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
-
-    def in_progress(self) -> Awaitable[None]:
-        """Say that work goes on: the time to acknowledge starts anew.
-
-        Raises:
-            NotJSMessageError: It comes from no stream.
-        """
-
-    def working(self) -> Awaitable[None]:
-        """The same as `in_progress`."""
-
-    def term(self, reason: str | None = None) -> Awaitable[None]:
-        """Give it up: it is not delivered again.
-
-        Args:
-            reason: Goes into the server's advisory. Default: nothing.
-
-        Raises:
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
-
-    def ack_with(
-        self, kind: AckKind | str, *, delay: float | None = None, reason: str | None = None
-    ) -> Awaitable[None]:
-        """Call the ack verb that `kind` names.
-
-        Args:
-            kind: Which; also as a string, by name ("ACK", in any case) or by what goes to the server ("+ACK").
-            delay: Seconds, for NAK. Default: at once.
-            reason: For TERM. Default: nothing.
-
-        Raises:
-            ValueError: There is no such kind; the text lists them.
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
+    def __new__(
+        cls,
+        _client: Any = None,
+        subject: str = "",
+        reply: str = "",
+        data: bytes = b"",
+        headers: dict[str, str] | None = None,
+        _metadata: _metadata.Metadata | None = None,
+        _ackd: bool = False,
+        _sid: int | None = None,
+    ) -> Self: ...
 
 @final
 class Array:

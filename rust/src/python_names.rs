@@ -10,6 +10,8 @@ pub const TLS_ERRORS: &str = "jetarrow.core.tls_errors";
 pub const JS_ERRORS: &str = "jetarrow.jetstream.errors";
 /// `build`, `Metadata` and `Ack`.
 pub const METADATA: &str = "jetarrow.core.metadata";
+/// `complete`, which sets on the message classes what Python has for them.
+pub const MESSAGE: &str = "jetarrow.core.message";
 /// `PubAck`.
 pub const JS_API: &str = "jetarrow.jetstream.models";
 

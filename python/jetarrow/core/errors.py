@@ -356,7 +356,8 @@ class MsgAlreadyAckdError(Error):
 
     def _describe(self) -> str:
         text = "message was already acknowledged; one message takes one ack, nak or term"
-        return text if self._msg is None else f"{text}: {self._msg}"
+        # Its subject: a payload is not for a log.
+        return text if self._msg is None else f"{text}: {getattr(self._msg, 'subject', self._msg)}"
 
 
 class ForkError(Error):

@@ -36,6 +36,7 @@ class PullSubscription(PullEnd):
     ) -> None:
         self._api = api
         self._session = api.session
+        self._id = api.session.next_sid()
         self._manage = Management(api)
         self._native = api.session.native.pull_subscribe(
             api.prefix, checked("stream", stream), checked("consumer", consumer)
@@ -145,6 +146,7 @@ class PullSubscription(PullEnd):
         session = self._session
         call = self._native.fetch(
             session,
+            self._id,
             self._room(most),
             max_bytes=max_bytes,
             timeout=timeout,
@@ -164,6 +166,7 @@ class PullSubscription(PullEnd):
         """A fetch that is under way when this returns, not only at the loop's next turn."""
         call = self._native.fetch(
             self._session,
+            self._id,
             most,
             max_bytes=max_bytes,
             timeout=REQUEST_TIMEOUT,

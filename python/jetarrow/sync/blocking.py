@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import FunctionType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
+from jetarrow._jetarrow import Msg, SyncMsg
 from jetarrow.core.session import finish
 
 _P = ParamSpec("_P")
@@ -67,6 +68,19 @@ def blocking(
     return as_in(method)(call)
 
 
+@overload
+def giving(
+    method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, Msg]],
+) -> Callable[Concatenate[Any, _P], SyncMsg]: ...
+@overload
+def giving(
+    method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, list[Msg]]],
+) -> Callable[Concatenate[Any, _P], list[SyncMsg]]: ...
+def giving(method: Any) -> Any:
+    """As `blocking`, for a method that gives messages: the session made them such whose verbs block."""
+    return blocking(method)
+
+
 def wrapped(
     method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]], wrap: Callable[[_T], _U]
 ) -> Callable[Concatenate[Any, _P], _U]:
@@ -106,3 +120,8 @@ def drained(items: AsyncIterator[_T]) -> Iterator[_T]:
         close = getattr(items, "aclose", None)
         if close is not None:
             finish(close())
+
+
+def drained_messages(messages: AsyncIterator[Msg]) -> Iterator[SyncMsg]:
+    """As `drained`, of messages: the session made them such whose verbs block."""
+    return cast("Iterator[SyncMsg]", drained(messages))

@@ -97,9 +97,8 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
             error.setattr("reason", reason)?;
             Ok(error)
         }
-        JetError::NoConnection | JetError::NoReply | JetError::NoSubscription => core("Error")?.call1((text,)),
+        JetError::NoSubscription => core("Error")?.call1((text,)),
         JetError::NotJetStream => core("NotJSMessageError")?.call1((text,)),
-        JetError::AlreadyAcknowledged => core("MsgAlreadyAckdError")?.call1((text,)),
         JetError::Value(_) => Ok(PyValueError::new_err(text).into_value(py).into_bound(py).into_any()),
         JetError::Type(_) => Ok(PyTypeError::new_err(text).into_value(py).into_bound(py).into_any()),
         JetError::Internal(_) => Ok(PyRuntimeError::new_err(text).into_value(py).into_bound(py).into_any()),

@@ -111,7 +111,7 @@ impl Subscription {
             let Some(meta) = parse_meta(message.reply()) else { continue };
             let operation = match &message.raw_headers {
                 Some(raw) => Operation::of_raw(raw),
-                None => Operation::of(message.headers.as_ref()),
+                None => Operation::of(message.headers.as_deref()),
             };
             let wanted = operation == Operation::Put || (deletes && operation != Operation::Unknown);
             if meta.seq > after && wanted {
