@@ -113,7 +113,7 @@ class PullSubscription(PullEnd):
         Raises:
             FetchTimeoutError: No message within `timeout`.
             NotFoundError: The consumer is gone.
-            APIError: The server refuses the request.
+            APIError: The server refuses the request, such as a heartbeat of more than half of `timeout`.
             TypeError: More than one of `batch`, `batch_size`, `max_messages`.
         """
         given = [size for size in (batch, batch_size, max_messages) if size is not None]
@@ -257,7 +257,7 @@ class PullSubscription(PullEnd):
 
         Raises:
             NotFoundError: The consumer is gone.
-            APIError: The server refuses the request, such as more than the consumer's `max_request_batch`.
+            APIError: The server refuses the request.
             ValueError: A limit is not positive, a column is unknown, or the next message is larger than `max_bytes`.
             ConnectionClosedError: The connection is closed.
             TimeoutError: The connection was down until `timeout`, or the server did not answer.
