@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from typing import Any
 
 import pytest
+from jetarrow.aio.client import Client
+from jetarrow.aio.msg import Msg
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import APIError, BadRequestError, FetchTimeoutError
 
@@ -85,3 +88,21 @@ async def test_a_heartbeat_that_the_server_refuses(js: JetStreamContext, stream:
     assert isinstance(refused.value, APIError)
     await fill(js, stream, 1)
     assert [msg.data for msg in await sub.fetch(1, timeout=1, heartbeat=0.2)] == numbers(1)
+
+
+async def test_the_pending_limit_is_what_a_request_asks_for(nc: Client, js: JetStreamContext, stream: str) -> None:
+    asked = []
+
+    async def note(msg: Msg) -> None:
+        asked.append(json.loads(msg.data)["batch"])
+
+    await nc.subscribe("$JS.API.CONSUMER.MSG.NEXT.>", cb=note)
+    await fill(js, stream, 25)
+    sub = await js.pull_subscribe(f"{stream}.>", durable="d", pending_msgs_limit=10)
+    assert [msg.data for msg in await sub.fetch(25, timeout=5)] == numbers(25)
+    bound = await js.pull_subscribe_bind("d", stream, pending_msgs_limit=4)
+    with pytest.raises(FetchTimeoutError):
+        await bound.fetch(8, timeout=0.1)
+    await nc.flush()
+    assert asked[:3] == [10, 10, 5]
+    assert max(asked[3:]) == 4

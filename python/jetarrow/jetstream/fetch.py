@@ -39,7 +39,13 @@ class PullSubscription(PullEnd):
     """Takes messages from a pull consumer when asked. Made by `js.pull_subscribe`."""
 
     def __init__(
-        self, api: JetStreamApi, *, stream: str, consumer: str, info: models.ConsumerInfo | None = None
+        self,
+        api: JetStreamApi,
+        *,
+        stream: str,
+        consumer: str,
+        info: models.ConsumerInfo | None = None,
+        pending_msgs_limit: int = 0,
     ) -> None:
         self._api = api
         self._session = api.session
@@ -54,6 +60,8 @@ class PullSubscription(PullEnd):
         self._warned = False
         if info is not None:
             self._learn(info.config)
+        if pending_msgs_limit > 0:
+            self._native.limit_request(pending_msgs_limit)
         self._begin_life()
 
     def __repr__(self) -> str:

@@ -119,6 +119,11 @@ impl PullSubscription {
         PullSubscription { conn, prefix, stream, consumer, idle, late, ack_window, limits, pins }
     }
 
+    /// No request asks for more than this many messages.
+    pub fn limit_request(&self, most: usize) {
+        lock(&self.limits).learn(Limit::Batch(most));
+    }
+
     fn idle(&self) -> MutexGuard<'_, Vec<PullInbox>> {
         lock(&self.idle)
     }

@@ -68,7 +68,7 @@ impl Limits {
     pub fn learn(&mut self, limit: Limit) {
         match limit {
             Limit::Waiting => {}
-            Limit::Batch(most) => self.batch = most.max(1),
+            Limit::Batch(most) => self.batch = self.batch.min(most.max(1)),
             Limit::Expires(most) => self.expires = most,
             Limit::Bytes(most) => self.bytes = most.max(1),
         }
