@@ -259,3 +259,12 @@ async def test_a_deleted_ordered_consumer_is_made_anew_while_nobody_reads(
     assert sub.delivered == 7
     await sub.unsubscribe()
     await until(lambda: len(asyncio.all_tasks()) == 1)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_heartbeats_do_not_prolong_a_wait(js: JetStreamContext, stream: str, ordered: bool) -> None:
+    """They came more often than the wait is long, and each began it anew."""
+    sub = await js.subscribe(f"{stream}.>", ordered_consumer=ordered, idle_heartbeat=0.1)
+    with pytest.raises(errors.TimeoutError):
+        await asyncio.wait_for(sub.next_msg(timeout=0.35), 5)
+    await sub.unsubscribe()

@@ -71,6 +71,11 @@ pub enum JetError {
     NoResponders { subject: String },
     #[error("no stream takes the subject {subject:?}: create one that lists it, or correct the subject")]
     NoStream { subject: String },
+    #[error(
+        "the stream that takes the subject {subject:?} had no leader within {} s, or is offline: nothing was stored",
+        .after.as_secs_f64()
+    )]
+    NoLeader { subject: String, after: Duration },
     #[error("bad subject {subject:?}: {reason}")]
     BadSubject { subject: String, reason: &'static str },
     #[error("bad header {name:?}: {reason}")]

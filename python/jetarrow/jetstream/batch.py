@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
 from jetarrow.core.session import Session
+from jetarrow.jetstream.arrow import needs_pyarrow
+from jetarrow.jetstream.read_schema import arrow_schema
 
 if TYPE_CHECKING:
     import pandas
@@ -36,6 +38,12 @@ class Columns:
     def __iter__(self) -> Iterator[Msg]:
         return (self[row] for row in range(len(self)))
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} belongs to its connection and cannot be pickled or copied:"
+            " send batch.to_pyarrow() to the other process"
+        )
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self)} rows, {', '.join(self._native.column_names)}>"
 
@@ -52,9 +60,8 @@ class Columns:
     @property
     def schema(self) -> pyarrow.Schema:
         """The Arrow schema (needs pyarrow)."""
-        import pyarrow
-
-        return pyarrow.schema(self)
+        schema: pyarrow.Schema = needs_pyarrow("schema").schema(self)
+        return schema
 
     def __arrow_c_schema__(self) -> object:
         return self._native.__arrow_c_schema__()
@@ -63,13 +70,16 @@ class Columns:
         return self._native.__arrow_c_array__(requested_schema)
 
     def to_pyarrow(self) -> pyarrow.RecordBatch:
-        """As a `pyarrow.RecordBatch`, without a copy."""
-        import pyarrow
+        """As a `pyarrow.RecordBatch`, without a copy.
 
-        return pyarrow.record_batch(self)
+        Raises:
+            UnsupportedError: pyarrow is not installed.
+        """
+        batch: pyarrow.RecordBatch = needs_pyarrow("to_pyarrow()").record_batch(self)
+        return batch
 
     def to_polars(self) -> polars.DataFrame:
-        """As a `polars.DataFrame`; `headers` becomes a list of structs."""
+        """As a `polars.DataFrame`; `headers` becomes a Map, in an older polars a list of structs of key and value."""
         import polars
 
         return polars.DataFrame(self)
@@ -98,7 +108,7 @@ class MessageBatch(Columns):
             DecodeError: Mode FAILFAST, and a row does not fit.
             ValueError: A type that cannot be decoded, or an unknown mode.
         """
-        return MessageBatch(self._session, self._native.decode(schema, mode))
+        return MessageBatch(self._session, self._native.decode(arrow_schema(schema), mode))
 
     async def ack(self, rows: Iterable[int] | Iterable[bool] | None = None) -> None:
         """Acknowledges the messages: they were processed and do not come again.

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from dataclasses import replace
 
 from jetarrow import _jetarrow
+from jetarrow.core.ending import Ending
 from jetarrow.core.errors import Error
 from jetarrow.core.subscription import Callback, Subscription
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
-from jetarrow.jetstream.errors import APIError, ConsumerSequenceMismatchError
+from jetarrow.jetstream.errors import APIError, ConsumerSequenceMismatchError, NotFoundError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 
@@ -19,6 +21,24 @@ from jetarrow.jetstream.manage.consumers import put_consumer
 MISSED = 2
 # Seconds between attempts to recreate a lost ordered consumer.
 RETRY = 0.25
+
+
+# Default seconds between heartbeats of an ordered consumer.
+HEARTBEAT = 5.0
+
+
+def ordered_config(config: models.ConsumerConfig) -> models.ConsumerConfig:
+    """The configuration of a consumer that is read in order, and made anew where something is missing (ADR-17)."""
+    return replace(
+        config,
+        flow_control=True,
+        ack_policy=models.AckPolicy.NONE,
+        max_deliver=1,
+        ack_wait=22 * 3600,
+        idle_heartbeat=config.idle_heartbeat or HEARTBEAT,
+        num_replicas=1,
+        mem_storage=True,
+    )
 
 
 class PushSubscription(Subscription):
@@ -59,14 +79,17 @@ class PushSubscription(Subscription):
         # Made while what the one before had brought was not taken yet; and the one that was given up for them.
         self._successors: deque[tuple[_jetarrow.Subscription, models.ConsumerInfo]] = deque()
         self._given_up: _jetarrow.Subscription | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._ending = Ending(session)
         # Why no consumer can take its place.
         self._failure: Error | None = None
 
     async def _start(self) -> None:
         await self._open("ordered" if self._ordered else "push")
-        self._tell_origin(self._native, None)
+        if self._consumer:
+            self._tell_origin(self._native, None)
         if self._watched and self._silence is not None and self._task is None and not self._session.blocks:
-            self._task = asyncio.get_running_loop().create_task(self._watch(self._silence))
+            self._watcher = asyncio.get_running_loop().create_task(self._watch(self._silence))
 
     async def _watch(self, silence: float) -> None:
         """Replaces a consumer that is gone, also while nobody takes messages."""
@@ -105,6 +128,30 @@ class PushSubscription(Subscription):
         """Nothing of its consumer had come when this was said of it."""
         self._tell_origin(self._native, info)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of consumer {self._consumer} of stream {self._stream}>"
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended, or its connection has."""
+        return self._closed or self._session.is_closed
+
+    @property
+    def closed(self) -> Ending:
+        """Its end, to wait for: `await sub.closed`; in threads `sub.closed.wait(timeout)`."""
+        return self._ending.watched()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._ending.come()
+
+    async def destroy(self) -> None:
+        """Ends the subscription and deletes its consumer, if that is still there."""
+        if not self.is_closed:
+            await self.unsubscribe()
+        with suppress(NotFoundError):
+            await Management(self._api).delete_consumer(self._stream, self._consumer)
+
     async def consumer_info(self) -> models.ConsumerInfo:
         """Configuration and state of the consumer.
 
@@ -131,32 +178,24 @@ class PushSubscription(Subscription):
         deadline = None if wait is None else self._session.now() + wait
         while True:
             left = None if deadline is None else max(deadline - self._session.now(), 0.0)
-            limits = [limit for limit in (left, self._silence) if limit is not None]
             native = self._native
-            ready = await self._session.run(native.ready(min(limits) if limits else None))
-            if ready == "messages":
+            ready = await self._session.run(native.ready(self._silence, left))
+            if ready in ("messages", "late"):
                 return ready
             if self._successors:
                 await self._reset_once(native)
                 continue
             if self._closed or self._session.is_closed or (ready == "ended" and native is not self._given_up):
                 return "ended"
-            if ready == "silent" and left is not None and left <= (self._silence or left):
-                return ready
             if not await self._reset_once(native):
                 return "ended"
 
     def _end(self) -> None:
         super()._end()
+        if self._watcher is not None:
+            self._watcher.cancel()
         for native, _ in self._successors:
             native.unsubscribe()
-
-    def _rest(self) -> asyncio.Task[None] | None:
-        task = super()._rest()
-        if task is not None and self._cb is None:
-            # It hands out nothing.
-            task.cancel()
-        return task
 
     async def _reset_once(self, native: object) -> bool:
         """Recreates the consumer, unless another task that waits has just done it; False where that is impossible."""

@@ -40,7 +40,7 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
         JetError::Flush { .. } => core("FlushTimeoutError")?.call1((text,)),
         JetError::Timeout { .. } | JetError::Unanswered { .. } => core("TimeoutError")?.call1((text,)),
         JetError::NoResponders { .. } => core("NoRespondersError")?.call1((text,)),
-        JetError::NoStream { .. } => js("NoStreamResponseError")?.call1((text,)),
+        JetError::NoStream { .. } | JetError::NoLeader { .. } => js("NoStreamResponseError")?.call1((text,)),
         JetError::BadSubject { .. } => core("BadSubjectError")?.call1((text,)),
         JetError::BadHeader { name, .. } => {
             let kwargs = pyo3::types::PyDict::new(py);

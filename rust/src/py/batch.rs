@@ -103,14 +103,21 @@ impl Batch {
                 return from_mask(mask, len).ok_or_else(|| wrong(mask.len()));
             }
         }
+        // Of numpy or pandas: into Python's own numbers and bools, all at once.
+        let rows = if rows.hasattr("tolist")? { &rows.call_method0("tolist")? } else { rows };
         let mut chosen = Vec::new();
         let mut mask = Vec::new();
         for row in rows.try_iter()? {
             let row = row?;
             if row.is_instance_of::<pyo3::types::PyBool>() {
                 mask.push(row.is_truthy()?);
-            } else {
-                chosen.push(position(row.extract()?, len)?);
+                continue;
+            }
+            match row.extract() {
+                Ok(number) => chosen.push(position(number, len)?),
+                // A bool of numpy's.
+                Err(_) if row.hasattr("item")? => mask.push(row.call_method0("item")?.is_truthy()?),
+                Err(err) => return Err(err),
             }
         }
         if mask.is_empty() {
@@ -149,7 +156,7 @@ impl Batch {
 
     /// The same rows with `data` decoded from JSON.
     fn decode(&self, schema: &Bound<'_, PyAny>, mode: &str) -> PyResult<Batch> {
-        let mut typed = typed(self.inner.record.schema_ref(), schema, mode)?;
+        let mut typed = typed(self.inner.record.schema_ref(), schema, mode, false)?;
         Ok(Batch { inner: typed.apply(self.inner.clone())? })
     }
 
@@ -159,17 +166,6 @@ impl Batch {
         let mask = mask.into_inner().0;
         let mask = mask.as_boolean_opt().ok_or_else(|| wrong("the mask is not of booleans".into()))?;
         Ok(Batch { inner: self.inner.filter(mask).map_err(|err| wrong(err.to_string()))? })
-    }
-
-    /// The same rows with other payloads: a binary array as long as the batch.
-    fn with_data(&self, data: pyo3_arrow::PyArray) -> PyResult<Batch> {
-        let wrong = |err: String| pyo3::exceptions::PyValueError::new_err(err);
-        let record = &self.inner.record;
-        let at = record.schema_ref().index_of("data").map_err(|err| wrong(err.to_string()))?;
-        let mut columns = record.columns().to_vec();
-        columns[at] = data.into_inner().0;
-        let record = RecordBatch::try_new(record.schema(), columns).map_err(|err| wrong(err.to_string()))?;
-        Ok(Batch { inner: engine::Batch { record, ..self.inner.clone() } })
     }
 
     /// All payloads, one after the other: they lie so in the column.

@@ -8,6 +8,7 @@ mod call;
 mod connect;
 mod content_ids;
 mod convert;
+mod decompress;
 mod entry;
 mod fetch;
 mod headers;
@@ -48,6 +49,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<connect::Connection>()?;
     module.add_class::<content_ids::ContentIds>()?;
     module.add_class::<content_ids::Ids>()?;
+    module.add_class::<decompress::Decompressor>()?;
     module.add_class::<keys::Subjects>()?;
     module.add_class::<fetch::PullSubscription>()?;
     module.add_class::<loss::Loss>()?;

@@ -105,13 +105,14 @@ impl Subscription {
         Ok(())
     }
 
-    /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing)
-    /// or "silent" (not even a heartbeat came for `silence` seconds).
-    #[pyo3(signature = (silence=None))]
-    fn ready(&self, silence: Option<f64>) -> PyResult<Call> {
+    /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing),
+    /// "silent" (not even a heartbeat came for `silence` seconds) or "late" (`wait` seconds are over).
+    #[pyo3(signature = (silence=None, wait=None))]
+    fn ready(&self, silence: Option<f64>, wait: Option<f64>) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
         let silence = optional_seconds("silence", silence)?;
-        Ok(Call::new(async move { inner.ready(silence).await }, word))
+        let wait = optional_seconds("wait", wait)?;
+        Ok(Call::new(async move { inner.ready(silence, wait).await }, word))
     }
 
     /// Waits until nothing came for `silence` seconds ("silent"), or it has "ended", whether anybody takes what has come,
@@ -188,6 +189,7 @@ fn word(py: Python<'_>, ready: Ready) -> PyResult<Bound<'_, PyAny>> {
         Ready::Ended => "ended",
         Ready::Gap => "gap",
         Ready::Silent => "silent",
+        Ready::Late => "late",
     };
     Ok(word.into_pyobject(py)?.into_any())
 }
