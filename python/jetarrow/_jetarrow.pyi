@@ -1015,6 +1015,16 @@ class Subscription:
             missing), "silent" or "late".
         """
 
+    def quiet(self, silence: float) -> Call[Literal["ended", "silent"]]:
+        """Wait until nothing comes any more, whether anybody takes what has come, or not.
+
+        Args:
+            silence: Most seconds without a sign of life, heartbeats included.
+
+        Returns:
+            A call for what it is: see `ready`.
+        """
+
     def unsubscribe(self, limit: int = 0) -> None:
         """Take no more messages; those that wait stay.
 
@@ -1119,6 +1129,13 @@ class PullSubscription:
     @property
     def ack_window(self) -> int | None:
         """How many messages the consumer gives before it wants acks; None where the server has not said, or any."""
+
+    def limit_request(self, most: int) -> None:
+        """No request asks for more than this many messages.
+
+        Args:
+            most: How many.
+        """
 
     def set_ack_window(self, most: int | None) -> None:
         """Tells what the server said of that.

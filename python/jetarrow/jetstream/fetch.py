@@ -32,7 +32,13 @@ class PullSubscription(PullEnd):
     """Takes messages from a pull consumer when asked. Made by `js.pull_subscribe`."""
 
     def __init__(
-        self, api: JetStreamApi, *, stream: str, consumer: str, info: models.ConsumerInfo | None = None
+        self,
+        api: JetStreamApi,
+        *,
+        stream: str,
+        consumer: str,
+        info: models.ConsumerInfo | None = None,
+        pending_msgs_limit: int = 0,
     ) -> None:
         self._api = api
         self._session = api.session
@@ -48,6 +54,8 @@ class PullSubscription(PullEnd):
         self._warned = False
         if info is not None:
             self._learn(info.config)
+        if pending_msgs_limit > 0:
+            self._native.limit_request(pending_msgs_limit)
         self._begin_life()
 
     def __repr__(self) -> str:
@@ -107,7 +115,7 @@ class PullSubscription(PullEnd):
         Raises:
             FetchTimeoutError: No message within `timeout`.
             NotFoundError: The consumer is gone.
-            APIError: The server refuses the request.
+            APIError: The server refuses the request, such as a heartbeat of more than half of `timeout`.
             TypeError: More than one of `batch`, `batch_size`, `max_messages`.
         """
         given = [size for size in (batch, batch_size, max_messages) if size is not None]
@@ -255,7 +263,7 @@ class PullSubscription(PullEnd):
 
         Raises:
             NotFoundError: The consumer is gone.
-            APIError: The server refuses the request, such as more than the consumer's `max_request_batch`.
+            APIError: The server refuses the request.
             ValueError: A limit is not positive, a column is unknown, or the next message is larger than `max_bytes`.
             ConnectionClosedError: The connection is closed.
             TimeoutError: The connection was down until `timeout`, or the server did not answer.

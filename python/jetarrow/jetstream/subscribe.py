@@ -260,7 +260,7 @@ class Subscribe(Management):
             durable: Name of a consumer that stays; None or "" makes one that goes when it is not used.
             stream: The stream; None finds it by the subject.
             config: Configuration of a new consumer; one that is there must not differ from it.
-            pending_msgs_limit: Taken for nats-py's sake, and not needed: nothing comes that was not asked for.
+            pending_msgs_limit: Most messages that one request asks for, and so the most that wait to be taken.
             pending_bytes_limit: Taken for nats-py's sake, and not needed.
             inbox_prefix: Taken for nats-py's sake, and not needed.
             update: A durable consumer that is there and differs is changed; False is an error.
@@ -282,12 +282,16 @@ class Subscribe(Management):
             if info is not None:
                 changes = existing.differences(info.config, config, params, subject)
                 info = await existing.bind(self, info, changes, update=update)
-                return PullSubscription(self._api, stream=stream, consumer=durable, info=info)
+                return PullSubscription(
+                    self._api, stream=stream, consumer=durable, info=info, pending_msgs_limit=pending_msgs_limit
+                )
             config = replace(config, name=durable, durable_name=durable)
         if subject and not (config.filter_subject or config.filter_subjects):
             config = replace(config, filter_subject=subject)
         info = await existing.create(self, stream, config)
-        return PullSubscription(self._api, stream=stream, consumer=info.name, info=info)
+        return PullSubscription(
+            self._api, stream=stream, consumer=info.name, info=info, pending_msgs_limit=pending_msgs_limit
+        )
 
     @_either_order
     async def pull_subscribe_bind(
@@ -311,7 +315,7 @@ class Subscribe(Management):
             durable: Another name for `consumer`.
             stream: Its stream.
             inbox_prefix: Taken for nats-py's sake, and not needed.
-            pending_msgs_limit: Taken for nats-py's sake, and not needed.
+            pending_msgs_limit: As for `pull_subscribe`.
             pending_bytes_limit: Taken for nats-py's sake, and not needed.
 
         Raises:
@@ -319,7 +323,12 @@ class Subscribe(Management):
         """
         if not stream:
             raise ValueError("nats: stream name is required")
-        return PullSubscription(self._api, stream=stream, consumer=durable or name or consumer or "")
+        return PullSubscription(
+            self._api,
+            stream=stream,
+            consumer=durable or name or consumer or "",
+            pending_msgs_limit=pending_msgs_limit,
+        )
 
     @classmethod
     def is_status_msg(cls, msg: Msg | None) -> str | None:

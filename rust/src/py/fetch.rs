@@ -117,6 +117,12 @@ impl PullSubscription {
         }))
     }
 
+    /// No request asks for more than this many messages.
+    fn limit_request(&self, most: usize) -> PyResult<()> {
+        self.inner.get()?.limit_request(most);
+        Ok(())
+    }
+
     /// How many messages the consumer gives before it wants acks, where the server has said so.
     #[getter]
     fn ack_window(&self) -> PyResult<Option<usize>> {

@@ -116,16 +116,15 @@ impl Subscription {
         let inner = self.inner.get()?.clone();
         let silence = optional_seconds("silence", silence)?;
         let wait = optional_seconds("wait", wait)?;
-        Ok(Call::new(async move { inner.ready(silence, wait).await }, |py, ready| {
-            let word = match ready {
-                Ready::Messages => "messages",
-                Ready::Ended => "ended",
-                Ready::Gap => "gap",
-                Ready::Silent => "silent",
-                Ready::Late => "late",
-            };
-            Ok(word.into_pyobject(py)?.into_any())
-        }))
+        Ok(Call::new(async move { inner.ready(silence, wait).await }, word))
+    }
+
+    /// Waits until nothing came for `silence` seconds ("silent"), or it has "ended", whether anybody takes what has come,
+    /// or not.
+    fn quiet(&self, silence: f64) -> PyResult<Call> {
+        let inner = self.inner.get()?.clone();
+        let silence = seconds("silence", silence)?;
+        Ok(Call::new(async move { Ok(inner.quiet(silence).await) }, word))
     }
 
     /// Takes no more messages from now on, or once `limit` have come; those that wait stay.
@@ -186,4 +185,15 @@ impl Subscription {
     fn last_seq(&self) -> PyResult<i64> {
         Ok(self.inner.get()?.last_seq())
     }
+}
+
+fn word(py: Python<'_>, ready: Ready) -> PyResult<Bound<'_, PyAny>> {
+    let word = match ready {
+        Ready::Messages => "messages",
+        Ready::Ended => "ended",
+        Ready::Gap => "gap",
+        Ready::Silent => "silent",
+        Ready::Late => "late",
+    };
+    Ok(word.into_pyobject(py)?.into_any())
 }

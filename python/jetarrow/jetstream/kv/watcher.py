@@ -31,6 +31,9 @@ LIMITS = (512 * 1024, 128 * 1024 * 1024)
 class Updates(PushSubscription):
     """The ordered subscription of a watch. Made anew it goes on where it was, also before the first message."""
 
+    # Where it goes on depends on what was taken.
+    _watched = False
+
     def __init__(self, api: JetStreamApi, stream: str, config: models.ConsumerConfig, created: datetime | None) -> None:
         config = config.evolve(
             deliver_subject=api.session.native.new_inbox(),

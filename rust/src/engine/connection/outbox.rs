@@ -4,7 +4,7 @@
 //! Missing upstream: an order between what several tasks hand to async-nats: each goes its own way into the command
 //! channel, and whoever is woken first is first. How we get it: all of it has its place in this queue from the moment
 //! in which it was asked for. What only its owner can do (a `Subscriber` ends itself) has a `Turn` there, which the
-//! queue waits for. Held in place by tests/test_order.py.
+//! queue waits for. Held in place by tests/compat/test_order.py.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
