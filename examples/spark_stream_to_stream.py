@@ -29,7 +29,8 @@ def forward(spark: SparkSession, servers: str, checkpoint: str) -> None:
     sales = clicks.where("data like '%buy%'").selectExpr(
         "replace(subject, 'clicks.', 'sales.') as subject",
         "upper(data) as data",
-        # Where a message comes from says which one it is, whatever the partitions are: exactly once.
+        # Where a message comes from says which one it is, whatever the partitions are: exactly once, as far as the
+        # stream's duplicate window reaches.
         "concat(stream, ':', seq) as msg_id",
     )
     query = (

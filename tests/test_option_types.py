@@ -14,12 +14,16 @@ import pytest
 from jetarrow import Client
 from jetarrow.core import option_types as core_types
 from jetarrow.jetstream import option_types as jetstream_types
+from jetarrow.jetstream import priority
+from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.objects import option_types as object_types
 from jetarrow.js import api
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.consumer import Consumer
+from jetarrow.js.kv import KeyValue
 from jetarrow.js.manager import JetStreamManager
 from jetarrow.js.stream import Stream
+from jetarrow.publisher import Publisher
 
 DICTIONARIES = {
     name: value
@@ -82,6 +86,8 @@ def config_fields(config: Any) -> dict[str, str]:
 CONNECT = keywords(Client.connect, "servers")
 STREAM = config_fields(api.StreamConfig)
 CONSUMER = config_fields(api.ConsumerConfig)
+EXTRAS = keys("PublishExtras")
+PRIORITY = keywords(priority._member, "api")
 PUSH = keywords(JetStreamContext.subscribe, "subject", "queue", "cb")
 
 
@@ -99,7 +105,11 @@ EXPECTED = {
     "SubscribeOptions": keywords(Client.subscribe, "subject", "queue", "cb", "future"),
     "JetStreamOptions": keywords(JetStreamContext.__init__, "conn"),
     "ManagerOptions": keywords(JetStreamManager.__init__, "conn"),
-    "PublishAsyncOptions": keywords(JetStreamContext.publish_async, "subject", "payload"),
+    "PublishAsyncOptions": {**keywords(JetStreamContext.publish_async, "subject", "payload"), **EXTRAS},
+    "PublisherPublishOptions": {**keywords(Publisher.publish, "payload"), **EXTRAS},
+    "PublishExtras": EXTRAS,
+    "PriorityOptions": PRIORITY,
+    "FetchOptions": {**keywords(PullSubscription.fetch, "batch"), **PRIORITY},
     "PublisherOptions": keywords(JetStreamContext.publisher, "subject"),
     "ReadOptions": keywords(JetStreamContext.read, "stream"),
     "OrderedConsumerOptions": keywords(JetStreamContext.ordered_consumer, "stream", "subjects"),
@@ -111,6 +121,8 @@ EXPECTED = {
     "_ConsumerOptions": without(CONSUMER, "name", *PUSH),
     "PushSubscribeOptions": {**without(CONSUMER, *PUSH), **PUSH},
     "ObjectStoreOptions": without(config_fields(api.ObjectStoreConfig), "bucket"),
+    "KeyValueOptions": config_fields(api.KeyValueConfig),
+    "BucketReadOptions": keywords(KeyValue.read, "filters", "schema"),
     "BindOptions": keywords(JetStreamContext.subscribe_bind, "stream", "cb"),
 }
 

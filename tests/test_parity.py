@@ -30,10 +30,13 @@ PAIRS = {
     "Advisories": "Advisories",
     "ObjectStore": "ObjectStore",
     "ObjectWatcher": "ObjectWatcher",
+    "KeyValue": "KeyValue",
+    "KeyWatcher": "KeyWatcher",
 }
 # Classes without a twin, and why.
 NO_TWIN = {
     "Messages": "an iterator of messages: a plain one in the twin",
+    "ConsumerMessages": "an iterator of messages: a plain one in the twin",
     "OrderedConsumer": "an iterator of messages: a plain one in the twin",
 }
 # Members without a twin, and why.
@@ -52,7 +55,10 @@ OTHER_KIND = {
 # Parameters that are not the same in the twin, and why.
 OTHER_PARAMETERS = {
     f"{kind}.consume(threshold)": "a request ahead would be answered beside the loop, which the twin has not"
-    for kind in ("PullSubscription", "Consumer")
+    for kind in ("PullSubscription", "Consumer", "JetStreamContext")
+} | {
+    f"KeyValue.KeyWatcher({name})": "made by `watch`, not by hand"
+    for name in ("inner", "updates", "bucket", "prefix", "ignore_deletes")
 }
 # How Python calls it.
 PROTOCOLS = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__", "__anext__": "__next__"}
@@ -94,8 +100,11 @@ async def theirs(nats_url: str, stream: str) -> AsyncIterator[Held]:
             "Msg": message,
             "ObjectStore": store,
             "ObjectWatcher": await store.watch(),
+            "KeyValue": (kv := await js.create_key_value(bucket=f"{stream}A")),
+            "KeyWatcher": await kv.watchall(),
         }
         await js.delete_object_store(stream)
+        await js.delete_key_value(f"{stream}A")
 
 
 @pytest.fixture
@@ -116,8 +125,11 @@ def ours(nats_url: str, stream: str) -> Iterator[Held]:
             "Msg": message,
             "ObjectStore": store,
             "ObjectWatcher": store.watch(),
+            "KeyValue": (kv := js.create_key_value(bucket=stream)),
+            "KeyWatcher": kv.watchall(),
         }
         js.delete_object_store(f"{stream}-sync")
+        js.delete_key_value(stream)
 
 
 def members(held: object) -> set[str]:

@@ -234,3 +234,12 @@ async def test_the_prefix_of_the_api_has_two_names(nats_url: str, stream: str) -
             assert (await nc.jetstream(**options).stream_info(stream)).config.name == stream
         with pytest.raises(TypeError, match="one of them"):
             nc.jetstream(prefix="a", api_prefix="b")
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_heartbeats_do_not_prolong_a_wait(js: JetStreamContext, stream: str, ordered: bool) -> None:
+    """They came more often than the wait is long, and each began it anew."""
+    sub = await js.subscribe(f"{stream}.>", ordered_consumer=ordered, idle_heartbeat=0.1)
+    with pytest.raises(errors.TimeoutError):
+        await asyncio.wait_for(sub.next_msg(timeout=0.35), 5)
+    await sub.unsubscribe()

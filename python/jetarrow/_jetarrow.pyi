@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer, CapsuleType, disjoint_base
@@ -598,6 +599,8 @@ class Connection:
         mode: str,
         latest: bool = False,
         bucket: str | None = None,
+        flatten: bool = False,
+        limit: int | None = None,
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -622,6 +625,8 @@ class Connection:
             latest: Only the last message of each subject; `end_seq` and `end_time` say nothing then.
             bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries, and
                 markers are left out.
+            flatten: The fields of `schema` are columns of their own.
+            limit: Most rows; None is all.
 
         Returns:
             A call for the reader.
@@ -944,15 +949,18 @@ class Subscription:
             after: Messages up to this revision are passed over.
         """
 
-    def ready(self, silence: float | None = None) -> Call[Literal["messages", "ended", "gap", "silent"]]:
+    def ready(
+        self, silence: float | None = None, wait: float | None = None
+    ) -> Call[Literal["messages", "ended", "gap", "silent", "late"]]:
         """Wait for a message.
 
         Args:
             silence: Most seconds without a sign of life, heartbeats included. Default: no limit.
+            wait: Most seconds in all. Default: no limit.
 
         Returns:
             A call for why the wait is over: "messages", "ended", "gap" (a message of an ordered subscription is
-            missing) or "silent".
+            missing), "silent" or "late".
         """
 
     def unsubscribe(self, limit: int = 0) -> None:
@@ -1252,6 +1260,38 @@ class _MsgBase(_message.Common):
     @property
     def seq(self) -> int | None:
         """Sequence in the stream; None where it comes from no stream."""
+
+    @property
+    def stream(self) -> str | None:
+        """Name of its stream; None, as what follows, where it comes from no stream."""
+
+    @property
+    def consumer(self) -> str | None:
+        """Name of its consumer."""
+
+    @property
+    def stream_sequence(self) -> int | None:
+        """Sequence in the stream, as `seq`."""
+
+    @property
+    def consumer_sequence(self) -> int | None:
+        """Its number among the consumer's deliveries."""
+
+    @property
+    def delivered(self) -> int | None:
+        """How often it was delivered, this time included."""
+
+    @property
+    def pending(self) -> int | None:
+        """Messages of the consumer that are still to come."""
+
+    @property
+    def published(self) -> datetime | None:
+        """When it was stored: in UTC, in microseconds."""
+
+    @property
+    def ack_subject(self) -> str | None:
+        """The subject that its acks go to."""
 
     @property
     def redelivered(self) -> bool:

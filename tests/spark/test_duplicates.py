@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 from jetarrow.spark.options.write import write_options
 from jetarrow.spark.sink import rows as write_rows
+from jetarrow.spark.sink import writer
 from jetarrow.spark.sink.partition_writer import PartitionWriter
 from jetarrow.spark.sink.writer import JetStreamStreamWriter, JetStreamWriter, Written
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
 
 if TYPE_CHECKING:
     from .tools import Stored, Streams
@@ -61,6 +64,30 @@ def test_what_the_driver_is_told(caplog: pytest.LogCaptureFixture) -> None:
         batch.commit(messages)
     with pytest.warns(UserWarning, match=r"stream 'S', batch 8: 3 of 15 .* That is right if a restart has replayed"):
         stream.commit(messages, 8)
+
+
+def test_a_write_with_a_name_is_recognised_when_it_is_repeated(
+    streams: Streams, stored: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What foreachBatch writes for a batch that is replayed."""
+    monkeypatch.setattr(
+        writer.TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 0)
+    )
+    name = streams.new()
+    given = {"servers": streams.url, "stream": name, "subject": f"{name}.a"}
+
+    def write(scope: str) -> int:
+        options = write_options(given | ({"dedupScope": scope} if scope else {}))
+        rows = pa.RecordBatch.from_pydict({"data": [b"1", b"2", b"1"]})
+        return JetStreamWriter(options, 120.0).write(iter([rows])).duplicates
+
+    assert [write(scope) for scope in ("", "", "copies 7", "copies 7", "copies 8")] == [0, 0, 0, 3, 0]
+    assert len(stored(name)) == 12
+    with pytest.raises(ValueError, match="'dedupScope': does not go with dedup=none; valid: dedup=content with it"):
+        write_options({**given, "dedup": "none", "dedupScope": "x"})
+    schema = StructType([StructField("data", StringType())])
+    with pytest.raises(ValueError, match="'dedupScope': a streaming query names its batches itself"):
+        writer.prepare(schema, write_options({**given, "dedupScope": "x"}), overwrite=False, streaming=True)
 
 
 @pytest.mark.spark

@@ -352,6 +352,22 @@ def reader_close(at: Setting) -> None:
     reader.close()
 
 
+@call("KeyWatcher.updates")
+def watch_updates(at: Setting) -> None:
+    watcher = at.js.create_key_value(bucket=at.stream).watchall()
+    assert watcher.updates() is None
+    at.freeze()
+    watcher.updates(timeout=LONG)
+
+
+@call("KeyWatcher.__next__")
+def watch(at: Setting) -> None:
+    watcher = at.js.create_key_value(bucket=at.stream).watchall()
+    assert next(watcher) is None
+    at.freeze()
+    next(watcher)
+
+
 @call("JetStream.ordered_consumer")
 def ordered_consumer(at: Setting) -> None:
     messages = at.js.ordered_consumer(at.stream)

@@ -88,6 +88,8 @@ REQUESTS = named("""
     PullSubscription: consumer_info
     PushSubscription: consumer_info
     JetStream: pull_subscribe_bind subscribe_bind
+    JetStream: create_key_value delete_key_value key_value key_value_names key_values update_key_value
+    KeyValue: create delete get history keys purge purge_deletes put status update watch watchall
     Advisories: __enter__
 """)
 # As the call that is made with the server frozen, by another name.
@@ -100,12 +102,17 @@ THE_SAME = {
     "Subscription.messages": "Subscription.__iter__",
     # Their __exit__ is their close().
     "Advisories.__exit__": "Advisories.close",
+    "KeyWatcher.__exit__": "KeyWatcher.stop",
+    # A publish_batch, and a read.
+    "KeyValue.put_batch": "JetStream.publish_batch",
+    "KeyValue.to_table": "Reader.read_all",
 }
 # Told to the server, which does not answer.
 TOLD = named("""
     Client: force_reconnect subscribe
     Subscription: unsubscribe
     Advisories: close
+    KeyWatcher: stop
     Msg: ack ack_with in_progress nak respond term working
 """)
 # They do not ask the server.
@@ -118,7 +125,9 @@ LOCAL = named("""
     MessageBatch: decode to_pandas to_polars to_pyarrow
     Publisher: __enter__
     PullSubscription: pull unsubscribe
-    Reader: __enter__ __iter__
+    Reader: __enter__ __iter__ changed
+    KeyValue: read
+    KeyWatcher: __enter__ __iter__
 """)
 # What Python itself calls, and what makes an object: neither is called by name.
 IMPLICIT = {"__init__", "__new__", "__repr__", "__module__", "__doc__"}
@@ -175,6 +184,8 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
     batch = at.sub.fetch_batch(2, timeout=0.1)
     assert len(batch.to_pandas()) == len(batch.to_polars()) == 2  # Their imports take their time.
     core, events, reader = nc.subscribe("a"), js.advisories().__enter__(), js.read(stream)
+    kv = js.create_key_value(bucket="LOCAL")
+    watcher = kv.watchall()
     calls: dict[str, Callable[[], object]] = {
         "Client.__enter__": nc.__enter__,
         "Client.jetstream": nc.jetstream,
@@ -203,6 +214,11 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "PullSubscription.unsubscribe": lambda: at.sub.unsubscribe(),
         "Reader.__enter__": reader.__enter__,
         "Reader.__iter__": reader.__iter__,
+        "Reader.changed": reader.changed,
+        "KeyValue.read": kv.read,
+        "KeyWatcher.__enter__": watcher.__enter__,
+        "KeyWatcher.__iter__": watcher.__iter__,
+        "KeyWatcher.stop": watcher.stop,
         "Msg.ack": messages[0].ack,
         "Msg.ack_with": lambda: messages[1].ack_with(AckKind.ACK),
         "Msg.in_progress": messages[2].in_progress,

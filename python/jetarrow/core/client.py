@@ -6,11 +6,13 @@ from typing import Any
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core import message_fields as message_fields  # gives messages their fields
 from jetarrow.core.connect import Connect
 from jetarrow.core.loop_session import LoopSession
 from jetarrow.core.message import Common
 from jetarrow.core.publish import Publish
 from jetarrow.core.request import Request
+from jetarrow.core.request_many import RequestMany
 from jetarrow.core.session import Session
 from jetarrow.core.status import Status
 from jetarrow.core.subscribe import Subscribe
@@ -29,7 +31,7 @@ class MessageClass:
         client._session.msg_class = chosen
 
 
-class CoreClient(Connect, Publish, Subscribe, Request, Status):
+class CoreClient(Connect, Publish, Subscribe, Request, RequestMany, Status):
     """A connection to NATS without JetStream."""
 
     msg_class = MessageClass(Msg)

@@ -33,8 +33,10 @@ class Journal:
         """
         why, self._why = self._why, error
         if error is not None:
+            # Each attempt to come back fails alike.
+            again = self._down_since is not None and str(error) == str(why)
             if not told:
-                log_error(error)
+                log_error(error, logging.DEBUG if again else logging.WARNING)
         elif kind == "disconnected":
             self._down_since = time.monotonic()
             _log.log(_level(why), "nats: disconnected")
@@ -56,6 +58,6 @@ def _level(why: Exception | None) -> int:
     return logging.INFO if why is None else logging.WARNING
 
 
-def log_error(error: Exception) -> None:
+def log_error(error: Exception, level: int = logging.WARNING) -> None:
     """What happens to an error without a callback."""
-    _log.warning("nats: encountered error: %s: %s", type(error).__name__, error)
+    _log.log(level, "nats: encountered error: %s: %s", type(error).__name__, error)

@@ -87,6 +87,10 @@ class Subscription:
         if self._cb is not None or self._future is not None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
+    def __repr__(self) -> str:
+        queue = f", queue {self._queue}" if self._queue else ""
+        return f"<{type(self).__name__} to {self._subject}{queue}>"
+
     def _subscribe(self, subject: str, queue: str, kind: str) -> _jetarrow.Subscription:
         # The native side holds it: a strong reference would keep the client for as long as it is connected.
         method = WeakMethod(self._on_notice)
@@ -201,8 +205,8 @@ class Subscription:
                 await self._session.pause(left)
 
     async def _ready(self, wait: float | None) -> str:
-        """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "silent"."""
-        return await self._session.run(self._native.ready(wait))
+        """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "late"."""
+        return await self._session.run(self._native.ready(wait=wait))
 
     async def _more(self) -> bool:
         """Waits for messages; False when no more will come."""

@@ -84,6 +84,8 @@ class JetStreamApi:
         try:
             return await session.run(call)
         except NoRespondersError:
-            raise NoRespondersError(
-                f"{verb}: nobody answers; there is no such stream, or it has not allow_direct"
-            ) from None
+            raise self.no_direct(verb) from None
+
+    def no_direct(self, verb: str) -> NoRespondersError:
+        """The error of a direct get that nobody answers."""
+        return NoRespondersError(f"{verb}: nobody answers; there is no such stream, or it has not allow_direct")

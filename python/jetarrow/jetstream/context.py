@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import HasSession
+from jetarrow.jetstream.by_name import ByName
 from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.increment import Increment
 from jetarrow.jetstream.kv.verbs import KeyValues
 from jetarrow.jetstream.manager import JetStreamManager
 from jetarrow.jetstream.objects.stores import ObjectStores
@@ -12,7 +14,7 @@ from jetarrow.jetstream.publisher import LoopPublisher
 from jetarrow.jetstream.push import PushSubscription
 
 
-class JetStreamContext(KeyValues, ObjectStores, JetStreamManager):
+class JetStreamContext(Increment, ByName, KeyValues, ObjectStores, JetStreamManager):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription

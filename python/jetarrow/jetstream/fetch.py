@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import warnings
 from collections.abc import AsyncIterator, Sequence
 from typing import Unpack
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.core.loop_session import bridge_of
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import FetchTimeoutError
 from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.models.values import user_level
 from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.priority import Member, PriorityOptions, member
 from jetarrow.jetstream.pull_end import PullEnd
@@ -25,14 +26,6 @@ FOREVER = 10 * 365 * 86400.0
 # What an iterator asks for at a time, and how long one request waits. Few, because each is on its way to be processed.
 MESSAGES_AT_ONCE = 500
 REQUEST_TIMEOUT = 30.0
-
-
-def _outside() -> int:
-    """The `stacklevel` that points a warning of our caller at the program: past this package and asyncio."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("jetarrow", "asyncio"):
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 class PullSubscription(PullEnd):
@@ -73,7 +66,7 @@ class PullSubscription(PullEnd):
                 f"consumer {self._consumer!r} of stream {self._stream!r} gives at most {window} messages before it"
                 f" wants acks (its max_ack_pending): batches of {most} end there. Change it with"
                 f" update_consumer({self._stream!r}, name={self._consumer!r}, max_ack_pending={most})",
-                stacklevel=_outside(),
+                stacklevel=user_level(),
             )
 
     async def consumer_info(self) -> models.ConsumerInfo:
@@ -161,7 +154,9 @@ class PullSubscription(PullEnd):
             heartbeat=heartbeat,
             group=group,
         )
-        messages = await self._run(call, lambda messages: session.native.ack([msg.reply for msg in messages], "nak"))
+        messages = await self._while_open(
+            session.run(call, lambda messages: session.native.ack([msg.reply for msg in messages], "nak"))
+        )
         self._count(len(messages))
         return messages
 
@@ -275,7 +270,7 @@ class PullSubscription(PullEnd):
             group=member(self._api, priority),
         )
         session = self._session
-        batch = await self._run(call, lambda late: session.native.ack_rows(late, "nak", None))
+        batch = await self._while_open(session.run(call, lambda late: session.native.ack_rows(late, "nak", None)))
         self._count(len(batch))
         self._check_size(max_messages)
         return MessageBatch(session, batch)
@@ -298,6 +293,9 @@ class Messages:
         self._max_bytes = max_bytes
         self._threshold = threshold
         self._group = group
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of consumer {self._sub._consumer} of stream {self._sub._stream}>"
 
     def __call__(self) -> Messages:
         """Itself: `sub.messages` and `sub.messages()` are the same."""
@@ -333,7 +331,14 @@ class Messages:
         sub = self._sub
         while True:
             try:
-                return await (ahead or self._fetch())
+                if ahead is None:
+                    return await self._fetch()
+                messages = await sub._while_open(ahead)
+                sub._count(len(messages))
+                return messages
+            except BadSubscriptionError:
+                # It was ended while this waited.
+                return []
             except TimeoutError:
                 if sub._session.native.is_connected:
                     raise

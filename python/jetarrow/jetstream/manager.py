@@ -52,6 +52,12 @@ class JetStreamManager(Management):
         self._nc = conn
         self._domain = domain
 
+    def __repr__(self) -> str:
+        # Of an address without user and password.
+        connection = self._api.session.last
+        where = (connection and connection.connected_url) or "not connected"
+        return f"<{type(self).__name__} {self._api.prefix} at {where}>"
+
     def get_options(self) -> JetStreamOptions:
         """The options that it was made with: `api_prefix`, `domain` and `timeout` in seconds.
 

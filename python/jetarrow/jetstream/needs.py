@@ -56,5 +56,7 @@ def require_fields(api: JetStreamApi, config: models.StreamConfig | models.Consu
     fields = _STREAM_FIELDS if isinstance(config, models.StreamConfig) else _CONSUMER_FIELDS
     for name, version in fields.items():
         value = getattr(config, name)
+        if value is models.PriorityPolicy.PRIORITIZED:
+            version = (2, 12)
         if value and value != models.PersistMode.DEFAULT:
             require(api, f"{name}={value!s}", version)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from jetarrow.jetstream.expect import PublishExtras
+from jetarrow.jetstream.priority import PriorityOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
     from jetarrow.core.session import Headers
@@ -81,6 +82,23 @@ class PublishAsyncOptions(PublishExtras, total=False):
     """The last message's id must be this; default any."""
 
 
+class FetchOptions(PriorityOptions, total=False):
+    """Options of `js.fetch`."""
+
+    timeout: float | None
+    """Seconds to wait for the first message, with `no_wait` for the server's answer; default 5."""
+    heartbeat: float | None
+    """Seconds between the server's signs of life while it has nothing; default none."""
+    batch_size: int | None
+    """Another name for `batch`."""
+    max_messages: int | None
+    """Another name for `batch`."""
+    max_bytes: int | None
+    """Most bytes of messages, as the server counts them; default no limit."""
+    no_wait: bool
+    """Only what the server has now; default False."""
+
+
 class PublisherPublishOptions(PublishExtras, total=False):
     """Options of the sync twin's `publisher.publish`."""
 
@@ -122,23 +140,37 @@ class OrderedConsumerOptions(TypedDict, total=False):
     """First sequence; default the first there is."""
     start_time: datetime | str | None
     """Instead of a sequence: the first message at or after this time (without a zone local time)."""
+    deliver_policy: DeliverPolicy | str | None
+    """Instead of either: "all", "new", "last" or "last_per_subject"; default all."""
+    replay_policy: ReplayPolicy | str | None
+    """"instant" (default), or "original": at the pace at which the messages were published."""
+    headers_only: bool
+    """Leave the data out; default False."""
 
 
-class ReadOptions(OrderedConsumerOptions, total=False):
+class ReadOptions(TypedDict, total=False):
     """Options of `js.read`."""
 
+    start_seq: int | None
+    """First sequence; default the first there is."""
+    start_time: datetime | timedelta | str | None
+    """Instead of a sequence: the first message at or after this time; a timedelta or a span ("1h") is so long ago."""
     end_seq: int | None
     """One past the last sequence; default one past the last at opening."""
-    end_time: datetime | str | None
+    end_time: datetime | timedelta | str | None
     """Instead of `end_seq`: the first message at or after this time is the first left out."""
     subjects: str | Sequence[str] | None
     """Filters, one or several that do not overlap; default all."""
     columns: Sequence[str] | None
     """What is built, in this order; default stream, seq, subject, timestamp, headers, data."""
-    schema: ArrowSchema | None
-    """Decodes JSON payloads: `data` gives way to `value` with these fields; default none."""
+    schema: ArrowSchema | Mapping[str, Any] | str | None
+    """Decodes JSON payloads: `data` gives way to `value` of it (Arrow, DDL, dict, "infer"); default none."""
     mode: str
     """What happens to malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
+    flatten: bool
+    """The fields of `value` are columns of their own; default False."""
+    limit: int | None
+    """Most rows; default all."""
     batch_rows: int
     """Most rows of a batch; default 65536."""
     batch_bytes: int
@@ -164,7 +196,7 @@ class StreamOptions(TypedDict, total=False):
     """Its name: letters, digits, `-` and `_`."""
     description: str | None
     """A text for people; default none."""
-    subjects: list[str] | None
+    subjects: list[str] | str | None
     """What it stores, wildcards allowed; default its name, none for a mirror."""
     retention: RetentionPolicy | str | None
     """When messages go; default at the limits."""
@@ -269,7 +301,7 @@ class _ConsumerOptions(TypedDict, total=False):
     """Seconds before each further delivery, instead of `ack_wait`; default none."""
     filter_subject: str | None
     """The subject that it delivers, wildcards allowed; default all."""
-    filter_subjects: list[str] | None
+    filter_subjects: list[str] | str | None
     """Several subjects instead, which do not overlap; default all."""
     replay_policy: ReplayPolicy | str | None
     """How fast messages come, "instant" (default) or "original"."""

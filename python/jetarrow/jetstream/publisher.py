@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from jetarrow.core.at_exit import watch_publisher
 from jetarrow.core.session import Headers, Session
-from jetarrow.jetstream.errors import BatchError, MaxAckPendingError, TooManyStalledMsgsError
+from jetarrow.jetstream.errors import BatchError, Error, MaxAckPendingError, TooManyStalledMsgsError
 from jetarrow.jetstream.expect import NOTHING, PublishExtras, expect
 from jetarrow.jetstream.models import PubAck
 from jetarrow.jetstream.outcome import RowError
@@ -87,6 +87,11 @@ class Publisher:
         self._subject = subject
         self._backpressure = backpressure
         self._loop_publisher: LoopPublisher | None = None
+        self._over = False
+
+    def __repr__(self) -> str:
+        to = "" if self._subject is None else f" to {self._subject}"
+        return f"<{type(self).__name__}{to}: {self.pending} pending>"
 
     async def publish(
         self,
@@ -124,8 +129,11 @@ class Publisher:
             BadSubjectError: The subject is not valid; nothing was sent.
             BadHeaderError: A header cannot be sent; nothing was sent.
             MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
+            Error: The publisher's block was left.
         """
         publisher = self._loop_publisher
+        if self._over:
+            raise Error("this publisher's block is over: publish within it, or make another one with js.publisher()")
         if publisher is None:
             publisher = self._loop_publisher = self._make()
         target = subject if subject is not None else self._subject
@@ -164,11 +172,13 @@ class Publisher:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over = True
         if kind is None:
             await self._finish()
 
     async def _finish(self) -> None:
         """Waits for all acks, and raises the errors that no caller has seen."""
+        self._over = True
         await self.flush()
         if self._loop_publisher is None:
             return

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
 
 from jetarrow import _jetarrow
-from jetarrow._jetarrow import Call, Msg
+from jetarrow._jetarrow import Msg
 from jetarrow.core.ending import Ending
 from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.core.session import Session
@@ -125,19 +125,18 @@ class PullEnd:
         for task in self._waiting:
             task.cancel()
 
-    async def _run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]]) -> _T:
-        """Waits for a fetch, until the subscription ends.
+    async def _while_open(self, messages: Awaitable[_T]) -> _T:
+        """Waits for messages, until the subscription ends.
 
         Raises:
             BadSubscriptionError: It has ended.
         """
-        session = self._session
-        task = None if session.blocks else asyncio.current_task()
+        task = None if self._session.blocks else asyncio.current_task()
         if task is None:
-            return await session.run(call, unwanted)
+            return await messages
         self._waiting.add(task)
         try:
-            return await session.run(call, unwanted)
+            return await messages
         except asyncio.CancelledError:
             # Ours is one of the cancellations; another one goes on.
             if self._closed and task.uncancel() == 0:

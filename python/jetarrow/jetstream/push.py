@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from jetarrow import _jetarrow
+from jetarrow.core.ending import Ending
 from jetarrow.core.errors import Error
 from jetarrow.core.subscription import Callback, Subscription
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
-from jetarrow.jetstream.errors import APIError, ConsumerSequenceMismatchError
+from jetarrow.jetstream.errors import APIError, ConsumerSequenceMismatchError, NotFoundError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 
@@ -17,6 +19,24 @@ from jetarrow.jetstream.manage.consumers import put_consumer
 MISSED = 2
 # Seconds between attempts to recreate a lost ordered consumer.
 RETRY = 0.25
+
+
+# Default seconds between heartbeats of an ordered consumer.
+HEARTBEAT = 5.0
+
+
+def ordered_config(config: models.ConsumerConfig) -> models.ConsumerConfig:
+    """The configuration of a consumer that is read in order, and made anew where something is missing (ADR-17)."""
+    return replace(
+        config,
+        flow_control=True,
+        ack_policy=models.AckPolicy.NONE,
+        max_deliver=1,
+        ack_wait=22 * 3600,
+        idle_heartbeat=config.idle_heartbeat or HEARTBEAT,
+        num_replicas=1,
+        mem_storage=True,
+    )
 
 
 class PushSubscription(Subscription):
@@ -50,6 +70,7 @@ class PushSubscription(Subscription):
         self._seq = 0
         self._delivered = 0
         self._resetting = session.lock()
+        self._ending = Ending(session)
         # Why no consumer can take its place.
         self._failure: Error | None = None
 
@@ -75,6 +96,30 @@ class PushSubscription(Subscription):
     def _created(self, info: models.ConsumerInfo) -> None:
         """Nothing of its consumer had come when this was said of it."""
         self._tell_origin(self._native, info)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of consumer {self._consumer} of stream {self._stream}>"
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended, or its connection has."""
+        return self._closed or self._session.is_closed
+
+    @property
+    def closed(self) -> Ending:
+        """Its end, to wait for: `await sub.closed`; in threads `sub.closed.wait(timeout)`."""
+        return self._ending.watched()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._ending.come()
+
+    async def destroy(self) -> None:
+        """Ends the subscription and deletes its consumer, if that is still there."""
+        if not self.is_closed:
+            await self.unsubscribe()
+        with suppress(NotFoundError):
+            await Management(self._api).delete_consumer(self._stream, self._consumer)
 
     async def consumer_info(self) -> models.ConsumerInfo:
         """Configuration and state of the consumer.
@@ -102,15 +147,12 @@ class PushSubscription(Subscription):
         deadline = None if wait is None else self._session.now() + wait
         while True:
             left = None if deadline is None else max(deadline - self._session.now(), 0.0)
-            limits = [limit for limit in (left, self._silence) if limit is not None]
             native = self._native
-            ready = await self._session.run(native.ready(min(limits) if limits else None))
-            if ready in ("messages", "ended"):
+            ready = await self._session.run(native.ready(self._silence, left))
+            if ready in ("messages", "ended", "late"):
                 return ready
             if self._closed or self._session.is_closed:
                 return "ended"
-            if ready == "silent" and left is not None and left <= (self._silence or left):
-                return ready
             if not await self._reset_once(native):
                 return "ended"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
 from jetarrow.jetstream import models
@@ -10,12 +12,19 @@ from jetarrow.jetstream.api import CONSUMER_EXISTS, CONSUMER_NOT_FOUND, JetStrea
 from jetarrow.jetstream.consumer import Consumer
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
 from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.manage.backup import Report, StreamBackup
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.manage.streams import purge
 from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.ordered import OrderedConsumer, ordered
 
 if TYPE_CHECKING:
-    from jetarrow.jetstream.option_types import ConsumerOptions, NamedConsumerOptions
+    from jetarrow.jetstream.option_types import (
+        ConsumerOptions,
+        NamedConsumerOptions,
+        OrderedConsumerOptions,
+        StreamOptions,
+    )
 
 
 class Stream:
@@ -49,6 +58,35 @@ class Stream:
         info = await self._manage.stream_info(self.name, subjects_filter, deleted_details=deleted_details)
         self.cached_info = info
         return info
+
+    async def update(
+        self, /, config: models.StreamConfig | None = None, **fields: Unpack[StreamOptions]
+    ) -> models.StreamInfo:
+        """Changes the stream; the answer is kept as `cached_info`.
+
+        Args:
+            config: The new configuration, which takes the place of the old one as a whole. None keeps the old one but
+                for the fields given: `stream.update(max_age=3600)`.
+            **fields: Fields of `StreamConfig`, by name; they win over `config`.
+
+        Raises:
+            NotFoundError: The stream is gone.
+            BadRequestError: The server refuses the configuration; some fields can never change.
+            ServerError: The server refuses the configuration; some fields can never change.
+            UnsupportedError: A setting that the server is too old for.
+        """
+        fields["name"] = self.name
+        info = await self._manage.update_stream(config or self.name, **fields)
+        self.cached_info = info
+        return info
+
+    async def delete(self) -> bool:
+        """Deletes the stream with all its messages and consumers.
+
+        Raises:
+            NotFoundError: It is gone already.
+        """
+        return await self._manage.delete_stream(self.name)
 
     async def purge(self, seq: int | None = None, subject: str | None = None, keep: int | None = None) -> int:
         """Removes messages.
@@ -127,6 +165,71 @@ class Stream:
         """
         return await self._manage.get_msg(self.name, subject=subject, direct=True)
 
+    async def get_last_msgs_for(
+        self,
+        subjects: str | Sequence[str],
+        *,
+        up_to_seq: int | None = None,
+        up_to_time: datetime | str | None = None,
+        batch: int | None = None,
+    ) -> list[models.RawStreamMsg]:
+        """Reads the last message of each subject; as `js.get_last_msgs_for`. Server 2.11 or later.
+
+        Args:
+            subjects: One or several, wildcards allowed.
+            up_to_seq: The state as of this sequence; None is now.
+            up_to_time: The state as of this time.
+            batch: Most messages; None is all.
+        """
+        return await self._manage.get_last_msgs_for(
+            self.name, subjects, up_to_seq=up_to_seq, up_to_time=up_to_time, batch=batch
+        )
+
+    async def get_batch(
+        self,
+        batch: int,
+        seq: int | None = None,
+        *,
+        subject: str | None = None,
+        start_time: datetime | str | None = None,
+        max_bytes: int | None = None,
+    ) -> list[models.RawStreamMsg]:
+        """Reads messages in order, without a consumer; as `js.get_batch`. Server 2.11 or later.
+
+        Args:
+            batch: Most messages.
+            seq: The first sequence; None is the first there is.
+            subject: Only this subject, wildcards allowed; None is all.
+            start_time: Instead of `seq`: messages at or after this time.
+            max_bytes: Most bytes of them; None is no limit.
+        """
+        return await self._manage.get_batch(
+            self.name, batch, seq, subject=subject, start_time=start_time, max_bytes=max_bytes
+        )
+
+    async def counter(self, subject: str) -> int:
+        """The value of a counter, see `js.increment`; 0 where it was never incremented.
+
+        Args:
+            subject: The counter.
+
+        Raises:
+            NotFoundError: There is no such stream.
+            ValueError: The subject's last message is no counter's.
+        """
+        return await self._manage.counter(self.name, subject)
+
+    def ordered_consumer(
+        self, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
+    ) -> OrderedConsumer:
+        """Its messages in order, one by one and without end; as `js.ordered_consumer`.
+
+        Args:
+            subjects: Filters, one or several that do not overlap; None is all.
+            **options: `start_seq`, `start_time`, `deliver_policy`, `replay_policy` and `headers_only`, as there.
+        """
+        return ordered(self._api, self.name, subjects, **options)
+
     async def delete_msg(self, seq: int, erase: bool = True) -> bool:
         """Deletes one message.
 
@@ -140,6 +243,33 @@ class Stream:
             ValueError: The name is not valid.
         """
         return await self._manage.delete_msg(self.name, seq, erase)
+
+    async def backup(
+        self,
+        directory: str | PathLike[str],
+        *,
+        consumers: bool = False,
+        check: bool = False,
+        progress: Report | None = None,
+    ) -> StreamBackup:
+        """Saves the stream in a folder, as `nats stream backup` does; `js.restore_stream` makes a stream of it.
+
+        Args:
+            directory: The folder, which is made where it is not there.
+            consumers: Also its consumers with their positions.
+            check: The server checks every message first.
+            progress: Called with (bytes so far, None) for every part that comes.
+
+        Raises:
+            NotFoundError: The stream is gone.
+            ServerError: The server cannot make a backup; older ones have none of a stream in memory.
+            APIError: It gave up.
+            TimeoutError: The server went silent for the context's timeout.
+            OSError: A file cannot be written.
+        """
+        return await self._manage.backup_stream(
+            self.name, directory, consumers=consumers, check=check, progress=progress
+        )
 
     def consumer(self, name: str) -> Consumer:
         """A handle of a consumer. No request is made; it need not be there yet.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
@@ -20,7 +20,7 @@ from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
-from jetarrow.jetstream.push import PushSubscription
+from jetarrow.jetstream.push import PushSubscription, ordered_config
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import ConsumerOptions, PushConsumerOptions
@@ -29,9 +29,6 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 Callback = Callable[[Msg], Awaitable[None] | None]
-
-# Default seconds between heartbeats of an ordered consumer.
-HEARTBEAT = 5.0
 
 
 def _coroutine(cb: Callback, ack: bool) -> Callable[[Msg], Awaitable[None]]:
@@ -94,8 +91,9 @@ class Subscribe(Management):
         """Subscribes with a push consumer, which is created where it is not there.
 
         Args:
-            subject: What to receive; becomes the consumer's filter.
-            queue: Deliver group; it is the consumer's durable name as well. `config.deliver_group` wins over it.
+            subject: What to receive; becomes the consumer's filter, where none is given by name.
+            queue: Deliver group; without `durable` it is the consumer's durable name as well. `config.deliver_group`
+                wins over it.
             cb: Called with each message, one after the other: a coroutine function or a plain one. Without it take the
                 messages from the subscription that is returned, and acknowledge them yourself.
             durable: Name of a consumer that stays; None or "" makes one that goes with the subscription.
@@ -117,15 +115,12 @@ class Subscribe(Management):
         Raises:
             NotFoundError: No stream takes the subject.
             BadRequestError: The server refuses the configuration.
-            Error: The consumer exists and is not for this: it has another deliver group, or is bound already.
+            Error: The consumer exists and is not for this: it has another deliver group or filter, or is bound already.
         """
         stream = stream or await self.find_stream_name_by_subject(subject)
         config = (config or models.ConsumerConfig()).evolve(**params)
-        name = config.durable_name or config.name
-        if queue and durable and durable != queue and not name:
-            raise Error(f"cannot create queue subscription '{queue}' to consumer '{durable}'")
         # What the configuration says holds: another name would be another consumer, which gets all of the stream again.
-        durable = config.durable_name or ((config.name or queue or durable) if queue or durable else None)
+        durable = config.durable_name or ((config.name or durable or queue) if queue or durable else None)
         queue = config.deliver_group or queue
         info = None
         if durable:
@@ -133,6 +128,7 @@ class Subscribe(Management):
                 info = await self.consumer_info(stream, durable)
         if info is not None and info.config is not None:
             _check_group(info, queue)
+            check_subject(info, subject, config, params)
         else:
             given: dict[str, Any] = {
                 "durable_name": durable,
@@ -146,19 +142,10 @@ class Subscribe(Management):
             config = config.evolve(**{name: value for name, value in given.items() if value})
             if config.deliver_subject is None:
                 config = replace(config, deliver_subject=self._api.session.native.new_inbox())
-            if not config.filter_subjects:
+            if subject and not (config.filter_subject or config.filter_subjects):
                 config = replace(config, filter_subject=subject)
             if ordered_consumer:
-                config = replace(
-                    config,
-                    flow_control=True,
-                    ack_policy=models.AckPolicy.NONE,
-                    max_deliver=1,
-                    ack_wait=22 * 3600,
-                    idle_heartbeat=config.idle_heartbeat or HEARTBEAT,
-                    num_replicas=1,
-                    mem_storage=True,
-                )
+                config = ordered_config(config)
             info = await self._create_or_join(stream, config, durable, queue)
         sub = await self.subscribe_bind(
             stream,
@@ -189,6 +176,7 @@ class Subscribe(Management):
             if info is None:
                 raise
             _check_group(info, queue)
+            check_subject(info, "", config, {})
             return info
 
     async def subscribe_bind(
@@ -268,7 +256,7 @@ class Subscribe(Management):
         batches are not cut at the server's 1,000.
 
         Args:
-            subject: What to receive; becomes the consumer's filter.
+            subject: What to receive; becomes the consumer's filter, where none is given by name.
             durable: Name of a consumer that stays; None or "" makes one that goes when it is not used.
             stream: The stream; None finds it by the subject.
             config: Configuration of a new consumer; one that is there must not differ from it.
@@ -296,7 +284,7 @@ class Subscribe(Management):
                 info = await existing.bind(self, info, changes, update=update)
                 return PullSubscription(self._api, stream=stream, consumer=durable, info=info)
             config = replace(config, name=durable, durable_name=durable)
-        if subject and not config.filter_subjects:
+        if subject and not (config.filter_subject or config.filter_subjects):
             config = replace(config, filter_subject=subject)
         info = await existing.create(self, stream, config)
         return PullSubscription(self._api, stream=stream, consumer=info.name, info=info)
@@ -341,6 +329,34 @@ class Subscribe(Management):
             msg: The message.
         """
         return None if msg is None or msg.headers is None else msg.headers.get(models.Header.STATUS.value)
+
+
+def check_subject(
+    info: models.ConsumerInfo, subject: str, config: models.ConsumerConfig | None, params: Mapping[str, Any]
+) -> None:
+    """An existing consumer must deliver what is asked for; one without a filter delivers every subject.
+
+    Args:
+        info: The consumer.
+        subject: What is asked for, where no filter is given by name.
+        config: What is given by name.
+        params: The same; it wins.
+
+    Raises:
+        Error: It delivers something else.
+    """
+    wanted = (config or models.ConsumerConfig()).evolve(**params)
+    named = _filters(wanted)
+    asked, has = named or ([subject] if subject else []), _filters(info.config)
+    if asked and asked != has and (has or named):
+        raise Error(
+            f"subject does not match consumer {info.name!r} of stream {info.stream_name!r}: it delivers"
+            f" {', '.join(has) or 'all subjects'}, not {', '.join(asked)}"
+        )
+
+
+def _filters(config: models.ConsumerConfig) -> list[str]:
+    return sorted(config.filter_subjects or ([config.filter_subject] if config.filter_subject else []))
 
 
 def _check_group(info: models.ConsumerInfo, queue: str | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from jetarrow._jetarrow import SyncMsg
 from jetarrow.client import Client as AsyncClient
@@ -11,7 +11,7 @@ from jetarrow.core.blocking_session import BlockingSession
 from jetarrow.core.client import MessageClass
 from jetarrow.core.session import finish
 from jetarrow.core.status import Status
-from jetarrow.sync.blocking import blocking, giving, wrapped
+from jetarrow.sync.blocking import as_in, blocking, giving, iterated, wrapped
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.subscription import Subscription, without_callbacks
@@ -33,15 +33,32 @@ class Client(Status):
         if type(self).msg_class is not SyncMsg:
             self._session.msg_class = type(self).msg_class
 
-    connect = blocking(AsyncClient.connect)
+    @as_in(AsyncClient.connect)
+    def connect(
+        self, servers: str | list[str] = "nats://localhost:4222", **options: Unpack[SyncConnectOptions]
+    ) -> None:
+        """Connects to the first server that answers; as `jetarrow.sync.connect`.
+
+        Args:
+            servers: One address, several separated by commas, or a list.
+            **options: As `jetarrow.Client.connect`; callbacks are plain functions.
+
+        Raises:
+            InvalidCallbackTypeError: A callback is a coroutine function.
+        """
+        given: Any = options
+        finish(self._inner.connect(servers, **given))
+
     close = blocking(AsyncClient.close)
     publish = blocking(AsyncClient.publish)
     request = giving(AsyncClient.request)
+    request_many = iterated(AsyncClient.request_many)
     flush = blocking(AsyncClient.flush)
     rtt = blocking(AsyncClient.rtt)
     drain = blocking(AsyncClient.drain)
     force_reconnect = blocking(AsyncClient.force_reconnect)
 
+    @as_in(AsyncClient.subscribe)
     def subscribe(self, subject: str, queue: str = "", **options: Unpack[SubscribeOptions]) -> Subscription:
         """As `jetarrow.aio.client.Client.subscribe`, without callbacks: iterate the subscription with `for`.
 
@@ -59,12 +76,12 @@ class Client(Status):
         """A unique subject, for answers."""
         return self._inner.new_inbox()
 
-    def jetstream(self, **options: Unpack[JetStreamOptions]) -> JetStream:
-        """As `jetarrow.aio.client.Client.jetstream`, with the same options; the context blocks."""
+    @as_in(AsyncClient.jetstream)
+    def jetstream(self, **options: Unpack[JetStreamOptions]) -> JetStream:  # noqa: D102
         return JetStream(self._inner.jetstream(**options))
 
-    def jsm(self, **options: Unpack[ManagerOptions]) -> JetStreamManager:
-        """As `jetarrow.aio.client.Client.jsm`, with the same options; the manager blocks."""
+    @as_in(AsyncClient.jsm)
+    def jsm(self, **options: Unpack[ManagerOptions]) -> JetStreamManager:  # noqa: D102
         return JetStreamManager(self._inner.jsm(**options))
 
     jetstream_manager = wrapped(AsyncClient.jetstream_manager, JetStream)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.session import finish
 from jetarrow.jetstream.context import JetStreamContext
-from jetarrow.sync.blocking import blocking, iterated, wrapped
+from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
+from jetarrow.sync.blocking import all_given, as_in, blocking, iterated, wrapped
 from jetarrow.sync.fetch import PullSubscription, Reader
 from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         PushSubscribeOptions,
         ReadOptions,
     )
+    from jetarrow.jetstream.priority import PriorityOptions
 
 
 class JetStream(JetStreamManager):
@@ -40,8 +42,10 @@ class JetStream(JetStreamManager):
 
     publish = blocking(JetStreamContext.publish)
     publish_batch = blocking(JetStreamContext.publish_batch)
+    increment = blocking(JetStreamContext.increment)
     publish_async_completed = blocking(JetStreamContext.publish_async_completed)
 
+    @as_in(JetStreamContext.publish_async)
     def publish_async(
         self, subject: str, payload: bytes | str = b"", **options: Unpack[PublishAsyncOptions]
     ) -> Future[PubAck]:
@@ -52,31 +56,46 @@ class JetStream(JetStreamManager):
         """How many messages of `publish_async` have no answer yet."""
         return self._inner.publish_async_pending()
 
-    def publisher(self, subject: str | None = None, **options: Unpack[PublisherOptions]) -> Publisher:
-        """As `jetarrow.js.client.JetStreamContext.publisher`, with the same options."""
+    @as_in(JetStreamContext.publisher)
+    def publisher(self, subject: str | None = None, **options: Unpack[PublisherOptions]) -> Publisher:  # noqa: D102
         return Publisher(self._inner.publisher(subject, **options))
+
+    fetch = blocking(JetStreamContext.fetch)
+
+    def consume(
+        self,
+        stream: str,
+        consumer: str,
+        max_messages: int = MESSAGES_AT_ONCE,
+        *,
+        max_bytes: int | None = None,
+        **priority: Unpack[PriorityOptions],
+    ) -> Iterator[SyncMsg]:
+        """As `jetarrow.js.client.JetStreamContext.consume`: iterate it with `for`."""
+        messages = self._inner.consume(stream, consumer, max_messages, max_bytes=max_bytes, threshold=0, **priority)
+        return all_given(aiter(messages))
 
     pull_subscribe = wrapped(JetStreamContext.pull_subscribe, PullSubscription)
     pull_subscribe_bind = wrapped(JetStreamContext.pull_subscribe_bind, PullSubscription)
     is_status_msg = staticmethod(JetStreamContext.is_status_msg)
 
+    @as_in(JetStreamContext.subscribe)
     def subscribe(
         self, subject: str, queue: str | None = None, **options: Unpack[PushSubscribeOptions]
     ) -> PushSubscription:
         """As `jetarrow.js.client.JetStreamContext.subscribe`, without callbacks: iterate with `for`."""
         return PushSubscription(finish(self._inner.subscribe(subject, queue, **without_callbacks(options))))
 
+    @as_in(JetStreamContext.subscribe_bind)
     def subscribe_bind(self, stream: str, *args: Any, **options: Unpack[BindOptions]) -> PushSubscription:
         """As `jetarrow.js.client.JetStreamContext.subscribe_bind`, without callbacks."""
         return PushSubscription(finish(self._inner.subscribe_bind(stream, *args, **without_callbacks(options))))
 
-    def ordered_consumer(
+    @as_in(JetStreamContext.ordered_consumer)
+    def ordered_consumer(  # noqa: D102
         self, stream: str, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
     ) -> Iterator[SyncMsg]:
-        """As `jetarrow.js.client.JetStreamContext.ordered_consumer`: iterate it with `for`."""
-        with Reader(self._inner.ordered_consumer(stream, subjects, **options)._read()) as reader:
-            for batch in reader:
-                yield from batch
+        return all_given(aiter(self._inner.ordered_consumer(stream, subjects, **options)))
 
     key_value = wrapped(JetStreamContext.key_value, KeyValue)
     create_key_value = wrapped(JetStreamContext.create_key_value, KeyValue)
@@ -85,8 +104,8 @@ class JetStream(JetStreamManager):
     key_value_names = iterated(JetStreamContext.key_value_names)
     key_values = iterated(JetStreamContext.key_values)
 
-    def read(self, stream: str, **options: Unpack[ReadOptions]) -> Reader:
-        """As `jetarrow.js.client.JetStreamContext.read`, with the same options; the reader blocks."""
+    @as_in(JetStreamContext.read)
+    def read(self, stream: str, **options: Unpack[ReadOptions]) -> Reader:  # noqa: D102
         return Reader(self._inner.read(stream, **options))
 
     object_store = wrapped(JetStreamContext.object_store, ObjectStore)

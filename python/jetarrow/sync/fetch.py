@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, Unpack
 
 from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.ending import Ending
 from jetarrow.jetstream import batch, read
 from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
-from jetarrow.sync.blocking import blocking, drained, giving, wrapped
+from jetarrow.sync.blocking import all_given, blocking, giving, twin_repr, wrapped
 
 if TYPE_CHECKING:
     import pyarrow
@@ -43,6 +43,7 @@ class PullSubscription:
     def __init__(self, inner: AsyncPullSubscription) -> None:
         self._inner = inner
 
+    __repr__ = twin_repr
     consumer_info = blocking(AsyncPullSubscription.consumer_info)
     fetch = giving(AsyncPullSubscription.fetch)
     fetch_batch = wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
@@ -95,7 +96,7 @@ class PullSubscription:
             **priority: As `fetch`.
         """
         messages = self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0, **priority)
-        return cast("Iterator[SyncMsg]", drained(aiter(messages)))
+        return all_given(aiter(messages))
 
     def pull(
         self,
@@ -130,7 +131,7 @@ class PullSubscription:
         )
 
     def __iter__(self) -> Iterator[SyncMsg]:
-        return cast("Iterator[SyncMsg]", drained(self._inner._pulled(wait=False)))
+        return all_given(self._inner._pulled(wait=False))
 
 
 class Reader:
@@ -139,7 +140,12 @@ class Reader:
     def __init__(self, inner: read.Reader) -> None:
         self._inner = inner
 
+    __repr__ = twin_repr
+    __reduce__ = read.Reader.__reduce__
     read_all = blocking(read.Reader.read_all)
+    to_polars = blocking(read.Reader.to_polars)
+    to_pandas = blocking(read.Reader.to_pandas)
+    to_duckdb = blocking(read.Reader.to_duckdb)
     close = blocking(read.Reader.close)
 
     @property
@@ -150,6 +156,11 @@ class Reader:
     def changed(self) -> dict[str, int]:
         """As `jetarrow.read.Reader.changed`."""
         return self._inner.changed()
+
+    @property
+    def inferred(self) -> pyarrow.Schema | None:
+        """What `schema="infer"` found, once the reader is open: the fields of `value`. None without it."""
+        return self._inner.inferred
 
     @property
     def created(self) -> str:
@@ -168,6 +179,7 @@ class Reader:
         return self._inner.__arrow_c_stream__(requested_schema)
 
     def __iter__(self) -> Iterator[MessageBatch]:
+        iter(self._inner)
         return self
 
     def __next__(self) -> MessageBatch:

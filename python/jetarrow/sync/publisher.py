@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from jetarrow.core.session import finish
 from jetarrow.jetstream import publisher
-from jetarrow.sync.blocking import blocking
+from jetarrow.sync.blocking import blocking, twin_repr
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -22,6 +22,7 @@ class Publisher:
     def __init__(self, inner: publisher.Publisher) -> None:
         self._inner = inner
 
+    __repr__ = twin_repr
     flush = blocking(publisher.Publisher.flush)
 
     def publish(self, payload: bytes | str, **options: Unpack[PublisherPublishOptions]) -> Future[PubAck]:
@@ -44,5 +45,6 @@ class Publisher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._inner._over = True
         if kind is None:
             finish(self._inner._finish())

@@ -103,14 +103,21 @@ impl Batch {
                 return from_mask(mask, len).ok_or_else(|| wrong(mask.len()));
             }
         }
+        // Of numpy or pandas: into Python's own numbers and bools, all at once.
+        let rows = if rows.hasattr("tolist")? { &rows.call_method0("tolist")? } else { rows };
         let mut chosen = Vec::new();
         let mut mask = Vec::new();
         for row in rows.try_iter()? {
             let row = row?;
             if row.is_instance_of::<pyo3::types::PyBool>() {
                 mask.push(row.is_truthy()?);
-            } else {
-                chosen.push(position(row.extract()?, len)?);
+                continue;
+            }
+            match row.extract() {
+                Ok(number) => chosen.push(position(number, len)?),
+                // A bool of numpy's.
+                Err(_) if row.hasattr("item")? => mask.push(row.call_method0("item")?.is_truthy()?),
+                Err(err) => return Err(err),
             }
         }
         if mask.is_empty() {
@@ -149,7 +156,7 @@ impl Batch {
 
     /// The same rows with `data` decoded from JSON.
     fn decode(&self, schema: &Bound<'_, PyAny>, mode: &str) -> PyResult<Batch> {
-        let mut typed = typed(self.inner.record.schema_ref(), schema, mode)?;
+        let mut typed = typed(self.inner.record.schema_ref(), schema, mode, false)?;
         Ok(Batch { inner: typed.apply(self.inner.clone())? })
     }
 

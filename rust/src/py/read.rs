@@ -37,7 +37,7 @@ pub struct Reader {
 impl Connection {
     /// Opens a read of [start, end); the result is a `Reader`.
     #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
-                        batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, latest=false, bucket=None))]
+                        batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, latest=false, bucket=None, flatten=false, limit=None))]
     fn read(
         &self,
         prefix: String,
@@ -59,6 +59,8 @@ impl Connection {
         mode: &str,
         latest: bool,
         bucket: Option<&str>,
+        flatten: bool,
+        limit: Option<u64>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
@@ -97,9 +99,10 @@ impl Connection {
             warn_on_loss,
             direct,
             each: if latest { Each::Latest { markers: bucket.is_none() } } else { Each::All },
+            limit,
             layout: layout.clone(),
         };
-        let typed = schema.map(|schema| typed(&layout.schema, schema, mode)).transpose()?;
+        let typed = schema.map(|schema| typed(&layout.schema, schema, mode, flatten)).transpose()?;
         let schema = typed.as_ref().map_or_else(|| layout.schema.clone(), |typed| typed.schema.clone());
         Ok(Call::new(engine::Reader::open(conn, range, typed), move |py, reader| {
             let (start, end) = (reader.start, reader.end);

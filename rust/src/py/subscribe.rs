@@ -109,18 +109,20 @@ impl Subscription {
         Ok(())
     }
 
-    /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing)
-    /// or "silent" (not even a heartbeat came for `silence` seconds).
-    #[pyo3(signature = (silence=None))]
-    fn ready(&self, silence: Option<f64>) -> PyResult<Call> {
+    /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing),
+    /// "silent" (not even a heartbeat came for `silence` seconds) or "late" (`wait` seconds are over).
+    #[pyo3(signature = (silence=None, wait=None))]
+    fn ready(&self, silence: Option<f64>, wait: Option<f64>) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
         let silence = optional_seconds("silence", silence)?;
-        Ok(Call::new(async move { inner.ready(silence).await }, |py, ready| {
+        let wait = optional_seconds("wait", wait)?;
+        Ok(Call::new(async move { inner.ready(silence, wait).await }, |py, ready| {
             let word = match ready {
                 Ready::Messages => "messages",
                 Ready::Ended => "ended",
                 Ready::Gap => "gap",
                 Ready::Silent => "silent",
+                Ready::Late => "late",
             };
             Ok(word.into_pyobject(py)?.into_any())
         }))

@@ -86,11 +86,12 @@ def changed_config(
     return there.evolve(**{name: getattr(other, name) for name in names if getattr(one, name) != getattr(other, name)})
 
 
-def same_bucket(asked: models.StreamConfig, there: models.StreamConfig) -> bool:
-    """Whether a bucket that another client made has all that was asked for: other clients say less, or more."""
+def same_bucket(config: models.KeyValueConfig, asked: models.StreamConfig, there: models.StreamConfig) -> bool:
+    """Whether a bucket that another client made has all that was asked for by name; they differ in what they add."""
     one, other = asked.as_dict(), there.as_dict()
-    # Whether values may have a time to live is no part of what was asked for by name.
     names = one.keys() - {"allow_msg_ttl", "duplicate_window", "metadata"}
+    if config.direct is None:
+        names -= {"allow_direct"}
     unset: tuple[object, ...] = (None, 0, -1, False, "none", [])
     same = all(one[name] == other.get(name) or (one[name] in unset and other.get(name) in unset) for name in names)
     return same and (asked.metadata or {}).items() <= (there.metadata or {}).items()

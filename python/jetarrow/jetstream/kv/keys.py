@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import Any
 
 from jetarrow.jetstream.errors import NoKeysError
 from jetarrow.jetstream.kv.entry import Entry
@@ -48,12 +47,11 @@ class Keys(Watch):
             )
         return True
 
-    async def keys(self, /, filters: str | Sequence[str] | None = None, **kwargs: Any) -> list[str]:
+    async def keys(self, filters: str | Sequence[str] | None = None) -> list[str]:
         """The keys that have a value, in the order of their last revisions.
 
         Args:
             filters: Only those that match one of these, such as `orders.*`; None is all.
-            **kwargs: Taken for nats-py's sake, and not needed.
 
         Raises:
             NoKeysError: There are none.

@@ -67,6 +67,8 @@ class Tables(Bucket):
             on_data_loss="warn",
             schema=schema,
             mode=mode,
+            flatten=False,
+            limit=None,
             progress=progress,
             bucket=self._pre,
         )

@@ -71,7 +71,7 @@ class KeyValues(BucketContext):
             if error.err_code != STREAM_NAME_IN_USE:
                 raise
             info = await self.stream_info(stream_of(config.bucket))
-            if not same_bucket(wanted, info.config):
+            if not same_bucket(config, wanted, info.config):
                 raise error from None
         return self._bucket(config.bucket, info)
 

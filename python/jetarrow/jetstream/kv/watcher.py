@@ -14,8 +14,7 @@ from jetarrow.jetstream.errors import APIError, BucketNotFoundError, StreamRecre
 from jetarrow.jetstream.kv.entry import Entry, made
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
-from jetarrow.jetstream.push import PushSubscription
-from jetarrow.jetstream.subscribe import HEARTBEAT
+from jetarrow.jetstream.push import HEARTBEAT, PushSubscription
 
 # Seconds without a message after which the server is asked whether more initial values will come.
 CHECK = 1.0
@@ -47,6 +46,8 @@ class Updates(PushSubscription):
         # How many messages of this consumer are initial values; and whether all of them were taken.
         self._initial = 0
         self.complete = False
+        # Whether `_seq` says where it goes on.
+        self._known = False
 
     async def open(self) -> None:
         """Listens, then makes the consumer."""
@@ -77,14 +78,18 @@ class Updates(PushSubscription):
             # What was handed out comes again, and is passed over: from the next sequence on, values would come that
             # are not the last of their keys.
             return self._config
-        return super()._again()
+        config = super()._again()
+        if self._known and not self._seq:
+            # There was nothing: all that there is now is new.
+            return config.evolve(deliver_policy=models.DeliverPolicy.ALL)
+        return config
 
     def _made(self, info: models.ConsumerInfo) -> None:
         sent, last = (0, 0) if info.delivered is None else (info.delivered.consumer_seq, info.delivered.stream_seq)
         self._initial = sent + (info.num_pending or 0)
         if not self._initial:
             # All up to here is known, though nothing of it came.
-            self.complete, self._seq = True, max(self._seq, last)
+            self.complete, self._seq, self._known = True, max(self._seq, last), True
 
     def count(self) -> None:
         """Looks whether all initial values were taken."""
@@ -183,7 +188,7 @@ class KeyWatcher:
             ready = await self._sub._ready(min(limits) if limits else None)
             if ready == "ended" and not self._stopped:
                 self._ended()
-            elif ready == "silent" and not self._sub.complete:
+            elif ready == "late" and not self._sub.complete:
                 await self._sub.check()
 
     def _ended(self) -> None:

@@ -85,6 +85,25 @@ class Durations(Codec):
         return [to_nanoseconds(item) for item in value]
 
 
+class Texts(Codec):
+    """A list of strings that also takes one string."""
+
+    def __get__(self, obj: object | None, owner: type | None = None) -> list[str] | None:
+        value: list[str] | None = None if obj is None else obj.__dict__[self.name]
+        return value
+
+    def __set__(self, obj: object, value: list[str] | str | None) -> None:
+        obj.__dict__[self.name] = [value] if isinstance(value, str) else value
+
+    def load(self, value: Any) -> Any:
+        """The list as it is."""
+        return value
+
+    def dump(self, value: Any) -> Any:
+        """The list as it is."""
+        return value
+
+
 class Choice(Codec, Generic[_E]):
     """A field of an enum that also takes its strings."""
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jetarrow.jetstream.models.aliases import aliased
-from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Durations, Moment, Nested, TimeText
+from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Durations, Moment, Nested, Texts, TimeText
 from jetarrow.jetstream.models.stream_info import ClusterInfo
 from jetarrow.jetstream.models.values import Choices, epoch_ns
 
@@ -118,7 +118,7 @@ class ConsumerConfig(Base):
     max_deliver: int | None = None
     backoff: Durations = Durations()
     filter_subject: str | None = None
-    filter_subjects: list[str] | None = None
+    filter_subjects: Texts = Texts()
     replay_policy: Choice[ReplayPolicy] = Choice(ReplayPolicy, ReplayPolicy.INSTANT)
     rate_limit_bps: int | None = None
     sample_freq: str | None = None

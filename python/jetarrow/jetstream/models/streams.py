@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from jetarrow.jetstream.models.aliases import Short, aliased
-from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Moment, Nested
+from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Moment, Nested, Texts
 from jetarrow.jetstream.models.values import Choices
 from jetarrow.jetstream.names import checked
 
@@ -217,7 +217,7 @@ class StreamConfig(Base):
     Attributes:
         name: Its name: letters, digits, `-` and `_`.
         description: A text for people. Default: none.
-        subjects: What it stores; wildcards allowed. Default: its name; none for a mirror.
+        subjects: What it stores, one or several; wildcards allowed. Default: its name; none for a mirror.
         retention: When messages go. Default: at the limits.
         max_consumers: Most consumers; -1 is no limit. Default: no limit.
         max_msgs: Most messages; -1 is no limit. Default: no limit.
@@ -268,7 +268,7 @@ class StreamConfig(Base):
 
     name: str | None = None
     description: str | None = None
-    subjects: list[str] | None = None
+    subjects: Texts = Texts()
     retention: Choice[RetentionPolicy] = Choice(RetentionPolicy)
     max_consumers: int | None = None
     max_msgs: int | None = None

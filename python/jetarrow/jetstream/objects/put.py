@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterable
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
-from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
-from jetarrow.jetstream.errors import APIError, BadObjectMetaError, InvalidObjectNameError
+from jetarrow.jetstream.errors import APIError, BadObjectMetaError, Error, InvalidObjectNameError
 from jetarrow.jetstream.objects.base import Bucket, Stored, new_version, now
 from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, chunks_of, digest_text
 from jetarrow.jetstream.objects.pieces import PIECE, Cutter, Data, pieces, size_of
@@ -64,6 +64,8 @@ class Put(Bucket):
             raise InvalidObjectNameError
         if isinstance(data, str):
             data = data.encode()
+        if isinstance(data, AsyncIterable) and self._js._api.session.blocks:
+            raise TypeError("nats: invalid type for object store: an asynchronous iterable needs an event loop")
         former = await self._find(name)
         info = models.ObjectInfo(
             name=name,
@@ -155,10 +157,12 @@ class Put(Bucket):
 
         That happens where the answer was lost, and not what was written.
         """
+        last = new_version()
         try:
             # Answered after all that was sent before, whatever the answer: nothing comes in behind the purge.
             with suppress(APIError):
-                await self._js.publish(chunks_of(self._name, info.nuid), stream=self._stream)
+                await self._js.publish(chunks_of(self._name, last), stream=self._stream)
+                await self._purge(last)
             if committing:
                 stored = await self._find(info.name)
                 if stored is not None and stored.info.nuid == info.nuid:

@@ -75,3 +75,10 @@ class Dedup(StrEnum):
 
     CONTENT = "content"
     NONE = "none"
+
+
+class ExactlyOnce(StrEnum):
+    """For how long what a query writes again is recognised: option `exactlyOnce`."""
+
+    WINDOW = "window"
+    STATE = "state"

@@ -32,6 +32,8 @@ READ_OPTIONS = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "minPartitions",
+    "maxRecordsPerPartition",
+    "maxBytesPerPartition",
     "maxOffsetsPerPartition",
     "failOnDataLoss",
     "onRecreated",
@@ -98,8 +100,10 @@ class ReadOptions:
         max_bytes_per_trigger: Most bytes of a micro-batch, estimated; None for no limit.
         min_offsets_per_trigger: Sequences that a micro-batch waits for; None for none.
         max_trigger_delay: How long it waits for them at most, in seconds.
-        min_partitions: Fewest partitions of a batch, where it has as many sequences.
-        max_offsets_per_partition: Most sequences of a partition.
+        min_partitions: Fewest partitions of a batch, where it has as many messages.
+        max_records_per_partition: Most messages of a partition, where they lie evenly.
+        max_bytes_per_partition: Most bytes of a partition, estimated by the stream's average.
+        max_offsets_per_partition: Most sequences of a partition; None for no limit.
         fail_on_data_loss: Whether messages that are gone are an error; None where the stream's kind decides.
         on_recreated: Where a query goes on in a stream that was deleted and made again.
         reader: How messages are fetched.
@@ -123,7 +127,9 @@ class ReadOptions:
     min_offsets_per_trigger: int | None
     max_trigger_delay: float
     min_partitions: int
-    max_offsets_per_partition: int
+    max_records_per_partition: int
+    max_bytes_per_partition: int
+    max_offsets_per_partition: int | None
     fail_on_data_loss: FailOnDataLoss | None
     on_recreated: OnRecreated
     reader: ReaderKind
@@ -165,7 +171,9 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
         min_offsets_per_trigger=options.limit("minOffsetsPerTrigger"),
         max_trigger_delay=options.seconds("maxTriggerDelay", "15m"),
         min_partitions=options.positive("minPartitions", 1),
-        max_offsets_per_partition=options.positive("maxOffsetsPerPartition", 1_000_000),
+        max_records_per_partition=options.positive("maxRecordsPerPartition", 250_000),
+        max_bytes_per_partition=options.size("maxBytesPerPartition", "256m"),
+        max_offsets_per_partition=options.limit("maxOffsetsPerPartition"),
         fail_on_data_loss=options.choice_or_none("failOnDataLoss", FailOnDataLoss),
         on_recreated=_on_recreated(options, streaming=streaming),
         reader=options.choice("reader", ReaderKind),

@@ -19,10 +19,12 @@ from jetarrow.jetstream.models import StreamInfo
 from jetarrow.spark.connection import connect, jetstream, no_such_stream
 from jetarrow.spark.errors import hide_traceback
 from jetarrow.spark.options.choices import Dedup, PublishMode
+from jetarrow.spark.options.texts import invalid
 from jetarrow.spark.options.write import WriteOptions
 
 from .partition_writer import PartitionWriter
 from .rows import check_columns
+from .state import BatchName, check_target, open_bucket
 
 _log = logging.getLogger("jetarrow.spark")
 # The flag of a stream that allows a mode.
@@ -61,7 +63,7 @@ class JetStreamWriter(DataSourceArrowWriter):
         self._options = options
         self._window = window
         # Pickled to every attempt of every task.
-        self._job = uuid.uuid4().hex
+        self._job = options.dedup_scope or uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Publish the rows of one task.
@@ -124,7 +126,9 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
                 "jetstream: Spark does not say which query and batch this is, so ids cannot be made of the rows; set"
                 " the option dedup=none, and give the rows ids of their own in a column msg_id"
             )
-        return _write(self._options, self._window, iterator, scope=":".join(map(str, names)))
+        query, batch = map(str, names)
+        name = None if None in names else BatchName(query, int(batch), context.partitionId())
+        return _write(self._options, self._window, iterator, scope=f"{query}:{batch}", name=name)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Say in the driver's log what was not stored because the stream had it.
@@ -136,12 +140,20 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
         tell_duplicates(self._options.stream, messages, batch=batchId)
 
 
-def _write(options: WriteOptions, window: float, rows: Iterator[pa.RecordBatch], *, scope: str) -> Written:
+def _write(
+    options: WriteOptions,
+    window: float,
+    rows: Iterator[pa.RecordBatch],
+    *,
+    scope: str,
+    name: BatchName | None = None,
+) -> Written:
     context = TaskContext.get()
     assert context is not None
     partition = context.partitionId()
     with hide_traceback():
-        writer = PartitionWriter(options, window=window, scope=f"{scope}:{partition}", partition=partition)
+        scope = f"{scope}:{partition}"
+        writer = PartitionWriter(options, window=window, scope=scope, partition=partition, name=name)
         count = writer.write(rows)
         return Written(count, writer.duplicates, expected=context.attemptNumber() > 0 or writer.sent_again)
 
@@ -196,6 +208,12 @@ def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, strea
             f" and is never done; use {instead}, and purge the stream yourself where that is meant"
         )
     check_columns(schema, subject=options.subject)
+    if streaming and options.dedup_scope is not None:
+        raise invalid(
+            "dedupScope", "a streaming query names its batches itself", "leave it out; it is for foreachBatch"
+        )
+    if not streaming and options.sink_state is not None:
+        raise invalid("exactlyOnce", "state is for streaming queries", "window; with dedupScope in foreachBatch")
     if streaming and options in _known_windows:
         return _known_windows[options]
     info = _stream_info(options)
@@ -205,8 +223,13 @@ def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, strea
             f"publishMode={options.publish_mode}", f"a stream with {flag}", f"stream {options.stream!r} has it off"
         )
     window = float(info.config.duplicate_window or 0)
+    if options.sink_state is not None:
+        check_target(info)
+        with connect(options.connection) as client:
+            js = jetstream(client, options.connection)
+            open_bucket(js, options.sink_state, replicas=info.config.num_replicas or 1)
     has_ids = options.dedup == Dedup.CONTENT or "msg_id" in schema.names
-    if has_ids and window < options.recovery_window:
+    if has_ids and window < options.recovery_window and options.sink_state is None:
         warnings.warn(
             f"jetstream: stream {options.stream!r} recognises duplicates for {window:g} s, which is less than"
             f" recoveryWindow={options.recovery_window:g} s: what Spark writes again after more than that is stored"

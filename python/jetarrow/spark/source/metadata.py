@@ -33,6 +33,7 @@ class Lookup:
         self.js = js
         self._options = options
         self._retry = retry
+        self._counts: dict[tuple[str, int, tuple[str, ...]], int | None] = {}
 
     def infos(self) -> dict[str, StreamInfo]:
         """Return the streams of the options as they are now: in the order given, or by name where a pattern finds them.
@@ -101,13 +102,19 @@ class Lookup:
     def matching(self, stream: str, seq: int, filters: Sequence[str]) -> int | None:
         """Return how many messages from `seq` on the filters match; None where the server will not say.
 
-        The answer to the creation of a consumer has the number; the consumer is deleted at once.
+        The answer to the creation of a consumer has the number; the consumer is deleted at once. Asked once.
 
         Args:
             stream: Name of the stream.
             seq: Where to begin.
-            filters: Subjects, at least one.
+            filters: Subjects; empty for all.
         """
+        key = (stream, seq, tuple(filters))
+        if key not in self._counts:
+            self._counts[key] = self._count(*key)
+        return self._counts[key]
+
+    def _count(self, stream: str, seq: int, filters: Sequence[str]) -> int | None:
         name = f"jetarrow-count-{uuid.uuid4().hex}"
         config = {
             "name": name,
@@ -117,7 +124,7 @@ class Lookup:
             "mem_storage": True,
             "num_replicas": 1,
             "inactive_threshold": 5_000_000_000,
-            "filter_subjects": list(filters),
+            **({"filter_subjects": list(filters)} if filters else {}),
         }
         body = {"stream_name": stream, "action": "create", "config": config}
         try:

@@ -22,10 +22,11 @@ from .commit import Committer
 from .metadata import Lookup, created, end_sequence, first_sequence
 from .offsets import Entry, Offset
 from .partition_reader import read_range
-from .partitioning import StreamRange, check_named, split, split_counts
+from .partitioning import StreamRange, check_named, split
 from .positions import Positions, bytes_per_sequence
 from .read_plan import check_readable, filters_for, head_may_move, loss_fails, read_plan
 from .rows import check_types
+from .weight import split_counts, weigh
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -118,7 +119,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 end = min(end, (end if found is None else found) + count)
             if count > 0:
                 advanced[name] = Entry(entry.created, end)
-        parts = split_counts(self._options, {name: one.next - entries[name].next for name, one in advanced.items()})
+        parts = self._parts({name: (entries[name].next, one.next) for name, one in advanced.items()}, infos, lookup)
         self._last_batch = time.monotonic()
         self._end = Offset({**entries, **advanced}, start=entries, parts=parts)
         return self._end.json()
@@ -165,12 +166,12 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         begin = to.streams if to.start is None else to.start or to.streams
         if to.start is None:
             begin = self._begin(Offset.of(start).streams, to.streams, lookup)
-        sizes = {name: entry.next - begin[name].next for name, entry in to.streams.items() if name in begin}
-        parts = to.parts or split_counts(self._options, sizes)
+        spans = {name: (begin[name].next, entry.next) for name, entry in to.streams.items() if name in begin}
+        spans = {name: (first, last) for name, (first, last) in spans.items() if last > first}
+        parts = to.parts or self._parts(spans, {name: lookup.info(name) for name in spans}, lookup)
         ranges: list[StreamRange] = []
-        for name, size in sizes.items():
-            if size > 0:
-                ranges += self._split(name, begin[name], size, lookup=lookup, count=parts.get(name, 1))
+        for name, (first, last) in spans.items():
+            ranges += self._split(name, begin[name], last - first, lookup=lookup, count=parts.get(name, 1))
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -244,6 +245,16 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         options = self._options
         most, most_bytes = options.max_offsets_per_trigger, options.max_bytes_per_trigger
         return admit(sizes, weights, most_offsets=most, most_bytes=most_bytes)
+
+    def _parts(
+        self, spans: Mapping[str, tuple[int, int]], infos: Mapping[str, StreamInfo], lookup: Lookup
+    ) -> dict[str, int]:
+        """How many partitions each stream gets, by where it begins and ends."""
+        weights = {
+            name: weigh(self._options, infos[name], lookup, start=first, sequences=last - first)
+            for name, (first, last) in spans.items()
+        }
+        return split_counts(self._options, weights)
 
     def _begin(self, start: Mapping[str, Entry], end: Mapping[str, Entry], lookup: Lookup) -> dict[str, Entry]:
         """Where a batch begins whose end does not say it: `start`, except in streams that were made again before it."""

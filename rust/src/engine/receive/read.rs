@@ -68,6 +68,8 @@ pub struct Range {
     /// By direct gets instead of a consumer. None: where a consumer would take the messages away.
     pub direct: Option<bool>,
     pub each: Each,
+    /// Most rows, those that malformed payloads leave out not counted.
+    pub limit: Option<u64>,
     pub layout: Layout,
 }
 

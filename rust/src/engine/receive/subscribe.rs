@@ -76,6 +76,8 @@ pub enum Ready {
     Gap,
     /// Nothing came for the time that was given, not even a heartbeat.
     Silent,
+    /// The wait was over; heartbeats may have come.
+    Late,
 }
 
 enum Waiting {
@@ -229,8 +231,16 @@ impl Subscription {
         }
     }
 
-    /// Waits until a message waits or none will come; an error where it is over and nobody had asked for that. With `silence`, at most that long after the last sign of life.
-    pub async fn ready(&self, silence: Option<Duration>) -> Result<Ready> {
+    /// Waits until a message waits or none will come; an error where it is over and nobody had asked for that.
+    /// At most `silence` after the last sign of life, and at most `wait` in all.
+    pub async fn ready(&self, silence: Option<Duration>, wait: Option<Duration>) -> Result<Ready> {
+        match wait {
+            None => self.changes(silence).await,
+            Some(wait) => tokio::time::timeout(wait, self.changes(silence)).await.unwrap_or(Ok(Ready::Late)),
+        }
+    }
+
+    async fn changes(&self, silence: Option<Duration>) -> Result<Ready> {
         loop {
             let changed = self.shared.changed.notified();
             {
