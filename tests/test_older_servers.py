@@ -69,6 +69,28 @@ def test_verbs_and_settings(older: tuple[int, NatsServer]) -> None:
             assert list(js.stream_names()) == ["S"]
 
 
+def test_time_to_live(older: tuple[int, NatsServer]) -> None:
+    """A server before 2.11 would store the message for ever, without a word."""
+    minor, server = older
+    with jetarrow.sync.connect(server.url) as nc:
+        js = nc.jetstream()
+        js.add_stream(name="S", subjects=["s"], allow_msg_ttl=True if minor >= 11 else None)
+        calls = {
+            "publish": lambda: js.publish("s", b"x", msg_ttl=60),
+            "publish_async": lambda: js.publish_async("s", b"x", msg_ttl=60).result(5),
+            "publish_batch": lambda: js.publish_batch("s", [b"x"], msg_ttl=60).raise_for_errors(),
+        }
+        for call in calls.values():
+            if minor >= 11:
+                call()
+                continue
+            sent = nc.stats["out_msgs"]
+            with pytest.raises(UnsupportedError, match=rf"msg_ttl.*nats-server 2\.11 or newer.*this is 2\.{minor}"):
+                call()
+            assert nc.stats["out_msgs"] == sent
+        assert js.stream_info("S").state.messages == (3 if minor >= 11 else 0)
+
+
 def test_another_prefix_is_another_servers_matter(older: tuple[int, NatsServer]) -> None:
     """A leaf node may be older than the hub that answers: the request goes out, here to no one."""
     _, server = older

@@ -115,7 +115,7 @@ async def test_wrong_types(js: JetStreamContext, stream: str) -> None:
     for payloads in (b"one message", "one message", None, 7):
         with pytest.raises(TypeError):
             await js.publish_batch(subject, payloads)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="surrogates"):
+    with pytest.raises(ValueError, match="lone surrogate"):
         await js.publish(subject, "\ud800")
     for wrong in ({"msg_ids": ["a"]}, {"headers": [None]}, {"max_inflight": 0}, {"timeout": -1}):
         with pytest.raises(ValueError, match=r"msg_ids|headers|max_inflight|timeout"):

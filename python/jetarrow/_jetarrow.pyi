@@ -460,13 +460,20 @@ class Connection:
     # JetStream: publishing
 
     def publish(
-        self, subject: str, payload: _Payload, *, timeout: float | None, headers: _Headers | None = None
+        self,
+        subject: str,
+        payload: _Payload,
+        *,
+        prefix: str,
+        timeout: float | None,
+        headers: _Headers | None = None,
     ) -> Call[PubAck]:
         """Publish one message and wait for its ack.
 
         Args:
             subject: Where to.
             payload: What.
+            prefix: First tokens of the API's subjects.
             timeout: Most seconds.
             headers: As they are. Default: none.
 
@@ -597,6 +604,7 @@ class Connection:
         direct: bool | None,
         schema: object | None,
         mode: str,
+        timeout: float | None,
         latest: bool = False,
         bucket: str | None = None,
         flatten: bool = False,
@@ -622,6 +630,7 @@ class Connection:
             direct: By direct gets, not by a consumer; None where a consumer would take the messages away.
             schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
             mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
+            timeout: Seconds that the answer to one question to JetStream may take.
             latest: Only the last message of each subject; `end_seq` and `end_time` say nothing then.
             bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries, and
                 markers are left out.

@@ -15,6 +15,9 @@ pub type Result<T, E = JetError> = std::result::Result<T, E>;
 pub enum JetError {
     #[error("could not connect to {servers}: {cause}")]
     NoServers { servers: String, cause: String },
+    /// None of them said anything.
+    #[error("could not connect to {servers}: {cause}")]
+    NoAnswer { servers: String, cause: String },
     #[error("bad server address {address:?}: {cause}; use nats://host:port")]
     BadAddress { address: String, cause: String },
     #[error("{servers} refused the credentials: {cause}")]
@@ -68,6 +71,11 @@ pub enum JetError {
     NoResponders { subject: String },
     #[error("no stream takes the subject {subject:?}: create one that lists it, or correct the subject")]
     NoStream { subject: String },
+    #[error(
+        "the stream that takes the subject {subject:?} had no leader within {} s, or is offline: nothing was stored",
+        .after.as_secs_f64()
+    )]
+    NoLeader { subject: String, after: Duration },
     #[error("bad subject {subject:?}: {reason}")]
     BadSubject { subject: String, reason: &'static str },
     #[error("bad header {name:?}: {reason}")]

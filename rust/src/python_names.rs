@@ -4,6 +4,8 @@ use pyo3::prelude::*;
 
 /// Errors of the connection and of core NATS.
 pub const ERRORS: &str = "jetarrow.core.errors";
+/// The one of a failed handshake.
+pub const TLS_ERRORS: &str = "jetarrow.core.tls_errors";
 /// Errors of JetStream.
 pub const JS_ERRORS: &str = "jetarrow.jetstream.errors";
 /// `build`, `Metadata` and `Ack`.

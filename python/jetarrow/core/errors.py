@@ -18,6 +18,7 @@ __all__ = [
     "BadSubjectError",
     "BadSubscriptionError",
     "BadTimeoutError",
+    "ConnectTimeoutError",
     "ConnectionClosedError",
     "ConnectionDrainingError",
     "ConnectionReconnectingError",
@@ -170,7 +171,10 @@ class SecureConnWantedError(Error):
 
 
 class SecureConnFailedError(Error):
-    """The TLS handshake failed."""
+    """The TLS handshake failed: a certificate or its name was refused, by us or by the server.
+
+    What `connect` raises is an `ssl.SSLError`, too.
+    """
 
     _default = "secure connection failed: the TLS handshake did not succeed; check certificates and host name"
 
@@ -270,6 +274,10 @@ class NoServersError(Error):
     """None of the servers could be reached."""
 
     _default = "no servers available for connection: none of the given addresses could be reached"
+
+
+class ConnectTimeoutError(NoServersError, TimeoutError):
+    """None of the servers said anything within `connect_timeout`."""
 
 
 class JsonParseError(Error):

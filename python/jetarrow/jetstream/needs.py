@@ -31,6 +31,7 @@ def require(api: JetStreamApi, feature: str, version: Version) -> None:
 
     Args:
         api: Whose server. Under another prefix than the default one, another server may answer, so that it decides.
+            Under the default one the server that we are connected to stands for those behind it, without a request.
         feature: What is asked for, for the error.
         version: The first that has it: major and minor.
 

@@ -68,9 +68,11 @@ class Publish:
                 `schedule_source`, `schedule_ttl`, `schedule_time_zone` and `schedule_rollup`; see `PublishExtras`.
 
         Raises:
-            NoStreamResponseError: No stream takes the subject, and none did half a second (or `timeout`) later.
+            NoStreamResponseError: No stream takes it, and none did a quarter of a second later; or the one that
+                takes it had no leader within `timeout`.
             APIError: The stream refuses the message; carries the server's codes.
             TimeoutError: No answer in time: it may or may not be stored.
+            UnsupportedError: `msg_ttl` on a server older than 2.11; nothing was sent.
             BadSubjectError: The subject is not valid; nothing was sent.
             BadHeaderError: A header cannot be sent; nothing was sent.
             MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
@@ -83,7 +85,7 @@ class Publish:
         if session.blocks:
             if msg_id is not None:
                 headers = {**(headers or {}), models.Header.MSG_ID.value: msg_id}
-            call = session.native.publish(subject, payload, timeout=wait, headers=headers)
+            call = session.native.publish(subject, payload, prefix=self._api.prefix, timeout=wait, headers=headers)
             return await session.run(call)
         publisher = self._publisher
         if publisher is None or not publisher.here():
@@ -143,6 +145,7 @@ class Publish:
         Raises:
             TooManyStalledMsgsError: No room within `wait_stall`.
             MaxAckPendingError: No room, and the context has `backpressure_on_inflight=False`.
+            UnsupportedError: `msg_ttl` on a server older than 2.11; nothing was sent.
             BadSubjectError: The subject is not valid; nothing was sent.
             BadHeaderError: A header cannot be sent; nothing was sent.
             MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
@@ -270,7 +273,7 @@ class Publish:
             MaxPayloadError: A message is larger than the server takes, headers counted; nothing was sent.
             BatchError: An atomic batch, or a fast one at its start, was refused: nothing is stored. Carries the
                 server's codes, and the row where the server names it.
-            UnsupportedError: Server or stream lacks the mode.
+            UnsupportedError: Server or stream lacks the mode, or the server is older than 2.11 and `msg_ttl` is given.
         """
         if msg_ids is not None and msg_id is not None:
             raise TypeError("msg_ids and msg_id are one thing: give one of them")

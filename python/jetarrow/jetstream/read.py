@@ -106,6 +106,7 @@ class Reader(ReadOut):
             # Of a key-value bucket only each key's last value is read.
             latest=bucket is not None,
             bucket=bucket,
+            timeout=api.timeout,
         )
         self._make = functools.partial(native, columns=columns, follow=follow, limit=limit, flatten=flatten, mode=mode)
         self._call: _jetarrow.Call[_jetarrow.Reader] | None = None

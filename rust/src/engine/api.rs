@@ -149,18 +149,24 @@ pub struct Stored {
 pub struct Api<'a> {
     conn: &'a Connection,
     prefix: &'a str,
+    timeout: Duration,
 }
 
 impl<'a> Api<'a> {
     pub fn new(conn: &'a Connection, prefix: &'a str) -> Self {
-        Api { conn, prefix }
+        Api { conn, prefix, timeout: REQUEST_TIMEOUT }
+    }
+
+    /// How long an answer may take.
+    pub fn within(self, timeout: Duration) -> Self {
+        Api { timeout, ..self }
     }
 
     /// One request: JSON there and back, the server's error as `JetError::Api`.
     async fn call<T: DeserializeOwned>(self, verb: &str, body: &Value) -> Result<T> {
         let subject = format!("{}.{verb}", self.prefix);
         let payload = if body.is_null() { Bytes::new() } else { body.to_string().into() };
-        let answer = self.conn.request(subject.clone(), payload, None, REQUEST_TIMEOUT).await?;
+        let answer = self.conn.request(subject.clone(), payload, None, self.timeout).await?;
         #[derive(Deserialize)]
         struct Failure {
             error: ApiError,

@@ -27,11 +27,12 @@ use crate::py::{headers, payload, puback};
 #[pymethods]
 impl Connection {
     /// One message; the result is its `PubAck`.
-    #[pyo3(signature = (subject, payload, *, timeout, headers=None))]
+    #[pyo3(signature = (subject, payload, *, prefix, timeout, headers=None))]
     fn publish(
         &self,
         subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
+        prefix: String,
         timeout: Timeout,
         headers: Option<headers::Given<'_>>,
     ) -> PyResult<Call> {
@@ -42,9 +43,10 @@ impl Connection {
         let what = || About::Other(format!("the message for {subject:?}"));
         let headers = || headers.as_ref().map(|given| headers::from_python(&given.0)).transpose();
         let (payload, headers) = payload::message(what, payload, headers, conn.client.max_payload())?;
-        Ok(Call::new(async move { engine::publish(&conn, subject, payload, headers, timeout).await }, |py, ack| {
-            puback::build_in_full(py, ack)
-        }))
+        Ok(Call::new(
+            async move { engine::publish(&conn, subject, payload, headers, prefix, timeout).await },
+            |py, ack| puback::build_in_full(py, ack),
+        ))
     }
 
     /// Many messages under an in-flight window; the result is a `PublishOutcome`.

@@ -87,9 +87,10 @@ impl Builder {
         self.limit.saturating_sub(self.bytes.max(self.len().saturating_mul(self.stream.len())))
     }
 
-    /// The stream's sequence of the last row.
-    pub fn last_seq(&self) -> Option<u64> {
-        self.seq.last().and_then(|seq| u64::try_from(*seq).ok())
+    /// Of the last row: the stream's sequence, and how many more the consumer had then.
+    pub fn last(&self) -> Option<(u64, u64)> {
+        let pending = self.pending.last().and_then(|pending| u64::try_from(*pending).ok());
+        Some((u64::try_from(*self.seq.last()?).ok()?, pending.unwrap_or_default()))
     }
 
     /// Ack subjects of the rows so far.

@@ -233,6 +233,12 @@ impl Hub {
         *self.closing.borrow()
     }
 
+    /// Returns when the user closes the connection, before all is sent and the link is down.
+    pub async fn ending(&self) {
+        let mut closing = self.closing.subscribe();
+        let _gone = closing.wait_for(|closing| *closing).await;
+    }
+
     /// Ends all attempts to connect, from now on.
     pub fn stop(&self) {
         self.closing.send_replace(true);

@@ -229,7 +229,15 @@ impl<S: Sink> Job<'_, S> {
                 let missing = fetch.min_messages.saturating_sub(self.size().0);
                 let left = deadline.saturating_duration_since(Instant::now());
                 let room = self.sub.ack_window().room(self.size().0).unwrap_or(0);
-                if missing.min(room) == 0 || left.is_zero() {
+                if room == 0 || left.is_zero() {
+                    return Ok(());
+                }
+                if missing == 0 {
+                    // The server can say that it is dry while it is not: while something comes it is asked again.
+                    let more = self.fetched.sink.as_ref().and_then(Sink::last).is_some_and(|(_, pending)| pending > 0);
+                    if more && self.size().0 > before {
+                        continue;
+                    }
                     return Ok(());
                 }
                 let waiting = PullRequest {

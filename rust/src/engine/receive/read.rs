@@ -71,6 +71,8 @@ pub struct Range {
     /// Most rows, those that malformed payloads leave out not counted.
     pub limit: Option<u64>,
     pub layout: Layout,
+    /// How long JetStream's answer to one question may take.
+    pub timeout: Duration,
 }
 
 /// Which messages of the range.
@@ -117,7 +119,16 @@ pub struct Reader {
 impl Reader {
     /// `typed` turns each batch's payloads into typed columns.
     pub async fn open(conn: Arc<Connection>, range: Range, typed: Option<Typed>) -> Result<Reader> {
-        let api = Api::new(&conn, &range.prefix);
+        let opening = Self::open_while_up(conn.clone(), range, typed);
+        tokio::select! {
+            biased;
+            opened = opening => opened,
+            () = conn.hub.ending() => Err(conn.closed()),
+        }
+    }
+
+    async fn open_while_up(conn: Arc<Connection>, range: Range, typed: Option<Typed>) -> Result<Reader> {
+        let api = Api::new(&conn, &range.prefix).within(range.timeout);
         let info = api.stream_info(&range.stream).await?;
         let direct = check_direct(&range, &info.config)?;
         let past = info.state.last_seq + 1;
@@ -295,12 +306,16 @@ struct Run {
 
 impl Run {
     async fn drive(mut self) {
-        let out = self.out.clone();
+        let (out, conn) = (self.out.clone(), self.conn.clone());
         tokio::select! {
             biased;
             done = self.read() => if let Err(err) = done {
                 let _ = out.send(Err(err)).await;
             },
+            // Whatever it waits for: the server may not answer any more.
+            () = conn.hub.ending() => {
+                let _ = out.send(Err(conn.closed())).await;
+            }
             // Whatever it waits for.
             () = out.closed() => {}
         }

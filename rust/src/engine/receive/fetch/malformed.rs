@@ -36,7 +36,7 @@ impl<S: Sink> Job<'_, S> {
         let mut from = state.ack_floor.stream_seq + 1;
         if state.config.ack_policy == "none" {
             // Nothing is left open there: what this call has not seen, and no other one.
-            let last = self.fetched.sink.as_ref().and_then(Sink::last_seq);
+            let last = self.fetched.sink.as_ref().and_then(Sink::last).map(|(seq, _)| seq);
             from = last.unwrap_or_else(|| state.delivered.stream_seq.saturating_sub(1)) + 1;
         }
         let mut found = false;

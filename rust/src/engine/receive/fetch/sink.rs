@@ -22,8 +22,8 @@ pub trait Sink: Send + 'static {
     fn push(&mut self, message: Message) -> Result<bool>;
     /// As `push`, with headers that were read from what is stored.
     fn push_malformed(&mut self, message: Message, meta: &Meta<'_>, headers: RawHeaders) -> Result<()>;
-    /// The stream's sequence of the last message.
-    fn last_seq(&self) -> Option<u64>;
+    /// Of the last message: the stream's sequence, and how many more the consumer had for us then.
+    fn last(&self) -> Option<(u64, u64)>;
     /// Ack subjects of what is in it, to give the messages back when the call was cancelled.
     fn replies(&self) -> Vec<Subject>;
 }
@@ -51,8 +51,8 @@ impl Sink for Builder {
         self.push_with(&message, meta, Some(&headers))
     }
 
-    fn last_seq(&self) -> Option<u64> {
-        Builder::last_seq(self)
+    fn last(&self) -> Option<(u64, u64)> {
+        Builder::last(self)
     }
 
     fn replies(&self) -> Vec<Subject> {
@@ -97,9 +97,9 @@ impl Sink for Messages {
         Ok(())
     }
 
-    fn last_seq(&self) -> Option<u64> {
+    fn last(&self) -> Option<(u64, u64)> {
         let meta = parse_meta(self.messages.last()?.reply())?;
-        u64::try_from(meta.seq).ok()
+        Some((u64::try_from(meta.seq).ok()?, u64::try_from(meta.pending).unwrap_or_default()))
     }
 
     fn replies(&self) -> Vec<Subject> {
