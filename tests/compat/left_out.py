@@ -34,8 +34,6 @@ LEFT_OUT: dict[str, str] = {
     "nats.js.object_store.StopIterSentinel": OWN_USE,
     "nats.js.object_store.ObjectStore.ObjectWatcher.STOP_ITER": "how its queue ends; here the iteration ends",
     "nats.js.object_store.ObjectStore.ObjectWatcher(*)": MADE_FOR_YOU,
-    "nats.js.client.*BucketN*Error": OWN_USE,
-    "nats.js.client.BadBucketError": OWN_USE,
     "nats.js.kv.logger": OWN_USE,
     "nats.js.kv.StopIterSentinel": ENDED,
     "nats.js.kv.KeyValue.KeyWatcher.STOP_ITER": ENDED,

@@ -134,6 +134,7 @@ class Bucket:
                 direct=None,
                 schema=None,
                 mode="PERMISSIVE",
+                timeout=api.timeout,
             )
         )
         try:
