@@ -99,6 +99,9 @@ THE_SAME = {
     "MessageBatch.term": "MessageBatch.ack",
     "MessageBatch.in_progress": "MessageBatch.ack",
     "PullSubscription.consume": "PullSubscription.messages",
+    "Reader.to_polars": "Reader.read_all",
+    "Reader.to_pandas": "Reader.read_all",
+    "Reader.to_duckdb": "Reader.read_all",
     "Subscription.messages": "Subscription.__iter__",
     # Their __exit__ is their close().
     "Advisories.__exit__": "Advisories.close",
@@ -130,7 +133,7 @@ LOCAL = named("""
     KeyWatcher: __enter__ __iter__
 """)
 # What Python itself calls, and what makes an object: neither is called by name.
-IMPLICIT = {"__init__", "__new__", "__repr__", "__module__", "__doc__"}
+IMPLICIT = {"__init__", "__new__", "__repr__", "__reduce__", "__module__", "__doc__"}
 
 
 def calls_of(kind: type) -> dict[str, str]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
-from jetarrow.core import message_fields as message_fields  # gives messages their fields
 from jetarrow.core.connect import Connect
 from jetarrow.core.loop_session import LoopSession
 from jetarrow.core.message import Common

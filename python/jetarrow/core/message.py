@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
 from jetarrow.core import ack
+from jetarrow.core.message_fields import FIELDS
 
 if TYPE_CHECKING:
     from enum import Enum
@@ -313,5 +314,7 @@ def complete(msg: type[Common], sync_msg: type[Common]) -> None:
         for name, member in vars(given).items():
             if isinstance(member, FunctionType) or name == "__hash__":
                 setattr(native, name, member)
+    for name, field in FIELDS.items():
+        setattr(msg, name, field)
     for name in ("__dataclass_fields__", "__dataclass_params__", "__match_args__"):
         setattr(msg, name, getattr(Fields, name))

@@ -81,11 +81,6 @@ def giving(method: Any) -> Any:
     return blocking(method)
 
 
-def all_given(items: AsyncIterator[Msg]) -> Iterator[SyncMsg]:
-    """As `drained`, for messages."""
-    return cast("Iterator[SyncMsg]", drained(items))
-
-
 def wrapped(
     method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]], wrap: Callable[[_T], _U]
 ) -> Callable[Concatenate[Any, _P], _U]:
@@ -125,3 +120,8 @@ def drained(items: AsyncIterator[_T]) -> Iterator[_T]:
         close = getattr(items, "aclose", None)
         if close is not None:
             finish(close())
+
+
+def drained_messages(messages: AsyncIterator[Msg]) -> Iterator[SyncMsg]:
+    """As `drained`, of messages: the session made them such whose verbs block."""
+    return cast("Iterator[SyncMsg]", drained(messages))

@@ -9,7 +9,7 @@ from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.session import finish
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
-from jetarrow.sync.blocking import all_given, as_in, blocking, iterated, wrapped
+from jetarrow.sync.blocking import as_in, blocking, drained_messages, iterated, wrapped
 from jetarrow.sync.fetch import PullSubscription, Reader
 from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
@@ -73,7 +73,7 @@ class JetStream(JetStreamManager):
     ) -> Iterator[SyncMsg]:
         """As `jetarrow.js.client.JetStreamContext.consume`: iterate it with `for`."""
         messages = self._inner.consume(stream, consumer, max_messages, max_bytes=max_bytes, threshold=0, **priority)
-        return all_given(aiter(messages))
+        return drained_messages(aiter(messages))
 
     pull_subscribe = wrapped(JetStreamContext.pull_subscribe, PullSubscription)
     pull_subscribe_bind = wrapped(JetStreamContext.pull_subscribe_bind, PullSubscription)
@@ -95,7 +95,7 @@ class JetStream(JetStreamManager):
     def ordered_consumer(  # noqa: D102
         self, stream: str, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
     ) -> Iterator[SyncMsg]:
-        return all_given(aiter(self._inner.ordered_consumer(stream, subjects, **options)))
+        return drained_messages(aiter(self._inner.ordered_consumer(stream, subjects, **options)))
 
     key_value = wrapped(JetStreamContext.key_value, KeyValue)
     create_key_value = wrapped(JetStreamContext.create_key_value, KeyValue)

@@ -11,7 +11,7 @@ from jetarrow.core.ending import Ending
 from jetarrow.jetstream import batch, read
 from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
-from jetarrow.sync.blocking import all_given, blocking, giving, twin_repr, wrapped
+from jetarrow.sync.blocking import blocking, drained_messages, giving, twin_repr, wrapped
 
 if TYPE_CHECKING:
     import pyarrow
@@ -96,7 +96,7 @@ class PullSubscription:
             **priority: As `fetch`.
         """
         messages = self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0, **priority)
-        return all_given(aiter(messages))
+        return drained_messages(aiter(messages))
 
     def pull(
         self,
@@ -131,7 +131,7 @@ class PullSubscription:
         )
 
     def __iter__(self) -> Iterator[SyncMsg]:
-        return all_given(self._inner._pulled(wait=False))
+        return drained_messages(self._inner._pulled(wait=False))
 
 
 class Reader:

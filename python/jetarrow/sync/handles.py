@@ -14,7 +14,7 @@ from jetarrow.jetstream.consumer import Consumer as AsyncConsumer
 from jetarrow.jetstream.fetch import REQUEST_TIMEOUT
 from jetarrow.jetstream.models import Advisory
 from jetarrow.jetstream.stream import Stream as AsyncStream
-from jetarrow.sync.blocking import all_given, blocking, drained, iterated, twin_repr, wrapped
+from jetarrow.sync.blocking import blocking, drained, drained_messages, iterated, twin_repr, wrapped
 from jetarrow.sync.fetch import MessageBatch, PullSubscription
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Consumer(PullSubscription):
 
     def messages(self) -> Iterator[SyncMsg]:
         """As `jetarrow.js.consumer.Consumer.messages`: iterate it with `for`."""
-        return all_given(aiter(self._inner.messages))
+        return drained_messages(aiter(self._inner.messages))
 
     def batches(
         self,
@@ -118,7 +118,7 @@ class Stream:
         self, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
     ) -> Iterator[SyncMsg]:
         """As `jetarrow.js.stream.Stream.ordered_consumer`: iterate it with `for`."""
-        return all_given(aiter(self._inner.ordered_consumer(subjects, **options)))
+        return drained_messages(aiter(self._inner.ordered_consumer(subjects, **options)))
 
     def consumer(self, name: str) -> Consumer:
         """As `jetarrow.js.stream.Stream.consumer`; the handle blocks."""
