@@ -75,6 +75,11 @@ async def test_attributes_can_be_hung_on_it(nc: Any) -> None:
     assert not hasattr(msg, "span")
     msg.span, msg.more = "a", [msg]
     assert (msg.span, msg.more[0] is msg, vars(msg)["span"]) == ("a", True, "a")
+    # Names that our messages have, and nats-py's have not.
+    for name in ("stream", "consumer", "pending", "seq", "info", "headers_all"):
+        setattr(msg, name, name)
+        assert getattr(msg, name) == name
+    assert (msg.data, msg.span) == (b"x", "a")
     del msg.span
     assert not hasattr(msg, "span")
     with pytest.raises(AttributeError, match="Msg"):

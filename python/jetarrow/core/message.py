@@ -41,6 +41,8 @@ class Fields:
 
 
 _NAMES = frozenset(field.name for field in fields(Fields))
+# What cannot be written with nats-py either. Whatever else we have more than it, a program may have its own of.
+_READ_ONLY = {"header", "is_acked", "metadata", "sid", "__dict__"}
 # Sets the class of an object, also of one that passes for another.
 _CLASS: Any = vars(object)["__class__"]
 
@@ -72,11 +74,10 @@ class Common(ack.Message):
         try:
             object.__setattr__(self, name, value)
         except AttributeError:
-            there = getattr(type(self), name, None)
-            if there is not None and not isinstance(there, FunctionType):
+            if name in _READ_ONLY:
                 raise
             self._hang(name, value)
-            _open(self, anew=there is None)
+            _open(self, anew=not hasattr(type(self), name))
 
     def __delattr__(self, name: str) -> None:
         if name in vars(self) and name not in _NAMES:
@@ -279,7 +280,7 @@ class Blocking(Common):
 
 
 def _open(msg: Common, *, anew: bool) -> None:
-    """Lets a message show what was hung on it: a name that its class has not (`anew`), or a verb, in its place.
+    """Lets a message show what was hung on it: a name that its class has not (`anew`), or one in the place of its own.
 
     It gets a class that looks there, and passes for the one it had. Messages on which nothing hangs are read without a
     look: that is why not all of them do.

@@ -8,7 +8,6 @@ import os
 import sys
 from typing import Annotated, Any
 
-import nats
 from faststream import Path
 from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub, TestNatsBroker
 from nats.aio.client import Client
@@ -63,7 +62,7 @@ async def again(n: int, msg: NatsMessage) -> None:
         await msg.nack()
 
 
-@broker.subscriber(f"{name}.js.batch", stream=stream, durable="batch", pull_sub=PullSub(batch_size=3, batch=True))
+@broker.subscriber(f"{name}.js.batch", stream=stream, durable="batch", pull_sub=PullSub(batch_size=1, batch=True))
 async def batch(body: list[int]) -> None:
     seen["batch"] += body
 
@@ -126,11 +125,7 @@ async def main() -> None:
             "seen": {kind: sorted(found, key=str) for kind, found in seen.items()},
             "connected": await broker.ping(5),
         }
-    print(
-        json.dumps(
-            {**result, "client": Client.__module__.partition(".")[0], "version": getattr(nats, "__version__", None)}
-        )
-    )
+    print(json.dumps({**result, "client": Client.__module__.partition(".")[0]}))
 
 
 asyncio.run(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import json
 import os
@@ -11,7 +12,7 @@ from typing import Any
 
 from nats.aio.client import Client
 from nats.js.api import ConsumerConfig
-from taskiq import AsyncBroker, ScheduledTask
+from taskiq import AsyncBroker, ScheduledTask, TaskiqResultTimeoutError
 from taskiq.receiver import Receiver
 from taskiq_nats import NatsBroker, PullBasedJetStreamBroker, PushBasedJetStreamBroker
 from taskiq_nats.result_backend import NATSObjectStoreResultBackend
@@ -55,9 +56,7 @@ async def run(broker: AsyncBroker) -> list[Any]:
     await broker.startup()
     finish = asyncio.Event()
     worker = asyncio.create_task(Receiver(broker, run_startup=False).listen(finish))
-    if isinstance(broker, NatsBroker):
-        # A core subject keeps nothing for those that come later.
-        await subscribed(broker)
+    await warmed_up(sum_of)
     tasks = [await sum_of.kiq(n, 10) for n in range(5)]
     sums = [(await task.wait_result(timeout=30)).return_value for task in tasks]
     failed = await (await failing.kiq()).wait_result(timeout=30)
@@ -68,13 +67,14 @@ async def run(broker: AsyncBroker) -> list[Any]:
     return [sums, failed.is_err, str(failed.error)]
 
 
-async def subscribed(broker: NatsBroker) -> None:
-    """Waits until somebody answers for the broker's subject: the server knows of the subscription then."""
-    client: Any = broker.client
+async def warmed_up(sum_of: Any) -> None:
+    """Until somebody hears: a core subject keeps nothing for those that come later."""
     async with asyncio.timeout(30):
-        while not client._subs if hasattr(client, "_subs") else not client._session.subscriptions:
-            await asyncio.sleep(0.01)
-    await client.flush()
+        while True:
+            task = await sum_of.kiq(0, 0)
+            with contextlib.suppress(TaskiqResultTimeoutError):
+                await task.wait_result(timeout=0.5)
+                return
 
 
 async def schedules() -> list[Any]:
