@@ -10,7 +10,7 @@ from jetarrow._jetarrow import Msg
 from jetarrow.core.message import Common
 from jetarrow.core.session import Session
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.read_schema import arrow_schema
+from jetarrow.jetstream.schema import arrow_schema
 
 if TYPE_CHECKING:
     import pandas

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
@@ -17,15 +16,18 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 # In docstrings and annotations of the async face, which become the twin's.
 _OTHER_WORDS = (
-    (re.compile(r"\basync (?=for\b|with\b)|\bawait "), ""),
-    (re.compile(r"\bAsync(Iterator|Iterable)\b"), r"\1"),
-    (re.compile(r"\bJetStreamContext\b"), "JetStream"),
+    ("async for", "for"),
+    ("async with", "with"),
+    ("await ", ""),
+    ("AsyncIterator", "Iterator"),
+    ("JetStreamContext", "JetStream"),
 )
 
 
-def _plain(text: str | None) -> Any:
-    for word, other in _OTHER_WORDS:
-        text = text and word.sub(other, text)
+def _plain(text: Any) -> Any:
+    if isinstance(text, str):
+        for word, other in _OTHER_WORDS:
+            text = text.replace(word, other)
     return text
 
 
