@@ -268,11 +268,12 @@ class PullSubscription(PullEnd):
             ConnectionClosedError: The connection is closed.
             TimeoutError: The connection was down until `timeout`, or the server did not answer.
         """
+        most = self._room(max_messages)
         call = self._native.fetch_batch(
-            self._room(max_messages),
+            most,
             max_bytes=max_bytes,
             timeout=timeout,
-            min_messages=min_messages,
+            min_messages=min(min_messages, most) if self._limit else min_messages,
             heartbeat=heartbeat,
             columns=columns,
             group=member(self._api, priority),
