@@ -91,6 +91,8 @@ REQUESTS = named("""
     JetStream: pull_subscribe_bind subscribe_bind
     JetStream: create_key_value delete_key_value key_value key_value_names key_values update_key_value
     KeyValue: create delete get history keys purge purge_deletes put status update watch watchall
+    JetStream: create_object_store delete_object_store object_store object_store_names object_stores
+    ObjectStore: add_bucket_link add_link delete get_info seal status update_meta watch
     Advisories: __enter__
 """)
 # As the call that is made with the server frozen, by another name.
@@ -119,6 +121,10 @@ THE_SAME = {
     # A publish_batch, and a read.
     "KeyValue.put_batch": "JetStream.publish_batch",
     "KeyValue.to_table": "Reader.read_all",
+    "ObjectStore.list": "Reader.read_all",
+    "ObjectStore.put_file": "ObjectStore.put",
+    "ObjectStore.get_file": "ObjectStore.get",
+    "ObjectWatcher.__exit__": "ObjectWatcher.stop",
 }
 # Told to the server, which does not answer.
 TOLD = named("""
@@ -126,6 +132,7 @@ TOLD = named("""
     Subscription: unsubscribe
     Advisories: close
     KeyWatcher: stop
+    ObjectWatcher: stop
     Msg: ack ack_with in_progress nak respond term working
 """)
 # They do not ask the server.
@@ -141,6 +148,7 @@ LOCAL = named("""
     Reader: __enter__ __iter__ changed
     KeyValue: read
     KeyWatcher: __enter__ __iter__
+    ObjectWatcher: __enter__ __iter__
 """)
 # What Python itself calls, and what makes an object: neither is called by name.
 IMPLICIT = {"__init__", "__new__", "__repr__", "__reduce__", "__module__", "__doc__"}
@@ -199,6 +207,7 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
     core, events, reader = nc.subscribe("a"), js.advisories().__enter__(), js.read(stream)
     kv = js.create_key_value(bucket="LOCAL")
     watcher = kv.watchall()
+    objects = js.create_object_store("LOCAL").watch()
     calls: dict[str, Callable[[], object]] = {
         "Client.__enter__": nc.__enter__,
         "Client.jetstream": nc.jetstream,
@@ -235,6 +244,9 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "KeyWatcher.__enter__": watcher.__enter__,
         "KeyWatcher.__iter__": watcher.__iter__,
         "KeyWatcher.stop": watcher.stop,
+        "ObjectWatcher.__enter__": objects.__enter__,
+        "ObjectWatcher.__iter__": objects.__iter__,
+        "ObjectWatcher.stop": objects.stop,
         "Msg.ack": messages[0].ack,
         "Msg.ack_with": lambda: messages[1].ack_with(AckKind.ACK),
         "Msg.in_progress": messages[2].in_progress,
