@@ -342,8 +342,17 @@ impl Fast<'_, '_> {
 
     /// Gives up on a batch: its unconfirmed rows get the cause.
     fn abandon(&mut self, batch: &mut Batch, cause: JetError) -> End {
-        for (row, _) in batch.rows.drain(..) {
-            self.outlet.failed(row, cause.clone());
+        for (row, body) in batch.rows.drain(..) {
+            // It was sent: it may be stored, or may still be.
+            let unanswered = |after| {
+                let subject = body.subject().to_string();
+                JetError::Unanswered { verb: "publish", subject, after, sent: true }
+            };
+            let error = match &cause {
+                JetError::Timeout { after, .. } => unanswered(*after),
+                other => other.clone(),
+            };
+            self.outlet.failed(row, error);
         }
         End::Abandoned(cause)
     }

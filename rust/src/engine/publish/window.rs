@@ -37,6 +37,7 @@ mod trouble;
 
 use intake::{Intake, subscribe};
 use patience::Asked;
+use trouble::ended_by;
 pub use trouble::silence;
 
 /// How often lost links and late messages are looked for.
@@ -299,7 +300,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     /// False where the link broke, or the server is silent.
     async fn send(&mut self, mut sent: Sent, tick: &mut Interval) -> Result<bool> {
         if let Some(cause) = self.over.as_ref().or(self.deaf.as_ref()) {
-            self.outlet.failed(sent.row, cause.clone());
+            self.outlet.failed(sent.row, ended_by(&sent, cause));
             return Ok(true);
         }
         if let Some(window) = self.forgotten(&sent) {

@@ -25,6 +25,14 @@ pub fn expire(waiting: &mut VecDeque<Sent>, outlet: &mut impl Outlet, now: Insta
     }
 }
 
+/// The error of a message that has no answer when all is given up: after a silence it says whether it was sent, and may be
+/// stored, or may still be.
+pub fn ended_by(sent: &Sent, cause: &JetError) -> JetError {
+    let JetError::Timeout { after, .. } = cause else { return cause.clone() };
+    let subject = sent.body.subject().to_string();
+    JetError::Unanswered { verb: "publish", subject, after: *after, sent: sent.first.is_some() }
+}
+
 /// Of what nobody took: once it was sent three times it was asked for, and a stream takes it.
 fn nobody_took(sent: &Sent, after: Duration) -> JetError {
     let subject = sent.body.subject().to_string();
@@ -194,7 +202,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let unheard = self.unheard.take_all();
         self.send_again(unheard);
         for sent in self.inflight.take_all().into_iter().chain(std::mem::take(&mut self.again)) {
-            self.outlet.failed(sent.row, cause.clone());
+            self.outlet.failed(sent.row, ended_by(&sent, &cause));
         }
         if self.window.one_call || matches!(cause, JetError::Closed { .. }) {
             self.over = Some(cause);
