@@ -46,8 +46,8 @@ def test_equal_ids_in_a_task_are_refused(
     assert {message.data for message in stored(name)} <= {b"0", b"1", b"2", b"3", b"4"}
 
 
-def writers(stream: str) -> tuple[JetStreamWriter, JetStreamStreamWriter]:
-    options = write_options({"servers": "a:1", "stream": stream})
+def writers(stream: str, **given: str) -> tuple[JetStreamWriter, JetStreamStreamWriter]:
+    options = write_options({"servers": "a:1", "stream": stream, **given})
     return JetStreamWriter(options, 120.0), JetStreamStreamWriter(options, 120.0)
 
 
@@ -65,6 +65,8 @@ def test_what_the_driver_is_told(caplog: pytest.LogCaptureFixture) -> None:
         batch.commit(messages)
     with pytest.warns(UserWarning, match=r"stream 'S', batch 8: 3 of 15 .* That is right if a restart has replayed"):
         stream.commit(messages, 8)
+    with pytest.warns(UserWarning, match=r"stream 'S', copies 7: 3 of 15 .* That is right if a restart has replayed"):
+        writers("S", dedupScope="copies 7")[0].commit(messages)
 
 
 def test_a_write_with_a_name_is_recognised_when_it_is_repeated(

@@ -63,4 +63,4 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
             messages: What the tasks report.
             batchId: Number of the micro-batch.
         """
-        tell_duplicates(self._options.stream, messages, batch=batchId)
+        tell_duplicates(self._options.stream, messages, named=f"batch {batchId}")

@@ -86,7 +86,7 @@ class JetStreamWriter(DataSourceArrowWriter):
         Args:
             messages: What the tasks report.
         """
-        tell_duplicates(self._options.stream, messages)
+        tell_duplicates(self._options.stream, messages, named=self._options.dedup_scope)
 
 
 def write_partition(
@@ -119,23 +119,23 @@ def write_partition(
         return Written(count, writer.duplicates, expected=context.attemptNumber() > 0 or writer.sent_again)
 
 
-def tell_duplicates(stream: str, messages: Sequence[WriterCommitMessage | None], *, batch: int | None = None) -> None:
+def tell_duplicates(stream: str, messages: Sequence[WriterCommitMessage | None], *, named: str | None = None) -> None:
     """Say how many rows the stream had before: a line in the log where tasks were tried again, else a warning.
 
     Args:
         stream: Its name.
         messages: What the tasks report.
-        batch: Number of the micro-batch. Default: it is a batch write.
+        named: Which batch it is, where it has the same ids when it is repeated. Default: none, it has others then.
     """
     tasks = [message for message in messages if isinstance(message, Written)]
     rows = sum(task.rows for task in tasks)
     again = sum(task.duplicates for task in tasks if task.expected)
     unexpected = sum(task.duplicates for task in tasks if not task.expected)
-    where = f"stream {stream!r}" if batch is None else f"stream {stream!r}, batch {batch}"
+    where = f"stream {stream!r}" if named is None else f"stream {stream!r}, {named}"
     if again:
         _log.info("jetstream: %s had %d of %d rows already: tasks were tried again", where, again, rows)
     if unexpected:
-        replayed = "" if batch is None else " That is right if a restart has replayed this batch; else"
+        replayed = "" if named is None else " That is right if a restart has replayed this batch; else"
         warnings.warn(
             f"jetstream: {where}: {unexpected} of {rows} rows were not stored, as the stream had messages with their"
             f" ids.{replayed or ' Either'} the same was written before within the duplicate window, or rows of two"
