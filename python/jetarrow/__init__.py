@@ -14,6 +14,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Unpack
 
+from jetarrow import _interpreter
+
 if TYPE_CHECKING:
     from jetarrow import aio, errors, js, nuid, server, sync
     from jetarrow._jetarrow import __version__
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from jetarrow.client import Client as NATS
     from jetarrow.core.option_types import ConnectOptions
     from jetarrow.core.tls import TLS
+
+_interpreter.check()
 
 __all__ = ["NATS", "TLS", "Client", "__version__", "aio", "connect", "errors", "js", "nuid", "server", "sync"]
 

@@ -104,6 +104,12 @@ def request(at: Setting) -> None:
     at.nc.request(at.subject, timeout=LONG)
 
 
+@call("Client.request_many")
+def request_many(at: Setting) -> None:
+    at.freeze()
+    list(at.nc.request_many(at.subject, timeout=LONG))
+
+
 @call("Client.request")
 def request_old_style(at: Setting) -> None:
     at.freeze()

@@ -14,7 +14,6 @@ from pathlib import Path
 import jetarrow.sync
 import pyarrow as pa
 import pytest
-from jetarrow.aio.msg import Msg
 from jetarrow.js.api import AckKind
 from jetarrow.server import NatsServer
 
@@ -81,12 +80,13 @@ REQUESTS = named("""
     JetStreamManager: stream_names streams streams_info streams_info_iterator update_stream
     JetStreamManager: add_consumer consumer_info consumers_info delete_consumer pause_consumer reset_consumer
     JetStreamManager: resume_consumer update_consumer
-    JetStreamManager: delete_msg get_last_msg get_msg
+    JetStreamManager: delete_msg get_last_msg get_msg backup_stream counter restore_stream unpin_consumer
     Stream: delete_msg direct_get direct_get_last_for_subject get_last_msg get_msg info purge
     Stream: consumer_names consumers create_consumer delete_consumer get_consumer get_or_create_consumer update_consumer
-    Consumer: info pause resume
-    PullSubscription: consumer_info
-    PushSubscription: consumer_info
+    Stream: backup counter delete update
+    Consumer: delete info pause reset resume unpin
+    PullSubscription: consumer_info destroy
+    PushSubscription: consumer_info destroy
     JetStream: pull_subscribe_bind subscribe_bind
     JetStream: create_key_value delete_key_value key_value key_value_names key_values update_key_value
     KeyValue: create delete get history keys purge purge_deletes put status update watch watchall
@@ -102,6 +102,15 @@ THE_SAME = {
     "Reader.to_polars": "Reader.read_all",
     "Reader.to_pandas": "Reader.read_all",
     "Reader.to_duckdb": "Reader.read_all",
+    "Consumer.messages": "PullSubscription.messages",
+    "JetStream.consume": "PullSubscription.messages",
+    "JetStream.fetch": "PullSubscription.fetch",
+    "JetStream.increment": "JetStream.publish",
+    "JetStreamManager.get_batch": "Client.request_many",
+    "JetStreamManager.get_last_msgs_for": "Client.request_many",
+    "Stream.get_batch": "Client.request_many",
+    "Stream.get_last_msgs_for": "Client.request_many",
+    "Stream.ordered_consumer": "JetStream.ordered_consumer",
     "Subscription.messages": "Subscription.__iter__",
     # Their __exit__ is their close().
     "Advisories.__exit__": "Advisories.close",
@@ -120,14 +129,15 @@ TOLD = named("""
 """)
 # They do not ask the server.
 LOCAL = named("""
-    Client: __enter__ jetstream jsm new_inbox set_server_pool
+    Msg: __delattr__ __eq__ __getstate__ __reduce_ex__ __setattr__ __setstate__
+    Client: __enter__ msg_class jetstream jsm new_inbox set_server_pool
     JetStream: is_status_msg publish_async_pending publisher read
-    JetStreamManager: advisories stream
+    JetStreamManager: advisories get_options jetstream stream
     Stream: consumer
     MessageBatch: __arrow_c_array__ __arrow_c_schema__ __getitem__ __iter__ __len__
     MessageBatch: decode to_pandas to_polars to_pyarrow
     Publisher: __enter__
-    PullSubscription: pull unsubscribe
+    PullSubscription: drain pull unsubscribe
     Reader: __enter__ __iter__ changed
     KeyValue: read
     KeyWatcher: __enter__ __iter__
@@ -164,8 +174,6 @@ def properties(kind: type) -> set[str]:
 def test_every_call_is_known() -> None:
     """Whoever adds a method says here whether it blocks; if it does, the program `calls.py` makes the call."""
     kinds = [kind for name in jetarrow.sync.__all__ if isinstance(kind := getattr(jetarrow.sync, name), type)]
-    # Its verbs block where the client does.
-    kinds.append(Msg)
     found = {f"{owner}.{member}" for kind in kinds for member, owner in calls_of(kind).items()}
     found |= {name for kind in kinds for name in properties(kind)} & COVERED
     assert len(kinds) > 10
@@ -201,6 +209,8 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "JetStream.publisher": js.publisher,
         "JetStream.read": lambda: js.read(stream),
         "JetStreamManager.advisories": js.advisories,
+        "JetStreamManager.get_options": js.get_options,
+        "JetStreamManager.jetstream": js.jetstream,
         "JetStreamManager.stream": lambda: js.stream(stream),
         "Stream.consumer": lambda: js.stream(stream).consumer("d"),
         "MessageBatch.__arrow_c_array__": batch.__arrow_c_array__,
@@ -213,6 +223,7 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "MessageBatch.to_polars": batch.to_polars,
         "MessageBatch.to_pyarrow": batch.to_pyarrow,
         "Publisher.__enter__": js.publisher().__enter__,
+        "PullSubscription.drain": lambda: js.stream(stream).consumer("e").drain(),
         "PullSubscription.pull": at.sub.pull,
         "PullSubscription.unsubscribe": lambda: at.sub.unsubscribe(),
         "Reader.__enter__": reader.__enter__,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
@@ -128,7 +128,7 @@ class Subscribe(Management):
                 info = await self.consumer_info(stream, durable)
         if info is not None and info.config is not None:
             _check_group(info, queue)
-            check_subject(info, subject, config, params)
+            check_subject(info, subject, config)
         else:
             given: dict[str, Any] = {
                 "durable_name": durable,
@@ -176,7 +176,7 @@ class Subscribe(Management):
             if info is None:
                 raise
             _check_group(info, queue)
-            check_subject(info, "", config, {})
+            check_subject(info, "", config)
             return info
 
     async def subscribe_bind(
@@ -331,23 +331,19 @@ class Subscribe(Management):
         return None if msg is None or msg.headers is None else msg.headers.get(models.Header.STATUS.value)
 
 
-def check_subject(
-    info: models.ConsumerInfo, subject: str, config: models.ConsumerConfig | None, params: Mapping[str, Any]
-) -> None:
+def check_subject(info: models.ConsumerInfo, subject: str, config: models.ConsumerConfig) -> None:
     """An existing consumer must deliver what is asked for; one without a filter delivers every subject.
 
     Args:
         info: The consumer.
-        subject: What is asked for, where no filter is given by name.
+        subject: What is asked for, where `config` has no filter.
         config: What is given by name.
-        params: The same; it wins.
 
     Raises:
         Error: It delivers something else.
     """
-    wanted = (config or models.ConsumerConfig()).evolve(**params)
-    named = _filters(wanted)
-    asked, has = named or ([subject] if subject else []), _filters(info.config)
+    named, has = _filters(config), _filters(info.config)
+    asked = named or ([subject] if subject else [])
     if asked and asked != has and (has or named):
         raise Error(
             f"subject does not match consumer {info.name!r} of stream {info.stream_name!r}: it delivers"

@@ -49,7 +49,7 @@ class Request:
         """
         if not self._msg.reply:
             raise ValueError("no reply subject set")
-        client = self._client if self._client is not None else self._msg._client  # type: ignore[attr-defined]
+        client = self._client if self._client is not None else self._msg._client
         await client.publish(self._msg.reply, data, headers=headers)
 
     async def respond_error(

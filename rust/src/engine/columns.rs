@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod builder;
+pub mod bytes;
 pub mod column;
 pub mod decode;
 pub mod decompress;

@@ -200,7 +200,7 @@ impl Batch {
             }
         }
         let mut content = Received::new(subject, reply, data, headers);
-        content.raw_headers = malformed.then_some(raw);
+        content.raw_headers = malformed.then(|| Box::new(raw));
         Form::of(session)?.make(session.py(), session.as_unbound(), content, None)
     }
 

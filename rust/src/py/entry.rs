@@ -31,7 +31,7 @@ impl Subscription {
             let value = PyBytes::new(py, message.data());
             let operation = match &message.raw_headers {
                 Some(raw) => Operation::of_raw(raw),
-                None => Operation::of(message.headers.as_ref()),
+                None => Operation::of(message.headers.as_deref()),
             };
             let operation = match operation {
                 Operation::Put => None,

@@ -137,7 +137,7 @@ impl Msg {
     /// The headers as they came: name to its values.
     fn headers_that_came<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         if let Some(raw) = &self.content.raw_headers {
-            return Ok(Some(raw.into_py_dict(py)?));
+            return Ok(Some((&**raw).into_py_dict(py)?));
         }
         let Some(map) = &self.content.headers else { return Ok(None) };
         let dict = PyDict::new(py);

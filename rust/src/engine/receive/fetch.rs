@@ -229,15 +229,15 @@ impl<S: Sink> Job<'_, S> {
                 let missing = fetch.min_messages.saturating_sub(self.size().0);
                 let left = deadline.saturating_duration_since(Instant::now());
                 let room = self.sub.ack_window().room(self.size().0).unwrap_or(0);
-                if room == 0 || left.is_zero() {
-                    return Ok(());
+                if matches!(end, End::Dry { .. })
+                    && missing == 0
+                    && !left.is_zero()
+                    && self.size().0 > before
+                    && self.expects_more()
+                {
+                    continue;
                 }
-                if missing == 0 {
-                    // The server can say that it is dry while it is not: while something comes it is asked again.
-                    let more = self.fetched.sink.as_ref().and_then(Sink::last).is_some_and(|(_, pending)| pending > 0);
-                    if more && self.size().0 > before {
-                        continue;
-                    }
+                if missing.min(room) == 0 || left.is_zero() {
                     return Ok(());
                 }
                 let waiting = PullRequest {
@@ -278,6 +278,11 @@ impl<S: Sink> Job<'_, S> {
     /// Messages and bytes so far.
     fn size(&self) -> (usize, usize) {
         self.fetched.sink.as_ref().map_or((0, 0), |sink| (sink.rows(), sink.bytes()))
+    }
+
+    /// The server can say that it is dry while it is not: the last message tells what was pending behind it.
+    fn expects_more(&self) -> bool {
+        self.fetched.sink.as_ref().and_then(Sink::last).is_some_and(|(_, pending)| pending > 0)
     }
 
     /// How many bytes the call may still bring.

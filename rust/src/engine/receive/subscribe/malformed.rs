@@ -148,7 +148,7 @@ impl Look {
         let delivery = Delivery { stream, consumer, consumer_seq, pending: 0, headers_only: *headers_only };
         let (message, headers) = delivery.message(stored)?;
         let mut received = Received::from(message);
-        received.raw_headers = (malformed || !headers.is_empty()).then_some(headers);
+        received.raw_headers = (malformed || !headers.is_empty()).then(|| Box::new(headers));
         found.messages.push((seq, received));
         Ok(())
     }
