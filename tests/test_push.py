@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import jetarrow
 import jetarrow.sync
@@ -268,3 +269,19 @@ async def test_heartbeats_do_not_prolong_a_wait(js: JetStreamContext, stream: st
     with pytest.raises(errors.TimeoutError):
         await asyncio.wait_for(sub.next_msg(timeout=0.35), 5)
     await sub.unsubscribe()
+
+
+async def test_short_waits_find_that_the_consumer_is_gone(js: JetStreamContext, stream: str) -> None:
+    """None of them is as long as the silence after which it counts as lost."""
+    sub = await js.subscribe(f"{stream}.>", ordered_consumer=True, idle_heartbeat=0.5)
+    await js.delete_consumer(stream, (await sub.consumer_info()).name)
+    await fill(js, stream, 1)
+    found = []
+
+    async def come() -> bool:
+        with suppress(TimeoutError):
+            found.append(await sub.next_msg(timeout=0.2))
+        return bool(found)
+
+    await until(come)
+    assert [msg.data for msg in found] == [b"1"]

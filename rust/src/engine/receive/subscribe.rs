@@ -10,6 +10,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::unconstrained;
+use tokio::time::Instant;
 
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::{Outgoing, Turn};
@@ -129,11 +130,19 @@ struct Shared {
     changed: Notify,
     /// The last message was taken.
     emptied: Notify,
+    /// When something came last, a heartbeat at least.
+    alive: Mutex<Instant>,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+
+    /// Something did, a heartbeat at least.
+    fn came(&self) {
+        *lock(&self.alive) = Instant::now();
+        self.changed.notify_waiters();
     }
 
     /// No more messages will come.
@@ -198,8 +207,14 @@ pub fn subscribe(
     let garbled = conn.hub.garbled();
     // After all that was published before, which must not come back to it; and nobody waits for the server.
     let subscriber = conn.outbox.subscribe(subject.into(), queue);
-    let shared =
-        Arc::new(Shared { state: Mutex::default(), limits, kind, changed: Notify::new(), emptied: Notify::new() });
+    let shared = Arc::new(Shared {
+        state: Mutex::default(),
+        limits,
+        kind,
+        changed: Notify::new(),
+        emptied: Notify::new(),
+        alive: Mutex::new(Instant::now()),
+    });
     let (control, orders) = unbounded_channel();
     let pump = Pump { subscriber, orders, shared: shared.clone(), conn: conn.clone(), on_notice, garbled };
     let ended = shared.clone();
@@ -258,7 +273,9 @@ impl Subscription {
             match silence {
                 None => changed.await,
                 Some(silence) => {
-                    if tokio::time::timeout(silence, changed).await.is_err() {
+                    // Not from here on: who asks often, with little time, has to learn of it too.
+                    let end = *lock(&self.shared.alive) + silence;
+                    if tokio::time::timeout_at(end, changed).await.is_err() {
                         return Ok(Ready::Silent);
                     }
                 }

@@ -98,12 +98,12 @@ impl Pump {
                     looking = None;
                     known.extend(found.messages.iter().map(|(seq, _)| *seq));
                     self.shared.insert(found).into_iter().for_each(&self.on_notice);
-                    self.shared.changed.notify_waiters();
+                    self.shared.came();
                     doubtful = true;
                     true
                 }
                 more = Self::burst(subscriber, &self.shared, &self.conn, &self.on_notice), if !waits => {
-                    self.shared.changed.notify_waiters();
+                    self.shared.came();
                     more
                 }
                 // After the burst: what had come before the break is in the queue.
