@@ -45,7 +45,7 @@ impl Connection {
         let (payload, headers) = payload::message(what, payload, headers, conn.client.max_payload())?;
         Ok(Call::new(
             async move { engine::publish(&conn, subject, payload, headers, prefix, timeout).await },
-            |py, ack| puback::build_in_full(py, ack),
+            puback::build_in_full,
         ))
     }
 
