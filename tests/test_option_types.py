@@ -13,8 +13,8 @@ import jetarrow.sync
 import pytest
 from jetarrow import Client
 from jetarrow.core import option_types as core_types
+from jetarrow.jetstream import config_options, priority
 from jetarrow.jetstream import option_types as jetstream_types
-from jetarrow.jetstream import priority
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.objects import option_types as object_types
 from jetarrow.js import api
@@ -27,7 +27,7 @@ from jetarrow.publisher import Publisher
 
 DICTIONARIES = {
     name: value
-    for module in (core_types, jetstream_types, object_types)
+    for module in (core_types, jetstream_types, config_options, object_types)
     for name, value in vars(module).items()
     if hasattr(value, "__required_keys__")
 }

@@ -26,6 +26,7 @@ PAIRS = {
     "Publisher": "Publisher",
     "Reader": "Reader",
     "MessageBatch": "MessageBatch",
+    "Msg": "Msg",
     "Advisories": "Advisories",
     "ObjectStore": "ObjectStore",
     "ObjectWatcher": "ObjectWatcher",
@@ -86,7 +87,9 @@ async def theirs(nats_url: str, stream: str) -> AsyncIterator[Held]:
     """An object of each class of the async face."""
     async with await jetarrow.connect(nats_url) as nc:
         js = nc.jetstream()
+        await js.publish(f"{stream}.a")
         pull = await js.pull_subscribe(f"{stream}.>")
+        (message,) = await pull.fetch()
         store = await js.create_object_store(stream)
         yield {
             **without_waiting(nc, stream),
@@ -94,6 +97,7 @@ async def theirs(nats_url: str, stream: str) -> AsyncIterator[Held]:
             "PushSubscription": await js.subscribe(f"{stream}.>"),
             "Subscription": await nc.subscribe("a"),
             "MessageBatch": await pull.fetch_batch(1, timeout=0),
+            "Msg": message,
             "ObjectStore": store,
             "ObjectWatcher": await store.watch(),
             "KeyValue": (kv := await js.create_key_value(bucket=f"{stream}A")),
@@ -108,7 +112,9 @@ def ours(nats_url: str, stream: str) -> Iterator[Held]:
     """The same of the twin, by the same verbs."""
     with jetarrow.sync.connect(nats_url) as nc:
         js = nc.jetstream()
+        js.publish(f"{stream}.a")
         pull = js.pull_subscribe(f"{stream}.>")
+        (message,) = pull.fetch()
         store = js.create_object_store(f"{stream}-sync")
         yield {
             **without_waiting(nc, stream),
@@ -116,6 +122,7 @@ def ours(nats_url: str, stream: str) -> Iterator[Held]:
             "PushSubscription": js.subscribe(f"{stream}.>"),
             "Subscription": nc.subscribe("a"),
             "MessageBatch": pull.fetch_batch(1, timeout=0),
+            "Msg": message,
             "ObjectStore": store,
             "ObjectWatcher": store.watch(),
             "KeyValue": (kv := js.create_key_value(bucket=stream)),

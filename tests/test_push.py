@@ -236,6 +236,31 @@ async def test_the_prefix_of_the_api_has_two_names(nats_url: str, stream: str) -
             nc.jetstream(prefix="a", api_prefix="b")
 
 
+@pytest.mark.parametrize("taken", [0, 2, 5], ids=["none_taken", "some_taken", "all_taken"])
+async def test_a_deleted_ordered_consumer_is_made_anew_while_nobody_reads(
+    js: JetStreamContext, stream: str, taken: int
+) -> None:
+    await fill(js, stream, 5)
+    sub = await js.subscribe(f"{stream}.>", ordered_consumer=True, idle_heartbeat=0.2)
+    await until(lambda: sub.delivered == 5)
+    got = [(await sub.next_msg()).data for _ in range(taken)]
+    for _ in range(2):
+        (before,) = await js.consumers_info(stream)
+        await js.delete_consumer(stream, before.name)
+
+        async def anew(gone: str = before.name) -> bool:
+            return [info.name != gone for info in await js.consumers_info(stream)] == [True]
+
+        await until(anew)
+        assert (await sub.consumer_info()).name != before.name
+    await store(js, f"{stream}.a", [b"6", b"7"])
+    got += [(await sub.next_msg(timeout=5)).data for _ in range(7 - taken)]
+    assert got == [b"1", b"2", b"3", b"4", b"5", b"6", b"7"]
+    assert sub.delivered == 7
+    await sub.unsubscribe()
+    await until(lambda: len(asyncio.all_tasks()) == 1)
+
+
 @pytest.mark.parametrize("ordered", [True, False])
 async def test_heartbeats_do_not_prolong_a_wait(js: JetStreamContext, stream: str, ordered: bool) -> None:
     """They came more often than the wait is long, and each began it anew."""

@@ -1,18 +1,18 @@
 """The native core. Not public: use the classes of `jetarrow` and `jetarrow.sync`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, final
 
-from typing_extensions import Buffer, CapsuleType
+from typing_extensions import Buffer, CapsuleType, disjoint_base
 
+from jetarrow.core import message as _message
 from jetarrow.core import metadata as _metadata
 from jetarrow.core.session import Session
-from jetarrow.jetstream.models import AckKind, PubAck
+from jetarrow.jetstream.models import PubAck
 
 _T = TypeVar("_T")
-_E = TypeVar("_E")
 _Payload: TypeAlias = Buffer | str
 _Headers: TypeAlias = Mapping[str, str | list[str]]
 
@@ -24,6 +24,7 @@ __all__ = [
     "Connection",
     "ContentIds",
     "Decompressor",
+    "Entries",
     "FailedRow",
     "Ids",
     "Loss",
@@ -37,6 +38,7 @@ __all__ = [
     "Reader",
     "Subjects",
     "Subscription",
+    "SyncMsg",
     "__debug_build__",
     "__version__",
     "check_name",
@@ -430,6 +432,7 @@ class Connection:
         pending_messages: int,
         pending_bytes: int,
         kind: str,
+        msg_class: type[_message.Common],
         bridge: Bridge | None = None,
         on_notice: Callable[[int, Missed | None], object] | None = None,
     ) -> Subscription:
@@ -441,6 +444,7 @@ class Connection:
             pending_messages: Most messages that wait; 0 is no limit.
             pending_bytes: Most bytes of them; 0 is no limit.
             kind: "core", "push" or "ordered".
+            msg_class: Of which class its messages are.
             bridge: The mailbox of the loop in which `on_notice` is called. Default: it is not called.
             on_notice: Called with the number of messages that the limits made it drop and None, or with 0 and what was
                 missed. Default: None.
@@ -456,7 +460,13 @@ class Connection:
     # JetStream: publishing
 
     def publish(
-        self, subject: str, payload: _Payload, *, prefix: str, timeout: float | None, headers: _Headers | None = None
+        self,
+        subject: str,
+        payload: _Payload,
+        *,
+        prefix: str,
+        timeout: float | None,
+        headers: _Headers | None = None,
     ) -> Call[PubAck]:
         """Publish one message and wait for its ack.
 
@@ -594,7 +604,7 @@ class Connection:
         direct: bool | None,
         schema: object | None,
         mode: str,
-        timeout: float,
+        timeout: float | None,
         latest: bool = False,
         bucket: str | None = None,
         flatten: bool = False,
@@ -635,6 +645,32 @@ class Connection:
             TypeError: `schema` is no schema.
             BadSubjectError: A filter is not valid.
         """
+
+    # Key-value
+
+    def get_entry(self, entries: Entries, subject: str, payload: bytes, timeout: float | None) -> Call[Any]:
+        """Make one direct get.
+
+        Args:
+            entries: How the entry is made.
+            subject: The request's subject.
+            payload: Its payload.
+            timeout: Most seconds.
+
+        Returns:
+            A call for the entry, or for the number of the status that came in its place.
+        """
+
+    def get_entry_future(
+        self,
+        event_loop: asyncio.AbstractEventLoop,
+        bridge: Bridge,
+        entries: Entries,
+        subject: str,
+        payload: bytes,
+        timeout: float | None,
+    ) -> asyncio.Future[Any]:
+        """Make one direct get, as a future of the loop; see `request_future`."""
 
     # JetStream: acknowledging
 
@@ -873,6 +909,18 @@ class Ids:
 # Receiving
 
 @final
+class Entries:
+    """How the entries of a key-value bucket are made.
+
+    Args:
+        class_: Their class.
+        bucket: Their bucket.
+        hidden: How many bytes of a subject come before the key.
+    """
+
+    def __new__(cls, class_: type, bucket: str, hidden: int) -> Entries: ...
+
+@final
 class Subjects:
     """A column of subjects."""
 
@@ -937,15 +985,20 @@ class Subscription:
             The message, or None where none waits.
         """
 
-    def take_entry(self, make: Callable[..., _E], bucket: str, hidden: int, after: int) -> _E | None:
-        """Take the next entry of a key-value bucket, if a message waits.
+    def take_entries(
+        self, entries: Entries, after: int, deletes: bool, initial: int, most: int
+    ) -> tuple[list[Any], int | None]:
+        """Take the entries of a key-value bucket whose messages wait.
 
         Args:
-            make: Called with bucket, key, value, revision, delta, nanoseconds and operation; the last is None for a
-                value, and empty where it is not known.
-            bucket: What `make` is called with.
-            hidden: How many bytes of the subject come before the key.
+            entries: How they are made.
             after: Messages up to this revision are passed over.
+            deletes: Markers too.
+            initial: How many messages of this consumer were there at its beginning.
+            most: How many entries at most.
+
+        Returns:
+            The entries, and after how many of them the initial ones are over; None where they are not.
         """
 
     def ready(
@@ -960,6 +1013,16 @@ class Subscription:
         Returns:
             A call for why the wait is over: "messages", "ended", "gap" (a message of an ordered subscription is
             missing), "silent" or "late".
+        """
+
+    def quiet(self, silence: float) -> Call[Literal["ended", "silent"]]:
+        """Wait until nothing comes any more, whether anybody takes what has come, or not.
+
+        Args:
+            silence: Most seconds without a sign of life, heartbeats included.
+
+        Returns:
+            A call for what it is: see `ready`.
         """
 
     def unsubscribe(self, limit: int = 0) -> None:
@@ -1035,6 +1098,7 @@ class PullSubscription:
     def fetch(
         self,
         session: Session,
+        sid: int,
         max_messages: int,
         *,
         max_bytes: int | None,
@@ -1046,7 +1110,8 @@ class PullSubscription:
         """Fetch messages one by one.
 
         Args:
-            session: What their verbs go through.
+            session: What their verbs go through, and which names their class.
+            sid: Number of their subscription.
             max_messages: As in `fetch_batch`, like the rest.
             max_bytes: Most bytes.
             timeout: Most seconds.
@@ -1064,6 +1129,13 @@ class PullSubscription:
     @property
     def ack_window(self) -> int | None:
         """How many messages the consumer gives before it wants acks; None where the server has not said, or any."""
+
+    def limit_request(self, most: int) -> None:
+        """No request asks for more than this many messages.
+
+        Args:
+            most: How many.
+        """
 
     def set_ack_window(self, most: int | None) -> None:
         """Tells what the server said of that.
@@ -1183,7 +1255,7 @@ class Batch:
     def column_names(self) -> list[str]:
         """Names of its columns, in order."""
 
-    def message(self, session: Session, index: int) -> Msg:
+    def message(self, session: Session, index: int) -> Any:
         """Make one row a message; what the batch does not hold is empty.
 
         Args:
@@ -1232,48 +1304,11 @@ class Batch:
     def __arrow_c_schema__(self) -> CapsuleType: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 
-@final
-class Msg:
-    """A message.
+class _MsgBase(_message.Common):
+    """What a message says."""
 
-    Made by subscriptions; the constructor is for tests. The ack verbs are for messages of a stream: each may be sent
-    once, `in_progress` before that as often as needed. On the async face they are awaited, in `jetarrow.sync` they
-    block.
-
-    Args:
-        _client: What its verbs go through. Default: None, it has no verbs.
-        subject: What it was published to. Default: empty.
-        reply: Where an answer goes. Default: empty.
-        data: The payload. Default: empty.
-        headers: Name to value, or to a list of values. Default: none.
-    """
-
-    def __new__(
-        cls,
-        _client: object | None = None,
-        subject: str = "",
-        reply: str = "",
-        data: bytes | None = None,
-        headers: _Headers | None = None,
-    ) -> Msg: ...
-
-    # What it says
-
-    @property
-    def subject(self) -> str:
-        """What it was published to."""
-
-    @property
-    def reply(self) -> str:
-        """Where an answer goes; for a message of a stream, where its acknowledgement goes."""
-
-    @property
-    def data(self) -> bytes:
-        """The payload."""
-
-    @property
-    def headers(self) -> dict[str, str] | None:
-        """Header name to its value, the last where there are several; None without headers."""
+    Ack: ClassVar[type[_metadata.Ack]]
+    Metadata: ClassVar[type[_metadata.Metadata]]
 
     @property
     def header(self) -> dict[str, str] | None:
@@ -1290,21 +1325,6 @@ class Msg:
         Raises:
             Error: It came from none.
         """
-
-    def respond(self, data: bytes | str) -> Awaitable[None]:
-        """Publish an answer to `reply`, with this message's headers.
-
-        Args:
-            data: The answer.
-
-        Raises:
-            Error: It has no reply subject, or came from no connection.
-        """
-
-    # Its place in a stream
-
-    Ack: ClassVar[type[_metadata.Ack]]
-    Metadata: ClassVar[type[_metadata.Metadata]]
 
     @property
     def seq(self) -> int | None:
@@ -1358,79 +1378,40 @@ class Msg:
     def info(self) -> _metadata.Metadata:
         """The same as `metadata`."""
 
-    # Acknowledging
-
     @property
     def is_acked(self) -> bool:
         """True once `ack`, `ack_sync`, `nak` or `term` was called."""
 
-    def ack(self) -> Awaitable[None]:
-        """Confirm that it was processed: it does not come again.
+@disjoint_base
+class Msg(_MsgBase, _message.Awaited):
+    """A message whose verbs are awaited."""
 
-        Raises:
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
+    def __new__(
+        cls,
+        _client: Any = None,
+        subject: str = "",
+        reply: str = "",
+        data: bytes = b"",
+        headers: dict[str, str] | None = None,
+        _metadata: _metadata.Metadata | None = None,
+        _ackd: bool = False,
+        _sid: int | None = None,
+    ) -> Self: ...
 
-    def ack_sync(self, timeout: float = 1.0) -> Awaitable[None]:
-        """Confirm that it was processed, and wait for the server's word.
+class SyncMsg(_MsgBase, _message.Blocking):
+    """A message whose verbs block."""
 
-        Args:
-            timeout: Most seconds to wait. Default: 1.
-
-        Raises:
-            TimeoutError: The server has not answered.
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
-
-    def nak(self, delay: float | None = None) -> Awaitable[None]:
-        """Give it back: it is delivered again.
-
-        Args:
-            delay: Seconds until then. Default: at once.
-
-        Raises:
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
-
-    def in_progress(self) -> Awaitable[None]:
-        """Say that work goes on: the time to acknowledge starts anew.
-
-        Raises:
-            NotJSMessageError: It comes from no stream.
-        """
-
-    def working(self) -> Awaitable[None]:
-        """The same as `in_progress`."""
-
-    def term(self, reason: str | None = None) -> Awaitable[None]:
-        """Give it up: it is not delivered again.
-
-        Args:
-            reason: Goes into the server's advisory. Default: nothing.
-
-        Raises:
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
-
-    def ack_with(
-        self, kind: AckKind | str, *, delay: float | None = None, reason: str | None = None
-    ) -> Awaitable[None]:
-        """Call the ack verb that `kind` names.
-
-        Args:
-            kind: Which; also as a string, by name ("ACK", in any case) or by what goes to the server ("+ACK").
-            delay: Seconds, for NAK. Default: at once.
-            reason: For TERM. Default: nothing.
-
-        Raises:
-            ValueError: There is no such kind; the text lists them.
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
+    def __new__(
+        cls,
+        _client: Any = None,
+        subject: str = "",
+        reply: str = "",
+        data: bytes = b"",
+        headers: dict[str, str] | None = None,
+        _metadata: _metadata.Metadata | None = None,
+        _ackd: bool = False,
+        _sid: int | None = None,
+    ) -> Self: ...
 
 @final
 class Array:

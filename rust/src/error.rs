@@ -15,6 +15,9 @@ pub type Result<T, E = JetError> = std::result::Result<T, E>;
 pub enum JetError {
     #[error("could not connect to {servers}: {cause}")]
     NoServers { servers: String, cause: String },
+    /// None of them said anything.
+    #[error("could not connect to {servers}: {cause}")]
+    NoAnswer { servers: String, cause: String },
     #[error("bad server address {address:?}: {cause}; use nats://host:port")]
     BadAddress { address: String, cause: String },
     #[error("{servers} refused the credentials: {cause}")]
@@ -107,16 +110,10 @@ pub enum JetError {
     /// A row that cannot be published; numbered like the rows of the call.
     #[error("row {row}: {reason}")]
     Row { row: u64, reason: String },
-    #[error("this message came from no connection")]
-    NoConnection,
-    #[error("the message has no reply subject: its sender wants no answer")]
-    NoReply,
     #[error("sid not set: it came from no subscription")]
     NoSubscription,
     #[error("not a message of a stream")]
     NotJetStream,
-    #[error("the message was already acknowledged")]
-    AlreadyAcknowledged,
     /// A wrong value in an argument; `argument` leads the text.
     #[error("{0}")]
     Value(String),

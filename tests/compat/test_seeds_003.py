@@ -198,6 +198,14 @@ async def _seen(ending: object) -> None:
     await ending  # type: ignore[misc]
 
 
+async def test_a_limit_of_batches(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 10)
+    consumer = await js.stream(stream).create_consumer(durable_name="c")
+    await consumer.unsubscribe(limit=5)
+    sizes = [len(batch) async for batch in consumer.batches(3, min_messages=3)]
+    assert (sizes, consumer.is_closed) == ([3, 2], True)
+
+
 async def test_a_drained_iteration_hands_out_what_is_at_hand(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 10)
     sub = await js.pull_subscribe(f"{stream}.>", durable="drained")

@@ -14,8 +14,9 @@ from jetarrow.aio.client import Client
 from jetarrow.js.api import DeliverPolicy, ErrorCode, ReplayPolicy, StreamSource
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import BadRequestError, BatchError, MaxAckPendingError, NotFoundError
+from jetarrow.server import NatsServer
 
-from ..tools import fill, fill_subjects, fill_sync, until
+from ..tools import fill, fill_subjects, fill_sync, free_port, until
 
 
 @pytest.fixture
@@ -240,3 +241,25 @@ def test_the_domain_of_a_source() -> None:
         StreamSource(name="ORDERS", domain="hub", external=source.external)
     with pytest.raises(ValueError, match="domain"):
         StreamSource(name="ORDERS", domain="two.tokens")
+
+
+async def test_a_mirror_of_another_domain() -> None:
+    port = free_port()
+    hub = f"leafnodes {{ listen: 127.0.0.1:{port} }}\njetstream {{ domain: hub }}\n"
+    leaf = f'leafnodes {{ remotes: [ {{ url: "nats://127.0.0.1:{port}" }} ] }}\njetstream {{ domain: leaf }}\n'
+    with NatsServer(config=hub) as one, NatsServer(config=leaf) as other:
+        async with await jetarrow.connect(one.url) as nc, await jetarrow.connect(other.url) as near:
+            await nc.jetstream().add_stream(name="ORDERS", subjects=["orders.>"])
+            await fill(nc.jetstream(), "orders", 5)
+            js = near.jetstream()
+            await js.add_stream(name="COPY", mirror=StreamSource(name="ORDERS", domain="hub"))
+            await js.add_stream(name="SOME", sources=[StreamSource("ORDERS", domain="hub", opt_start_sequence=4)])
+            for name, count in (("COPY", 5), ("SOME", 2)):
+
+                async def copied(name: str = name, count: int = count) -> bool:
+                    return (await js.stream_info(name)).state.messages == count
+
+                await until(copied, patience=30)
+            mirror = (await js.stream_info("COPY")).config.mirror
+            assert mirror is not None
+            assert mirror.domain == "hub"

@@ -62,6 +62,25 @@ async def test_what_was_published_meanwhile_arrives(own_server: NatsServer, reco
         assert (await sub.next_msg(10)).data == b"meanwhile"
 
 
+async def test_what_the_next_server_does_not_take_is_told(record: Any) -> None:
+    with NatsServer(jetstream=False) as first:
+        port = first.port
+        nc = await jetarrow.connect(first.url, reconnect_time_wait=0.1, **record.options())
+        sub = await nc.subscribe("a")
+        await nc.flush()
+        first.kill()
+        await record.wait_for("disconnected")
+        for size in (10, 5000, 20):
+            await nc.publish("a", b"x" * size)
+    with NatsServer(jetstream=False, port=port, config="max_payload: 1000\n"):
+        assert [len((await sub.next_msg(10)).data) for _ in range(2)] == [10, 20]
+        (error,) = [error for error in record.errors if isinstance(error, errors.MaxPayloadError)]
+        assert "5001 bytes, the server takes at most 1000" in str(error)
+        await nc.publish("a", b"on")
+        assert (await sub.next_msg(10)).data == b"on"
+        await nc.close()
+
+
 async def test_given_up_after_max_reconnect_attempts(own_server: NatsServer, record: Any) -> None:
     nc = await jetarrow.connect(own_server.url, max_reconnect_attempts=3, reconnect_time_wait=0.01, **record.options())
     own_server.kill()

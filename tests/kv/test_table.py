@@ -59,7 +59,7 @@ async def test_typed_values(kv: KeyValue) -> None:
     assert table["value"].to_pylist() == [{"id": 0, "name": "n0"}, {"id": 2, "name": "n2"}]
     assert table["revision"].to_pylist() == [1, 3]
     table = await kv.to_table(schema=schema)
-    assert table.schema.names == ["key", "value", "_corrupt_record", "revision", "created"]
+    assert table.schema.names == ["key", "value", "_corrupt_record", "_error", "revision", "created"]
     assert table["_corrupt_record"].to_pylist() == [None, None, "not json"]
     assert (await kv.to_table(schema=schema, mode="DROPMALFORMED")).num_rows == 2
     with pytest.raises(js_errors.DecodeError) as info:

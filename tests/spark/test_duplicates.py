@@ -14,7 +14,8 @@ from jetarrow.spark.options.write import write_options
 from jetarrow.spark.sink import rows as write_rows
 from jetarrow.spark.sink import writer
 from jetarrow.spark.sink.partition_writer import PartitionWriter
-from jetarrow.spark.sink.writer import JetStreamStreamWriter, JetStreamWriter, Written
+from jetarrow.spark.sink.stream_writer import JetStreamStreamWriter
+from jetarrow.spark.sink.writer import JetStreamWriter, Written
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 

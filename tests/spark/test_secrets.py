@@ -192,6 +192,14 @@ def test_everything_given() -> None:
     assert "BEGIN" not in repr(raw)
     tls = options(tlsCaFile="/ca.pem", tlsCertFile="/c.pem", tlsKeyFile="/k.pem").arguments()["tls"]
     assert (tls.ca, tls.cert, tls.key) == ("/ca.pem", "/c.pem", "/k.pem")
+    assert (tls.hostname, tls.handshake_first) == (None, False)
+    tls = options(tlsHostname="nats.example", tlsHandshakeFirst="true").arguments()["tls"]
+    assert (tls.ca, tls.hostname, tls.handshake_first) == (None, "nats.example", True)
+    assert "tls" not in arguments
+    assert (arguments["name"], options(connectionName="orders app").arguments()["name"]) == (
+        "jetarrow-spark",
+        "orders app",
+    )
     assert options().jetstream_arguments() == {}
 
 

@@ -24,6 +24,8 @@ from jetarrow.spark.sink.state import BatchName
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
+from .tools import wait_until
+
 if TYPE_CHECKING:
     from .tools import Stored, Streams
 
@@ -118,6 +120,24 @@ def test_rows_with_ids_of_their_own(target: Target, stored: Read) -> None:
     found = stored(target.name)
     assert data(found) == Counter(ROWS)
     assert sum(1 for message in found if (message.id or "").startswith("k")) == 666
+
+
+def test_an_empty_id_is_refused(target: Target) -> None:
+    with pytest.raises(ValueError, match="a row has an empty msg_id, which exactlyOnce=state cannot find again"):
+        target.write(ROWS[:2], ids=["a", ""])
+
+
+def test_rows_that_are_there_twice_are_no_change(target: Target) -> None:
+    """Of a task that stood still in the middle of sending, and went on after the window."""
+    with pytest.raises(Crash):
+        target.write(ROWS, crash=1)
+    with jetarrow.sync.connect(target.streams.url) as client:
+        js = client.jetstream()
+        row = js.read(target.name).read_all().to_pylist()[0]
+        # Until the server has forgotten the id.
+        wait_until(lambda: not js.publish(row["subject"], row["data"], headers=dict(row["headers"])).duplicate)
+    assert target.streams.messages(target.name) == 101
+    assert target.write(ROWS) == 100
 
 
 def test_other_batches_and_partitions_are_other_rows(target: Target, stored: Read) -> None:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
-from jetarrow._jetarrow import Bridge, Call, Msg, Notices
+from jetarrow._jetarrow import Bridge, Call, Msg, Notices, SyncMsg
 from jetarrow._jetarrow import Subscription as NativeSubscription
 from jetarrow.core.futures import FutureHome, ThreadHome
 from jetarrow.core.journal import log_error
-from jetarrow.core.session import Closable, Headers, SharedState, finish
+from jetarrow.core.session import Closable, Headers, SharedState
 from jetarrow.core.thread_events import ThreadEvents
 
 _T = TypeVar("_T")
@@ -36,6 +36,7 @@ class BlockingSession(SharedState):
     """Blocks the thread in native code, with the GIL released. Nothing that waits here suspends a coroutine."""
 
     blocks = True
+    msg_class = SyncMsg
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,12 +98,3 @@ class BlockingSession(SharedState):
 
     async def request(self, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None) -> Msg:
         return self.native.request_msg(self, subject, payload, timeout=timeout, headers=headers).block()
-
-    def ack(self, reply: str, kind: str, **options: Any) -> Any:
-        return finish(super().ack(reply, kind, **options))
-
-    def respond(self, reply: str, data: bytes | str, headers: Headers | None) -> Any:
-        return finish(super().respond(reply, data, headers))
-
-    def fail(self, error: Exception) -> Any:
-        raise error

@@ -87,6 +87,9 @@ class Events:
 
     async def _call(self, kind: str, error: Exception | None) -> None:
         callback = self._callbacks.get(kind)
+        if error is not None:
+            # Others may have come since: it is the one that the callback is told of.
+            self.last_error = error
         try:
             self._journal.note(kind, error, told=callback is not None)
             if callback is not None:

@@ -37,14 +37,11 @@ def bridge_of(loop: asyncio.AbstractEventLoop) -> Bridge:
     return bridge
 
 
-async def _raise(error: Exception) -> None:
-    raise error
-
-
 class LoopSession(SharedState):
     """Awaits on the running event loop."""
 
     blocks = False
+    msg_class = Msg
 
     def __init__(self) -> None:
         super().__init__()
@@ -148,6 +145,3 @@ class LoopSession(SharedState):
         except asyncio.CancelledError:
             native.cancel_request(future)
             raise
-
-    def fail(self, error: Exception) -> Any:
-        return _raise(error)

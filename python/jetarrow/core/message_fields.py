@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from jetarrow import _jetarrow
-from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import NotJSMessageError
-from jetarrow.core.metadata import Metadata
+
+if TYPE_CHECKING:
+    from jetarrow._jetarrow import Msg
+    from jetarrow.core.metadata import Metadata
 
 _T = TypeVar("_T")
 
@@ -24,6 +25,7 @@ def _field(name: str, read: Callable[[Metadata], _T], doc: str) -> property:
     return property(get, doc=doc)
 
 
+# Set on the native class by `jetarrow.core.message.complete`.
 FIELDS: dict[str, property] = {
     name: _field(name, read, doc)
     for name, (read, doc) in {
@@ -43,8 +45,3 @@ def _ack_subject(msg: Msg) -> str | None:
 
 
 FIELDS["ack_subject"] = property(_ack_subject, doc="The subject that its acks go to.")
-
-# Python's own, so that a message costs nothing more until it is asked.
-_class: Any = getattr(_jetarrow, "MsgBase", Msg)
-for _name, _property in FIELDS.items():
-    setattr(_class, _name, _property)

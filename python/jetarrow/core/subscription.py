@@ -107,6 +107,7 @@ class Subscription:
             pending_messages=max(self._limits[0], 0),
             pending_bytes=max(self._limits[1], 0),
             kind=kind,
+            msg_class=session.msg_class,
             bridge=session.bridge(),
             on_notice=tell,
         )

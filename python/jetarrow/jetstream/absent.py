@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -18,6 +17,8 @@ async def absent(error: NotFoundError, stream: str, names: AsyncIterator[str] | 
         stream: What was asked for.
         names: Of the streams that there are; None leaves out the nearest.
     """
+    import difflib  # here, as it is rarely needed
+
     text = f"there is no stream {stream!r}"
     if names is not None:
         # Who may not list them has the error itself.

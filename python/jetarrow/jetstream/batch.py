@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.message import Common
 from jetarrow.core.session import Session
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.read_schema import arrow_schema
+from jetarrow.jetstream.schema import arrow_schema
 
 if TYPE_CHECKING:
     import pandas
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-class Columns:
+_M = TypeVar("_M", bound=Common)
+
+
+class Columns(Generic[_M]):
     """What a batch is without its acknowledgements; the same in both faces."""
 
     def __init__(self, session: Session, native: _jetarrow.Batch) -> None:
@@ -27,15 +31,16 @@ class Columns:
     def __len__(self) -> int:
         return len(self._native)
 
-    def __getitem__(self, index: int) -> Msg:
+    def __getitem__(self, index: int) -> _M:
         """One message.
 
         Raises:
             IndexError: There is no such row.
         """
-        return self._native.message(self._session, index)
+        message: _M = self._native.message(self._session, index)
+        return message
 
-    def __iter__(self) -> Iterator[Msg]:
+    def __iter__(self) -> Iterator[_M]:
         return (self[row] for row in range(len(self)))
 
     def __reduce__(self) -> NoReturn:
@@ -90,7 +95,7 @@ class Columns:
         return frame
 
 
-class MessageBatch(Columns):
+class MessageBatch(Columns[Msg]):
     """Messages in columns; any Arrow library takes them without a copy (PyCapsule interface).
 
     Columns: `stream: string, seq: int64, subject: string, timestamp: timestamp[ns, UTC],

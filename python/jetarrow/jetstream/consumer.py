@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
+from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
@@ -117,7 +118,7 @@ class Consumer(PullSubscription):
             ConnectionClosedError: As `fetch_batch`.
             TimeoutError: The server does not answer. While the link is down it is waited for.
         """
-        while True:
+        while not self._closed:
             try:
                 batch = await self.fetch_batch(
                     max_messages,
@@ -127,6 +128,8 @@ class Consumer(PullSubscription):
                     columns=columns,
                     **priority,
                 )
+            except BadSubscriptionError:
+                return
             except TimeoutError:
                 if self._session.native.is_connected:
                     raise

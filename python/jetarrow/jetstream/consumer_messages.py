@@ -4,34 +4,48 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Protocol, cast
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.fetch import Messages
 from jetarrow.jetstream.push import PushSubscription
 
-if TYPE_CHECKING:
-    from jetarrow.jetstream.consumer import Consumer
-
 _LIMITS = (models.DEFAULT_JS_SUB_PENDING_MSGS_LIMIT, models.DEFAULT_JS_SUB_PENDING_BYTES_LIMIT)
+
+
+class Handle(Protocol):
+    """A `Consumer`, as far as it counts here."""
+
+    _api: JetStreamApi
+
+    @property
+    def cached_info(self) -> models.ConsumerInfo | None:
+        """What is known of it."""
+
+    async def info(self) -> models.ConsumerInfo:
+        """Asks what it is."""
 
 
 class ConsumerMessages(Messages):
     """As `Messages`; of a consumer that pushes it takes what comes to its deliver subject."""
 
-    _sub: Consumer
+    @property
+    def handle(self) -> Handle:
+        """The consumer."""
+        return cast("Handle", self._sub)
 
     def __aiter__(self) -> AsyncIterator[Msg]:
-        info = self._sub.cached_info
+        info = self.handle.cached_info
         if info is None:
             return _Asking(self)
         return self.of(info)
 
     def of(self, info: models.ConsumerInfo) -> AsyncIterator[Msg]:
         """The messages, now that it is known what it is."""
-        return _pushed(self._sub, info) if info.config.deliver_subject else super().__aiter__()
+        return _pushed(self.handle, info) if info.config.deliver_subject else super().__aiter__()
 
 
 class _Asking:
@@ -45,7 +59,7 @@ class _Asking:
         return self
 
     async def _first(self) -> Msg:
-        self._found = self._messages.of(await self._messages._sub.info())
+        self._found = self._messages.of(await self._messages.handle.info())
         return await anext(self._found)
 
     def __anext__(self):  # type: ignore[no-untyped-def]  # the awaitable of either, without another coroutine around it
@@ -57,7 +71,7 @@ class _Asking:
             await self._found.aclose()  # type: ignore[attr-defined]  # a generator, both of them
 
 
-async def _pushed(consumer: Consumer, info: models.ConsumerInfo) -> AsyncIterator[Msg]:
+async def _pushed(consumer: Handle, info: models.ConsumerInfo) -> AsyncIterator[Msg]:
     api = consumer._api
     sub = PushSubscription(api, info.stream_name, info.name, info.config, cb=None, ordered=False, limits=_LIMITS)
     await sub._start()

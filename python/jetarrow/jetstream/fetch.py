@@ -32,10 +32,17 @@ class PullSubscription(PullEnd):
     """Takes messages from a pull consumer when asked. Made by `js.pull_subscribe`."""
 
     def __init__(
-        self, api: JetStreamApi, *, stream: str, consumer: str, info: models.ConsumerInfo | None = None
+        self,
+        api: JetStreamApi,
+        *,
+        stream: str,
+        consumer: str,
+        info: models.ConsumerInfo | None = None,
+        pending_msgs_limit: int = 0,
     ) -> None:
         self._api = api
         self._session = api.session
+        self._id = api.session.next_sid()
         self._manage = Management(api)
         self._native = api.session.native.pull_subscribe(
             api.prefix, checked("stream", stream), checked("consumer", consumer)
@@ -47,6 +54,8 @@ class PullSubscription(PullEnd):
         self._warned = False
         if info is not None:
             self._learn(info.config)
+        if pending_msgs_limit > 0:
+            self._native.limit_request(pending_msgs_limit)
         self._begin_life()
 
     def __repr__(self) -> str:
@@ -106,7 +115,7 @@ class PullSubscription(PullEnd):
         Raises:
             FetchTimeoutError: No message within `timeout`.
             NotFoundError: The consumer is gone.
-            APIError: The server refuses the request.
+            APIError: The server refuses the request, such as a heartbeat of more than half of `timeout`.
             TypeError: More than one of `batch`, `batch_size`, `max_messages`.
         """
         given = [size for size in (batch, batch_size, max_messages) if size is not None]
@@ -145,6 +154,7 @@ class PullSubscription(PullEnd):
         session = self._session
         call = self._native.fetch(
             session,
+            self._id,
             self._room(most),
             max_bytes=max_bytes,
             timeout=timeout,
@@ -164,6 +174,7 @@ class PullSubscription(PullEnd):
         """A fetch that is under way when this returns, not only at the loop's next turn."""
         call = self._native.fetch(
             self._session,
+            self._id,
             most,
             max_bytes=max_bytes,
             timeout=REQUEST_TIMEOUT,
@@ -252,16 +263,17 @@ class PullSubscription(PullEnd):
 
         Raises:
             NotFoundError: The consumer is gone.
-            APIError: The server refuses the request, such as more than the consumer's `max_request_batch`.
+            APIError: The server refuses the request.
             ValueError: A limit is not positive, a column is unknown, or the next message is larger than `max_bytes`.
             ConnectionClosedError: The connection is closed.
             TimeoutError: The connection was down until `timeout`, or the server did not answer.
         """
+        most = self._room(max_messages)
         call = self._native.fetch_batch(
-            self._room(max_messages),
+            most,
             max_bytes=max_bytes,
             timeout=timeout,
-            min_messages=min_messages,
+            min_messages=min(min_messages, most) if self._limit else min_messages,
             heartbeat=heartbeat,
             columns=columns,
             group=member(self._api, priority),

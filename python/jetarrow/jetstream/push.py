@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 
@@ -42,8 +44,12 @@ def ordered_config(config: models.ConsumerConfig) -> models.ConsumerConfig:
 class PushSubscription(Subscription):
     """Takes what a push consumer delivers. Made by `js.subscribe`.
 
-    An ordered one recreates its consumer, at the next sequence, whenever a message or the heartbeats are missing.
+    An ordered one recreates its consumer, at the next sequence, whenever a message or the heartbeats are missing: the
+    latter also while nobody takes messages, but for the sync face.
     """
+
+    # Whether a consumer that is gone is replaced before somebody wants its messages.
+    _watched = True
 
     def __init__(
         self,
@@ -70,6 +76,10 @@ class PushSubscription(Subscription):
         self._seq = 0
         self._delivered = 0
         self._resetting = session.lock()
+        # Made while what the one before had brought was not taken yet; and the one that was given up for them.
+        self._successors: deque[tuple[_jetarrow.Subscription, models.ConsumerInfo]] = deque()
+        self._given_up: _jetarrow.Subscription | None = None
+        self._watcher: asyncio.Task[None] | None = None
         self._ending = Ending(session)
         # Why no consumer can take its place.
         self._failure: Error | None = None
@@ -78,6 +88,27 @@ class PushSubscription(Subscription):
         await self._open("ordered" if self._ordered else "push")
         if self._consumer:
             self._tell_origin(self._native, None)
+        if self._watched and self._silence is not None and self._task is None and not self._session.blocks:
+            self._watcher = asyncio.get_running_loop().create_task(self._watch(self._silence))
+
+    async def _watch(self, silence: float) -> None:
+        """Replaces a consumer that is gone, also while nobody takes messages."""
+        try:
+            while not self._closed:
+                native = self._newest
+                if await self._session.run(native.quiet(silence)) == "ended" and native is not self._given_up:
+                    break
+                async with self._resetting:
+                    if self._newest is native and not self._closed and not await self._reset():
+                        break
+        except Exception as error:
+            self._session.report(error)
+        finally:
+            self._forget()
+
+    @property
+    def _newest(self) -> _jetarrow.Subscription:
+        return self._successors[-1][0] if self._successors else self._native
 
     def _tell_origin(self, native: _jetarrow.Subscription, info: models.ConsumerInfo | None) -> None:
         """Where a message's headers cannot be read the connection breaks, and it is looked up at the stream."""
@@ -149,23 +180,39 @@ class PushSubscription(Subscription):
             left = None if deadline is None else max(deadline - self._session.now(), 0.0)
             native = self._native
             ready = await self._session.run(native.ready(self._silence, left))
-            if ready in ("messages", "ended", "late"):
+            if ready in ("messages", "late"):
                 return ready
-            if self._closed or self._session.is_closed:
+            if self._successors:
+                await self._reset_once(native)
+                continue
+            if self._closed or self._session.is_closed or (ready == "ended" and native is not self._given_up):
                 return "ended"
             if not await self._reset_once(native):
                 return "ended"
 
+    def _end(self) -> None:
+        super()._end()
+        if self._watcher is not None:
+            self._watcher.cancel()
+        for native, _ in self._successors:
+            native.unsubscribe()
+
     async def _reset_once(self, native: object) -> bool:
         """Recreates the consumer, unless another task that waits has just done it; False where that is impossible."""
         async with self._resetting:
-            return True if self._native_sub is not native else await self._reset()
+            if self._native_sub is native:
+                if not self._successors and not await self._reset():
+                    return False
+                self._delivered += self._native.delivered
+                self._native_sub, info = self._successors.popleft()
+                self._made(info)
+            return True
 
     async def _reset(self) -> bool:
-        old = self._native
-        self._seq = old.last_seq or self._seq
-        self._delivered += old.delivered
+        """Makes a consumer that goes on where the newest one ended; False where that is impossible."""
+        self._given_up = old = self._newest
         old.unsubscribe()
+        self._seq = old.last_seq or self._seq
         session = self._session
         while not self._closed and not session.is_closed:
             deliver = session.native.new_inbox()
@@ -183,8 +230,8 @@ class PushSubscription(Subscription):
                 # Not connected, or no leader: it is tried until it works.
                 await session.pause(RETRY)
                 continue
-            self._native_sub, self._subject, self._consumer = fresh, deliver, info.name
-            self._made(info)
+            self._subject, self._consumer = deliver, info.name
+            self._successors.append((fresh, info))
             self._tell_origin(fresh, info)
             return True
         self._closed = True
@@ -208,4 +255,4 @@ class PushSubscription(Subscription):
     @property
     def delivered(self) -> int:
         """Messages that have come so far."""
-        return self._delivered + self._native.delivered
+        return self._delivered + self._native.delivered + sum(native.delivered for native, _ in self._successors)

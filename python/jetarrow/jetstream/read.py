@@ -25,7 +25,7 @@ from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import moment
 from jetarrow.jetstream.progress import Progress, progress_bar
 from jetarrow.jetstream.read_out import ReadOut
-from jetarrow.jetstream.read_schema import SAMPLE, arrow_schema, infer
+from jetarrow.jetstream.schema import arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("jetarrow")
 
+# Rows that a schema is inferred from.
+SAMPLE = 1000
 DEFAULT_FETCH_BYTES = 16 * 1024 * 1024
 MOST_FETCH_BYTES = 32 * 1024 * 1024
 TIMESTAMP_UNITS = ("ns", "us")
@@ -161,6 +163,8 @@ class Reader(ReadOut):
         return native
 
     async def _infer(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> None:
+        from jetarrow.jetstream.read_schema import infer  # here, as it is rarely needed
+
         pa = needs_pyarrow('schema="infer"')
         sample = await wait(self._sample())
         payloads: list[bytes] = []

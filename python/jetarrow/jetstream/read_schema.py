@@ -14,9 +14,6 @@ from jetarrow.jetstream.arrow import needs_pyarrow
 if TYPE_CHECKING:
     import pyarrow
 
-# Rows that a schema is inferred from.
-SAMPLE = 1000
-
 _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+)|([<>(),:]))")
 _DDL = {
     **dict.fromkeys(("BIGINT", "LONG", "INT64"), "int64"),
@@ -33,12 +30,12 @@ _DDL = {
 _OF_PYTHON = {int: "int64", float: "float64", str: "string", bool: "bool_", bytes: "binary", date: "date32"}
 
 
-def arrow_schema(schema: object) -> object:
-    """An Arrow schema out of DDL text or a dict; anything else as it is.
+def parsed(schema: str | Mapping[str, Any]) -> pyarrow.Schema:
+    """An Arrow schema out of DDL text or a dict.
 
     Args:
         schema: Text such as "id BIGINT, name STRING", a dict of name to DDL type, Python type or Arrow type (a dict is
-            a struct, a list of one a list), or what has an Arrow schema.
+            a struct, a list of one a list).
 
     Raises:
         ValueError: The text cannot be understood, or a type is unknown.
@@ -47,10 +44,8 @@ def arrow_schema(schema: object) -> object:
     if isinstance(schema, str):
         pa = needs_pyarrow("schema= as text")
         return pa.schema(_Ddl(pa, schema).fields(""))
-    if isinstance(schema, Mapping):
-        pa = needs_pyarrow("schema= as a dict")
-        return pa.schema([(name, _of_python(pa, kind)) for name, kind in schema.items()])
-    return schema
+    pa = needs_pyarrow("schema= as a dict")
+    return pa.schema([(name, _of_python(pa, kind)) for name, kind in schema.items()])
 
 
 def _of_python(pa: Any, kind: Any) -> pyarrow.DataType:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
 from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
@@ -17,6 +16,7 @@ from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.manage.streams import purge
 from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.ordered import OrderedConsumer, ordered
+from jetarrow.jetstream.stream_messages import StreamMessages
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
 
 
-class Stream:
+class Stream(StreamMessages):
     """A stream. Made by `js.stream(name)` and `js.get_stream(name)`.
 
     Attributes:
@@ -91,6 +91,9 @@ class Stream:
     async def purge(self, seq: int | None = None, subject: str | None = None, keep: int | None = None) -> int:
         """Removes messages.
 
+        The stream still knows the ids of what is gone: published again within its `duplicate_window` they are
+        duplicates, and nothing is stored.
+
         Args:
             seq: Only those before this sequence; not together with `keep`.
             subject: Only those of the subjects that match.
@@ -106,119 +109,6 @@ class Stream:
         """
         return int((await purge(self._api, self.name, seq=seq, subject=subject, keep=keep))["purged"])
 
-    async def get_msg(
-        self,
-        seq: int | None = None,
-        subject: str | None = None,
-        direct: bool = False,
-        next: bool = False,
-    ) -> models.RawStreamMsg:
-        """Reads one message.
-
-        Args:
-            seq: Its sequence.
-            subject: Instead of a sequence: the last message of this subject (wildcards allowed).
-            direct: Ask any replica or mirror instead of the stream's leader: cheaper, and it may not know the newest
-                messages yet. The stream must have `allow_direct`. `headers` then holds what the server says about the
-                message too (`Nats-Sequence` and so on).
-            next: With `subject`: the first message of it at `seq` or after.
-
-        Raises:
-            NotFoundError: There is no such message, or stream.
-            BadRequestError: Neither sequence nor subject.
-            NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
-            ValueError: The name is not valid.
-        """
-        return await self._manage.get_msg(self.name, seq, subject, direct, next)
-
-    async def get_last_msg(self, subject: str, direct: bool = False) -> models.RawStreamMsg:
-        """Reads the last message of a subject.
-
-        Args:
-            subject: The subject.
-            direct: As for `get_msg`.
-
-        Raises:
-            NotFoundError: There is no such message, or stream.
-            NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
-            ValueError: The name is not valid.
-        """
-        return await self._manage.get_last_msg(self.name, subject, direct)
-
-    async def direct_get(self, seq: int) -> models.RawStreamMsg:
-        """Reads one message from any replica or mirror, which may not know the newest yet.
-
-        Args:
-            seq: Its sequence.
-
-        Raises:
-            NotFoundError: There is no such message.
-            NoRespondersError: There is no such stream, or it has not `allow_direct`.
-        """
-        return await self._manage.get_msg(self.name, seq, direct=True)
-
-    async def direct_get_last_for_subject(self, subject: str) -> models.RawStreamMsg:
-        """Reads the last message of a subject (wildcards allowed), as `direct_get`.
-
-        Args:
-            subject: The subject.
-        """
-        return await self._manage.get_msg(self.name, subject=subject, direct=True)
-
-    async def get_last_msgs_for(
-        self,
-        subjects: str | Sequence[str],
-        *,
-        up_to_seq: int | None = None,
-        up_to_time: datetime | str | None = None,
-        batch: int | None = None,
-    ) -> list[models.RawStreamMsg]:
-        """Reads the last message of each subject; as `js.get_last_msgs_for`. Server 2.11 or later.
-
-        Args:
-            subjects: One or several, wildcards allowed.
-            up_to_seq: The state as of this sequence; None is now.
-            up_to_time: The state as of this time.
-            batch: Most messages; None is all.
-        """
-        return await self._manage.get_last_msgs_for(
-            self.name, subjects, up_to_seq=up_to_seq, up_to_time=up_to_time, batch=batch
-        )
-
-    async def get_batch(
-        self,
-        batch: int,
-        seq: int | None = None,
-        *,
-        subject: str | None = None,
-        start_time: datetime | str | None = None,
-        max_bytes: int | None = None,
-    ) -> list[models.RawStreamMsg]:
-        """Reads messages in order, without a consumer; as `js.get_batch`. Server 2.11 or later.
-
-        Args:
-            batch: Most messages.
-            seq: The first sequence; None is the first there is.
-            subject: Only this subject, wildcards allowed; None is all.
-            start_time: Instead of `seq`: messages at or after this time.
-            max_bytes: Most bytes of them; None is no limit.
-        """
-        return await self._manage.get_batch(
-            self.name, batch, seq, subject=subject, start_time=start_time, max_bytes=max_bytes
-        )
-
-    async def counter(self, subject: str) -> int:
-        """The value of a counter, see `js.increment`; 0 where it was never incremented.
-
-        Args:
-            subject: The counter.
-
-        Raises:
-            NotFoundError: There is no such stream.
-            ValueError: The subject's last message is no counter's.
-        """
-        return await self._manage.counter(self.name, subject)
-
     def ordered_consumer(
         self, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
     ) -> OrderedConsumer:
@@ -229,20 +119,6 @@ class Stream:
             **options: `start_seq`, `start_time`, `deliver_policy`, `replay_policy` and `headers_only`, as there.
         """
         return ordered(self._api, self.name, subjects, **options)
-
-    async def delete_msg(self, seq: int, erase: bool = True) -> bool:
-        """Deletes one message.
-
-        Args:
-            seq: The message's sequence.
-            erase: Also overwrite its bytes in storage; False only marks it as deleted, which is quicker.
-
-        Raises:
-            NotFoundError: There is no such stream.
-            ServerError: There is no such message, or the stream does not allow it (`deny_delete`, `sealed`).
-            ValueError: The name is not valid.
-        """
-        return await self._manage.delete_msg(self.name, seq, erase)
 
     async def backup(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
@@ -128,7 +128,7 @@ class Subscribe(Management):
                 info = await self.consumer_info(stream, durable)
         if info is not None and info.config is not None:
             _check_group(info, queue)
-            check_subject(info, subject, config, params)
+            check_subject(info, subject, config)
         else:
             given: dict[str, Any] = {
                 "durable_name": durable,
@@ -176,7 +176,7 @@ class Subscribe(Management):
             if info is None:
                 raise
             _check_group(info, queue)
-            check_subject(info, "", config, {})
+            check_subject(info, "", config)
             return info
 
     async def subscribe_bind(
@@ -260,7 +260,7 @@ class Subscribe(Management):
             durable: Name of a consumer that stays; None or "" makes one that goes when it is not used.
             stream: The stream; None finds it by the subject.
             config: Configuration of a new consumer; one that is there must not differ from it.
-            pending_msgs_limit: Taken for nats-py's sake, and not needed: nothing comes that was not asked for.
+            pending_msgs_limit: Most messages that one request asks for, and so the most that wait to be taken.
             pending_bytes_limit: Taken for nats-py's sake, and not needed.
             inbox_prefix: Taken for nats-py's sake, and not needed.
             update: A durable consumer that is there and differs is changed; False is an error.
@@ -282,12 +282,16 @@ class Subscribe(Management):
             if info is not None:
                 changes = existing.differences(info.config, config, params, subject)
                 info = await existing.bind(self, info, changes, update=update)
-                return PullSubscription(self._api, stream=stream, consumer=durable, info=info)
+                return PullSubscription(
+                    self._api, stream=stream, consumer=durable, info=info, pending_msgs_limit=pending_msgs_limit
+                )
             config = replace(config, name=durable, durable_name=durable)
         if subject and not (config.filter_subject or config.filter_subjects):
             config = replace(config, filter_subject=subject)
         info = await existing.create(self, stream, config)
-        return PullSubscription(self._api, stream=stream, consumer=info.name, info=info)
+        return PullSubscription(
+            self._api, stream=stream, consumer=info.name, info=info, pending_msgs_limit=pending_msgs_limit
+        )
 
     @_either_order
     async def pull_subscribe_bind(
@@ -311,7 +315,7 @@ class Subscribe(Management):
             durable: Another name for `consumer`.
             stream: Its stream.
             inbox_prefix: Taken for nats-py's sake, and not needed.
-            pending_msgs_limit: Taken for nats-py's sake, and not needed.
+            pending_msgs_limit: As for `pull_subscribe`.
             pending_bytes_limit: Taken for nats-py's sake, and not needed.
 
         Raises:
@@ -319,7 +323,12 @@ class Subscribe(Management):
         """
         if not stream:
             raise ValueError("nats: stream name is required")
-        return PullSubscription(self._api, stream=stream, consumer=durable or name or consumer or "")
+        return PullSubscription(
+            self._api,
+            stream=stream,
+            consumer=durable or name or consumer or "",
+            pending_msgs_limit=pending_msgs_limit,
+        )
 
     @classmethod
     def is_status_msg(cls, msg: Msg | None) -> str | None:
@@ -331,23 +340,19 @@ class Subscribe(Management):
         return None if msg is None or msg.headers is None else msg.headers.get(models.Header.STATUS.value)
 
 
-def check_subject(
-    info: models.ConsumerInfo, subject: str, config: models.ConsumerConfig | None, params: Mapping[str, Any]
-) -> None:
+def check_subject(info: models.ConsumerInfo, subject: str, config: models.ConsumerConfig) -> None:
     """An existing consumer must deliver what is asked for; one without a filter delivers every subject.
 
     Args:
         info: The consumer.
-        subject: What is asked for, where no filter is given by name.
+        subject: What is asked for, where `config` has no filter.
         config: What is given by name.
-        params: The same; it wins.
 
     Raises:
         Error: It delivers something else.
     """
-    wanted = (config or models.ConsumerConfig()).evolve(**params)
-    named = _filters(wanted)
-    asked, has = named or ([subject] if subject else []), _filters(info.config)
+    named, has = _filters(config), _filters(info.config)
+    asked = named or ([subject] if subject else [])
     if asked and asked != has and (has or named):
         raise Error(
             f"subject does not match consumer {info.name!r} of stream {info.stream_name!r}: it delivers"

@@ -19,6 +19,7 @@ from jetarrow.sync.fetch import MessageBatch, PullSubscription, Reader
 from jetarrow.sync.handles import Advisories, Consumer, Stream
 from jetarrow.sync.kv import KeyValue, KeyWatcher
 from jetarrow.sync.manager import JetStreamManager
+from jetarrow.sync.msg import Msg
 from jetarrow.sync.objects import ObjectStore, ObjectWatcher
 from jetarrow.sync.publisher import Publisher
 from jetarrow.sync.subscription import PushSubscription, Subscription
@@ -32,6 +33,7 @@ __all__ = [
     "KeyValue",
     "KeyWatcher",
     "MessageBatch",
+    "Msg",
     "ObjectStore",
     "ObjectWatcher",
     "Publisher",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import FunctionType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
+from jetarrow._jetarrow import Msg, SyncMsg
 from jetarrow.core.session import finish
 
 _P = ParamSpec("_P")
@@ -16,15 +16,18 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 # In docstrings and annotations of the async face, which become the twin's.
 _OTHER_WORDS = (
-    (re.compile(r"\basync (?=for\b|with\b)|\bawait "), ""),
-    (re.compile(r"\bAsync(Iterator|Iterable)\b"), r"\1"),
-    (re.compile(r"\bJetStreamContext\b"), "JetStream"),
+    ("async for", "for"),
+    ("async with", "with"),
+    ("await ", ""),
+    ("AsyncIterator", "Iterator"),
+    ("JetStreamContext", "JetStream"),
 )
 
 
-def _plain(text: str | None) -> Any:
-    for word, other in _OTHER_WORDS:
-        text = text and word.sub(other, text)
+def _plain(text: Any) -> Any:
+    if isinstance(text, str):
+        for word, other in _OTHER_WORDS:
+            text = text.replace(word, other)
     return text
 
 
@@ -67,6 +70,19 @@ def blocking(
     return as_in(method)(call)
 
 
+@overload
+def giving(
+    method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, Msg]],
+) -> Callable[Concatenate[Any, _P], SyncMsg]: ...
+@overload
+def giving(
+    method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, list[Msg]]],
+) -> Callable[Concatenate[Any, _P], list[SyncMsg]]: ...
+def giving(method: Any) -> Any:
+    """As `blocking`, for a method that gives messages: the session made them such whose verbs block."""
+    return blocking(method)
+
+
 def wrapped(
     method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]], wrap: Callable[[_T], _U]
 ) -> Callable[Concatenate[Any, _P], _U]:
@@ -106,3 +122,8 @@ def drained(items: AsyncIterator[_T]) -> Iterator[_T]:
         close = getattr(items, "aclose", None)
         if close is not None:
             finish(close())
+
+
+def drained_messages(messages: AsyncIterator[Msg]) -> Iterator[SyncMsg]:
+    """As `drained`, of messages: the session made them such whose verbs block."""
+    return cast("Iterator[SyncMsg]", drained(messages))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
+from jetarrow._jetarrow import SyncMsg
 from jetarrow.client import Client as AsyncClient
 from jetarrow.core.blocking_session import BlockingSession
+from jetarrow.core.client import MessageClass
 from jetarrow.core.session import finish
 from jetarrow.core.status import Status
-from jetarrow.sync.blocking import as_in, blocking, iterated, wrapped
+from jetarrow.sync.blocking import as_in, blocking, giving, iterated, wrapped
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.subscription import Subscription, without_callbacks
@@ -22,9 +24,14 @@ if TYPE_CHECKING:
 class Client(Status):
     """As `jetarrow.aio.client.Client`, blocking, and a context manager. Many threads may share one."""
 
+    msg_class = MessageClass(SyncMsg)
+
     def __init__(self) -> None:
         self._session = BlockingSession()
         self._inner = AsyncClient(_session=self._session)
+        self._session.belong_to(self)
+        if type(self).msg_class is not SyncMsg:
+            self._session.msg_class = type(self).msg_class
 
     @as_in(AsyncClient.connect)
     def connect(
@@ -44,7 +51,7 @@ class Client(Status):
 
     close = blocking(AsyncClient.close)
     publish = blocking(AsyncClient.publish)
-    request = blocking(AsyncClient.request)
+    request = giving(AsyncClient.request)
     request_many = iterated(AsyncClient.request_many)
     flush = blocking(AsyncClient.flush)
     rtt = blocking(AsyncClient.rtt)

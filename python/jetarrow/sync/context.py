@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from jetarrow._jetarrow import Msg
+from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.session import finish
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
-from jetarrow.sync.blocking import as_in, blocking, drained, iterated, wrapped
+from jetarrow.sync.blocking import as_in, blocking, drained_messages, iterated, wrapped
 from jetarrow.sync.fetch import PullSubscription, Reader
 from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
@@ -70,10 +70,10 @@ class JetStream(JetStreamManager):
         *,
         max_bytes: int | None = None,
         **priority: Unpack[PriorityOptions],
-    ) -> Iterator[Msg]:
+    ) -> Iterator[SyncMsg]:
         """As `jetarrow.js.client.JetStreamContext.consume`: iterate it with `for`."""
         messages = self._inner.consume(stream, consumer, max_messages, max_bytes=max_bytes, threshold=0, **priority)
-        return drained(aiter(messages))
+        return drained_messages(aiter(messages))
 
     pull_subscribe = wrapped(JetStreamContext.pull_subscribe, PullSubscription)
     pull_subscribe_bind = wrapped(JetStreamContext.pull_subscribe_bind, PullSubscription)
@@ -94,8 +94,8 @@ class JetStream(JetStreamManager):
     @as_in(JetStreamContext.ordered_consumer)
     def ordered_consumer(  # noqa: D102
         self, stream: str, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
-    ) -> Iterator[Msg]:
-        return drained(aiter(self._inner.ordered_consumer(stream, subjects, **options)))
+    ) -> Iterator[SyncMsg]:
+        return drained_messages(aiter(self._inner.ordered_consumer(stream, subjects, **options)))
 
     key_value = wrapped(JetStreamContext.key_value, KeyValue)
     create_key_value = wrapped(JetStreamContext.create_key_value, KeyValue)

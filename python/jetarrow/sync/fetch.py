@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Unpack
 
-from jetarrow._jetarrow import Msg
+from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.ending import Ending
 from jetarrow.jetstream import batch, read
 from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
-from jetarrow.sync.blocking import blocking, drained, twin_repr, wrapped
+from jetarrow.sync.blocking import blocking, drained_messages, giving, twin_repr, wrapped
 
 if TYPE_CHECKING:
     import pyarrow
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.priority import PriorityOptions
 
 
-class MessageBatch(batch.Columns):
+class MessageBatch(batch.Columns[SyncMsg]):
     """As `jetarrow.batch.MessageBatch`, blocking."""
 
     def __init__(self, inner: batch.MessageBatch) -> None:
@@ -45,7 +45,7 @@ class PullSubscription:
 
     __repr__ = twin_repr
     consumer_info = blocking(AsyncPullSubscription.consumer_info)
-    fetch = blocking(AsyncPullSubscription.fetch)
+    fetch = giving(AsyncPullSubscription.fetch)
     fetch_batch = wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
 
     unsubscribe = blocking(AsyncPullSubscription.unsubscribe)
@@ -77,7 +77,7 @@ class PullSubscription:
         """Messages that were fetched so far."""
         return self._inner.delivered
 
-    def messages(self) -> Iterator[Msg]:
+    def messages(self) -> Iterator[SyncMsg]:
         """All messages as they come, without end."""
         return self.consume()
 
@@ -87,7 +87,7 @@ class PullSubscription:
         *,
         max_bytes: int | None = None,
         **priority: Unpack[PriorityOptions],
-    ) -> Iterator[Msg]:
+    ) -> Iterator[SyncMsg]:
         """As `messages`, with the sizes of its requests.
 
         Args:
@@ -95,7 +95,8 @@ class PullSubscription:
             max_bytes: Most bytes of one request, as the server counts them; None is no limit.
             **priority: As `fetch`.
         """
-        return drained(aiter(self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0, **priority)))
+        messages = self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0, **priority)
+        return drained_messages(aiter(messages))
 
     def pull(
         self,
@@ -129,8 +130,8 @@ class PullSubscription:
             **priority,
         )
 
-    def __iter__(self) -> Iterator[Msg]:
-        return drained(self._inner._pulled(wait=False))
+    def __iter__(self) -> Iterator[SyncMsg]:
+        return drained_messages(self._inner._pulled(wait=False))
 
 
 class Reader:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Unpack
 
-from jetarrow._jetarrow import Msg
+from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.session import finish
 from jetarrow.jetstream import models
 from jetarrow.jetstream.advisories import Advisories as AsyncAdvisories
@@ -14,7 +14,7 @@ from jetarrow.jetstream.consumer import Consumer as AsyncConsumer
 from jetarrow.jetstream.fetch import REQUEST_TIMEOUT
 from jetarrow.jetstream.models import Advisory
 from jetarrow.jetstream.stream import Stream as AsyncStream
-from jetarrow.sync.blocking import blocking, drained, iterated, twin_repr, wrapped
+from jetarrow.sync.blocking import blocking, drained, drained_messages, iterated, twin_repr, wrapped
 from jetarrow.sync.fetch import MessageBatch, PullSubscription
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ class Consumer(PullSubscription):
     unpin = blocking(AsyncConsumer.unpin)
     delete = blocking(AsyncConsumer.delete)
 
-    def messages(self) -> Iterator[Msg]:
+    def messages(self) -> Iterator[SyncMsg]:
         """As `jetarrow.js.consumer.Consumer.messages`: iterate it with `for`."""
-        return drained(aiter(self._inner.messages))
+        return drained_messages(aiter(self._inner.messages))
 
     def batches(
         self,
@@ -116,9 +116,9 @@ class Stream:
 
     def ordered_consumer(
         self, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
-    ) -> Iterator[Msg]:
+    ) -> Iterator[SyncMsg]:
         """As `jetarrow.js.stream.Stream.ordered_consumer`: iterate it with `for`."""
-        return drained(aiter(self._inner.ordered_consumer(subjects, **options)))
+        return drained_messages(aiter(self._inner.ordered_consumer(subjects, **options)))
 
     def consumer(self, name: str) -> Consumer:
         """As `jetarrow.js.stream.Stream.consumer`; the handle blocks."""

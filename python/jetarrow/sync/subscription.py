@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from jetarrow._jetarrow import Msg
+from jetarrow._jetarrow import SyncMsg
 from jetarrow.core import subscription as aio
 from jetarrow.core.ending import Ending
 from jetarrow.core.session import finish
 from jetarrow.jetstream import push
-from jetarrow.sync.blocking import blocking, twin_repr
+from jetarrow.sync.blocking import blocking, giving, twin_repr
 
 _O = TypeVar("_O", bound=Mapping[str, object])
 
@@ -29,17 +29,17 @@ class Subscription:
         self._inner = inner
 
     __repr__ = twin_repr
-    next_msg = blocking(aio.Subscription.next_msg)
+    next_msg = giving(aio.Subscription.next_msg)
     unsubscribe = blocking(aio.Subscription.unsubscribe)
     drain = blocking(aio.Subscription.drain)
 
-    def __iter__(self) -> Iterator[Msg]:
+    def __iter__(self) -> Iterator[SyncMsg]:
         inner = self._inner
         while finish(inner._more()):
             while (msg := inner._native.take(inner._session, inner._id)) is not None:
-                yield msg
+                yield cast("SyncMsg", msg)
 
-    def messages(self) -> Iterator[Msg]:
+    def messages(self) -> Iterator[SyncMsg]:
         """The messages as they come."""
         return iter(self)
 

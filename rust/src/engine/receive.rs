@@ -2,6 +2,7 @@
 
 pub mod ack;
 pub mod fetch;
+pub mod limits;
 pub mod malformed;
 pub mod marker;
 pub mod message;

@@ -15,7 +15,7 @@ use crate::engine::columns::batch as engine;
 use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::receive::message::Received;
 use crate::py::headers;
-use crate::py::message::Msg;
+use crate::py::message::Form;
 use crate::py::requested;
 use crate::py::typed::typed;
 
@@ -179,8 +179,8 @@ impl Batch {
         PyBytes::new(py, bytes)
     }
 
-    /// One row as a `Msg`; what the batch does not hold is empty.
-    fn message(&self, session: Py<PyAny>, index: isize) -> PyResult<Msg> {
+    /// One row as a message; what the batch does not hold is empty.
+    fn message<'py>(&self, session: &Bound<'py, PyAny>, index: isize) -> PyResult<Bound<'py, PyAny>> {
         let record = &self.inner.record;
         let row = position(index, record.num_rows())?;
         let subject = record.column_by_name("subject").map_or("", |c| c.as_string::<i32>().value(row));
@@ -201,7 +201,7 @@ impl Batch {
         }
         let mut content = Received::new(subject, reply, data, headers);
         content.raw_headers = malformed.then(|| Box::new(raw));
-        Ok(Msg::received(session, content))
+        Form::of(session)?.make(session.py(), session.as_unbound(), content, None)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

@@ -15,7 +15,7 @@ use crate::py::batch::Batch;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::convert::{optional_seconds, seconds};
-use crate::py::message::Msg;
+use crate::py::message::Form;
 use crate::runtime::Owned;
 
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
@@ -94,11 +94,12 @@ impl PullSubscription {
         }))
     }
 
-    /// Up to `max_messages` as a list of `Msg`, whose acks go through `client`.
-    #[pyo3(signature = (session, max_messages, *, max_bytes, timeout, min_messages, heartbeat, group=None))]
+    /// Up to `max_messages` as a list of messages, whose acks go through `session`; `sid` is their subscription's number.
+    #[pyo3(signature = (session, sid, max_messages, *, max_bytes, timeout, min_messages, heartbeat, group=None))]
     fn fetch(
         &self,
-        session: Py<PyAny>,
+        session: Bound<'_, PyAny>,
+        sid: u64,
         max_messages: usize,
         max_bytes: Option<usize>,
         timeout: f64,
@@ -108,11 +109,18 @@ impl PullSubscription {
     ) -> PyResult<Call> {
         let sub = self.inner.get()?.clone();
         let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat, group)?;
+        let (form, session) = (Form::of(&session)?, session.unbind());
         Ok(Call::new(async move { sub.fetch(&fetch, Messages::default()).await }, move |py, fetched| {
             let messages = fetched.claim()?.messages;
-            let list = messages.into_iter().map(|message| Py::new(py, Msg::received(session.clone_ref(py), message)));
+            let list = messages.into_iter().map(|message| form.make(py, &session, message, Some(sid)));
             Ok(PyList::new(py, list.collect::<PyResult<Vec<_>>>()?)?.into_any())
         }))
+    }
+
+    /// No request asks for more than this many messages.
+    fn limit_request(&self, most: usize) -> PyResult<()> {
+        self.inner.get()?.limit_request(most);
+        Ok(())
     }
 
     /// How many messages the consumer gives before it wants acks, where the server has said so.

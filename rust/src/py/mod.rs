@@ -50,10 +50,11 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<content_ids::ContentIds>()?;
     module.add_class::<content_ids::Ids>()?;
     module.add_class::<decompress::Decompressor>()?;
+    module.add_class::<entry::Entries>()?;
     module.add_class::<keys::Subjects>()?;
     module.add_class::<fetch::PullSubscription>()?;
     module.add_class::<loss::Loss>()?;
-    module.add_class::<message::Msg>()?;
+    message::add_classes(module)?;
     module.add_class::<notices::Notices>()?;
     module.add_class::<publish::FailedRow>()?;
     module.add_class::<publish::PublishOutcome>()?;

@@ -18,7 +18,7 @@ use crate::lock::lock;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
-use crate::py::convert::{SURROGATE, seconds, utf8};
+use crate::py::convert::{SURROGATE, Timeout, utf8};
 use crate::py::loss::Loss;
 use crate::py::requested;
 use crate::py::typed::typed;
@@ -37,7 +37,8 @@ pub struct Reader {
 impl Connection {
     /// Opens a read of [start, end); the result is a `Reader`.
     #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
-                        batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, timeout, latest=false, bucket=None, flatten=false, limit=None))]
+                        batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, timeout, latest=false,
+                        bucket=None, flatten=false, limit=None))]
     fn read(
         &self,
         prefix: String,
@@ -57,7 +58,7 @@ impl Connection {
         direct: Option<bool>,
         schema: Option<&pyo3::Bound<'_, PyAny>>,
         mode: &str,
-        timeout: f64,
+        timeout: Timeout,
         latest: bool,
         bucket: Option<&str>,
         flatten: bool,
@@ -102,7 +103,7 @@ impl Connection {
             each: if latest { Each::Latest { markers: bucket.is_none() } } else { Each::All },
             limit,
             layout: layout.clone(),
-            timeout: seconds("timeout", timeout)?,
+            timeout: timeout.0,
         };
         let typed = schema.map(|schema| typed(&layout.schema, schema, mode, flatten)).transpose()?;
         let schema = typed.as_ref().map_or_else(|| layout.schema.clone(), |typed| typed.schema.clone());

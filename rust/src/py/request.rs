@@ -13,7 +13,7 @@ use crate::error::{About, JetError};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::convert::{Timeout, Word};
-use crate::py::message::Msg;
+use crate::py::message::Form;
 use crate::py::{headers, payload};
 
 #[pymethods]
@@ -33,7 +33,7 @@ impl Connection {
     #[pyo3(signature = (session, subject, payload, *, timeout, headers=None))]
     fn request_msg(
         &self,
-        session: Py<PyAny>,
+        session: &Bound<'_, PyAny>,
         subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
         timeout: Timeout,
@@ -41,7 +41,8 @@ impl Connection {
     ) -> PyResult<Call> {
         let conn = self.get()?;
         let request = checked(&conn, subject.0.to_owned(), payload, timeout, headers)?;
-        Ok(Call::new(conn.ask(request)?, |py, answer| Ok(Msg::received(session, answer).into_pyobject(py)?.into_any())))
+        let (form, session) = (Form::of(session)?, session.clone().unbind());
+        Ok(Call::new(conn.ask(request)?, move |py, answer| form.make(py, &session, answer, None)))
     }
 
     /// `request_msg` as a future of the loop of `bridge`, which costs no task.
@@ -50,7 +51,7 @@ impl Connection {
         py: Python<'py>,
         event_loop: &Bound<'py, PyAny>,
         bridge: &Bridge,
-        session: Py<PyAny>,
+        session: &Bound<'_, PyAny>,
         subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
         timeout: Timeout,
@@ -59,12 +60,11 @@ impl Connection {
         let conn = slf.get().connection()?;
         let request = checked(conn, subject.0.to_owned(), payload, timeout, headers)?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        let (form, session) = (Form::of(session)?, session.clone().unbind());
         let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
         let done = Box::new(move |answer: Result<async_nats::Message, JetError>| {
             let deliver = move |py: Python<'_>| {
-                let message = answer
-                    .map_err(PyErr::from)
-                    .and_then(|answer| Ok(Msg::received(session, answer).into_pyobject(py)?.into_any()));
+                let message = answer.map_err(PyErr::from).and_then(|answer| form.make(py, &session, answer, None));
                 settle(waiting.bind(py), message)
             };
             mailbox.push(0, Event::Many(Box::new(deliver)));

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NoReturn
 
+from jetarrow._jetarrow import Entries
 from jetarrow.jetstream.api import STREAM_NOT_FOUND
 from jetarrow.jetstream.errors import BucketNotFoundError, KeyNotFoundError, NotFoundError
 from jetarrow.jetstream.ordered import Order
@@ -27,6 +28,8 @@ class Bucket:
     _js: BucketContext
     # Whether any replica may answer.
     _direct: bool
+    # How native code makes its entries.
+    _entries: Entries
     # When its stream was created, where that is known.
     _created: datetime | None
 

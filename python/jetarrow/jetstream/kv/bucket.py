@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from jetarrow._jetarrow import Entries
 from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.kv.base import BucketContext
 from jetarrow.jetstream.kv.entry import Entry as _Entry
@@ -42,6 +43,7 @@ class KeyValue(Put, Keys, Tables):
         self._put_pre = put_pre or pre
         self._js = js
         self._direct = direct
+        self._entries = Entries(_Entry, name, len(pre.encode()))
         self._created = created
 
     def __repr__(self) -> str:

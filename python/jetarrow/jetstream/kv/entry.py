@@ -12,6 +12,23 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _REASONS = {"MaxAge": KV_PURGE, "Purge": KV_PURGE, "Remove": KV_DEL}
 
 
+class _Created:
+    """The field `created`. Native code gives nanoseconds, of which a datetime is made only where it is asked for."""
+
+    def __get__(self, obj: object | None, owner: type | None = None) -> datetime | None:
+        if obj is None:
+            # To dataclass: it has no default.
+            raise AttributeError("created")
+        fields = obj.__dict__
+        if "created" not in fields:
+            fields["created"] = _EPOCH + timedelta(microseconds=fields.pop("_nanoseconds") // 1000)
+        value: datetime | None = fields["created"]
+        return value
+
+    def __set__(self, obj: object, value: datetime | None) -> None:
+        obj.__dict__["created"] = value
+
+
 @dataclass
 class Entry:
     """One revision of a key. Public as `KeyValue.Entry`.
@@ -31,16 +48,8 @@ class Entry:
     value: bytes | None
     revision: int | None
     delta: int | None
-    created: datetime | None
-    operation: str | None
-
-
-def made(
-    bucket: str, key: str, value: bytes, revision: int, delta: int, nanoseconds: int, operation: str | None
-) -> Entry:
-    """An entry out of a delivered message; called by native code."""
-    created = _EPOCH + timedelta(microseconds=nanoseconds // 1000)
-    return Entry(bucket, key, value, revision, delta, created, operation)
+    created: _Created = _Created()
+    operation: str | None = None
 
 
 def operation_of(headers: Mapping[str, str] | None) -> str | None:

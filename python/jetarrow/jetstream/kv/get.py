@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
-from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import NoRespondersError
 from jetarrow.jetstream.errors import APIError, KeyDeletedError, KeyNotFoundError, NotFoundError
 from jetarrow.jetstream.kv.base import Bucket
 from jetarrow.jetstream.kv.entry import Entry, operation_of
 from jetarrow.jetstream.kv.names import check_key
-from jetarrow.jetstream.models import Header
-from jetarrow.jetstream.models.values import from_rfc3339
-
-# As plain strings: a message's headers are looked up with them.
-_SEQUENCE, _SUBJECT, _TIME = Header.SEQUENCE.value, Header.SUBJECT.value, Header.TIME_STAMP.value
-_STATUS, _DESCRIPTION = Header.STATUS.value, Header.DESCRIPTION.value
 
 
 class Get(Bucket):
@@ -49,49 +43,48 @@ class Get(Bucket):
     async def _get(self, key: str, revision: int | None = None, *, leader: bool = False) -> Entry:
         """An entry. Raises `KeyDeletedError` with that of a marker."""
         subject = self._pre + key
-        answer = None if leader or not self._direct else await self._ask_any(subject, revision)
-        if answer is None:
-            entry = await self._ask_leader(key, subject, revision)
-        else:
-            headers = answer.headers or {}
-            self._check_subject(headers[_SUBJECT], subject, revision)
-            sequence, created = int(headers[_SEQUENCE]), from_rfc3339(headers[_TIME])
-            entry = Entry(self._name, key, answer.data, sequence, 0, created, operation_of(headers))
+        entry = None if leader or not self._direct else await self._ask_any(subject, revision)
+        if entry is None:
+            entry = await self._ask_leader(subject, revision)
+        if entry.key != key:
+            raise KeyNotFoundError(message=f"revision {revision} is that of {entry.key!r}, not of {key!r}")
         if entry.operation is not None:
             raise KeyDeletedError(entry, entry.operation)
         return entry
 
-    async def _ask_any(self, subject: str, revision: int | None) -> Msg | None:
-        """A message by direct get, from any replica; None where none answers, so that the leader has to say why."""
+    async def _ask_any(self, subject: str, revision: int | None) -> Entry | None:
+        """An entry by direct get, from any replica; None where none answers, so that the leader has to say why."""
         api = self._js._api
-        verb, query = f"DIRECT.GET.{self._stream}", b""
+        session, native = api.session, api.session.native
+        where, query = f"{api.prefix}.DIRECT.GET.{self._stream}", b""
         if revision:
             query = json.dumps({"seq": revision}).encode()
         else:
             # In the request's subject, so that permissions can be given for it.
-            verb = f"{verb}.{subject}"
+            where = f"{where}.{subject}"
+        loop, bridge, future = session.loop(), session.bridge(), None
         try:
-            answer = await api.session.request(f"{api.prefix}.{verb}", query, api.timeout, None)
+            if loop is None or bridge is None:
+                found = await session.run(native.get_entry(self._entries, where, query, api.timeout))
+            else:
+                future = native.get_entry_future(loop, bridge, self._entries, where, query, api.timeout)
+                found = await future
         except NoRespondersError:
             return None
-        headers = answer.headers or {}
-        if _SEQUENCE not in headers:
-            # Only a stored message has a sequence.
-            status = headers.get(_STATUS, "")
-            if status == "404":
-                raise KeyNotFoundError
-            code = int(status) if status.isdecimal() else None
-            raise APIError.build({"code": code, "description": headers.get(_DESCRIPTION)}, message=f"{verb} failed")
-        return answer
+        except asyncio.CancelledError:
+            if future is not None:
+                native.cancel_request(future)
+            raise
+        if isinstance(found, Entry):
+            return found
+        if found == 404:
+            raise KeyNotFoundError
+        raise APIError.build({"code": found or None}, message=f"{where} failed")
 
-    async def _ask_leader(self, key: str, subject: str, revision: int | None) -> Entry:
+    async def _ask_leader(self, subject: str, revision: int | None) -> Entry:
         try:
             msg = await self._js.get_msg(self._stream, seq=revision or None, subject=None if revision else subject)
         except NotFoundError as error:
             self._raise_missing(error)
-        self._check_subject(msg.subject, subject, revision)
-        return Entry(self._name, key, msg.data or b"", msg.seq, 0, msg.time, operation_of(msg.headers))
-
-    def _check_subject(self, found: str | None, subject: str, revision: int | None) -> None:
-        if found != subject:
-            raise KeyNotFoundError(message=f"revision {revision} is that of {found!r}, not of {subject!r}")
+        found = (msg.subject or "").removeprefix(self._pre)
+        return Entry(self._name, found, msg.data or b"", msg.seq, 0, msg.time, operation_of(msg.headers))

@@ -18,6 +18,7 @@ from jetarrow.jetstream.errors import (
 from jetarrow.jetstream.kv.get import Get
 from jetarrow.jetstream.kv.names import KV_DEL, KV_OP, KV_PURGE, MSG_ROLLUP_SUBJECT, check_key
 from jetarrow.jetstream.models import Header
+from jetarrow.jetstream.needs import require
 from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.jetstream.progress import Progress
 
@@ -74,6 +75,7 @@ class Put(Get):
             KeyWrongLastSequenceError: The key has a value.
             InvalidKeyError: It is no key.
             APIError: As `put`; also `msg_ttl` in a bucket that does not allow it.
+            UnsupportedError: `msg_ttl`, and the server is older than 2.11.
         """
         if validate_keys:
             check_key(key)
@@ -118,6 +120,7 @@ class Put(Get):
             KeyWrongLastSequenceError: The key has another last revision.
             InvalidKeyError: It is no key.
             APIError: As `put`; also `msg_ttl` in a bucket that does not allow it.
+            UnsupportedError: `msg_ttl`, and the server is older than 2.11.
         """
         if validate_keys:
             check_key(key)
@@ -180,6 +183,7 @@ class Put(Get):
             KeyWrongLastSequenceError: The key has another last revision.
             InvalidKeyError: It is no key.
             APIError: As `put`; also `msg_ttl` in a bucket that does not allow it.
+            UnsupportedError: `msg_ttl`, and the server is older than 2.11.
         """
         if validate_keys:
             check_key(key)
@@ -196,6 +200,8 @@ class Put(Get):
         headers: dict[str, str] | None = None,
         msg_ttl: float | timedelta | None = None,
     ) -> int:
+        if msg_ttl is not None:
+            require(self._js._api, "msg_ttl", (2, 11))
         try:
             ack = await self._js.publish(
                 self._put_pre + key, value, headers=headers, msg_ttl=msg_ttl, expected_last_subject_seq=last

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 
+from jetarrow._jetarrow import Entries
 from jetarrow.core.errors import BadSubscriptionError, ConnectionClosedError, Error, TimeoutError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import STREAM_NOT_FOUND, JetStreamApi
 from jetarrow.jetstream.errors import APIError, BucketNotFoundError, StreamRecreatedError
-from jetarrow.jetstream.kv.entry import Entry, made
+from jetarrow.jetstream.kv.entry import Entry
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.push import HEARTBEAT, PushSubscription
@@ -20,7 +22,7 @@ from jetarrow.jetstream.push import HEARTBEAT, PushSubscription
 CHECK = 1.0
 # Seconds that the deletion of the consumer may take.
 DELETE_WAIT = 0.25
-# Entries handed out before the event loop gets a turn.
+# Entries made at a time, after which the event loop gets a turn.
 BURST = 512
 # Most entries that wait to be taken, and most bytes; the server's flow control holds back more.
 LIMITS = (512 * 1024, 128 * 1024 * 1024)
@@ -28,6 +30,9 @@ LIMITS = (512 * 1024, 128 * 1024 * 1024)
 
 class Updates(PushSubscription):
     """The ordered subscription of a watch. Made anew it goes on where it was, also before the first message."""
+
+    # Where it goes on depends on what was taken.
+    _watched = False
 
     def __init__(self, api: JetStreamApi, stream: str, config: models.ConsumerConfig, created: datetime | None) -> None:
         config = config.evolve(
@@ -43,8 +48,8 @@ class Updates(PushSubscription):
         super().__init__(api, stream, "", config, cb=None, ordered=True, limits=LIMITS)
         # When the stream was made that its revisions are of.
         self._of = created
-        # How many messages of this consumer are initial values; and whether all of them were taken.
-        self._initial = 0
+        # How many messages of this consumer are initial values; and whether all of those were taken.
+        self.initial = 0
         self.complete = False
         # Whether `_seq` says where it goes on.
         self._known = False
@@ -86,16 +91,10 @@ class Updates(PushSubscription):
 
     def _made(self, info: models.ConsumerInfo) -> None:
         sent, last = (0, 0) if info.delivered is None else (info.delivered.consumer_seq, info.delivered.stream_seq)
-        self._initial = sent + (info.num_pending or 0)
-        if not self._initial:
+        self.initial = sent + (info.num_pending or 0)
+        if not self.initial:
             # All up to here is known, though nothing of it came.
             self.complete, self._seq, self._known = True, max(self._seq, last), True
-
-    def count(self) -> None:
-        """Looks whether all initial values were taken."""
-        native = self._native
-        came = native.delivered
-        self.complete = came - native.pending_msgs >= self._initial
 
     async def remove(self) -> None:
         """Ends it and deletes the consumer, if the server is there."""
@@ -115,9 +114,8 @@ class Updates(PushSubscription):
         with suppress(Error):
             info = await Management(self._api).consumer_info(self._stream, self._consumer)
             sent = 0 if info.delivered is None else info.delivered.consumer_seq
-            if not info.num_pending:
-                self._initial = min(self._initial, sent)
-                self.count()
+            if not info.num_pending and sent <= self._native.delivered and not self._native.pending_msgs:
+                self.complete = True
 
 
 class KeyWatcher:
@@ -131,37 +129,33 @@ class KeyWatcher:
     def __init__(self, updates: Updates, bucket: str, prefix: str, *, ignore_deletes: bool) -> None:
         self._sub = updates
         self._bucket = bucket
-        self._hidden = len(prefix)
+        self._entries = Entries(Entry, bucket, len(prefix.encode()))
+        # Made, and not handed out yet.
+        self._waiting: deque[Entry | None] = deque()
         self._ignore_deletes = ignore_deletes
         self._last = 0
         self._told = False
         self._stopped = False
-        self._since = 0
 
     def __repr__(self) -> str:
         state = "stopped" if self._stopped else "watching" if self._told else "reading the initial values"
         return f"<KeyWatcher: bucket {self._bucket!r}, {state}>"
 
-    def _take(self) -> tuple[Entry | None] | None:
-        """What can be handed out at once; None where nothing can."""
+    def _fill(self) -> None:
+        """Makes entries of the messages that have come."""
         sub = self._sub
-        while True:
-            if sub.complete and not self._told:
-                self._told = True
-                return (None,)
-            entry = sub._native.take_entry(made, self._bucket, self._hidden, self._last)
-            if not sub.complete:
-                # It is told after this entry, also where that is passed over.
-                sub.count()
-                sub.complete |= entry is not None and not entry.delta
-            if entry is None:
-                if sub.complete and not self._told:
-                    continue
-                return None
-            self._last = entry.revision or 0
-            if entry.operation == "" or (self._ignore_deletes and entry.operation is not None):
-                continue
-            return (entry,)
+        entries, complete = sub._native.take_entries(
+            self._entries, self._last, not self._ignore_deletes, sub.initial, BURST
+        )
+        if entries:
+            self._last = entries[-1].revision
+        if sub.complete:
+            # There were none, or none more: what comes is news.
+            complete = 0
+        if complete is not None and not self._told:
+            sub.complete = self._told = True
+            entries.insert(complete, None)
+        self._waiting.extend(entries)
 
     async def _next(self, timeout: float | None) -> Entry | None:
         """The next entry, or None in its place.
@@ -169,27 +163,28 @@ class KeyWatcher:
         Raises:
             BadSubscriptionError: The watch was stopped.
         """
-        session = self._sub._session
+        sub, waiting = self._sub, self._waiting
+        session = sub._session
         deadline = None if timeout is None else session.now() + timeout
         while True:
             if self._stopped:
                 raise BadSubscriptionError("the watch was stopped")
-            if self._since >= BURST:
-                # The loop has other work too. Nothing is in hand: a wait may be cancelled.
-                self._since = 0
-                await session.pause(0)
-            if (taken := self._take()) is not None:
-                self._since += 1
-                return taken[0]
+            if not waiting:
+                self._fill()
+                if len(waiting) >= BURST:
+                    # The loop has other work too. They stay here where the wait is cancelled.
+                    await session.pause(0)
+            if waiting:
+                return waiting.popleft()
             left = None if deadline is None else deadline - session.now()
             if left is not None and left <= 0:
                 raise TimeoutError
-            limits = [limit for limit in (left, None if self._sub.complete else CHECK) if limit is not None]
-            ready = await self._sub._ready(min(limits) if limits else None)
+            limits = [limit for limit in (left, None if sub.complete else CHECK) if limit is not None]
+            ready = await sub._ready(min(limits) if limits else None)
             if ready == "ended" and not self._stopped:
                 self._ended()
-            elif ready == "late" and not self._sub.complete:
-                await self._sub.check()
+            elif ready == "late" and not sub.complete:
+                await sub.check()
 
     def _ended(self) -> None:
         if self._sub._session.is_closed:
@@ -227,6 +222,8 @@ class KeyWatcher:
         return self
 
     async def __anext__(self) -> Entry | None:
+        if self._waiting and not self._stopped:
+            return self._waiting.popleft()
         try:
             return await self._next(None)
         except (BadSubscriptionError, ConnectionClosedError):

@@ -115,6 +115,9 @@ class StreamVerbs:
     ) -> models.PurgeResponse:
         """Removes messages of a stream.
 
+        The stream still knows the ids of what is gone: published again within its `duplicate_window` they are
+        duplicates, and nothing is stored.
+
         Args:
             name: The stream.
             seq: Only those before this sequence; not together with `keep`.

@@ -27,8 +27,7 @@ from jetarrow.jetstream.subscribe import Subscribe
 
 # The server's words for an expected last sequence of a subject that is another one by now.
 WRONG_LAST_SEQUENCE = (10071, 10164)
-# Of a read: most rows and bytes that are handed over at a time, and most bytes that are on their way.
-BATCH_ROWS = 65536
+# Of a read: most bytes that are handed over at a time, and that are on their way.
 BATCH_BYTES = 2 * 1024 * 1024
 FETCH_BYTES = 8 * 1024 * 1024
 ROLLUP = {models.Header.ROLLUP.value: "sub"}
@@ -113,37 +112,18 @@ class Bucket:
 
     async def _batches(self, subject: str, columns: Sequence[str]) -> AsyncGenerator[_jetarrow.Batch]:
         """What is stored under a subject now, in order, some megabytes at a time."""
-        api = self._js._api
-        session = api.session
-        reader = await session.run(
-            session.native.read(
-                api.prefix,
-                self._stream,
-                start_seq=None,
-                end_seq=None,
-                start_time=None,
-                end_time=None,
-                subjects=[subject],
-                follow=False,
-                columns=columns,
-                batch_rows=BATCH_ROWS,
-                batch_bytes=BATCH_BYTES,
-                fetch_bytes=FETCH_BYTES,
-                microseconds=False,
-                warn_on_loss=True,
-                direct=None,
-                timeout=api.timeout,
-                schema=None,
-                mode="PERMISSIVE",
-            )
+        session = self._js._api.session
+        reader = self._js.read(
+            self._stream, subjects=subject, columns=columns, batch_bytes=BATCH_BYTES, fetch_bytes=FETCH_BYTES
         )
         try:
-            while (item := await session.run(reader.next())) is not None:
+            native = await reader._open()
+            while (item := await session.run(native.next())) is not None:
                 # What retention or a purge takes meanwhile is another object's; or else the digest says so.
                 if isinstance(item, _jetarrow.Batch):
                     yield item
         finally:
-            await session.run(reader.close())
+            await reader.close()
 
     def _gone(self, error: NotFoundError) -> BucketNotFoundError:
         return no_bucket(self._name, error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterable
 from contextlib import aclosing, suppress
@@ -15,6 +16,10 @@ from jetarrow.jetstream.objects.pieces import PIECE, Cutter, Data, pieces, size_
 from jetarrow.jetstream.objects.told import Told
 from jetarrow.jetstream.objects.worker import Worker
 from jetarrow.jetstream.progress import Progress
+
+# Seconds that whoever gives a put up waits for what it has sent to be removed; on a loop that goes on afterwards.
+HURRY = 0.25
+_leaving: set[asyncio.Task[bool]] = set()
 
 
 class Put(Bucket):
@@ -91,10 +96,7 @@ class Put(Bucket):
             )
             await self._commit(name, former, put)
         except BaseException as error:
-            if not await self._take_back(info, error, committing=committing):
-                raise
-            await self._purge_former(former)
-            if not isinstance(error, Exception):
+            if not await self._give_up(info, former, error, committing=committing):
                 raise
         else:
             await self._purge_former(former)
@@ -152,11 +154,30 @@ class Put(Bucket):
             last = seq
         return last
 
-    async def _take_back(self, info: models.ObjectInfo, error: BaseException, *, committing: bool) -> bool:
+    async def _give_up(
+        self, info: models.ObjectInfo, former: Stored | None, error: BaseException, *, committing: bool
+    ) -> bool:
         """Removes what a put that failed has stored; True where the object is there after all.
 
-        That happens where the answer was lost, and not what was written.
+        Who cancels, or presses Ctrl-C, does not wait for a server that is away.
         """
+        if isinstance(error, Exception):
+            return await self._take_back(info, former, error, committing=committing)
+        session = self._js._api.session
+        if session.blocks:
+            if not committing:
+                await self._take_back_quickly(info, error)
+            return False
+        task = asyncio.ensure_future(self._take_back(info, former, error, committing=committing))
+        _leaving.add(task)
+        task.add_done_callback(_leaving.discard)
+        await asyncio.wait([task], timeout=HURRY)
+        return False
+
+    async def _take_back(
+        self, info: models.ObjectInfo, former: Stored | None, error: BaseException, *, committing: bool
+    ) -> bool:
+        """As `_give_up`. The object is there where the answer was lost, and not what was written."""
         last = new_version()
         try:
             # Answered after all that was sent before, whatever the answer: nothing comes in behind the purge.
@@ -166,11 +187,22 @@ class Put(Bucket):
             if committing:
                 stored = await self._find(info.name)
                 if stored is not None and stored.info.nuid == info.nuid:
+                    await self._purge_former(former)
                     return True
             await self._purge(info.nuid)
         except Exception as trouble:
             error.add_note(f"chunks of it may still be in bucket {self._name!r}: {trouble}")
         return False
+
+    async def _take_back_quickly(self, info: models.ObjectInfo, error: BaseException) -> None:
+        last, api = new_version(), self._js._api
+        try:
+            await self._js.publish(chunks_of(self._name, last), timeout=HURRY / 2, stream=self._stream)
+            for nuid in (last, info.nuid):
+                body = {"filter": chunks_of(self._name, nuid)}
+                await api.request(f"STREAM.PURGE.{self._stream}", body, timeout=HURRY / 4)
+        except Exception as trouble:
+            error.add_note(f"chunks of it may still be in bucket {self._name!r}: {trouble}")
 
     async def _purge_former(self, former: Stored | None) -> None:
         if former is not None and not former.info.deleted:

@@ -22,6 +22,9 @@ CONNECT_OPTIONS = (
     "apiPrefix",
     "inboxPrefix",
     "connectTimeoutMs",
+    "connectionName",
+    "tlsHostname",
+    "tlsHandshakeFirst",
 )
 # One kind of credentials at a time, else the server picks what was not meant.
 _CREDENTIALS = ("user", "authToken", "credsFile", "credsSecret", "nkeyFile", "nkeySecret")
@@ -38,6 +41,9 @@ class ConnectOptions:
         api_prefix: First tokens of the subjects of JetStream's API, instead of a domain. Default: the server's own.
         inbox_prefix: First tokens of the subjects that answers come to. Default: `_INBOX`.
         timeout: Seconds for one attempt at one server. Default: 2.
+        name: What the server calls our connections. Default: jetarrow-spark.
+        tls_hostname: The name that the servers' certificates must carry. Default: the host of each address.
+        tls_first: Whether TLS begins before the server's first word. Default: False.
     """
 
     servers: tuple[str, ...]
@@ -46,6 +52,9 @@ class ConnectOptions:
     api_prefix: str | None = None
     inbox_prefix: str | None = None
     timeout: float = 2.0
+    name: str = "jetarrow-spark"
+    tls_hostname: str | None = None
+    tls_first: bool = False
 
     def arguments(self) -> dict[str, Any]:
         """Resolve the secrets, and return the arguments of `jetarrow.sync.connect`.
@@ -57,6 +66,7 @@ class ConnectOptions:
         """
         found: dict[str, Any] = {
             "servers": list(self.servers),
+            "name": self.name,
             "connect_timeout": self.timeout,
             # A worker may outlive any outage; what waits for the server has a timeout of its own. Not -1: with that
             # the first connect would go on for ever as well.
@@ -65,7 +75,9 @@ class ConnectOptions:
         }
         if self.inbox_prefix is not None:
             found["inbox_prefix"] = self.inbox_prefix
-        tls: dict[str, Any] = {}
+        tls: dict[str, Any] = {} if self.tls_hostname is None else {"hostname": self.tls_hostname}
+        if self.tls_first:
+            tls["handshake_first"] = True
         for secret in self.secrets:
             text = secret.resolve()
             again = secret.resolve if secret.is_reference else text
@@ -135,4 +147,7 @@ def connect_options(given: OptionTexts) -> ConnectOptions:
         api_prefix=prefix,
         inbox_prefix=given.text("inboxPrefix"),
         timeout=given.positive("connectTimeoutMs", 2000) / 1000,
+        name=given.text("connectionName") or "jetarrow-spark",
+        tls_hostname=given.text("tlsHostname"),
+        tls_first=given.flag("tlsHandshakeFirst", default=False),
     )

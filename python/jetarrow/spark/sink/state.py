@@ -133,11 +133,16 @@ class SinkState:
 
         Raises:
             Error: Another attempt has begun.
+            ValueError: The id of a row is empty.
         """
         if monotonic() - self._looked > _LOOK_AGAIN:
             self._look()
         self._foreign = own is not None
         ids = piece.column("msg_id")
+        if own is not None and pc.any(pc.equal(ids, "")).as_py():
+            raise ValueError(
+                "jetstream: a row has an empty msg_id, which exactlyOnce=state cannot find again; make it null"
+            )
         tagged = pc.binary_join_element_wise(self._name.tag, ids, "")
         ids = tagged if own is None else pc.if_else(own, ids, tagged)
         self._rows += piece.num_rows
@@ -192,11 +197,13 @@ class SinkState:
                     found.append(ids if self._foreign else ids.filter(pc.starts_with(ids, self._name.tag)))
             finally:
                 reader.close()
-        return pa.concat_arrays([pa.array([], pa.string()), *found])
+        # Twice, where a task stood still for longer than the window in the middle of sending.
+        return pc.unique(pa.concat_arrays([pa.array([], pa.string()), *found]))
 
     def _look(self) -> None:
         entry = retry_transient(lambda: self._bucket.get(self._name.key))
-        if entry.revision != self._revision:
+        # An older one is what a replica knows that lags behind.
+        if (entry.revision or 0) > self._revision:
             raise self._lost("another attempt has begun")
         self._looked = monotonic()
 

@@ -82,9 +82,15 @@ class Positions:
 
         Raises:
             NotFoundError: A stream that `streamPattern` had found was deleted, and that is an error here.
+            ValueError: The checkpoint is of a query that read other streams.
             StreamRecreatedError: As `standing`.
         """
         pattern, options = self._options.pattern, self._options
+        if pattern is None and begin.streams and not begin.streams.keys() & infos.keys():
+            raise ValueError(
+                f"jetstream: this checkpoint is of a query that reads {_listed(begin.streams)}, not {_listed(infos)}:"
+                " give every query a checkpointLocation of its own"
+            )
         for name in begin.streams.keys() - infos.keys():
             found_by_pattern = pattern is not None and re.fullmatch(pattern, name)
             if found_by_pattern and options.fail_on_data_loss != FailOnDataLoss.FALSE:
@@ -166,3 +172,7 @@ def bytes_per_sequence(info: StreamInfo) -> float:
 
 def _first(info: StreamInfo) -> Entry:
     return Entry(created(info), first_sequence(info), "earliest")
+
+
+def _listed(streams: Mapping[str, object]) -> str:
+    return ", ".join(map(repr, sorted(streams)))

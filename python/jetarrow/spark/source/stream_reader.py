@@ -23,6 +23,7 @@ from .metadata import Lookup, created, end_sequence, first_sequence
 from .offsets import Entry, Offset
 from .partition_reader import read_range
 from .partitioning import StreamRange, check_named, split
+from .pause import Pause
 from .positions import Positions, bytes_per_sequence
 from .read_plan import check_readable, filters_for, head_may_move, loss_fails, read_plan
 from .rows import check_types
@@ -63,6 +64,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._latest: dict[str, Entry] = {}
         self._until: dict[str, int] | None = None
         self._last_batch: float | None = None
+        self._pause = Pause()
 
     @hide_traceback()
     def initialOffset(self) -> dict[str, Any]:
@@ -96,10 +98,12 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             NotFoundError: A stream is gone.
             DataLossError: A stream ends before what was read of it.
         """
+        begin = Offset.of(start) if start is not None else self._end
+        if begin is not None and self._pause.lasts(begin):
+            return start if start is not None else begin.json()
         lookup = self._lookup()
         infos = lookup.infos()
-        begin = Offset.of(start) if start is not None else self._end
-        ends = {name: self._positions.end(name, info, lookup) for name, info in infos.items()}
+        ends = lookup.each(infos, lambda name: self._positions.end(name, infos[name], lookup))
         self._latest = {name: Entry(created(infos[name]), end) for name, end in ends.items()}
         if begin is None:
             self._prepare(lookup, infos, self._latest)
@@ -109,6 +113,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._prepare(lookup, infos, entries)
         sizes = self._backlog(entries, ends, infos, lookup)
         if self._waits(sum(sizes.values()), limit):
+            self._pause.begin(begin, sizes if self._until is None else {})
             return start if start is not None else begin.json()
         advanced = {}
         for name, count in self._admitted(sizes, infos, limit).items():
@@ -143,7 +148,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix where the query ends: at what the streams hold now."""
         lookup = self._lookup()
-        self._until = {name: self._positions.end(name, info, lookup) for name, info in lookup.infos().items()}
+        infos = lookup.infos()
+        self._until = lookup.each(infos, lambda name: self._positions.end(name, infos[name], lookup))
 
     @hide_traceback()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -168,11 +174,14 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             begin = self._begin(Offset.of(start).streams, to.streams, lookup)
         spans = {name: (begin[name].next, entry.next) for name, entry in to.streams.items() if name in begin}
         spans = {name: (first, last) for name, (first, last) in spans.items() if last > first}
-        parts = to.parts or self._parts(spans, {name: lookup.info(name) for name in spans}, lookup)
-        ranges: list[StreamRange] = []
-        for name, (first, last) in spans.items():
-            ranges += self._split(name, begin[name], last - first, lookup=lookup, count=parts.get(name, 1))
-        return ranges
+        infos = lookup.each(spans, lookup.info)
+        parts = to.parts or self._parts(spans, infos, lookup)
+
+        def ranges(name: str) -> list[StreamRange]:
+            first, last = spans[name]
+            return self._split(begin[name], last - first, info=infos[name], lookup=lookup, count=parts.get(name, 1))
+
+        return [one for name in spans for one in ranges(name)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of one partition.
@@ -264,8 +273,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 found[name] = self._positions.standing(name, one, lookup.info(name))
         return found
 
-    def _split(self, name: str, begin: Entry, size: int, *, lookup: Lookup, count: int) -> list[StreamRange]:
-        options, info = self._options, lookup.info(name)
+    def _split(self, begin: Entry, size: int, *, info: StreamInfo, lookup: Lookup, count: int) -> list[StreamRange]:
+        options, name = self._options, str(info.config.name)
         if self._positions.is_over(name, begin, info):
             return []
         first, head = first_sequence(info), begin.initial == "earliest" and head_may_move(options)

@@ -336,7 +336,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         }
         match tokio::time::timeout(all_servers, connected).await {
             Ok(result) => result.map_err(closed)?,
-            Err(_) => Err(hub.verdict().unwrap_or_else(|| JetError::NoServers {
+            Err(_) => Err(hub.verdict().unwrap_or_else(|| JetError::NoAnswer {
                 servers: servers.to_string(),
                 cause: format!("no answer within {} s", options.connect_timeout.as_secs_f64()),
             })),
@@ -352,12 +352,15 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     let traffic = Arc::new(Traffic::default());
     let wire = Wire::start(client.clone(), failing(&client, &hub))?;
     let failed = failing(&client, &hub);
+    let telling = Arc::downgrade(&hub);
+    let refused = move |error| drop(telling.upgrade().inspect(|hub: &Arc<Hub>| hub.tell(error)));
     let outbox = Outbox::start(
         client.clone(),
         wire.clone(),
         hub.link.subscribe(),
         traffic.clone(),
         options.pending_size,
+        refused,
         failed,
     )?;
     Ok(Connection {

@@ -72,10 +72,16 @@ pub fn verdict(servers: &str, failures: Vec<(String, JetError)>) -> JetError {
     match failures.as_slice() {
         [(_, error), ..] if failures.iter().all(|(_, error)| tls(error)) => error.clone(),
         [] => JetError::NoServers { servers: servers.to_owned(), cause: "no server answered".into() },
-        [(_, error)] => JetError::NoServers { servers: servers.to_owned(), cause: cause(error) },
-        _ => {
-            let causes: Vec<_> = failures.iter().map(|(server, error)| format!("{server}: {}", cause(error))).collect();
-            JetError::NoServers { servers: servers.to_owned(), cause: causes.join("; ") }
+        failures => {
+            let servers = servers.to_owned();
+            let cause = match failures {
+                [(_, error)] => cause(error),
+                _ => failures.iter().map(|(s, error)| format!("{s}: {}", cause(error))).collect::<Vec<_>>().join("; "),
+            };
+            match failures.iter().all(|(_, error)| matches!(error, JetError::ConnectTimeout { .. })) {
+                true => JetError::NoAnswer { servers, cause },
+                false => JetError::NoServers { servers, cause },
+            }
         }
     }
 }

@@ -4,18 +4,19 @@
 //! Missing upstream: an order between what several tasks hand to async-nats: each goes its own way into the command
 //! channel, and whoever is woken first is first. How we get it: all of it has its place in this queue from the moment
 //! in which it was asked for. What only its owner can do (a `Subscriber` ends itself) has a `Turn` there, which the
-//! queue waits for. Held in place by tests/test_order.py.
+//! queue waits for. Held in place by tests/compat/test_order.py.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use async_nats::client::PublishErrorKind;
 use async_nats::{Client, Subject, Subscriber};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::unconstrained;
 
 use crate::engine::connection::link::{Link, Traffic};
 use crate::engine::connection::wire::{Wire, size};
-use crate::error::{JetError, Result};
+use crate::error::{About, JetError, Result};
 use crate::lock::lock;
 use crate::task::{Spot, spawn, weak_spot};
 
@@ -153,6 +154,7 @@ impl Outbox {
         link: watch::Receiver<Link>,
         traffic: Arc<Traffic>,
         limit: usize,
+        refused: impl Fn(JetError) + Send + Sync + 'static,
         failed: impl FnOnce(JetError) + Send + 'static,
     ) -> Result<Self> {
         let shared = Arc::new(Shared::default());
@@ -161,7 +163,7 @@ impl Outbox {
             failed(error);
             ended.close();
         };
-        spawn(unconstrained(carry(client, wire, shared.clone(), link, traffic)), failed)?;
+        spawn(unconstrained(carry(client, wire, shared.clone(), link, traffic, refused)), failed)?;
         Ok(Outbox { shared, limit })
     }
 
@@ -331,6 +333,7 @@ async fn carry(
     shared: Arc<Shared>,
     mut link: watch::Receiver<Link>,
     traffic: Arc<Traffic>,
+    refused: impl Fn(JetError),
 ) {
     let (mut reserved, mut handed) = (0, 0);
     loop {
@@ -345,8 +348,15 @@ async fn carry(
                 weak_spot(Spot::Outbox);
                 (reserved, handed) = (0, bytes);
                 traffic.sent(message.payload.len());
-                if wire.hand_over(message).await.is_err() {
-                    break;
+                match wire.hand_over(message).await {
+                    Ok(()) => {}
+                    // It was queued for another server, which takes larger ones.
+                    Err(error) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {
+                        let what = About::Other("a message that was queued while disconnected".into());
+                        let limit = client.max_payload();
+                        refused(JetError::MaxPayload { what, size: bytes, limit });
+                    }
+                    Err(_) => break,
                 }
             }
             Step::Hand(Entry::Subscribe { done, .. }) if done.is_closed() => {}

@@ -18,6 +18,7 @@ use crate::engine::api::{Api, NOT_FOUND};
 use crate::engine::connection::Connection;
 use crate::engine::connection::withdraw::withdraw;
 use crate::engine::receive::ack::{Kind, send};
+use crate::engine::receive::limits::{Limit, Limits};
 use crate::engine::receive::priority::{Group, Member, Pins};
 use crate::engine::receive::pull::{PULL_BYTES, PULL_ROWS, PullInbox, PullRequest, Status};
 use crate::error::{JetError, Result};
@@ -59,6 +60,7 @@ pub struct PullSubscription {
     /// What former calls asked for and did not wait for.
     late: Mutex<VecDeque<Late>>,
     ack_window: Mutex<AckWindow>,
+    limits: Mutex<Limits>,
     pins: Pins,
 }
 
@@ -69,6 +71,8 @@ enum End {
         too_large: bool,
     },
     Gone(String),
+    /// It was more than the consumer allows.
+    Limited(Limit),
     /// The consumer gives no more before messages are acknowledged.
     WindowFull,
     LinkBroke,
@@ -111,8 +115,13 @@ impl Drop for PullSubscription {
 
 impl PullSubscription {
     pub fn new(conn: Arc<Connection>, prefix: String, stream: String, consumer: String) -> Self {
-        let (idle, late, ack_window, pins) = Default::default();
-        PullSubscription { conn, prefix, stream, consumer, idle, late, ack_window, pins }
+        let (idle, late, ack_window, limits, pins) = Default::default();
+        PullSubscription { conn, prefix, stream, consumer, idle, late, ack_window, limits, pins }
+    }
+
+    /// No request asks for more than this many messages.
+    pub fn limit_request(&self, most: usize) {
+        lock(&self.limits).learn(Limit::Batch(most));
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<PullInbox>> {
@@ -216,7 +225,8 @@ impl<S: Sink> Job<'_, S> {
                 no_wait: true,
                 ..PullRequest::default()
             };
-            if std::mem::take(&mut whole_message) {
+            let whole = std::mem::take(&mut whole_message);
+            if whole {
                 // A single message over our own bound still has to come through.
                 (at_hand.batch, at_hand.max_bytes) = (1, 0);
             }
@@ -246,7 +256,7 @@ impl<S: Sink> Job<'_, S> {
                     // The server answers with 408 at its end; ours comes a little later.
                     expires: left.mul_f64(0.98).max(Duration::from_millis(1)),
                     no_wait: false,
-                    heartbeat: heartbeat(fetch.heartbeat, left),
+                    heartbeat: heartbeat(fetch.heartbeat, left, fetch.timeout),
                 };
                 end = self.round(&waiting, deadline).await?;
             }
@@ -255,12 +265,17 @@ impl<S: Sink> Job<'_, S> {
                 End::Dry { too_large: true } => match (fetch.max_bytes, self.size().0) {
                     (Some(most), 0) => return Err(too_large(most)),
                     (Some(_), _) => return Ok(()),
+                    // The consumer's own limit is lower.
+                    (None, 0) if whole => return Err(too_large(lock(&self.sub.limits).bytes())),
+                    (None, _) if whole => return Ok(()),
                     (None, now) => whole_message = now == before,
                 },
                 End::Deadline => {
                     self.take_late(fetch, deadline).await?;
                     return Ok(());
                 }
+                End::Limited(Limit::Waiting) => sleep_until(deadline.min(Instant::now() + RETRY)).await,
+                End::Limited(limit) => lock(&self.sub.limits).learn(limit),
                 End::Gone(why) => self.sub.check_consumer(&why, fetch, deadline).await?,
                 End::LinkBroke => {
                     self.sub.wait_for_link(deadline).await?;
@@ -317,9 +332,12 @@ impl<S: Sink> Job<'_, S> {
 
     /// Sends one request and takes its messages until it is over, or the call is: then the rest comes late.
     async fn round(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
-        let end = self.take_messages(request, deadline).await;
+        let request = lock(&self.sub.limits).allowed(*request);
+        let end = self.take_messages(&request, deadline).await;
         match end {
-            Ok(End::Full | End::Dry { .. } | End::Gone(_)) | Err(JetError::Api { .. }) => self.open = false,
+            Ok(End::Full | End::Dry { .. } | End::Gone(_) | End::Limited(_)) | Err(JetError::Api { .. }) => {
+                self.open = false
+            }
             _ => {
                 if std::mem::take(&mut self.open)
                     && let Some(mut inbox) = self.inbox.take()
@@ -408,6 +426,7 @@ impl<S: Sink> Job<'_, S> {
                 Some((_, Status::Heartbeat)) => {}
                 Some((_, Status::Over { too_large, .. })) => return Ok(End::Dry { too_large }),
                 Some((_, Status::Gone(why))) => return Ok(End::Gone(why)),
+                Some((_, Status::Limited(limit, _))) => return Ok(End::Limited(limit)),
                 Some((_, Status::Refused(err))) => return Err(err),
             }
         }
@@ -450,10 +469,12 @@ async fn nak_late(conn: &Connection, mut late: Late) {
 }
 
 /// The server wants at most half of the expiry; short waits need none.
-fn heartbeat(asked: Option<Duration>, expires: Duration) -> Duration {
+fn heartbeat(asked: Option<Duration>, expires: Duration, whole: Duration) -> Duration {
     const LONG: Duration = Duration::from_secs(2);
     const DEFAULT: Duration = Duration::from_secs(5);
     match asked {
+        // More than half of what the caller waits: the server says so.
+        Some(every) if every.saturating_mul(2) > whole => every,
         Some(every) => every.min(expires.mul_f64(0.45)),
         None if expires >= LONG => DEFAULT.min(expires.mul_f64(0.25)),
         None => Duration::ZERO,

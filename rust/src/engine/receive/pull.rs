@@ -9,6 +9,7 @@ use crate::engine::api::next_message;
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refusals;
+use crate::engine::receive::limits::Limit;
 use crate::engine::receive::priority::Member;
 use crate::error::{JetError, Result};
 
@@ -70,6 +71,8 @@ pub enum Status {
     },
     /// The server forgot the consumer's leader for now, or the consumer is gone: look, then ask again.
     Gone(String),
+    /// More than the consumer allows; the server's words are for those who cannot ask for less.
+    Limited(Limit, JetError),
     /// Asking again would get the same answer.
     Refused(JetError),
 }
@@ -160,6 +163,9 @@ fn status(message: &Message) -> Status {
         {
             Status::Gone(text)
         }
+        409 if let Some(limit) = Limit::read(&lower) => {
+            Status::Limited(limit, JetError::Api { code: i64::from(code), err_code: 0, description: text })
+        }
         503 => Status::Gone("no answer from the consumer".into()),
         _ => Status::Refused(JetError::Api { code: i64::from(code), err_code: 0, description: text }),
     }
@@ -198,10 +204,19 @@ mod tests {
         assert!(matches!(answer(409, "Leadership Change", None), Status::Gone(_)));
         assert!(matches!(answer(409, "Consumer Deleted", None), Status::Gone(_)));
         assert!(matches!(answer(503, "", None), Status::Gone(_)));
-        assert!(matches!(
-            answer(409, "Exceeded MaxRequestBatch of 10", None),
-            Status::Refused(JetError::Api { code: 409, .. })
-        ));
+        for (text, expected) in [
+            ("Exceeded MaxRequestBatch of 10", Limit::Batch(10)),
+            ("Exceeded MaxRequestExpires of 1m0.5s", Limit::Expires(Duration::from_millis(60_500))),
+            ("Exceeded MaxRequestMaxBytes of 2048", Limit::Bytes(2048)),
+            ("Exceeded MaxWaiting", Limit::Waiting),
+        ] {
+            let Status::Limited(limit, JetError::Api { code: 409, description, .. }) = answer(409, text, None) else {
+                panic!("{text}");
+            };
+            assert_eq!((limit, description.as_str()), (expected, text));
+        }
+        assert!(matches!(answer(409, "Exceeded something else of 5", None), Status::Refused(_)));
+        assert!(matches!(answer(400, "Bad Request - heartbeat value too large", None), Status::Refused(_)));
     }
 
     #[test]

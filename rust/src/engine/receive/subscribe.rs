@@ -268,6 +268,20 @@ impl Subscription {
         }
     }
 
+    /// Waits until nothing came for so long, not even a heartbeat, or it is over: whether anybody takes what has come,
+    /// or not.
+    pub async fn quiet(&self, silence: Duration) -> Ready {
+        loop {
+            let changed = self.shared.changed.notified();
+            if self.shared.lock().ended {
+                return Ready::Ended;
+            }
+            if tokio::time::timeout(silence, changed).await.is_err() {
+                return Ready::Silent;
+            }
+        }
+    }
+
     fn answer_first(&self) {
         let mut state = self.shared.lock();
         while matches!(state.queue.front(), Some(Waiting::FlowControl(_))) {

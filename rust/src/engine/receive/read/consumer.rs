@@ -83,7 +83,7 @@ impl Run {
                 // Silence: what was to come may have been purged, and the requests would wait for it for ever.
                 Some((_, Status::Heartbeat)) if !self.range.follow => Ok(Some(Stop::Dry)),
                 None | Some((_, Status::Heartbeat)) => Ok(None),
-                Some((_, Status::Refused(err))) => Err(err),
+                Some((_, Status::Refused(err) | Status::Limited(_, err))) => Err(err),
                 Some((_, Status::Gone(_))) => Ok(Some(Stop::Renew)),
                 Some((_, Status::Over { unserved, too_large })) => {
                     match unserved {
