@@ -1,6 +1,8 @@
 //! One message as Python holds it: what came lies here; what a program writes over it or hangs on it lies in a
 //! dictionary that is made for it then. Its verbs are Python's (`jetarrow.core.message`).
 
+mod form;
+
 use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +15,8 @@ use crate::engine::columns::meta::{Meta, domain, parse_meta};
 use crate::engine::receive::message::Received;
 use crate::error::JetError;
 use crate::python_names::{JS_API, MESSAGE, METADATA, import};
+
+pub use form::Form;
 
 /// A message, with verbs that are awaited.
 #[pyclass(frozen, subclass, weakref, module = "jetarrow.aio.msg")]
@@ -48,56 +52,6 @@ pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     import(py, MESSAGE, "complete")?.call1((&msg, &sync_msg))?;
     module.add("Msg", msg)?;
     module.add("SyncMsg", sync_msg)
-}
-
-/// Which class the messages of a session have.
-pub enum Form {
-    Awaited,
-    Blocking,
-    /// A program's own (`Client.msg_class`).
-    Own(Py<PyAny>),
-}
-
-impl Form {
-    pub fn new(class: &Bound<'_, PyAny>) -> Self {
-        let py = class.py();
-        if class.is(py.get_type::<Msg>()) {
-            Form::Awaited
-        } else if class.is(py.get_type::<SyncMsg>()) {
-            Form::Blocking
-        } else {
-            Form::Own(class.clone().unbind())
-        }
-    }
-
-    pub fn of(session: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Form::new(&session.getattr(intern!(session.py(), "msg_class"))?))
-    }
-
-    pub fn make<'py>(
-        &self,
-        py: Python<'py>,
-        session: &Py<PyAny>,
-        message: impl Into<Received>,
-        sid: Option<u64>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let msg = Msg::new(Some(session.clone_ref(py)), message.into(), sid);
-        let class = match self {
-            Form::Awaited => return Ok(Bound::new(py, msg)?.into_any()),
-            Form::Blocking => {
-                return Ok(Bound::new(py, PyClassInitializer::from(msg).add_subclass(SyncMsg))?.into_any());
-            }
-            Form::Own(class) => class.bind(py),
-        };
-        let fields = PyDict::new(py);
-        fields.set_item("_client", msg.client(py)?)?;
-        fields.set_item("subject", msg.subject(py)?)?;
-        fields.set_item("reply", msg.reply(py)?)?;
-        fields.set_item("data", msg.data(py)?)?;
-        fields.set_item("headers", msg.headers(py)?)?;
-        fields.set_item("_sid", sid)?;
-        class.call((), Some(&fields))
-    }
 }
 
 impl Msg {
