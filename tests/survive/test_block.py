@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import signal
 import subprocess
 import sys
@@ -245,6 +246,13 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "ObjectWatcher.__enter__": objects.__enter__,
         "ObjectWatcher.__iter__": objects.__iter__,
         "ObjectWatcher.stop": objects.stop,
+        "Client.msg_class": lambda: nc.msg_class,
+        "Msg.__delattr__": lambda: (setattr(messages[7], "own", 1), delattr(messages[7], "own")),
+        "Msg.__eq__": lambda: messages[7] == messages[6],
+        "Msg.__getstate__": messages[7].__getstate__,
+        "Msg.__reduce_ex__": lambda: copy.copy(messages[7]),
+        "Msg.__setattr__": lambda: setattr(messages[7], "subject", "b"),
+        "Msg.__setstate__": lambda: copy.copy(messages[7]).subject,
         "Msg.ack": messages[0].ack,
         "Msg.ack_with": lambda: messages[1].ack_with(AckKind.ACK),
         "Msg.in_progress": messages[2].in_progress,
