@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import functools
 import logging
-import threading
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,6 +21,7 @@ from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import moment
+from jetarrow.jetstream.one_thread import OneThread
 from jetarrow.jetstream.progress import Progress, progress_bar
 from jetarrow.jetstream.read_out import ReadOut
 from jetarrow.jetstream.schema import arrow_schema
@@ -129,8 +128,7 @@ class Reader(ReadOut):
         self._closed = False
         # All of it was read, or was handed over as an Arrow stream.
         self._spent = False
-        self._lock = threading.Lock()
-        self._threads: list[int] = []
+        self._alone = OneThread()
         self._inferred: pyarrow.Schema | None = None
 
     def __repr__(self) -> str:
@@ -187,20 +185,6 @@ class Reader(ReadOut):
                 f"this reader of stream {self._stream!r} has been read to its end: js.read(...) gives a new one"
             )
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One thread at a time: two would each get a part of the rows. Its tasks may take turns."""
-        me = threading.get_ident()
-        with self._lock:
-            if self._threads and me not in self._threads:
-                raise Error("another thread reads from this reader: js.read(...) gives each a reader of its own")
-            self._threads.append(me)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._threads.remove(me)
-
     def _take(self, native: _jetarrow.Reader, item: _jetarrow.Batch | _jetarrow.Loss | None) -> MessageBatch | None:
         """What the native reader has handed out: a batch, or a warning before it, or the end."""
         if isinstance(item, _jetarrow.Loss):
@@ -250,7 +234,7 @@ class Reader(ReadOut):
         return self
 
     async def __anext__(self) -> MessageBatch:
-        with self._alone():
+        with self._alone:
             while not self._closed and not self._spent:
                 native = await self._open()
                 item = await self._session.run(native.next())
@@ -263,7 +247,7 @@ class Reader(ReadOut):
         return self
 
     def __next__(self) -> MessageBatch:
-        with self._alone():
+        with self._alone:
             while not self._closed and not self._spent:
                 native = self._open_blocking()
                 item = native.next().block()

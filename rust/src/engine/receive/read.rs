@@ -17,7 +17,6 @@ use tokio::time::{Instant, sleep};
 use crate::engine::api::Api;
 use crate::engine::columns::batch::Batch;
 use crate::engine::columns::builder::Builder;
-use crate::engine::columns::column::Layout;
 use crate::engine::columns::meta::Meta;
 use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::columns::typed::Typed;
@@ -32,12 +31,14 @@ mod direct;
 mod flush;
 mod latest;
 mod malformed;
+mod range;
 mod stream;
 
 use by_time::first_at;
 use consumer::Consumer;
 use direct::check_direct;
 use latest::{Changed, Latest};
+pub use range::{Bound, Each, Range};
 
 /// The consumer removes itself when we vanish.
 const INACTIVE: Duration = Duration::from_secs(30);
@@ -48,51 +49,6 @@ const MAX_OUTAGE: Duration = Duration::from_secs(60);
 /// How long the answer to the consumer's deletion is waited for.
 const DELETE_WAIT: Duration = Duration::from_millis(250);
 const RETRY: Duration = Duration::from_millis(250);
-
-#[derive(Clone, Debug)]
-pub struct Range {
-    pub prefix: String,
-    pub stream: String,
-    pub start: Bound,
-    /// Exclusive. Open, or beyond the end: one past the last message at opening.
-    pub end: Bound,
-    /// Filters; none is all.
-    pub subjects: Vec<String>,
-    /// Goes on with new messages, without end.
-    pub follow: bool,
-    pub batch_rows: usize,
-    pub batch_bytes: usize,
-    /// Most bytes outstanding at the server.
-    pub fetch_bytes: usize,
-    pub warn_on_loss: bool,
-    /// By direct gets instead of a consumer. None: where a consumer would take the messages away.
-    pub direct: Option<bool>,
-    pub each: Each,
-    /// Most rows, those that malformed payloads leave out not counted.
-    pub limit: Option<u64>,
-    pub layout: Layout,
-    /// How long JetStream's answer to one question may take.
-    pub timeout: Duration,
-}
-
-/// Which messages of the range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Each {
-    All,
-    /// The last of each subject (read/latest.rs); with or without the markers of key-value buckets.
-    Latest {
-        markers: bool,
-    },
-}
-
-/// Where a range begins or ends.
-#[derive(Clone, Debug)]
-pub enum Bound {
-    Open,
-    Seq(u64),
-    /// The first message at or after this time (RFC 3339).
-    Time(String),
-}
 
 /// What comes out of a reader: finished batches, and losses that are only to be reported.
 #[allow(clippy::large_enum_variant)] // almost every item is a batch
