@@ -43,8 +43,11 @@ class ThreadEvents:
         self._waiting: deque[tuple[str, Exception | None]] = deque()
         self._settling: deque[threading.Event] = deque()
         self._over = False
+        self._ended = False
         self.bridge = Bridge()
-        self.notices = Notices(self._take, self.bridge, in_loop=False)
+        # Not held by what it holds: the collector does not look into native objects.
+        me = weakref.ref(self)
+        self.notices = Notices(lambda kind, error: _hand_over(me, kind, error), self.bridge, in_loop=False)
         self.last_error: Exception | None = None
         arguments = (weakref.ref(session),)
         self._thread = threading.Thread(target=self._serve, args=arguments, name="jetarrow-events", daemon=True)
@@ -66,9 +69,10 @@ class ThreadEvents:
             return
         done = threading.Event()
         self._settling.append(done)
-        self.notices.wake()
-        while not done.wait(0.2) and self._thread.is_alive():
-            pass
+        # After its end nobody answers; before it, whoever ends answers all.
+        if not self._ended:
+            self.notices.wake()
+            done.wait()
 
     def _take(self, kind: str, error: Exception | None) -> None:
         if error is not None:
@@ -76,6 +80,14 @@ class ThreadEvents:
         self._waiting.append((kind, error))
 
     def _serve(self, owner: weakref.ref[Any]) -> None:
+        try:
+            self._handle_events(owner)
+        finally:
+            self._ended = True
+            for done in list(self._settling):
+                done.set()
+
+    def _handle_events(self, owner: weakref.ref[Any]) -> None:
         # Not `select.select`, which knows only descriptors below 1024.
         with selectors.DefaultSelector() as selector:
             selector.register(self.bridge.fileno(), selectors.EVENT_READ)
@@ -101,3 +113,9 @@ class ThreadEvents:
                 callback() if error is None else callback(error)
         except Exception:
             _log.exception("the callback %s_cb has failed", kind)
+
+
+def _hand_over(events: weakref.ref[ThreadEvents], kind: str, error: Exception | None) -> None:
+    there = events()
+    if there is not None:
+        there._take(kind, error)

@@ -1,6 +1,6 @@
 //! Events of a connection, on their way to the user's callbacks.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use pyo3::prelude::*;
 
@@ -17,7 +17,8 @@ pub struct Notices {
 struct Inner {
     waiting: Arc<Mutex<Vec<Notice>>>,
     sink: Py<PyAny>,
-    mailbox: Arc<Mailbox>,
+    /// The bridge's. Weak: what lies in it, never to be fetched once the loop is closed, holds this.
+    mailbox: Weak<Mailbox>,
     in_loop: bool,
 }
 
@@ -27,14 +28,16 @@ impl Notices {
         let inner = self.inner.clone();
         let wake = move || {
             let inner = inner.clone();
-            inner.mailbox.clone().push(0, Event::Many(Box::new(move |py| inner.deliver(py))));
+            if let Some(mailbox) = inner.mailbox.upgrade() {
+                mailbox.push(0, Event::Many(Box::new(move |py| inner.deliver(py))));
+            }
         };
         hub::Notices { waiting: self.inner.waiting.clone(), wake: Box::new(wake) }
     }
 
     /// The event loop's mailbox; None where a thread of its own takes the notices.
     pub fn of_loop(&self) -> Option<Arc<Mailbox>> {
-        self.inner.in_loop.then(|| self.inner.mailbox.clone())
+        self.inner.in_loop.then(|| self.inner.mailbox.upgrade()).flatten()
     }
 }
 
@@ -62,7 +65,7 @@ impl Notices {
     #[new]
     #[pyo3(signature = (sink, bridge, *, in_loop=true))]
     fn new(sink: Py<PyAny>, bridge: &Bridge, in_loop: bool) -> Self {
-        let inner = Inner { waiting: Arc::default(), sink, mailbox: bridge.mailbox.clone(), in_loop };
+        let inner = Inner { waiting: Arc::default(), sink, mailbox: Arc::downgrade(&bridge.mailbox), in_loop };
         Notices { inner: Arc::new(inner) }
     }
 
