@@ -17,7 +17,8 @@ from ..survive.tools import Restarts, places, rss
 from .figures import Figure, said
 
 FULL: dict[str, Any] = {"count": 1_000_000, "kills": 20}
-SHORT: dict[str, Any] = {"count": 200_000, "kills": 3}
+# So many kills that one of them meets a row that was stored and not answered.
+SHORT: dict[str, Any] = {"count": 200_000, "kills": 6}
 BLOCK = 1_000
 # Seconds from the last start to the end of the call.
 SOON = 5.0
@@ -40,7 +41,9 @@ async def batch(server: NatsServer, count: int, kills: int) -> list[Figure]:
             yield pa.record_batch({"data": [number.rjust(128) for number in numbers], "msg_id": numbers})
 
     schema = pa.schema({"data": pa.string(), "msg_id": pa.string()})
-    async with await jetarrow.connect(server.url, error_cb=quiet) as nc:
+    async with await jetarrow.connect(
+        server.url, error_cb=quiet, reconnect_time_wait=0.1, max_reconnect_attempts=-1
+    ) as nc:
         await nc.jetstream().add_stream(name="S", subjects=["s.>"])
         height = rss()
         result = await nc.jetstream().publish_batch("s.a", pa.RecordBatchReader.from_batches(schema, rows()))
@@ -70,7 +73,9 @@ async def futures(server: NatsServer, count: int, kills: int) -> list[Figure]:
         _, late = await asyncio.wait(pending, timeout=SOON)
         unresolved += len(late)
 
-    async with await jetarrow.connect(server.url, error_cb=quiet) as nc:
+    async with await jetarrow.connect(
+        server.url, error_cb=quiet, reconnect_time_wait=0.1, max_reconnect_attempts=-1
+    ) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
         given: list[asyncio.Future[PubAck]] = []

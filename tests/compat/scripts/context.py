@@ -120,7 +120,8 @@ async def acknowledged(js: JetStreamContext) -> None:
         except FatalError:
             await msg.term()
         except Exception:
-            await msg.nak()
+            # Twice is enough: a third time might come before the subscription ends.
+            await (msg.nak() if msg.metadata.num_delivered < 2 else msg.term())
         print(f"handled {msg.data.decode()} ({msg.metadata.num_delivered})")
         if msg.metadata.num_delivered == 2:
             done.set()
