@@ -8,13 +8,13 @@ from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.manager import JetStreamManager
 from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.ordered import Order
-from jetarrow.jetstream.publish import Publish
 from jetarrow.jetstream.publisher import LoopPublisher
 from jetarrow.jetstream.push import PushSubscription
 from jetarrow.jetstream.subscribe import Subscribe
+from jetarrow.jetstream.table import PublishTable
 
 
-class JetStreamContext(Publish, Subscribe, Order, JetStreamManager):
+class JetStreamContext(PublishTable, Subscribe, Order, JetStreamManager):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription

@@ -4,6 +4,7 @@ pub mod batch;
 pub mod builder;
 pub mod column;
 pub mod decode;
+pub mod encode;
 pub mod meta;
 pub mod raw_headers;
 pub mod typed;

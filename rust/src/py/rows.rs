@@ -17,6 +17,7 @@ use pyo3_arrow::input::AnyArray;
 
 use crate::engine::publish::outcome::Blocks;
 use crate::engine::publish::rows::{Headers, OffsetTexts, Payloads, Rows, Subjects, Texts};
+use crate::engine::publish::table::ERROR;
 use crate::engine::subject;
 use crate::error::{JetError, Result};
 use crate::py::arrow::{extract, header_column, is_producer, payload_column, strings, text_column};
@@ -164,6 +165,7 @@ pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>, max_pa
         msg_ids,
         headers: header_rows(arguments.headers, len)?,
         expected_stream: arguments.expected_stream.map(Arc::from),
+        reasons: None,
         checked: false,
     };
     Ok(checked(rows, arguments.first_row, max_payload)?)
@@ -238,7 +240,9 @@ impl Template {
             (None, None) => Headers::None,
         };
         let (expected_stream, fixed) = (self.expected_stream.clone(), self.fixed.clone());
-        Ok(Rows { len: array.len(), fixed, subjects, payloads, msg_ids, headers, expected_stream, checked: false })
+        let reasons = column(ERROR).map(|reasons| strings(ERROR, reasons)).transpose()?;
+        let len = array.len();
+        Ok(Rows { len, fixed, subjects, payloads, msg_ids, headers, expected_stream, reasons, checked: false })
     }
 }
 

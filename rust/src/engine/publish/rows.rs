@@ -97,6 +97,8 @@ pub struct Rows {
     /// Headers that the call sets for all its rows: the expected stream, a time to live.
     pub fixed: Arc<[(HeaderName, HeaderValue)]>,
     pub expected_stream: Option<Arc<str>>,
+    /// Why a row has no payload, where there is a reason; it is not sent.
+    pub reasons: Option<Arc<dyn Texts>>,
     /// `checked` has passed. Rows that are read as they go are checked one by one when they are sent.
     pub checked: bool,
 }
@@ -154,7 +156,8 @@ impl Rows {
     /// Everything about one row that the server, or the wire, would choke on.
     pub fn check(&self, row: usize, number: u64, max_payload: usize) -> Result<()> {
         let Some(payload) = self.payloads.get(row) else {
-            return Err(JetError::Row { row: number, reason: "the payload is null".into() });
+            let reason = self.reasons.as_ref().and_then(|reasons| reasons.get(row)).unwrap_or("the payload is null");
+            return Err(JetError::Row { row: number, reason: reason.into() });
         };
         match &self.subjects {
             Subjects::One(_) => {}
@@ -301,6 +304,7 @@ mod tests {
             headers: Headers::None,
             fixed: Arc::new([]),
             expected_stream: None,
+            reasons: None,
             checked: false,
         }
     }
