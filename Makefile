@@ -47,11 +47,11 @@ tools:
 	fi
 	@touch $@
 
-# The oldest Spark that is supported, for a smoke test: an environment of its own.
-.stamps/spark41: constraints-spark41.txt | tools
+# Older Sparks, for a smoke test: an environment each.
+.stamps/spark%: constraints-spark%.txt | tools
 	@mkdir -p .stamps
-	@[ -x .venv-spark41/bin/python ] || python3 -m venv .venv-spark41
-	@.venv-spark41/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@[ -x .venv-spark$*/bin/python ] || python3 -m venv .venv-spark$*
+	@.venv-spark$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
 # Older servers, each in a folder of its own: its site-packages on PYTHONPATH makes NatsServer take it.
@@ -86,7 +86,7 @@ demo: .stamps/release
 	@$(PY) examples/flights.py
 
 .PHONY: test
-test: .stamps/dev .stamps/spark41 .stamps/servers .stamps/nats
+test: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/nats
 	cargo test --quiet --locked --no-default-features
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup
 
@@ -146,7 +146,7 @@ test-versions: wheel
 	[ -z "$${failed:-}" ] || { echo "failed:$$failed"; exit 1; }
 
 .PHONY: test-wheel
-test-wheel: wheel .stamps/spark41 .stamps/servers
+test-wheel: wheel .stamps/spark40 .stamps/spark41 .stamps/servers
 	@rm -rf .venv-wheel && python3 -m venv .venv-wheel
 	@.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --requirement constraints.txt dist/jetarrow-*.whl
 	.venv-wheel/bin/python -m pytest --numprocesses 2 --dist loadgroup

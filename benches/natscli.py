@@ -61,6 +61,24 @@ def bench(run: Run, *arguments: str) -> int:
     return run.count
 
 
+def object_put(run: Run, bucket: str, path: str) -> None:
+    """The time is the whole process's: it tells none of its own."""
+    objects(run, "put", bucket, path, "--name=other", "--force", "--no-progress")
+
+
+def object_get(run: Run, bucket: str, path: str) -> None:
+    objects(run, "get", bucket, "object", f"--output={path}", "--force", "--no-progress")
+
+
+def objects(run: Run, *arguments: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NATS_")}
+    command = [COMMAND, "object", *arguments, f"--server={run.url}", "--no-context"]
+    before = children_cpu()
+    with run.clock():
+        subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=300)
+    run.client_cpu = children_cpu() - before
+
+
 def children_cpu() -> float:
     used = os.times()
     return used.children_user + used.children_system

@@ -210,7 +210,7 @@ def rate_like() -> Any:
 
 @MEMORY.row("Spark, 1 partition", needs=SPARK)
 def read_memory(run: Run) -> int:
-    frame = load(run, maxOffsetsPerPartition=run.count)
+    frame = load(run, maxRecordsPerPartition=run.count, maxBytesPerPartition="100g")
     with sparks.peak_memory(run):
         return sparks.read_to_nowhere(frame, run)
 

@@ -234,6 +234,7 @@ def answer_with_spark(url: str, rows: int, steps: Steps) -> Answers:
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.getOrCreate()
     messages: DataFrame = (
         spark.read.format("jetstream")

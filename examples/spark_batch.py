@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 
 import jetarrow.sync
@@ -30,6 +31,8 @@ def publish_orders(servers: str, count: int) -> None:
 
 def main(servers: str) -> None:
     publish_orders(servers, 2_000)
+    # The workers' Python is this one: the format is found where it is installed.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.appName("orders by country").getOrCreate()
     orders = (
         spark.read.format("jetstream")

@@ -8,6 +8,7 @@ Without an address it starts a nats-server of its own, which ends with it.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import tempfile
 
@@ -46,6 +47,8 @@ def archive(spark: SparkSession, servers: str, folder: str) -> None:
 
 
 def main(servers: str) -> None:
+    # The workers' Python is this one: the format is found where it is installed.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.appName("sensors to parquet").getOrCreate()
     with tempfile.TemporaryDirectory() as folder:
         for first in (0, 1_200):

@@ -8,6 +8,7 @@ Without an address it starts a nats-server of its own, which ends with it.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import tempfile
 
@@ -29,7 +30,8 @@ def forward(spark: SparkSession, servers: str, checkpoint: str) -> None:
     sales = clicks.where("data like '%buy%'").selectExpr(
         "replace(subject, 'clicks.', 'sales.') as subject",
         "upper(data) as data",
-        # Where a message comes from says which one it is, whatever the partitions are: exactly once.
+        # Where a message comes from says which one it is, whatever the partitions are: exactly once, as far as the
+        # stream's duplicate window reaches.
         "concat(stream, ':', seq) as msg_id",
     )
     query = (
@@ -44,6 +46,8 @@ def forward(spark: SparkSession, servers: str, checkpoint: str) -> None:
 
 
 def main(servers: str) -> None:
+    # The workers' Python is this one: the format is found where it is installed.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.appName("clicks to sales").getOrCreate()
     with tempfile.TemporaryDirectory() as folder, jetarrow.sync.connect(servers) as nc:
         js = nc.jetstream()

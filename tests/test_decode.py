@@ -45,7 +45,16 @@ ROWS = [json.dumps(GOOD).encode(), *BAD, b'{"id": null}', b'{"name": "only"}']
 async def test_permissive(js: JetStreamContext, stream: str) -> None:
     await store(js, f"{stream}.a", ROWS)
     table = await js.read(stream, schema=SCHEMA).read_all()
-    assert table.schema.names == ["stream", "seq", "subject", "timestamp", "headers", "value", "_corrupt_record"]
+    assert table.schema.names == [
+        "stream",
+        "seq",
+        "subject",
+        "timestamp",
+        "headers",
+        "value",
+        "_corrupt_record",
+        "_error",
+    ]
     assert table.schema.field("value").type == pa.struct(list(SCHEMA))
     rows = table.to_pylist()
     value = rows[0]["value"]
@@ -81,7 +90,7 @@ async def test_columns_and_other_schema_libraries(js: JetStreamContext, stream: 
     await store(js, f"{stream}.a", ROWS)
     for columns in (["value", "seq"], ["data", "seq"]):
         table = await js.read(stream, columns=columns, schema=pa.schema([("id", pa.int16())]), end_seq=2).read_all()
-        assert table.to_pylist() == [{"value": {"id": 7}, "_corrupt_record": None, "seq": 1}]
+        assert table.to_pylist() == [{"value": {"id": 7}, "_corrupt_record": None, "_error": None, "seq": 1}]
     as_struct = pa.struct([("id", pa.int64())])
     assert (await js.read(stream, schema=as_struct, end_seq=2).read_all()).column("value").to_pylist() == [{"id": 7}]
     frame = pl.DataFrame(js.read(stream, columns=["value"], schema=SCHEMA.remove(7), end_seq=2))
@@ -96,7 +105,7 @@ async def test_wrong_schemas(js: JetStreamContext, stream: str) -> None:
     with pytest.raises(ValueError, match="columns= leaves out"):
         js.read(stream, schema=SCHEMA, columns=["seq"])
     with pytest.raises(TypeError, match="schema"):
-        js.read(stream, schema={"id": "int"})  # type: ignore[arg-type]
+        js.read(stream, schema=object())  # type: ignore[arg-type]
 
 
 async def test_decode_a_fetched_batch(js: JetStreamContext, stream: str) -> None:

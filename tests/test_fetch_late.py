@@ -13,8 +13,10 @@ from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
+from .listener import Listener
 from .slow_link import slow_link
 from .tools import fill, until
+from .yardstick.liar import INFO, requests
 
 ROUND_TRIP = 0.4
 
@@ -131,3 +133,41 @@ async def test_looking_whether_the_consumer_is_there_ends_with_the_call(
         with pytest.raises(jetarrow.errors.TimeoutError):
             await sub.fetch(1, timeout=1)
         assert time.monotonic() - begin < 3
+
+
+class Dry(Listener):
+    """A server that says "no messages" after every second of six."""
+
+    asked = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(INFO)
+        subs: dict[bytes, bytes] = {}
+        async for verb, words in requests(reader):
+            if verb == b"PING":
+                writer.write(b"PONG\r\n")
+            elif verb == b"SUB":
+                subs[words[0].rstrip(b"*>")] = words[-1]
+            elif verb == b"PUB" and b"MSG.NEXT" in words[0]:
+                reply = words[1]
+                sid = next(sid for subject, sid in subs.items() if reply.startswith(subject))
+                self.asked += 1
+                for seq in (2 * self.asked - 1, 2 * self.asked) if self.asked <= 3 else ():
+                    ack = b"$JS.ACK.S.c.1.%d.%d.1700000000000000000.%d" % (seq, seq, 6 - seq)
+                    writer.write(b"MSG s.a %s %s 1\r\nx\r\n" % (sid, ack))
+                status = b"NATS/1.0 404 No Messages\r\n\r\n"
+                writer.write(b"HMSG %s %s %d %d\r\n%s\r\n" % (reply, sid, len(status), len(status), status))
+
+
+@pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
+async def test_a_server_that_is_dry_too_soon_is_asked_again(verb: str) -> None:
+    """It says "no messages" in the midst of them; the last one's count of what is pending says otherwise."""
+    async with Dry() as dry, await jetarrow.connect(dry.url, allow_reconnect=False) as nc:
+        sub = await nc.jetstream().pull_subscribe_bind(consumer="c", stream="S")
+        if verb == "fetch":
+            seqs = [msg.seq for msg in await sub.fetch(10, no_wait=True)]
+        else:
+            seqs = (await sub.fetch_batch(10, min_messages=0)).seqs.to_pylist()
+    assert seqs == [1, 2, 3, 4, 5, 6]
+    # Where nothing is pending nobody is asked any more.
+    assert dry.asked == 3

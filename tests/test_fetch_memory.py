@@ -10,6 +10,8 @@ import pytest
 from jetarrow.server import NatsServer
 
 COUNT, SIZE = 50_000, 1024
+# What the server may have on its way to us, however much is fetched.
+ON_THE_WAY = 16 << 20
 
 FETCH = """
 import asyncio, sys
@@ -51,3 +53,23 @@ def test_a_large_fetch_grows_by_what_it_hands_out(
     count, ratio = child.stdout.split()
     assert int(count) > COUNT // 4
     assert float(ratio) <= 1.5, f"{ratio} times the payload"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measures by /proc")
+@pytest.mark.parametrize(("verb", "size"), [("fetch", 512), ("fetch_batch", 256)])
+def test_small_messages(own_server: NatsServer, own_sync: jetarrow.sync.JetStream, verb: str, size: int) -> None:
+    """The smallest for which it holds: ack subjects and Python objects are as large whatever they carry."""
+    payload = 75_000_000
+    own_sync.add_stream(name="S", subjects=["s.>"])
+    own_sync.publish_batch("s.a", [bytes(size)] * (payload // size)).raise_for_errors()
+    child = subprocess.run(
+        [sys.executable, "-c", FETCH, own_server.url, verb, str(payload // size), str(size)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    count, ratio = child.stdout.split()
+    assert int(count) == payload // size
+    grown = float(ratio) - ON_THE_WAY / payload
+    assert grown <= 1.5, f"{grown} times the payload"

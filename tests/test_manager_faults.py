@@ -25,7 +25,7 @@ BAD_NAMES = ["", "a.b", "a b", "a*", ">", "a/b", "a\\b", "a\r\nPUB x 0", "a\0"]
 
 @pytest.mark.parametrize("name", BAD_NAMES)
 async def test_bad_names_are_refused_before_anything_is_sent(own: JetStreamContext, name: str) -> None:
-    total = (await own.account_info()).api.total
+    total = (await own.account_info(totals=False)).api.total
     calls = [
         own.add_stream(name=name),
         own.update_stream(name=name),
@@ -52,13 +52,13 @@ async def test_bad_names_are_refused_before_anything_is_sent(own: JetStreamConte
         # Without a name the server makes one up.
         calls += [own.add_consumer("S", name=name), own.add_consumer("S", durable_name=name)]
     for call in calls:
-        with pytest.raises(ValueError, match="not valid"):
+        with pytest.raises(ValueError, match=r"^nats: (invalid \w+ name|\w+ name is required)"):
             await call
-    with pytest.raises(ValueError, match="not valid"):
+    with pytest.raises(ValueError, match=r"^nats: (invalid \w+ name|\w+ name is required)"):
         own.stream(name)
-    with pytest.raises(ValueError, match="not valid"):
+    with pytest.raises(ValueError, match=r"^nats: (invalid \w+ name|\w+ name is required)"):
         own.stream("S").consumer(name)
-    assert (await own.account_info()).api.total == total + 1
+    assert (await own.account_info(totals=False)).api.total == total + 1
 
 
 async def test_a_filter_cannot_break_out_of_its_line(js: JetStreamContext, stream: str) -> None:

@@ -25,12 +25,12 @@ def test_streams(own_sync: JetStream) -> None:
         own_sync.add_stream(name="A", subjects=["other"])
     fill_sync(own_sync, "a", 5)
     assert own_sync.stream_info("A", "a.>").state.subjects == {"a.a": 5}
-    assert own_sync.purge_stream("A", keep=2) is True
+    assert own_sync.purge_stream("A", keep=2).success is True
     assert own_sync.stream_info("A").state.messages == 2
     assert own_sync.delete_stream("A") is True
     with pytest.raises(NotFoundError):
         own_sync.stream_info("A")
-    with pytest.raises(ValueError, match="not valid"):
+    with pytest.raises(ValueError, match=r"^nats: invalid \w+ name"):
         own_sync.stream_info("a b")
 
 
@@ -46,10 +46,10 @@ def test_lists_go_through_all_pages(own_sync: JetStream) -> None:
     assert [info.config.name for info in own_sync.streams_info_iterator(offset=512)] == wanted[512:]
     assert own_sync.account_info().streams == len(wanted)
     # Only as many pages are fetched as are looked at.
-    before = own_sync.account_info().api.total
+    before = own_sync.account_info(totals=False).api.total
     streams = own_sync.streams()
     assert next(streams).config.name == "S000"
-    assert own_sync.account_info().api.total == before + 2
+    assert own_sync.account_info(totals=False).api.total == before + 2
 
 
 def test_messages(sync_js: JetStream, stream: str) -> None:

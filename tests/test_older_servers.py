@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import jetarrow.sync
 import pytest
 from jetarrow.errors import UnsupportedError
 from jetarrow.js.api import StreamConfig
-from jetarrow.js.errors import ServiceUnavailableError
+from jetarrow.js.errors import APIError, ServiceUnavailableError
 from jetarrow.server import NatsServer
 
 SERVERS = Path(__file__).parent.parent / ".servers"
@@ -69,6 +70,28 @@ def test_verbs_and_settings(older: tuple[int, NatsServer]) -> None:
             assert list(js.stream_names()) == ["S"]
 
 
+def test_time_to_live(older: tuple[int, NatsServer]) -> None:
+    """A server before 2.11 would store the message for ever, without a word."""
+    minor, server = older
+    with jetarrow.sync.connect(server.url) as nc:
+        js = nc.jetstream()
+        js.add_stream(name="S", subjects=["s"], allow_msg_ttl=True if minor >= 11 else None)
+        calls = {
+            "publish": lambda: js.publish("s", b"x", msg_ttl=60),
+            "publish_async": lambda: js.publish_async("s", b"x", msg_ttl=60).result(5),
+            "publish_batch": lambda: js.publish_batch("s", [b"x"], msg_ttl=60).raise_for_errors(),
+        }
+        for call in calls.values():
+            if minor >= 11:
+                call()
+                continue
+            sent = nc.stats["out_msgs"]
+            with pytest.raises(UnsupportedError, match=rf"msg_ttl.*nats-server 2\.11 or newer.*this is 2\.{minor}"):
+                call()
+            assert nc.stats["out_msgs"] == sent
+        assert js.stream_info("S").state.messages == (3 if minor >= 11 else 0)
+
+
 def test_another_prefix_is_another_servers_matter(older: tuple[int, NatsServer]) -> None:
     """A leaf node may be older than the hub that answers: the request goes out, here to no one."""
     _, server = older
@@ -100,3 +123,58 @@ def test_reading_by_time(older: tuple[int, NatsServer]) -> None:
             assert list(reader) == []
         with js.read("S", start_time=datetime.now(UTC) - timedelta(hours=1)) as reader:
             assert sum(len(batch) for batch in reader) == len(stored)
+
+
+def test_what_a_message_may_ask_for(older: tuple[int, NatsServer]) -> None:
+    minor, server = older
+    with jetarrow.sync.connect(server.url) as nc:
+        js = nc.jetstream()
+        js.add_stream(name="S", subjects=["s.>"], allow_direct=True)
+        js.publish("s.b", b"x")
+        calls = {
+            "msg_ttl": (11, lambda: js.publish("s.a", msg_ttl="never")),
+            "expected_last_subject_seq_subject": (
+                11,
+                lambda: js.publish("s.c", expected_last_subject_seq=1, expected_last_subject_seq_subject="s.b"),
+            ),
+            "schedule=": (12, lambda: js.publish("s.a", schedule=datetime.now(UTC), schedule_target="s.t")),
+            "schedule='@every": (
+                14,
+                lambda: js.publish("s.a", schedule=timedelta(minutes=1), schedule_target="s.t"),
+            ),
+            "schedule_source": (
+                14,
+                lambda: js.publish("s.a", schedule="@at 2030-01-01T00:00:00Z", schedule_source="s.b"),
+            ),
+            "increment": (12, lambda: js.increment("s.a")),
+            "multi-get": (11, lambda: js.get_batch("S", 1)),
+            "unpin_consumer": (11, lambda: js.unpin_consumer("S", "c", "g")),
+            "group": (11, lambda: js.fetch("S", "c", group="g")),
+            "priority": (12, lambda: js.fetch("S", "c", group="g", priority=1)),
+        }
+        for name, (since, call) in calls.items():
+            if minor >= since:
+                # What it lacks beside is its own error.
+                with suppress(APIError):
+                    call()
+                continue
+            # On the oldest one what it belongs to is refused first.
+            asked = {"priority": "group", "schedule_source": "schedule="}.get(name, name) if minor < 11 else name
+            with pytest.raises(UnsupportedError, match=rf"{asked}.*nats-server 2\.\d+ or newer.*this is 2\.{minor}"):
+                call()
+        # A batch asks for the same, for all its rows or for some.
+        for ttl in ("never", [5, None]):
+            if minor < 11:
+                with pytest.raises(UnsupportedError, match="msg_ttl"):
+                    js.publish_batch("s.a", [b"1", b"2"], msg_ttl=ttl)
+
+
+def test_a_backup_is_older_servers_too(older: tuple[int, NatsServer], tmp_path: Path) -> None:
+    _, server = older
+    with jetarrow.sync.connect(server.url) as nc:
+        js = nc.jetstream()
+        js.add_stream(name="S", subjects=["s"])
+        js.publish("s", b"x")
+        assert js.backup_stream("S", tmp_path).state.messages == 1
+        js.delete_stream("S")
+        assert js.restore_stream(tmp_path).state.messages == 1

@@ -13,16 +13,21 @@ import jetarrow.sync
 import pytest
 from jetarrow import Client
 from jetarrow.core import option_types as core_types
+from jetarrow.jetstream import config_options, priority
 from jetarrow.jetstream import option_types as jetstream_types
+from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.objects import option_types as object_types
 from jetarrow.js import api
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.consumer import Consumer
+from jetarrow.js.kv import KeyValue
 from jetarrow.js.manager import JetStreamManager
 from jetarrow.js.stream import Stream
+from jetarrow.publisher import Publisher
 
 DICTIONARIES = {
     name: value
-    for module in (core_types, jetstream_types)
+    for module in (core_types, jetstream_types, config_options, object_types)
     for name, value in vars(module).items()
     if hasattr(value, "__required_keys__")
 }
@@ -61,7 +66,7 @@ def keywords(function: Callable[..., Any], *leave_out: str) -> dict[str, str]:
     }
 
 
-def config_fields(config: type) -> dict[str, str]:
+def config_fields(config: Any) -> dict[str, str]:
     """A configuration's fields with the text of what they take: a codec's `__set__` says it."""
     found = {}
     for field in fields(config):
@@ -75,12 +80,14 @@ def config_fields(config: type) -> dict[str, str]:
             text = text.replace("Any", "Sequence[float | timedelta] | None")
             text = text.replace("_E", choice[1]) if choice else text
         found[field.name] = plain(text)
-    return found
+    return found | {other: found[name] for other, name in config._aliases.items()}
 
 
 CONNECT = keywords(Client.connect, "servers")
 STREAM = config_fields(api.StreamConfig)
 CONSUMER = config_fields(api.ConsumerConfig)
+EXTRAS = keys("PublishExtras")
+PRIORITY = keywords(priority._member, "api")
 PUSH = keywords(JetStreamContext.subscribe, "subject", "queue", "cb")
 
 
@@ -90,11 +97,19 @@ def without(given: dict[str, str], *names: str) -> dict[str, str]:
 
 EXPECTED = {
     "ConnectOptions": CONNECT,
-    "SyncConnectOptions": without(CONNECT, *CALLBACKS),
+    "_ConnectOptions": without(CONNECT, *CALLBACKS),
+    "SyncConnectOptions": {
+        name: re.sub(r"(Error)?Callback(?= \|)", r"Plain\g<0>", text) if name in CALLBACKS else text
+        for name, text in CONNECT.items()
+    },
     "SubscribeOptions": keywords(Client.subscribe, "subject", "queue", "cb", "future"),
     "JetStreamOptions": keywords(JetStreamContext.__init__, "conn"),
     "ManagerOptions": keywords(JetStreamManager.__init__, "conn"),
-    "PublishAsyncOptions": keywords(JetStreamContext.publish_async, "subject", "payload"),
+    "PublishAsyncOptions": {**keywords(JetStreamContext.publish_async, "subject", "payload"), **EXTRAS},
+    "PublisherPublishOptions": {**keywords(Publisher.publish, "payload"), **EXTRAS},
+    "PublishExtras": EXTRAS,
+    "PriorityOptions": PRIORITY,
+    "FetchOptions": {**keywords(PullSubscription.fetch, "batch"), **PRIORITY},
     "PublisherOptions": keywords(JetStreamContext.publisher, "subject"),
     "ReadOptions": keywords(JetStreamContext.read, "stream"),
     "OrderedConsumerOptions": keywords(JetStreamContext.ordered_consumer, "stream", "subjects"),
@@ -105,6 +120,9 @@ EXPECTED = {
     "PushConsumerOptions": without(CONSUMER, *PUSH),
     "_ConsumerOptions": without(CONSUMER, "name", *PUSH),
     "PushSubscribeOptions": {**without(CONSUMER, *PUSH), **PUSH},
+    "ObjectStoreOptions": without(config_fields(api.ObjectStoreConfig), "bucket"),
+    "KeyValueOptions": config_fields(api.KeyValueConfig),
+    "BucketReadOptions": keywords(KeyValue.read, "filters", "schema"),
     "BindOptions": keywords(JetStreamContext.subscribe_bind, "stream", "cb"),
 }
 
@@ -118,7 +136,7 @@ def test_every_dictionary_is_held_to_a_signature() -> None:
     assert set(DICTIONARIES) == set(EXPECTED)
 
 
-def test_callbacks_are_those_that_the_sync_twin_refuses() -> None:
+def test_callbacks_are_all_there_are() -> None:
     assert set(CONNECT) >= CALLBACKS
     assert {name for name in CONNECT if name.endswith("_cb")} - CALLBACKS == {"signature_cb", "user_jwt_cb"}
 

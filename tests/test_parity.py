@@ -26,17 +26,26 @@ PAIRS = {
     "Publisher": "Publisher",
     "Reader": "Reader",
     "MessageBatch": "MessageBatch",
+    "Msg": "Msg",
     "Advisories": "Advisories",
+    "ObjectStore": "ObjectStore",
+    "ObjectWatcher": "ObjectWatcher",
+    "KeyValue": "KeyValue",
+    "KeyWatcher": "KeyWatcher",
 }
 # Classes without a twin, and why.
 NO_TWIN = {
     "Messages": "an iterator of messages: a plain one in the twin",
+    "ConsumerMessages": "an iterator of messages: a plain one in the twin",
     "OrderedConsumer": "an iterator of messages: a plain one in the twin",
 }
 # Members without a twin, and why.
 MISSING = {
     "JetStreamContext.PullSubscription": "nats-py's second name for the class",
     "JetStreamContext.PushSubscription": "nats-py's second name for the class",
+    "ObjectStore.ObjectResult": "nats-py's second name for the class",
+    "ObjectStore.ObjectStoreStatus": "nats-py's second name for the class",
+    "ObjectStore.ObjectWatcher": "nats-py's second name for the class",
 }
 # Members that are of another kind in the twin, and why.
 OTHER_KIND = {
@@ -46,7 +55,10 @@ OTHER_KIND = {
 # Parameters that are not the same in the twin, and why.
 OTHER_PARAMETERS = {
     f"{kind}.consume(threshold)": "a request ahead would be answered beside the loop, which the twin has not"
-    for kind in ("PullSubscription", "Consumer")
+    for kind in ("PullSubscription", "Consumer", "JetStreamContext")
+} | {
+    f"KeyValue.KeyWatcher({name})": "made by `watch`, not by hand"
+    for name in ("inner", "updates", "bucket", "prefix", "ignore_deletes")
 }
 # How Python calls it.
 PROTOCOLS = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__", "__anext__": "__next__"}
@@ -75,14 +87,24 @@ async def theirs(nats_url: str, stream: str) -> AsyncIterator[Held]:
     """An object of each class of the async face."""
     async with await jetarrow.connect(nats_url) as nc:
         js = nc.jetstream()
+        await js.publish(f"{stream}.a")
         pull = await js.pull_subscribe(f"{stream}.>")
+        (message,) = await pull.fetch()
+        store = await js.create_object_store(stream)
         yield {
             **without_waiting(nc, stream),
             "PullSubscription": pull,
             "PushSubscription": await js.subscribe(f"{stream}.>"),
             "Subscription": await nc.subscribe("a"),
             "MessageBatch": await pull.fetch_batch(1, timeout=0),
+            "Msg": message,
+            "ObjectStore": store,
+            "ObjectWatcher": await store.watch(),
+            "KeyValue": (kv := await js.create_key_value(bucket=f"{stream}A")),
+            "KeyWatcher": await kv.watchall(),
         }
+        await js.delete_object_store(stream)
+        await js.delete_key_value(f"{stream}A")
 
 
 @pytest.fixture
@@ -90,14 +112,24 @@ def ours(nats_url: str, stream: str) -> Iterator[Held]:
     """The same of the twin, by the same verbs."""
     with jetarrow.sync.connect(nats_url) as nc:
         js = nc.jetstream()
+        js.publish(f"{stream}.a")
         pull = js.pull_subscribe(f"{stream}.>")
+        (message,) = pull.fetch()
+        store = js.create_object_store(f"{stream}-sync")
         yield {
             **without_waiting(nc, stream),
             "PullSubscription": pull,
             "PushSubscription": js.subscribe(f"{stream}.>"),
             "Subscription": nc.subscribe("a"),
             "MessageBatch": pull.fetch_batch(1, timeout=0),
+            "Msg": message,
+            "ObjectStore": store,
+            "ObjectWatcher": store.watch(),
+            "KeyValue": (kv := js.create_key_value(bucket=stream)),
+            "KeyWatcher": kv.watchall(),
         }
+        js.delete_object_store(f"{stream}-sync")
+        js.delete_key_value(stream)
 
 
 def members(held: object) -> set[str]:
@@ -118,11 +150,17 @@ def member(held: object, name: str) -> Any:
 def differing(wanted: Any, found: Any) -> set[str]:
     """The parameters that are not the same in the twin; behind its `**options` they may all be."""
     one, twin = inspect.signature(wanted).parameters, inspect.signature(found).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in twin.values()):
+    if options_of(twin) not in (None, options_of(one)):
         return set()
     # As a function has it, or as an object does.
     names = (one.keys() | twin.keys()) - {"self"}
     return {name for name in names if told(one.get(name)) != told(twin.get(name))}
+
+
+def options_of(parameters: Any) -> str | None:
+    """The type of the `**options`, where there are some."""
+    kinds = [str(parameter.annotation) for parameter in parameters.values() if parameter.kind is parameter.VAR_KEYWORD]
+    return kinds[0] if kinds else None
 
 
 def told(parameter: inspect.Parameter | None) -> object:

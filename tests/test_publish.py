@@ -25,7 +25,7 @@ async def rows(js: JetStreamContext, stream: str) -> list[dict[str, Any]]:
 async def test_one_message(js: JetStreamContext, stream: str) -> None:
     headers = {"One": "1", "Two": ["2", "zwei"]}
     ack = await js.publish(f"{stream}.a", b"payload", headers=headers, msg_id="id-1")
-    assert (ack.stream, ack.seq, ack.duplicate) == (stream, 1, None)
+    assert (ack.stream, ack.seq, ack.duplicate) == (stream, 1, False)
     again = await js.publish(f"{stream}.a", b"payload", msg_id="id-1")
     assert (again.seq, again.duplicate) == (1, True)
     assert headers == {"One": "1", "Two": ["2", "zwei"]}
@@ -115,7 +115,7 @@ async def test_wrong_types(js: JetStreamContext, stream: str) -> None:
     for payloads in (b"one message", "one message", None, 7):
         with pytest.raises(TypeError):
             await js.publish_batch(subject, payloads)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="surrogates"):
+    with pytest.raises(ValueError, match="lone surrogate"):
         await js.publish(subject, "\ud800")
     for wrong in ({"msg_ids": ["a"]}, {"headers": [None]}, {"max_inflight": 0}, {"timeout": -1}):
         with pytest.raises(ValueError, match=r"msg_ids|headers|max_inflight|timeout"):

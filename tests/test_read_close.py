@@ -12,6 +12,7 @@ import jetarrow.sync
 import pyarrow as pa
 import pytest
 from jetarrow.js.client import JetStreamContext
+from jetarrow.server import NatsServer
 
 from .slow_link import slow_link
 from .tools import PATIENCE, fill, fill_sync, until
@@ -119,3 +120,45 @@ async def test_close_deletes_the_consumer_that_is_being_made(js: JetStreamContex
             with pytest.raises(StopAsyncIteration):
                 await pending
     assert await js.consumers_info(stream) == []
+
+
+@pytest.mark.parametrize("stage", ["opening", "reading", "following"])
+async def test_closing_the_client_ends_a_read_at_once(
+    own_server: NatsServer, own: JetStreamContext, stage: str
+) -> None:
+    """The server says nothing more: what would come of it is not waited for."""
+    await own.add_stream(name="S", subjects=["s.>"])
+    await own.publish_batch("s.a", [b"x" * 100] * 20_000)
+    nc = await jetarrow.connect(own_server.url)
+    reader = nc.jetstream().read("S", batch_rows=1_000, follow=stage == "following")
+    if stage != "opening":
+        await anext(reader)
+
+    async def rest() -> None:
+        async for _ in reader:
+            pass
+
+    own_server.pause()
+    try:
+        reading = asyncio.ensure_future(rest())
+        await asyncio.sleep(0.3)
+        closing = asyncio.ensure_future(nc.close())
+        begun = time.monotonic()
+        with pytest.raises(jetarrow.errors.ConnectionClosedError):
+            await reading
+        assert time.monotonic() - begun < 1
+        await closing
+    finally:
+        own_server.resume()
+
+
+async def test_the_time_of_the_context_counts(own_server: NatsServer, own: JetStreamContext) -> None:
+    async with await jetarrow.connect(own_server.url) as nc:
+        own_server.pause()
+        try:
+            begun = time.monotonic()
+            with pytest.raises(jetarrow.errors.TimeoutError, match="within 1 s"):
+                await nc.jetstream(timeout=1).read("S").read_all()
+            assert time.monotonic() - begun < 3
+        finally:
+            own_server.resume()

@@ -13,12 +13,32 @@ import pytest
 from jetarrow.server import NatsServer
 
 README = Path(__file__).parent.parent / "README.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+# Each program, and what the page says that it prints, if it does.
+FOUND = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", README.read_text("utf-8"), re.DOTALL)
+BLOCKS = [program for program, _ in FOUND]
 
 
 def test_the_readme_has_examples() -> None:
     assert len(BLOCKS) >= 2
     assert any("publish_batch" in block for block in BLOCKS)
+    assert sum(bool(said) for _, said in FOUND) >= 4
+
+
+def test_the_first_screen() -> None:
+    """What it is, how to get it, a table in and a table out with what it prints; then Spark, figures, building."""
+    page = README.read_text("utf-8")
+    order = [
+        "pip install",
+        "## A table in, a table out",
+        "publish_batch",
+        "```text",
+        "## Spark",
+        "## Measured",
+        "make test",
+    ]
+    places = [page.index(text) for text in order]
+    assert places == sorted(places)
+    assert page[: places[1]].count("\n") < 12
 
 
 @pytest.mark.spark
@@ -40,3 +60,4 @@ def test_block_runs(number: int, tmp_path: Path) -> None:
         command = [sys.executable, str(script)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=tmp_path, env=environment)
         assert done.returncode == 0, done.stderr
+        assert FOUND[number][1].strip() in done.stdout

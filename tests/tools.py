@@ -7,11 +7,15 @@ import contextlib
 import inspect
 import json
 import os
+import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import jetarrow.sync
@@ -147,3 +151,19 @@ def cluster(count: int = 3) -> Iterator[dict[str, NatsServer]]:
             )
             servers[f"n{number}"] = stack.enter_context(NatsServer(config=config))
         yield servers
+
+
+def python_blocks(text: str) -> list[str]:
+    """The Python examples of a document."""
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def run_example(block: str, url: str, folder: Path) -> str:
+    """Runs an example as it stands, in a folder of its own, with this server's address; what it prints."""
+    assert "nats://localhost:4222" in block
+    script = folder / "example.py"
+    script.write_text(block.replace("nats://localhost:4222", url), "utf-8")
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

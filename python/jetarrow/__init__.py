@@ -14,15 +14,19 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Unpack
 
+from jetarrow import _interpreter
+
 if TYPE_CHECKING:
-    from jetarrow import aio, errors, js, nuid
+    from jetarrow import aio, errors, js, nuid, server, sync
     from jetarrow._jetarrow import __version__
     from jetarrow.client import Client
     from jetarrow.client import Client as NATS
     from jetarrow.core.option_types import ConnectOptions
     from jetarrow.core.tls import TLS
 
-__all__ = ["NATS", "TLS", "Client", "__version__", "aio", "connect", "errors", "js", "nuid"]
+_interpreter.check()
+
+__all__ = ["NATS", "TLS", "Client", "__version__", "aio", "connect", "errors", "js", "nuid", "server", "sync"]
 
 
 async def connect(servers: str | list[str] = "nats://localhost:4222", **options: Unpack[ConnectOptions]) -> Client:
@@ -58,6 +62,9 @@ if not TYPE_CHECKING:
 
             return __version__
         # nats-py has these after a plain import: `nats.errors.TimeoutError`, `nats.js.api.StreamConfig`.
-        if name in ("aio", "errors", "js", "nuid"):
+        if name in ("aio", "errors", "js", "nuid", "protocol", "server", "sync"):
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -1,14 +1,16 @@
 """The native core. Not public: use the classes of `jetarrow` and `jetarrow.sync`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar, final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, final
 
-from typing_extensions import Buffer, CapsuleType
+from typing_extensions import Buffer, CapsuleType, disjoint_base
 
+from jetarrow.core import message as _message
 from jetarrow.core import metadata as _metadata
 from jetarrow.core.session import Session
-from jetarrow.jetstream.models import AckKind, PubAck
+from jetarrow.jetstream.models import PubAck
 
 _T = TypeVar("_T")
 _Payload: TypeAlias = Buffer | str
@@ -21,6 +23,8 @@ __all__ = [
     "Call",
     "Connection",
     "ContentIds",
+    "Decompressor",
+    "Entries",
     "FailedRow",
     "Ids",
     "Loss",
@@ -32,7 +36,9 @@ __all__ = [
     "Publisher",
     "PullSubscription",
     "Reader",
+    "Subjects",
     "Subscription",
+    "SyncMsg",
     "TableMessages",
     "__debug_build__",
     "__version__",
@@ -40,6 +46,7 @@ __all__ = [
     "check_subject",
     "connect",
     "force_panic",
+    "key_subjects",
     "last_words",
 ]
 
@@ -62,6 +69,21 @@ def connect(options: Mapping[str, object], notices: Notices | None) -> Call[Conn
     Raises:
         ValueError: An option has a wrong value.
         TypeError: An option has a wrong type.
+    """
+
+def key_subjects(prefix: str, keys: Sequence[str] | object, validate: bool) -> Subjects:
+    """Put a prefix before each key of a key-value bucket.
+
+    Args:
+        prefix: What the subjects begin with.
+        keys: A sequence of str, or anything with an Arrow column of strings.
+        validate: Look at the keys.
+
+    Returns:
+        The column.
+
+    Raises:
+        TypeError: The keys are of another type.
     """
 
 def check_name(what: str, name: str) -> None:
@@ -165,9 +187,15 @@ class Notices:
         sink: Called in the event loop with the kind of event (error, disconnected, reconnected, closed,
             discovered_server, lame_duck_mode) and, for an error, the exception.
         bridge: The loop's mailbox.
+        in_loop: False where a thread of its own drains the bridge: the functions given to `connect` do not run there.
     """
 
-    def __new__(cls, sink: Callable[[str, Exception | None], None], bridge: Bridge) -> Notices: ...
+    def __new__(
+        cls, sink: Callable[[str, Exception | None], None], bridge: Bridge, *, in_loop: bool = True
+    ) -> Notices: ...
+    def wake(self) -> None:
+        """Wake whoever drains the bridge."""
+
     def deliver(self) -> None:
         """Call the sink now for what has come so far."""
 
@@ -220,6 +248,10 @@ class Connection:
         """Our address as the server sees it."""
 
     @property
+    def server_info(self) -> dict[str, Any]:
+        """The server's INFO, by the names of the protocol."""
+
+    @property
     def connected_url(self) -> str | None:
         """Address of the server, without user and password; None while there is no connection."""
 
@@ -264,7 +296,7 @@ class Connection:
         event_loop: asyncio.AbstractEventLoop | None,
         subject: str,
         payload: _Payload,
-        reply: str,
+        reply: str | None,
         headers: _Headers | None,
     ) -> int:
         """Queue one message.
@@ -300,7 +332,7 @@ class Connection:
     def pending_bytes(self) -> int:
         """Payload bytes of core messages that are queued."""
 
-    def flush(self, timeout: float) -> Call[None]:
+    def flush(self, timeout: float | None) -> Call[None]:
         """Make a round trip through the server.
 
         Args:
@@ -312,7 +344,7 @@ class Connection:
     def new_inbox(self) -> str:
         """Return a subject that is used nowhere else."""
 
-    def request(self, subject: str, payload: bytes, timeout: float) -> Call[bytes]:
+    def request(self, subject: str, payload: bytes, timeout: float | None) -> Call[bytes]:
         """Ask the JetStream API.
 
         Args:
@@ -328,7 +360,13 @@ class Connection:
         """
 
     def request_msg(
-        self, session: Session, subject: str, payload: _Payload, *, timeout: float, headers: _Headers | None = None
+        self,
+        session: Session,
+        subject: str,
+        payload: _Payload,
+        *,
+        timeout: float | None,
+        headers: _Headers | None = None,
     ) -> Call[Msg]:
         """Send one request.
 
@@ -354,9 +392,9 @@ class Connection:
         session: Session,
         subject: str,
         payload: _Payload,
-        timeout: float,
+        timeout: float | None,
         headers: _Headers | None,
-    ) -> asyncio.Future[Msg] | None:
+    ) -> asyncio.Future[Msg]:
         """Send one request without a task for it.
 
         Args:
@@ -369,7 +407,7 @@ class Connection:
             headers: As in `send`.
 
         Returns:
-            A future, or None before the first request, which has to be a call.
+            A future.
 
         Raises:
             BadSubjectError: The subject is not valid.
@@ -395,10 +433,11 @@ class Connection:
         pending_messages: int,
         pending_bytes: int,
         kind: str,
+        msg_class: type[_message.Common],
         bridge: Bridge | None = None,
         on_notice: Callable[[int, Missed | None], object] | None = None,
-    ) -> Call[Subscription]:
-        """Subscribe.
+    ) -> Subscription:
+        """Subscribe, before all that is asked of the connection from now on.
 
         Args:
             subject: What to; wildcards are allowed.
@@ -406,12 +445,13 @@ class Connection:
             pending_messages: Most messages that wait; 0 is no limit.
             pending_bytes: Most bytes of them; 0 is no limit.
             kind: "core", "push" or "ordered".
+            msg_class: Of which class its messages are.
             bridge: The mailbox of the loop in which `on_notice` is called. Default: it is not called.
             on_notice: Called with the number of messages that the limits made it drop and None, or with 0 and what was
                 missed. Default: None.
 
         Returns:
-            A call for the subscription.
+            The subscription.
 
         Raises:
             BadSubjectError: The subject, or the name of the queue group, is not valid.
@@ -421,13 +461,20 @@ class Connection:
     # JetStream: publishing
 
     def publish(
-        self, subject: str, payload: _Payload, *, timeout: float, headers: _Headers | None = None
+        self,
+        subject: str,
+        payload: _Payload,
+        *,
+        prefix: str,
+        timeout: float | None,
+        headers: _Headers | None = None,
     ) -> Call[PubAck]:
         """Publish one message and wait for its ack.
 
         Args:
             subject: Where to.
             payload: What.
+            prefix: First tokens of the API's subjects.
             timeout: Most seconds.
             headers: As they are. Default: none.
 
@@ -457,6 +504,7 @@ class Connection:
         resend: bool | None,
         progress: Callable[[int, int | None], object] | None,
         first_row: int = 0,
+        ignore_extra: bool = False,
     ) -> Call[PublishOutcome]:
         """Publish many messages.
 
@@ -477,6 +525,7 @@ class Connection:
             progress: Called with rows done and, where it is known, rows in all.
             first_row: The number of the first row. All errors count rows from here: in their texts, in
                 `FailedRow.row` and in `BatchError.row`. Default: 0.
+            ignore_extra: Columns of a table that mean nothing here are left out, instead of refused.
 
         Returns:
             A call for what became of each row.
@@ -556,6 +605,11 @@ class Connection:
         direct: bool | None,
         schema: object | None,
         mode: str,
+        timeout: float | None,
+        latest: bool = False,
+        bucket: str | None = None,
+        flatten: bool = False,
+        limit: int | None = None,
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -577,6 +631,12 @@ class Connection:
             direct: By direct gets, not by a consumer; None where a consumer would take the messages away.
             schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
             mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
+            timeout: Seconds that the answer to one question to JetStream may take.
+            latest: Only the last message of each subject; `end_seq` and `end_time` say nothing then.
+            bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries, and
+                markers are left out.
+            flatten: The fields of `schema` are columns of their own.
+            limit: Most rows; None is all.
 
         Returns:
             A call for the reader.
@@ -586,6 +646,32 @@ class Connection:
             TypeError: `schema` is no schema.
             BadSubjectError: A filter is not valid.
         """
+
+    # Key-value
+
+    def get_entry(self, entries: Entries, subject: str, payload: bytes, timeout: float | None) -> Call[Any]:
+        """Make one direct get.
+
+        Args:
+            entries: How the entry is made.
+            subject: The request's subject.
+            payload: Its payload.
+            timeout: Most seconds.
+
+        Returns:
+            A call for the entry, or for the number of the status that came in its place.
+        """
+
+    def get_entry_future(
+        self,
+        event_loop: asyncio.AbstractEventLoop,
+        bridge: Bridge,
+        entries: Entries,
+        subject: str,
+        payload: bytes,
+        timeout: float | None,
+    ) -> asyncio.Future[Any]:
+        """Make one direct get, as a future of the loop; see `request_future`."""
 
     # JetStream: acknowledging
 
@@ -864,6 +950,28 @@ class Ids:
 # Receiving
 
 @final
+class Entries:
+    """How the entries of a key-value bucket are made.
+
+    Args:
+        class_: Their class.
+        bucket: Their bucket.
+        hidden: How many bytes of a subject come before the key.
+    """
+
+    def __new__(cls, class_: type, bucket: str, hidden: int) -> Entries: ...
+
+@final
+class Subjects:
+    """A column of subjects."""
+
+    invalid: int | None
+    """The first row that is not valid, or null."""
+
+    def __len__(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
+
+@final
 class Missed:
     """Messages of a push consumer that did not come, as its heartbeat says."""
 
@@ -883,6 +991,30 @@ class Missed:
 class Subscription:
     """A subscription: messages wait in it, within limits, until they are taken."""
 
+    def set_origin(
+        self,
+        prefix: str,
+        stream: str,
+        consumer: str,
+        *,
+        filters: Sequence[str],
+        headers_only: bool,
+        after: int | None,
+    ) -> None:
+        """Say which consumer sends the messages, so that those which the connection cannot read are found.
+
+        Args:
+            prefix: First tokens of the API's subjects.
+            stream: The stream.
+            consumer: The consumer.
+            filters: What it takes; none is all.
+            headers_only: It leaves payloads out.
+            after: The last sequence that is not for this subscription, where that is known.
+
+        Raises:
+            ValueError: A name or subject is not valid.
+        """
+
     def take(self, session: Session, sid: int) -> Msg | None:
         """Take the next message.
 
@@ -894,15 +1026,44 @@ class Subscription:
             The message, or None where none waits.
         """
 
-    def ready(self, silence: float | None = None) -> Call[Literal["messages", "ended", "gap", "silent"]]:
+    def take_entries(
+        self, entries: Entries, after: int, deletes: bool, initial: int, most: int
+    ) -> tuple[list[Any], int | None]:
+        """Take the entries of a key-value bucket whose messages wait.
+
+        Args:
+            entries: How they are made.
+            after: Messages up to this revision are passed over.
+            deletes: Markers too.
+            initial: How many messages of this consumer were there at its beginning.
+            most: How many entries at most.
+
+        Returns:
+            The entries, and after how many of them the initial ones are over; None where they are not.
+        """
+
+    def ready(
+        self, silence: float | None = None, wait: float | None = None
+    ) -> Call[Literal["messages", "ended", "gap", "silent", "late"]]:
         """Wait for a message.
 
         Args:
             silence: Most seconds without a sign of life, heartbeats included. Default: no limit.
+            wait: Most seconds in all. Default: no limit.
 
         Returns:
             A call for why the wait is over: "messages", "ended", "gap" (a message of an ordered subscription is
-            missing) or "silent".
+            missing), "silent" or "late".
+        """
+
+    def quiet(self, silence: float) -> Call[Literal["ended", "silent"]]:
+        """Wait until nothing comes any more, whether anybody takes what has come, or not.
+
+        Args:
+            silence: Most seconds without a sign of life, heartbeats included.
+
+        Returns:
+            A call for what it is: see `ready`.
         """
 
     def unsubscribe(self, limit: int = 0) -> None:
@@ -955,6 +1116,7 @@ class PullSubscription:
         min_messages: int,
         heartbeat: float | None,
         columns: Sequence[str] | None,
+        group: tuple[str, int, int, int] | None = None,
     ) -> Call[Batch]:
         """Fetch messages as Arrow columns.
 
@@ -965,6 +1127,7 @@ class PullSubscription:
             min_messages: Once this many are there it does not wait for more.
             heartbeat: Seconds between the server's signs of life; None is chosen by `timeout`.
             columns: Columns of the batch; None is the default ones.
+            group: The priority group: its name, `min_pending`, `min_ack_pending` and `priority`. Default: none.
 
         Returns:
             A call for the batch.
@@ -976,22 +1139,26 @@ class PullSubscription:
     def fetch(
         self,
         session: Session,
+        sid: int,
         max_messages: int,
         *,
         max_bytes: int | None,
         timeout: float,
         min_messages: int,
         heartbeat: float | None,
+        group: tuple[str, int, int, int] | None = None,
     ) -> Call[list[Msg]]:
         """Fetch messages one by one.
 
         Args:
-            session: What their verbs go through.
+            session: What their verbs go through, and which names their class.
+            sid: Number of their subscription.
             max_messages: As in `fetch_batch`, like the rest.
             max_bytes: Most bytes.
             timeout: Most seconds.
             min_messages: Enough not to wait for more.
             heartbeat: Seconds between the server's signs of life.
+            group: As in `fetch_batch`. Default: none.
 
         Returns:
             A call for the messages.
@@ -1004,6 +1171,13 @@ class PullSubscription:
     def ack_window(self) -> int | None:
         """How many messages the consumer gives before it wants acks; None where the server has not said, or any."""
 
+    def limit_request(self, most: int) -> None:
+        """No request asks for more than this many messages.
+
+        Args:
+            most: How many.
+        """
+
     def set_ack_window(self, most: int | None) -> None:
         """Tells what the server said of that.
 
@@ -1013,6 +1187,35 @@ class PullSubscription:
 
     def give_back(self) -> None:
         """Give back what came too late for its call, and what is still to come."""
+
+@final
+class Decompressor:
+    """Decompresses the payloads of batches, one after another.
+
+    Args:
+        codec: "zlib" (also with a gzip header) or "zstd".
+        max_payload_bytes: Most bytes that one payload may stand for, up to 512 MiB.
+        batch_bytes: A batch of what came out ends with the payload that has it at this many bytes, up to 512 MiB.
+
+    Raises:
+        ValueError: There is no such codec.
+    """
+
+    def __new__(cls, codec: str, *, max_payload_bytes: int, batch_bytes: int) -> Decompressor: ...
+    def rows(self, batch: Batch, start: int) -> tuple[Batch, list[tuple[int, bool]]]:
+        """Decompress some rows.
+
+        Args:
+            batch: Rows with `data`.
+            start: The first row.
+
+        Returns:
+            The rows from there on until a batch is full; and those among them whose payload stayed as it was: their
+            number in the new batch, and whether it stands for too many bytes (else it is not compressed so).
+
+        Raises:
+            ValueError: There is no `data`.
+        """
 
 @final
 class Loss:
@@ -1060,6 +1263,9 @@ class Reader:
     def created(self) -> str:
         """When the stream was created, as the server writes it."""
 
+    def changed(self) -> dict[str, int]:
+        """Of a read of the last messages: which subjects changed meanwhile, and the last sequence of each."""
+
     def next(self) -> Call[Batch | Loss | None]:
         """Read on.
 
@@ -1090,7 +1296,7 @@ class Batch:
     def column_names(self) -> list[str]:
         """Names of its columns, in order."""
 
-    def message(self, session: Session, index: int) -> Msg:
+    def message(self, session: Session, index: int) -> Any:
         """Make one row a message; what the batch does not hold is empty.
 
         Args:
@@ -1103,6 +1309,9 @@ class Batch:
         Raises:
             IndexError: There is no such row.
         """
+
+    def payload(self) -> bytes:
+        """Return the payloads of all rows, one after the other; nothing where there is no column `data`."""
 
     def decode(self, schema: object, mode: str) -> Batch:
         """Decode `data` from JSON.
@@ -1118,19 +1327,6 @@ class Batch:
             ValueError: The schema has a type that cannot be decoded, or there is no `data`.
             TypeError: `schema` is no schema.
             DecodeError: A payload cannot be decoded, and the mode is "FAILFAST".
-        """
-
-    def with_data(self, data: object) -> Batch:
-        """Put other payloads in the place of `data`.
-
-        Args:
-            data: A binary Arrow array as long as the batch.
-
-        Returns:
-            The rows with these payloads.
-
-        Raises:
-            ValueError: The array has another length or type.
         """
 
     def filter(self, mask: object) -> Batch:
@@ -1149,48 +1345,11 @@ class Batch:
     def __arrow_c_schema__(self) -> CapsuleType: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 
-@final
-class Msg:
-    """A message.
+class _MsgBase(_message.Common):
+    """What a message says."""
 
-    Made by subscriptions; the constructor is for tests. The ack verbs are for messages of a stream: each may be sent
-    once, `in_progress` before that as often as needed. On the async face they are awaited, in `jetarrow.sync` they
-    block.
-
-    Args:
-        _client: What its verbs go through. Default: None, it has no verbs.
-        subject: What it was published to. Default: empty.
-        reply: Where an answer goes. Default: empty.
-        data: The payload. Default: empty.
-        headers: Name to value, or to a list of values. Default: none.
-    """
-
-    def __new__(
-        cls,
-        _client: object | None = None,
-        subject: str = "",
-        reply: str = "",
-        data: bytes | None = None,
-        headers: _Headers | None = None,
-    ) -> Msg: ...
-
-    # What it says
-
-    @property
-    def subject(self) -> str:
-        """What it was published to."""
-
-    @property
-    def reply(self) -> str:
-        """Where an answer goes; for a message of a stream, where its acknowledgement goes."""
-
-    @property
-    def data(self) -> bytes:
-        """The payload."""
-
-    @property
-    def headers(self) -> dict[str, str] | None:
-        """Header name to its value, the last where there are several; None without headers."""
+    Ack: ClassVar[type[_metadata.Ack]]
+    Metadata: ClassVar[type[_metadata.Metadata]]
 
     @property
     def header(self) -> dict[str, str] | None:
@@ -1208,24 +1367,41 @@ class Msg:
             Error: It came from none.
         """
 
-    def respond(self, data: bytes | str) -> Awaitable[None]:
-        """Publish an answer to `reply`, with this message's headers.
-
-        Args:
-            data: The answer.
-
-        Raises:
-            Error: It has no reply subject, or came from no connection.
-        """
-
-    # Its place in a stream
-
-    Ack: ClassVar[type[_metadata.Ack]]
-    Metadata: ClassVar[type[_metadata.Metadata]]
-
     @property
     def seq(self) -> int | None:
         """Sequence in the stream; None where it comes from no stream."""
+
+    @property
+    def stream(self) -> str | None:
+        """Name of its stream; None, as what follows, where it comes from no stream."""
+
+    @property
+    def consumer(self) -> str | None:
+        """Name of its consumer."""
+
+    @property
+    def stream_sequence(self) -> int | None:
+        """Sequence in the stream, as `seq`."""
+
+    @property
+    def consumer_sequence(self) -> int | None:
+        """Its number among the consumer's deliveries."""
+
+    @property
+    def delivered(self) -> int | None:
+        """How often it was delivered, this time included."""
+
+    @property
+    def pending(self) -> int | None:
+        """Messages of the consumer that are still to come."""
+
+    @property
+    def published(self) -> datetime | None:
+        """When it was stored: in UTC, in microseconds."""
+
+    @property
+    def ack_subject(self) -> str | None:
+        """The subject that its acks go to."""
 
     @property
     def redelivered(self) -> bool:
@@ -1243,79 +1419,40 @@ class Msg:
     def info(self) -> _metadata.Metadata:
         """The same as `metadata`."""
 
-    # Acknowledging
-
     @property
     def is_acked(self) -> bool:
         """True once `ack`, `ack_sync`, `nak` or `term` was called."""
 
-    def ack(self) -> Awaitable[None]:
-        """Confirm that it was processed: it does not come again.
+@disjoint_base
+class Msg(_MsgBase, _message.Awaited):
+    """A message whose verbs are awaited."""
 
-        Raises:
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
+    def __new__(
+        cls,
+        _client: Any = None,
+        subject: str = "",
+        reply: str = "",
+        data: bytes = b"",
+        headers: dict[str, str] | None = None,
+        _metadata: _metadata.Metadata | None = None,
+        _ackd: bool = False,
+        _sid: int | None = None,
+    ) -> Self: ...
 
-    def ack_sync(self, timeout: float = 1.0) -> Awaitable[None]:
-        """Confirm that it was processed, and wait for the server's word.
+class SyncMsg(_MsgBase, _message.Blocking):
+    """A message whose verbs block."""
 
-        Args:
-            timeout: Most seconds to wait. Default: 1.
-
-        Raises:
-            TimeoutError: The server has not answered.
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
-
-    def nak(self, delay: float | None = None) -> Awaitable[None]:
-        """Give it back: it is delivered again.
-
-        Args:
-            delay: Seconds until then. Default: at once.
-
-        Raises:
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
-
-    def in_progress(self) -> Awaitable[None]:
-        """Say that work goes on: the time to acknowledge starts anew.
-
-        Raises:
-            NotJSMessageError: It comes from no stream.
-        """
-
-    def working(self) -> Awaitable[None]:
-        """The same as `in_progress`."""
-
-    def term(self, reason: str | None = None) -> Awaitable[None]:
-        """Give it up: it is not delivered again.
-
-        Args:
-            reason: Goes into the server's advisory. Default: nothing.
-
-        Raises:
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
-
-    def ack_with(
-        self, kind: AckKind | str, *, delay: float | None = None, reason: str | None = None
-    ) -> Awaitable[None]:
-        """Call the ack verb that `kind` names.
-
-        Args:
-            kind: Which; also as a string, by name ("ACK", in any case) or by what goes to the server ("+ACK").
-            delay: Seconds, for NAK. Default: at once.
-            reason: For TERM. Default: nothing.
-
-        Raises:
-            ValueError: There is no such kind; the text lists them.
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It comes from no stream.
-        """
+    def __new__(
+        cls,
+        _client: Any = None,
+        subject: str = "",
+        reply: str = "",
+        data: bytes = b"",
+        headers: dict[str, str] | None = None,
+        _metadata: _metadata.Metadata | None = None,
+        _ackd: bool = False,
+        _sid: int | None = None,
+    ) -> Self: ...
 
 @final
 class Array:

@@ -26,7 +26,7 @@ class Client(CoreClient):
             prefix: First tokens of the API's subjects, default `$JS.API`.
             api_prefix: Another name for `prefix`.
             domain: JetStream domain, instead of a prefix.
-            timeout: Seconds an API request, or a `publish`, may take, default 5.
+            timeout: Seconds an API request, or a `publish`, may take, default 5; None is as long as it takes.
             publish_async_max_pending: Most unanswered messages of `publish` and `publish_async` together, default 5000.
             max_ack_inflight: Another name for `publish_async_max_pending`.
             backpressure_on_inflight: At that limit `publish_async` waits; False raises `MaxAckPendingError`.
@@ -48,6 +48,8 @@ class Client(CoreClient):
         Args:
             prefix: As `jetstream`.
             timeout: As `jetstream`.
+            domain: As `jetstream`.
+            api_prefix: As `jetstream`.
             **options: The options above, all by name.
         """
         from jetarrow.jetstream.manager import JetStreamManager
@@ -69,5 +71,5 @@ class Client(CoreClient):
         """
         js = self.jetstream(**options)
         if check_api:
-            await js.account_info()
+            await js.account_info(totals=False)
         return js

@@ -15,6 +15,9 @@ pub type Result<T, E = JetError> = std::result::Result<T, E>;
 pub enum JetError {
     #[error("could not connect to {servers}: {cause}")]
     NoServers { servers: String, cause: String },
+    /// None of them said anything.
+    #[error("could not connect to {servers}: {cause}")]
+    NoAnswer { servers: String, cause: String },
     #[error("bad server address {address:?}: {cause}; use nats://host:port")]
     BadAddress { address: String, cause: String },
     #[error("{servers} refused the credentials: {cause}")]
@@ -48,8 +51,9 @@ pub enum JetError {
     Permission { publish: bool, subject: String, text: String },
     #[error("{text}")]
     Server { text: String },
-    #[error("the connection to {servers} is closed")]
-    Closed { servers: String },
+    /// `why` where it ended by itself.
+    #[error("the connection to {servers} is closed{}", .why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    Closed { servers: String, why: Option<String> },
     #[error("not connected, and the buffer for what is published meanwhile is full ({limit} bytes, pending_size)")]
     OutboundLimit { limit: usize },
     #[error("the server did not confirm within {} s that all was received", .after.as_secs_f64())]
@@ -67,6 +71,11 @@ pub enum JetError {
     NoResponders { subject: String },
     #[error("no stream takes the subject {subject:?}: create one that lists it, or correct the subject")]
     NoStream { subject: String },
+    #[error(
+        "the stream that takes the subject {subject:?} had no leader within {} s, or is offline: nothing was stored",
+        .after.as_secs_f64()
+    )]
+    NoLeader { subject: String, after: Duration },
     #[error("bad subject {subject:?}: {reason}")]
     BadSubject { subject: String, reason: &'static str },
     #[error("bad header {name:?}: {reason}")]
@@ -101,16 +110,10 @@ pub enum JetError {
     /// A row that cannot be published; numbered like the rows of the call.
     #[error("row {row}: {reason}")]
     Row { row: u64, reason: String },
-    #[error("this message came from no connection")]
-    NoConnection,
-    #[error("the message has no reply subject: its sender wants no answer")]
-    NoReply,
     #[error("sid not set: it came from no subscription")]
     NoSubscription,
     #[error("not a message of a stream")]
     NotJetStream,
-    #[error("the message was already acknowledged")]
-    AlreadyAcknowledged,
     /// A wrong value in an argument; `argument` leads the text.
     #[error("{0}")]
     Value(String),

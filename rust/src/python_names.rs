@@ -4,10 +4,14 @@ use pyo3::prelude::*;
 
 /// Errors of the connection and of core NATS.
 pub const ERRORS: &str = "jetarrow.core.errors";
+/// The one of a failed handshake.
+pub const TLS_ERRORS: &str = "jetarrow.core.tls_errors";
 /// Errors of JetStream.
 pub const JS_ERRORS: &str = "jetarrow.jetstream.errors";
 /// `build`, `Metadata` and `Ack`.
 pub const METADATA: &str = "jetarrow.core.metadata";
+/// `complete`, which sets on the message classes what Python has for them.
+pub const MESSAGE: &str = "jetarrow.core.message";
 /// `PubAck`.
 pub const JS_API: &str = "jetarrow.jetstream.models";
 

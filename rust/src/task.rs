@@ -50,7 +50,9 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T> {
 pub fn report_panics(report: impl Fn(String) + Send + Sync + 'static) {
     std::panic::set_hook(Box::new(move |panic| {
         let text = text_of(panic.payload());
-        tap::panicked(&text);
+        // There a server's words are read, and that is what it cannot read.
+        let upstream = panic.location().is_some_and(|place| place.file().contains("async-nats"));
+        tap::panicked(&text, upstream);
         report(panic.location().map_or(text.clone(), |place| format!("{text} ({place})")));
     }));
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -320,6 +322,27 @@ async def test_reconnect_given_up(face: Face, own_server: NatsServer) -> None:
     assert await face.failure(nc.publish("a", b"")) == "errors.ConnectionClosedError"
 
 
+async def test_how_attempts_are_counted(face: Face, own_server: NatsServer) -> None:
+    order, failed = Collector(), Collector()
+    nc = await face.connect(
+        own_server.url,
+        max_reconnect_attempts=3,
+        reconnect_time_wait=0.2,
+        disconnected_cb=order.named("disconnected"),
+        closed_cb=order.named("closed"),
+        error_cb=failed.callback,
+    )
+    own_server.kill()
+    await order.wait(1)
+    since = asyncio.get_running_loop().time()
+    await until(lambda: "closed" in order.all)
+    took = asyncio.get_running_loop().time() - since
+    # One more than the number says; each is told once. nats-py calls disconnected_cb a second time.
+    assert len([error for error in failed.all if isinstance(error, OSError)]) == 4
+    assert took >= 3 * 0.2, took
+    assert face.kind(nc.last_error) == "errors.NoServersError"
+
+
 async def test_no_reconnect(face: Face, own_server: NatsServer) -> None:
     order = Collector()
     nc = await face.connect(
@@ -367,3 +390,48 @@ async def test_force_reconnect(face: Face) -> None:
 
     await until(arrives)
     assert nc.client_id != before
+
+
+@pytest.fixture
+def silent() -> Iterator[list[str]]:
+    """Two addresses at which somebody listens, and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        yield [f"nats://127.0.0.1:{listener.getsockname()[1]}" for listener in (one, other)]
+
+
+async def test_a_connect_without_an_answer(face: Face, silent: list[str]) -> None:
+    nc, told = face.load("aio.client").Client(), Collector()
+    same = []
+
+    async def failed(error: Exception) -> None:
+        told.add(error)
+        same.append(nc.last_error is error)
+
+    with pytest.raises(asyncio.TimeoutError) as late:
+        await nc.connect(silent, connect_timeout=0.2, allow_reconnect=False, error_cb=failed)
+    assert nc.last_error is late.value
+    # One for each address that was tried: nats-py tries only the first here.
+    assert len(told.all) == (1 if face.name == "nats" else 2)
+    assert {isinstance(error, asyncio.TimeoutError) for error in told.all} == {True}
+    assert all(same)
+    await nc.close()
+
+
+@pytest.mark.parametrize("how", ["at_once", "while_away", "drain"])
+async def test_the_last_callbacks(face: Face, own_server: NatsServer, how: str) -> None:
+    order = Collector()
+    nc = await face.connect(
+        own_server.url,
+        disconnected_cb=order.named("disconnected"),
+        closed_cb=order.named("closed"),
+        error_cb=Collector().callback,
+    )
+    if how == "while_away":
+        own_server.kill()
+        await order.wait(1)
+        order.all.clear()
+    await (nc.drain() if how == "drain" else nc.close())
+    await until(lambda: "closed" in order.all)
+    # nats-py calls disconnected_cb once more where the link was down already.
+    again = ["disconnected"] if how != "while_away" or face.name == "nats" else []
+    assert order.all == [*again, "closed"]

@@ -17,6 +17,7 @@ import nats.js
 import pytest
 from jetarrow.server import NatsServer
 
+from ..conftest import server_version
 from ..tools import settle, until
 from .face import Collector, Face, arrived, asked, make_stream, spread, subject
 from .left_out import left_out
@@ -291,6 +292,59 @@ async def test_both_orders_of_pull_subscribe_bind(js: Any, stream: str) -> None:
     assert [(await sub.fetch())[0].data for sub in subs] == [b"0", b"1"]
 
 
+async def test_a_queue_on_a_durable_of_another_name(js: Any, stream: str) -> None:
+    # nats-py: an error.
+    subs = [await js.subscribe(f"{stream}.>", queue="workers", durable="task-worker") for _ in range(2)]
+    await spread(js, stream, 40)
+
+    async def all_came() -> bool:
+        return sum(sub.delivered for sub in subs) == 40
+
+    await until(all_came)
+    info = await js.consumer_info(stream, "task-worker")
+    assert (info.config.deliver_group, info.num_pending) == ("workers", 0)
+
+
+async def test_a_filter_given_by_name_holds(ours: Face, js: Any, stream: str) -> None:
+    # nats-py: overwritten by the subject.
+    config = ours.api.ConsumerConfig(filter_subject=f"{stream}.narrow")
+    for sub in (
+        await js.subscribe(f"{stream}.>", config=config),
+        await js.pull_subscribe(f"{stream}.>", config=config),
+    ):
+        assert (await sub.consumer_info()).config.filter_subject == f"{stream}.narrow"
+
+
+async def test_a_durable_with_another_subject(js: Any, stream: str) -> None:
+    # nats-py: delivers what the durable delivers.
+    await js.subscribe(f"{stream}.one", durable="d", queue="q")
+    with pytest.raises(Exception, match="subject does not match consumer"):
+        await js.subscribe(f"{stream}.other", durable="d", queue="q")
+
+
+async def test_a_purge_says_how_many(js: Any, stream: str) -> None:
+    # nats-py: True.
+    await spread(js, stream, 3)
+    response = await js.purge_stream(stream, keep=1)
+    assert (response == True, bool(response), response.purged) == (True, True, 2)  # noqa: E712
+    assert repr(response) == "PurgeResponse(success=True, purged=2)"
+
+
+async def test_no_duplicate_is_false(js: Any, stream: str) -> None:
+    # nats-py: None.
+    acks = [await js.publish(f"{stream}.a", b"", headers={"Nats-Msg-Id": "1"}) for _ in range(2)]
+    assert [ack.duplicate for ack in acks] == [False, True]
+
+
+async def test_the_account_counts_messages(js: Any, stream: str) -> None:
+    # nats-py: it does not.
+    before = await js.account_info()
+    await spread(js, stream, 3)
+    # Other tests of this worker's server run before and after, not meanwhile.
+    assert (await js.account_info()).messages == before.messages + 3
+    assert (await js.account_info(totals=False)).messages is None
+
+
 def test_the_migration_guide_tells_of_each() -> None:
     text = (Path(__file__).parents[2] / "MIGRATION.md").read_text("utf-8")
     here = Path(__file__).read_text("utf-8")
@@ -335,3 +389,144 @@ async def test_an_absent_server_ends_connect(ours: Face) -> None:
         await failed.wait(2)
         await asyncio.to_thread(server.start)
         assert (await asyncio.wait_for(connecting, 10)).is_connected
+
+
+async def test_callbacks_get_what_had_come_before_unsubscribe(nc: Any) -> None:
+    # nats-py: the callback under way is cancelled, and the other messages are discarded.
+    got, go_on = [], asyncio.Event()
+
+    async def slow(msg: Any) -> None:
+        await go_on.wait()
+        got.append(msg.data)
+
+    sub = await nc.subscribe(where := subject(), cb=slow)
+    for data in (b"0", b"1", b"2"):
+        await nc.publish(where, data)
+    await arrived(sub, 3)
+    await sub.unsubscribe()
+    go_on.set()
+    await until(lambda: got == [b"0", b"1", b"2"])
+
+
+async def test_next_msg_gives_what_had_come_before_close(ours: Face, nc: Any) -> None:
+    # nats-py: ConnectionClosedError, and the message is lost.
+    sub = await nc.subscribe(where := subject())
+    await nc.publish(where, b"0")
+    await arrived(sub, 1)
+    await nc.close()
+    assert (await sub.next_msg()).data == b"0"
+    assert await ours.failure(sub.next_msg()) == "errors.ConnectionClosedError"
+
+
+async def test_the_configuration_of_an_unnamed_consumer_has_its_name(js: Any) -> None:
+    # nats-py: None.
+    stream = await make_stream(js)
+    info = await js.add_consumer(stream, ack_policy="explicit")
+    assert (info.config.name, info.config.durable_name) == (info.name, None)
+
+
+@pytest.fixture
+async def kv(js: Any) -> Any:
+    return await js.create_key_value(bucket=subject(), history=5)
+
+
+@pytest.mark.skipif(server_version() < (2, 11), reason="what expires leaves markers from 2.11 on")
+async def test_a_key_that_expired_is_not_there(ours: Face, js: Any) -> None:
+    # nats-py: an entry with the value None, and create after it fails.
+    kv = await js.create_key_value(bucket=subject(), limit_marker_ttl=60)
+    await kv.create("a", b"1", msg_ttl=1)
+
+    async def expired() -> bool:
+        return bool((await kv.history("a"))[0].operation == "PURGE")
+
+    await until(expired)
+    assert await ours.failure(kv.get("a")) == "js.errors.KeyNotFoundError"
+    assert await kv.create("a", b"2") == 3
+
+
+async def test_a_delete_with_a_wrong_revision(ours: Face, kv: Any) -> None:
+    # nats-py: BadRequestError.
+    await kv.put("a", b"1")
+    assert await ours.failure(kv.delete("a", last=7)) == "js.errors.KeyWrongLastSequenceError"
+
+
+async def test_keys_with_an_empty_token(ours: Face, kv: Any) -> None:
+    # nats-py: NoStreamResponseError; its purge looks at no key at all.
+    assert await ours.failure(kv.put("a..b", b"1")) == "js.errors.InvalidKeyError"
+    assert await ours.failure(kv.get("a\n")) == "js.errors.InvalidKeyError"
+    assert await ours.failure(kv.purge("a b")) == "js.errors.InvalidKeyError"
+
+
+async def test_an_empty_value_is_bytes(kv: Any) -> None:
+    # nats-py: None from get, b"" from watch.
+    await kv.put("a", b"")
+    assert (await kv.get("a")).value == b""
+    assert (await kv.get("a", revision=1)).value == b""
+    assert (await kv.history("a"))[0].value == b""
+
+
+async def test_an_entry_knows_when_it_was_created(kv: Any) -> None:
+    # nats-py: created and delta are None after get.
+    await kv.put("a", b"1")
+    entry = await kv.get("a")
+    assert entry.delta == 0
+    assert abs(datetime.datetime.now(datetime.UTC) - entry.created) < datetime.timedelta(minutes=1)
+
+
+async def test_the_placement_of_a_bucket(ours: Face, js: Any) -> None:
+    # nats-py: it is left out.
+    placement = ours.api.Placement(tags=["ssd"])
+    kv = await js.create_key_value(bucket=subject(), placement=placement)
+    assert (await kv.status()).stream_info.config.placement.tags == ["ssd"]
+
+
+async def test_filters_of_keys_are_the_servers(ours: Face, kv: Any) -> None:
+    # nats-py: a key matches where it contains the text.
+    for key in ("a", "ab", "b.a"):
+        await kv.put(key, b"1")
+    assert await kv.keys(filters=["a"]) == ["a"]
+    assert await kv.keys(filters=["*.a", "ab"]) == ["ab", "b.a"]
+
+
+async def test_headers_only_leaves_the_values_out(kv: Any) -> None:
+    # nats-py: it has no effect; only meta_only has.
+    await kv.put("a", b"1")
+    async with await kv.watchall(headers_only=True) as watcher:
+        assert (await watcher.updates()).value == b""
+
+
+async def test_markers_are_removed_up_to_the_marker(js: Any, kv: Any) -> None:
+    # nats-py: what was put between the list and the removal goes, too.
+    await kv.put("a", b"1")
+    await kv.delete("a")
+    real, put = js.purge_stream, []
+
+    async def late(*args: Any, **options: Any) -> Any:
+        put.append(await kv.put("a", b"2"))
+        return await real(*args, **options)
+
+    js.purge_stream = late
+    await kv.purge_deletes(olderthan=0)
+    assert put
+    assert [entry.value for entry in await kv.history("a")] == [b"2"]
+
+
+async def test_a_watch_of_a_bucket_that_is_deleted(
+    ours: Face, js: Any, kv: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # nats-py: it waits for ever.
+    monkeypatch.setattr("jetarrow.jetstream.kv.watcher.HEARTBEAT", 0.2)
+    watcher = await kv.watchall()
+    assert await watcher.updates() is None
+    await js.delete_key_value((await kv.status()).bucket)
+    with pytest.raises(ours.js_errors.BucketNotFoundError):
+        await watcher.updates(timeout=10)
+
+
+async def test_a_watch_that_is_stopped_leaves_no_consumer(js: Any, kv: Any) -> None:
+    # nats-py: it stays for five minutes, that of keys() and history() too.
+    watcher = await kv.watchall()
+    await watcher.stop()
+    await kv.put("a", b"1")
+    await kv.keys()
+    assert (await kv.status()).stream_info.state.consumer_count == 0

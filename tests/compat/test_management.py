@@ -18,11 +18,13 @@ def told(error: Any) -> tuple[int, int, bool]:
 
 
 async def test_account_info(face: Face, js: Any) -> None:
-    before = await js.account_info()
+    # Ours also counts the messages of all streams, with requests of their own.
+    options = {} if face.name == "nats" else {"totals": False}
+    before = await js.account_info(**options)
     stream = await make_stream(js)
     await js.add_consumer(stream, durable_name="work")
     await face.raised(js.stream_info("NONE"))
-    info = await js.account_info()
+    info = await js.account_info(**options)
     assert info.streams == before.streams + 1
     assert info.consumers > 0
     assert info.limits.max_streams == -1
@@ -126,7 +128,7 @@ async def test_purge(js: Any, stream: str, options: dict[str, Any], left: list[i
     await spread(js, stream, 6)
     if "subject" in options:
         options = {"subject": f"{stream}.{options['subject']}"}
-    assert await js.purge_stream(stream, **options) is True
+    assert await js.purge_stream(stream, **options) == True  # noqa: E712  # ours says how many, too
     state = (await js.stream_info(stream)).state
     assert (state.messages, state.last_seq) == (len(left), 6)
     assert state.first_seq == (left or [7])[0]

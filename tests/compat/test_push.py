@@ -174,7 +174,8 @@ async def test_what_a_queue_may_not(face: Face, nc: Any, js: Any, stream: str) -
         await face.failure(js.subscribe(where, durable="workers")),
         await face.failure(js.subscribe(where, queue="alone")),
     ]
-    assert kinds == ["js.errors.Error"] * 3
+    # A queue on a durable of another name is an error in nats-py alone: see test_differences.
+    assert kinds == ["js.errors.Error" if face.name == "nats" else "nothing", *["js.errors.Error"] * 2]
 
 
 @pytest.mark.parametrize(

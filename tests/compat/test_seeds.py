@@ -194,7 +194,7 @@ def test_task_publisher_and_workers(with_stream: Runner) -> None:
 
 def test_context(runner: Runner) -> None:
     assert runner.run("context") == [
-        "stored at 1 True None None",
+        "stored at 1 True False None",
         "async at 1 and 2, pending 0",
         "expected stream EVENTS",
         "expected stream METRICS",

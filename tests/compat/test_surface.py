@@ -189,6 +189,14 @@ def member_problems(path: str, theirs: type, ours: type, name: str, value: Any) 
         yield path, f"{getattr(ours, name)!r}, nats-py's is {value!r}"
 
 
+def found(module: ModuleType, name: str) -> Any:
+    """What a module has; ABSENT too where it says why it has not."""
+    try:
+        return getattr(module, name, ABSENT)
+    except ImportError:
+        return ABSENT
+
+
 def module_problems(path: str) -> Iterator[tuple[str, str]]:
     theirs, ours = load(path), load("jetarrow" + path.removeprefix("nats"))
     assert theirs is not None
@@ -196,7 +204,7 @@ def module_problems(path: str) -> Iterator[tuple[str, str]]:
         yield path, "no such module"
         return
     for name in public_names(theirs):
-        value, mine, where = getattr(theirs, name), getattr(ours, name, ABSENT), f"{path}.{name}"
+        value, mine, where = getattr(theirs, name), found(ours, name), f"{path}.{name}"
         if mine is ABSENT:
             yield where, "missing"
         elif isinstance(value, ModuleType):

@@ -62,6 +62,25 @@ async def test_what_was_published_meanwhile_arrives(own_server: NatsServer, reco
         assert (await sub.next_msg(10)).data == b"meanwhile"
 
 
+async def test_what_the_next_server_does_not_take_is_told(record: Any) -> None:
+    with NatsServer(jetstream=False) as first:
+        port = first.port
+        nc = await jetarrow.connect(first.url, reconnect_time_wait=0.1, **record.options())
+        sub = await nc.subscribe("a")
+        await nc.flush()
+        first.kill()
+        await record.wait_for("disconnected")
+        for size in (10, 5000, 20):
+            await nc.publish("a", b"x" * size)
+    with NatsServer(jetstream=False, port=port, config="max_payload: 1000\n"):
+        assert [len((await sub.next_msg(10)).data) for _ in range(2)] == [10, 20]
+        (error,) = [error for error in record.errors if isinstance(error, errors.MaxPayloadError)]
+        assert "5001 bytes, the server takes at most 1000" in str(error)
+        await nc.publish("a", b"on")
+        assert (await sub.next_msg(10)).data == b"on"
+        await nc.close()
+
+
 async def test_given_up_after_max_reconnect_attempts(own_server: NatsServer, record: Any) -> None:
     nc = await jetarrow.connect(own_server.url, max_reconnect_attempts=3, reconnect_time_wait=0.01, **record.options())
     own_server.kill()
@@ -103,7 +122,7 @@ def test_the_blocking_client_ends_too(own_server: NatsServer) -> None:
             nc.flush()
 
 
-async def test_waits_grow_up_to_reconnect_time_wait(record: Any) -> None:
+async def test_attempts_are_reconnect_time_wait_apart(record: Any) -> None:
     """Attempts are counted where they arrive: at a port that refuses NATS."""
     attempts: list[float] = []
     listener = socket.create_server(("127.0.0.1", 0))
@@ -130,7 +149,7 @@ async def test_waits_grow_up_to_reconnect_time_wait(record: Any) -> None:
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        nc = await jetarrow.connect(f"127.0.0.1:{port}", reconnect_time_wait=0.5, **record.options())
+        nc = await jetarrow.connect(f"127.0.0.1:{port}", reconnect_time_wait=0.2, **record.options())
         await nc.publish("a", b"x")  # the fake ends the connection
         await record.until(lambda: len(attempts) >= 8, 20)
         await nc.close()
@@ -139,10 +158,8 @@ async def test_waits_grow_up_to_reconnect_time_wait(record: Any) -> None:
         listener.close()
         thread.join()
     waits = [after - before for before, after in itertools.pairwise(attempts[1:])]
-    # 0.1, 0.2, 0.4, then 0.5, each give or take a fifth, and what the machine adds.
     assert len(waits) >= 6
-    for wait, expected in zip(waits, (0.1, 0.2, 0.4, 0.5, 0.5, 0.5), strict=False):
-        assert expected * 0.79 <= wait < expected * 1.25 + 0.2, waits
+    assert min(waits) >= 0.19, waits
 
 
 async def test_minus_one_waits_for_the_first_server(record: Any) -> None:

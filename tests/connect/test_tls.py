@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import pickle
 import socket
 import ssl
 import threading
@@ -151,11 +152,42 @@ async def test_client_certificate(authority: Any) -> None:
         await connects(at(server), tls=TLS(ca=ca.cert, cert=mine.cert.read_text(), key=mine.key.read_bytes()))
         context = ca.context()
         context.load_cert_chain(mine.cert, mine.key)
-        for tls in (context, TLS(ca=ca.cert)):
+        both = mine.cert.read_text() + mine.key.read_text()
+        for given in (
+            TLS.from_context(context, cert=mine.cert, key=mine.key),
+            TLS.from_context(context, cert=both),
+        ):
+            await connects(at(server), tls=given)
+        for tls in (context, TLS(ca=ca.cert), TLS.from_context(context)):
             error = await refusal(at(server), tls=tls)
             assert isinstance(error, errors.SecureConnFailedError)
             assert "jetarrow.TLS(cert=..., key=...)" in str(error)
             assert "ssl.SSLContext" in str(error)
+
+
+def test_what_is_taken_from_a_context(authority: Any) -> None:
+    context = authority.ca.context()
+    assert TLS.from_context(context).check_hostname
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    found = TLS.from_context(context)
+    assert (found.verify, found.check_hostname, found.cert) == (False, False, None)
+    assert TLS.from_context(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)).ca is None
+
+
+async def test_refused_certificates_are_ssl_errors(good: NatsServer, authority: Any) -> None:
+    with NatsServer(config=config(authority.issue("other.example")), jetstream=False) as named:
+        for server, tls in ((good, TLS()), (named, TLS(ca=authority.ca.cert))):
+            with pytest.raises(ssl.SSLError) as refused:
+                await jetarrow.connect(at(server), tls=tls)
+            assert isinstance(refused.value, errors.SecureConnFailedError)
+            assert isinstance(pickle.loads(pickle.dumps(refused.value)), ssl.SSLError)
+            assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
+
+
+async def test_a_name_need_not_be_checked(authority: Any) -> None:
+    with NatsServer(config=config(authority.issue("other.example")), jetstream=False) as server:
+        await connects(at(server), tls=TLS(ca=authority.ca.cert, check_hostname=False))
 
 
 async def test_handshake_first(authority: Any, good: NatsServer) -> None:
@@ -241,7 +273,7 @@ async def test_one_tls_address_means_all(
     with pytest.raises(errors.Error) as info:
         await jetarrow.connect([url for url, _ in both], user="me", password="canary", dont_randomize=True)
     # Both were asked; the first is what it says.
-    assert info.type is both[0][1]
+    assert issubclass(info.type, both[0][1])
     assert wire().startswith(TLS_RECORD)
     assert b"canary" not in wire()
     assert b"CONNECT" not in wire()

@@ -26,6 +26,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["JETARROW_TEST_PASSWORD"] = PASSWORD
+    os.environ["JETARROW_SECRET_DIRS"] = str(tmp_path_factory.getbasetemp())
     session = (
         # A task that is killed is tried again, as in a cluster.
         SparkSession.builder.master("local[2,2]")

@@ -40,6 +40,6 @@ def test_blocks_run(spark: SparkSession, tmp_path: Path) -> None:
         for block in blocks:
             assert ADDRESS in block
             exec(compile(block.replace(ADDRESS, server.url), "docs/spark.md", "exec"), namespace)
-        assert js.stream_info("TOTALS").state.messages == 100
+        assert js.stream_info("TOTALS").state.messages == 200
         assert js.stream_info("COPIES").state.messages == 100
     assert spark.read.parquet(str(tmp_path / "orders")).count() == 100

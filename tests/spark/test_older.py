@@ -1,4 +1,4 @@
-"""The oldest Spark that is supported, 4.1: a smoke test in an environment of its own, which `make test` makes."""
+"""Older Sparks, 4.0 and 4.1: a smoke test of each in an environment of its own, which `make test` makes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jetarrow.sync
 import pytest
 from jetarrow.server import NatsServer
 
-PYTHON = Path(__file__).parents[2] / ".venv-spark41" / "bin" / "python"
+ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
 import sys
@@ -34,29 +34,53 @@ query = (
     .option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True).start()
 )
 query.awaitTermination(100)
-print(pyspark.__version__, read, spark.read.parquet(folder + "/out").count())
+copies = spark.readStream.format("jetstream").options(**options, startingOffsets="earliest").load()
+try:
+    query = (
+        copies.selectExpr("data", "'copies.a' as subject").writeStream.format("jetstream")
+        .options(**{**options, "stream": "COPIES"}).option("checkpointLocation", folder + "/copies")
+        .trigger(availableNow=True).start()
+    )
+    query.awaitTermination(100)
+    written = "written"
+except Exception as error:
+    written = str(error).replace("\\n", " ")
+print(pyspark.__version__, read, spark.read.parquet(folder + "/out").count(), written)
 spark.stop()
 """
 
 
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(300)  # three JVM starts on a busy machine
-@pytest.mark.skipif(not PYTHON.exists(), reason="no environment with Spark 4.1: make .stamps/spark41")
-def test_read_write_and_stream(own_server: NatsServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["4.0", "4.1"])
+def test_read_write_and_stream(own_server: NatsServer, tmp_path: Path, version: str) -> None:
+    name = f"spark{version.replace('.', '')}"
+    python = ROOT / f".venv-{name}" / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"no environment with Spark {version}: make .stamps/{name}")
     with jetarrow.sync.connect(own_server.url) as nc:
         js = nc.jetstream()
         js.add_stream(name="EVENTS", subjects=["events.>"])
+        js.add_stream(name="COPIES", subjects=["copies.>"])
         js.publish_batch("events.a", [b"%d" % number for number in range(1000)]).raise_for_errors()
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     environment |= {
         "PYTHONPATH": str(Path(jetarrow.__file__).parents[1]),
-        "PYSPARK_PYTHON": str(PYTHON),
-        "PYSPARK_DRIVER_PYTHON": str(PYTHON),
+        "PYSPARK_PYTHON": str(python),
+        "PYSPARK_DRIVER_PYTHON": str(python),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    command = [str(PYTHON), "-c", PROGRAM, own_server.url, str(tmp_path)]
+    command = [str(python), "-c", PROGRAM, own_server.url, str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
-    version, read, streamed = done.stdout.split()
-    assert version.startswith("4.1.")
+    found, read, streamed, written = done.stdout.split(maxsplit=3)
+    assert found.startswith(f"{version}.")
     assert (int(read), int(streamed)) == (1000, 2000)
+    with jetarrow.sync.connect(own_server.url) as nc:
+        copies = nc.jetstream().stream_info("COPIES").state.messages
+    if version == "4.0":
+        assert "writeStream.format('jetstream') is not available here" in written, written
+        assert f"this is Spark {found}: write each batch in foreachBatch" in written
+        assert copies == 0
+    else:
+        assert (written.strip(), copies) == ("written", 2000)

@@ -19,7 +19,8 @@ def test_defaults() -> None:
     assert (options.streams, options.pattern, options.subjects) == (("ORDERS",), None, ())
     assert options.start == options.end == Bound(None)
     assert (options.start.of("ORDERS", EARLIEST), options.end.of("ORDERS", LATEST)) == (EARLIEST, LATEST)
-    assert (options.min_partitions, options.max_offsets_per_partition) == (1, 1_000_000)
+    assert (options.min_partitions, options.max_offsets_per_partition) == (1, None)
+    assert (options.max_records_per_partition, options.max_bytes_per_partition) == (250_000, 256 << 20)
     assert (options.fetch_bytes, options.batch_rows, options.batch_bytes) == (8 << 20, 65_536, 8 << 20)
     assert options.rows == RowOptions(True, False, False, "binary", None, None, "_corrupt_record", "none")
     assert (options.fail_on_data_loss, options.reader, options.pushdown) == (None, "auto", False)
@@ -37,6 +38,8 @@ def test_everything_given() -> None:
             "endingOffsets": '{"A": 9, "C": -1}',
             "minPartitions": " 12 ",
             "maxoffsetsperpartition": "10",
+            "maxRecordsPerPartition": "11",
+            "maxBytesPerPartition": "1m",
             "subjects": "a.*, b.>,c",
             "failOnDataLoss": "Strict",
             "includeheaders": "FALSE",
@@ -61,6 +64,7 @@ def test_everything_given() -> None:
     assert [options.start.of(name, 0) for name in "ABC"] == [7, EARLIEST, EARLIEST]
     assert [options.end.of(name, 0) for name in "ABC"] == [9, LATEST, LATEST]
     assert (options.min_partitions, options.max_offsets_per_partition) == (12, 10)
+    assert (options.max_records_per_partition, options.max_bytes_per_partition) == (11, 1 << 20)
     assert options.subjects == ("a.*", "b.>", "c")
     assert (options.fail_on_data_loss, options.reader) == ("strict", "direct")
     assert options.rows == RowOptions(False, True, True, "json", "a int", "FAILFAST", "bad", "zstd")

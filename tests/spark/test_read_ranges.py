@@ -53,7 +53,7 @@ def no_warning() -> Iterator[None]:
 def test_filters_give_the_same_rows_wherever_they_are_evaluated(
     here: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
-    monkeypatch.setattr(read_plan, "_SMALL_RANGE", small)
+    monkeypatch.setattr(read_plan, "SMALL_RANGE", small)
     name = streams.new(allow_direct=True)
     streams.publish(name, [b"x"] * 90)
     streams.delete_messages(name, [1, 5, 44, 90])
@@ -83,7 +83,7 @@ def test_the_server_filters_where_it_finds_few(here: Here, streams: Streams, mon
     assert where(third) == ((third,), ())  # a short range
     assert where(all_of_it) == ((), ())  # is no filter at all
     assert where(f"{name}.0,{name}.1", reader="direct") == ((), (f"{name}.0", f"{name}.1"))
-    monkeypatch.setattr(read_plan, "_SMALL_RANGE", 10)
+    monkeypatch.setattr(read_plan, "SMALL_RANGE", 10)
     assert where(third) == ((), (third,))  # a third of it
     monkeypatch.setattr(read_plan, "_FEW_MATCHES", 0.5)
     assert where(third) == ((third,), ())

@@ -171,10 +171,46 @@ def test_compressed_payloads(here: Here, streams: Streams, codec: str) -> None:
     assert here.read(name, StructType([SCHEMA["seq"]]), compression=codec).num_rows == 3
 
 
+@pytest.mark.parametrize("codec", ["zlib", "zstd"])
+def test_a_payload_that_stands_for_too_much_is_malformed(here: Here, streams: Streams, codec: str) -> None:
+    """A thousandth of it was sent, and a worker took all of it into memory."""
+    name = streams.new()
+    bomb = compressed(codec, bytes(3_000_000))
+    assert len(bomb) < 10_000
+    streams.publish(name, [compressed(codec, b'{"id": 1}'), bomb, compressed(codec, b'{"id": 2}')])
+    options = {"compression": codec, "maxPayloadBytes": "1m"}
+    said = f"a payload of stream '{name}' has more than 1048576 bytes when it is decompressed .option maxPayloadBytes"
+    for mode in ({}, {"mode": "FAILFAST"}):
+        with pytest.raises(DecodeError, match=said) as error:
+            here.read(name, **options, **mode)
+        assert error.value.seq == 2
+    assert here.read(name, **options, mode="PERMISSIVE")["data"].to_pylist()[1] == bomb
+    assert here.read(name, **options, mode="DROPMALFORMED")["seq"].to_pylist() == [1, 3]
+    json = {**options, "payload": "json", "valueSchema": ITEM.json()}
+    found = values(here.read(name, **json), "seq", "value", "_corrupt_record")
+    assert [row[1] and row[1]["id"] for row in found] == [1, None, 2]
+    assert found[1][2] is not None
+    assert here.read(name, compression=codec)["data"].to_pylist()[1] == bytes(3_000_000)
+    with pytest.raises(ValueError, match=r"'maxPayloadBytes': 1073741824 is more than a batch can hold; valid: up to"):
+        here.read(name, compression=codec, maxPayloadBytes="1g")
+
+
+@pytest.mark.parametrize("codec", ["zlib", "zstd"])
+def test_batches_are_cut_by_what_comes_out(here: Here, streams: Streams, codec: str) -> None:
+    name = streams.new()
+    payloads = [bytes([i]) * 10_000 for i in range(50)]
+    streams.publish(name, [compressed(codec, payload) for payload in payloads])
+    reader = here.source(name, compression=codec, batchBytes="100k").reader(SCHEMA)
+    batches = list(reader.read(reader.partitions()[0]))
+    assert [len(batch) for batch in batches] == [11, 11, 11, 11, 6]
+    assert [payload for batch in batches for payload in batch["data"].to_pylist()] == payloads
+    assert [seq for batch in batches for seq in batch["seq"].to_pylist()] == list(range(1, 51))
+
+
 def test_gzip_is_zlib_too(here: Here, streams: Streams) -> None:
     name = streams.new()
-    streams.publish(name, [gzip.compress(b"text")])
-    assert here.read(name, compression="zlib")["data"].to_pylist() == [b"text"]
+    streams.publish(name, [gzip.compress(b"text"), gzip.compress(b"one") + gzip.compress(b"two")])
+    assert here.read(name, compression="zlib")["data"].to_pylist() == [b"text", b"onetwo"]
 
 
 def test_batches_are_cut_as_the_options_say(here: Here, streams: Streams) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,9 @@ from jetarrow.spark.options.texts import OptionTexts
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from ..connect.conftest import NKey, Operator
+from .tools import wait_until
+
 if TYPE_CHECKING:
     from .tools import Streams
 
@@ -35,6 +39,7 @@ def options(**given: str) -> ConnectOptions:
 
 def test_references(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NATS_PW", "from the environment")
+    monkeypatch.setenv("JETARROW_SECRET_DIRS", str(tmp_path))
     (tmp_path / "pw").write_text("from a file\r\n\n")
     assert Secret("password", "env:NATS_PW").resolve() == "from the environment"
     # One newline is what editors and echo leave; another one may be meant.
@@ -45,11 +50,12 @@ def test_references(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_references_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("EMPTY", "")
+    monkeypatch.setenv("NATS_EMPTY", "")
+    monkeypatch.setenv("JETARROW_SECRET_DIRS", str(tmp_path.parent))
     (tmp_path / "binary").write_bytes(b"hunter2\xff")
     for given, said in (
         ("env:NATS_NO_SUCH", "environment variable 'NATS_NO_SUCH' is not set on this worker"),
-        ("env:EMPTY", "what 'env:EMPTY' refers to is empty"),
+        ("env:NATS_EMPTY", "what 'env:NATS_EMPTY' refers to is empty"),
         (f"file:{tmp_path}/none", "cannot be read here: No such file or directory"),
         (f"file:{tmp_path}", "cannot be read here: Is a directory"),
         (f"file:{tmp_path}/binary", "cannot be read here: it is not UTF-8 text"),
@@ -60,12 +66,101 @@ def test_references_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path:
         assert "hunter2" not in str(caught.value)
 
 
+def test_what_is_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Anybody may set `servers`: only what is there for us is sent to them."""
+    inside, outside = tmp_path / "in" / "pw", tmp_path / "out"
+    inside.parent.mkdir()
+    inside.write_text("hunter2")
+    outside.write_text("hunter2")
+    (tmp_path / "in" / "link").symlink_to(outside)
+    (tmp_path / "inside").write_text("hunter2")
+    monkeypatch.delenv("JETARROW_SECRET_DIRS", raising=False)
+    monkeypatch.setenv("OTHER_PW", "hunter2")
+    monkeypatch.setenv("JETARROW_PW", "hunter2")
+
+    def refused(given: str, said: str, option: str = "authToken") -> None:
+        with pytest.raises(ValueError, match=f"^jetstream option '{option}': ") as caught:
+            options(**{option: given}).arguments()
+        assert said in str(caught.value)
+        assert "hunter2" not in str(caught.value)
+
+    for option in ("authToken", "user"):
+        assert Secret(option, "env:JETARROW_PW").resolve() == "hunter2"
+        refused("env:HOME", "env:HOME is not a secret that may be used here: JETARROW_SECRET_ENV allows NATS_", option)
+        refused(
+            "file:/etc/os-release",
+            "JETARROW_SECRET_DIRS is not set; the operator of this Spark sets JETARROW_SECRET_DIRS to",
+            option,
+        )
+    for name in ("../passwd", "/etc/passwd", "a/../../b", "..", "..\\b"):
+        refused(f"sparkfile:{name}", f"'sparkfile:{name}' is not the name of a file given to addFile")
+    assert options(credsFile="/etc/a.creds").arguments()["user_credentials"] == "/etc/a.creds"
+
+    monkeypatch.setenv("JETARROW_SECRET_ENV", "OTHER_*, X")
+    monkeypatch.setenv("JETARROW_SECRET_DIRS", f"/nowhere:{tmp_path}/in")
+    assert Secret("authToken", "env:OTHER_PW").resolve() == Secret("user", f"file:{inside}").resolve() == "hunter2"
+    refused("env:JETARROW_PW", "JETARROW_SECRET_ENV allows OTHER_*, X")
+    for path in (outside, tmp_path / "in" / ".." / "out", tmp_path / "in" / "link", tmp_path / "inside"):
+        refused(f"file:{path}", "JETARROW_SECRET_DIRS allows /nowhere:")
+    # Plain paths of keys too, once there are directories for them.
+    refused("/etc/a.creds", "JETARROW_SECRET_DIRS allows /nowhere:", "credsFile")
+    refused("/etc/a.nk", "JETARROW_SECRET_DIRS allows /nowhere:", "nkeyFile")
+    assert options(tlsCaFile="/etc/ca.pem").arguments()["tls"].ca == "/etc/ca.pem"
+    monkeypatch.setenv("JETARROW_SECRET_ENV", "")
+    refused("env:OTHER_PW", "JETARROW_SECRET_ENV allows none")
+
+
+@pytest.mark.parametrize(
+    ("option", "first", "second"),
+    [
+        ("authToken", ("one", "token: one"), ("two", "token: two")),
+        ("user", ("joe", "user: joe, password: x"), ("ann", "user: ann, password: x")),
+    ],
+)
+def test_what_was_replaced_is_used_at_the_next_connect(
+    option: str,
+    first: tuple[str, str],
+    second: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("JETARROW_SECRET_DIRS", str(tmp_path))
+    secret, config = tmp_path / "secret", tmp_path / "server.conf"
+
+    def both(text: str, users: str) -> None:
+        secret.write_text(text + "\n")
+        config.write_text(f"authorization {{ {users} }}\n")
+
+    both(*first)
+    given = {option: f"file:{secret}"} | ({"password": "x"} if option == "user" else {})
+    with NatsServer(config=config, jetstream=False) as server, connect(options(servers=server.url, **given)) as client:
+        client.flush()
+        server.stop()
+        both(*second)
+        server.start()
+        wait_until(lambda: client.is_connected)
+        client.flush()
+
+
+def test_an_expired_jwt_can_be_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JETARROW_SECRET_DIRS", str(tmp_path))
+    operator, key, file = Operator(), NKey("U"), tmp_path / "user.creds"
+    file.write_text(operator.creds(key, exp=int(time.time()) + 3))
+    with NatsServer(config=operator.config, jetstream=False) as server:
+        given = options(servers=server.url, credsSecret=f"file:{file}")
+        with connect(given) as client:
+            file.write_text(operator.creds(key))
+            wait_until(lambda: client.stats["reconnects"] > 0 and client.is_connected)
+            client.flush()
+
+
 def test_what_travels_and_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference is resolved for the connection, and never kept."""
     found = options(user="joe", password="env:NATS_PW")
     monkeypatch.setenv("NATS_PW", "hunter2")
     arguments = found.arguments()
-    assert (arguments["user"], arguments["password"]) == ("joe", "hunter2")
+    assert (arguments["user"], arguments["password"]()) == ("joe", "hunter2")
+    assert "hunter2" not in repr(arguments)
     for kept in (repr(found), str(found), repr(pickle.dumps(found))):
         assert "hunter2" not in kept
     assert b"env:NATS_PW" in pickle.dumps(found)
@@ -97,16 +192,30 @@ def test_everything_given() -> None:
     assert "BEGIN" not in repr(raw)
     tls = options(tlsCaFile="/ca.pem", tlsCertFile="/c.pem", tlsKeyFile="/k.pem").arguments()["tls"]
     assert (tls.ca, tls.cert, tls.key) == ("/ca.pem", "/c.pem", "/k.pem")
+    assert (tls.hostname, tls.handshake_first) == (None, False)
+    tls = options(tlsHostname="nats.example", tlsHandshakeFirst="true").arguments()["tls"]
+    assert (tls.ca, tls.hostname, tls.handshake_first) == (None, "nats.example", True)
+    assert "tls" not in arguments
+    assert (arguments["name"], options(connectionName="orders app").arguments()["name"]) == (
+        "jetarrow-spark",
+        "orders app",
+    )
     assert options().jetstream_arguments() == {}
 
 
 def test_keys_of_every_kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The key itself out of a reference, or a path that the client reads."""
-    monkeypatch.setenv("SEED", SEED)
+    monkeypatch.setenv("NATS_SEED", SEED)
+    monkeypatch.setenv("JETARROW_SECRET_DIRS", str(tmp_path))
     file = tmp_path / "seed"
     file.write_text(SEED + "\n")
     with NatsServer(config=f"authorization {{ users: [{{nkey: {PUBLIC}}}] }}\n") as server:
-        ways = [{"nkeySecret": "env:SEED"}, {"nkeyFile": f"file:{file}"}, {"nkeyFile": str(file)}, {"nkeySecret": SEED}]
+        ways = [
+            {"nkeySecret": "env:NATS_SEED"},
+            {"nkeyFile": f"file:{file}"},
+            {"nkeyFile": str(file)},
+            {"nkeySecret": SEED},
+        ]
         for way in ways:
             with connect(options(servers=server.url, **way)) as client:
                 assert client.jetstream().account_info().streams == 0

@@ -197,11 +197,25 @@ def test_purged_and_made_again_while_it_is_stopped(sink: Sink, streams: Streams)
     assert "begin with a new checkpoint" in text
 
 
+def test_a_checkpoint_of_another_stream(sink: Sink, streams: Streams) -> None:
+    one, other = streams.new(), streams.new()
+    for name in (one, other):
+        streams.publish(name, [b"x"] * 10)
+    assert sink.start(one, now=True, startingOffsets="earliest").awaitTermination(60)
+    text = failure(sink.start(other, now=True))
+    assert f"this checkpoint is of a query that reads '{one}', not '{other}'" in text
+    assert "checkpointLocation of its own" in text
+    # One stream more goes on where the first one stood.
+    assert sink.start(f"{one},{other}", now=True).awaitTermination(60)
+    assert len(sink.seqs) == 20
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"endingOffsets": "latest"}, "jetstream option 'endingOffsets': a streaming query has no end"),
         ({"stream": "NOWHERE"}, "NotFoundError: nats: jetstream: there is no stream 'NOWHERE'"),
+        ({"startingOffset": "earliest"}, "unknown options: startingoffset; did you mean startingOffsets?"),
     ],
 )
 def test_bad_options(sink: Sink, streams: Streams, options: dict[str, str], said: str) -> None:

@@ -104,6 +104,12 @@ def request(at: Setting) -> None:
     at.nc.request(at.subject, timeout=LONG)
 
 
+@call("Client.request_many")
+def request_many(at: Setting) -> None:
+    at.freeze()
+    list(at.nc.request_many(at.subject, timeout=LONG))
+
+
 @call("Client.request")
 def request_old_style(at: Setting) -> None:
     at.freeze()
@@ -350,6 +356,63 @@ def reader_close(at: Setting) -> None:
     next(reader)
     at.freeze()
     reader.close()
+
+
+@call("KeyWatcher.updates")
+def watch_updates(at: Setting) -> None:
+    watcher = at.js.create_key_value(bucket=at.stream).watchall()
+    assert watcher.updates() is None
+    at.freeze()
+    watcher.updates(timeout=LONG)
+
+
+@call("KeyWatcher.__next__")
+def watch(at: Setting) -> None:
+    watcher = at.js.create_key_value(bucket=at.stream).watchall()
+    assert next(watcher) is None
+    at.freeze()
+    next(watcher)
+
+
+@call("ObjectStore.put")
+def put_object(at: Setting) -> None:
+    def parts() -> Iterator[bytes]:
+        yield bytes(8_000_000)
+        at.freeze()
+        yield bytes(8_000_000)
+
+    at.js.create_object_store(at.stream).put("a", parts())
+
+
+@call("ObjectStore.get")
+def get_object(at: Setting) -> None:
+    class Sink:
+        frozen = False
+
+        def write(self, data: bytes) -> None:
+            if not self.frozen:
+                self.frozen = True
+                at.freeze()
+
+    store = at.js.create_object_store(at.stream)
+    store.put("a", bytes(40_000_000))
+    store.get("a", Sink())
+
+
+@call("ObjectWatcher.updates")
+def watch_objects_updates(at: Setting) -> None:
+    watcher = at.js.create_object_store(at.stream).watch()
+    assert watcher.updates() is None
+    at.freeze()
+    watcher.updates(timeout=LONG)
+
+
+@call("ObjectWatcher.__next__")
+def watch_objects(at: Setting) -> None:
+    watcher = at.js.create_object_store(at.stream).watch()
+    assert next(watcher) is None
+    at.freeze()
+    next(watcher)
 
 
 @call("JetStream.ordered_consumer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import signal
 import subprocess
 import sys
@@ -14,7 +15,6 @@ from pathlib import Path
 import jetarrow.sync
 import pyarrow as pa
 import pytest
-from jetarrow.aio.msg import Msg
 from jetarrow.js.api import AckKind
 from jetarrow.server import NatsServer
 
@@ -81,13 +81,18 @@ REQUESTS = named("""
     JetStreamManager: stream_names streams streams_info streams_info_iterator update_stream
     JetStreamManager: add_consumer consumer_info consumers_info delete_consumer pause_consumer reset_consumer
     JetStreamManager: resume_consumer update_consumer
-    JetStreamManager: delete_msg get_last_msg get_msg
+    JetStreamManager: delete_msg get_last_msg get_msg backup_stream counter restore_stream unpin_consumer
     Stream: delete_msg direct_get direct_get_last_for_subject get_last_msg get_msg info purge
     Stream: consumer_names consumers create_consumer delete_consumer get_consumer get_or_create_consumer update_consumer
-    Consumer: info pause resume
-    PullSubscription: consumer_info
-    PushSubscription: consumer_info
+    Stream: backup counter delete update
+    Consumer: delete info pause reset resume unpin
+    PullSubscription: consumer_info destroy
+    PushSubscription: consumer_info destroy
     JetStream: pull_subscribe_bind subscribe_bind
+    JetStream: create_key_value delete_key_value key_value key_value_names key_values update_key_value
+    KeyValue: create delete get history keys purge purge_deletes put status update watch watchall
+    JetStream: create_object_store delete_object_store object_store object_store_names object_stores
+    ObjectStore: add_bucket_link add_link delete get_info seal status update_meta watch
     Advisories: __enter__
 """)
 # As the call that is made with the server frozen, by another name.
@@ -97,31 +102,57 @@ THE_SAME = {
     "MessageBatch.term": "MessageBatch.ack",
     "MessageBatch.in_progress": "MessageBatch.ack",
     "PullSubscription.consume": "PullSubscription.messages",
+    "Reader.to_polars": "Reader.read_all",
+    "Reader.to_pandas": "Reader.read_all",
+    "Reader.to_duckdb": "Reader.read_all",
+    "Consumer.messages": "PullSubscription.messages",
+    "JetStream.consume": "PullSubscription.messages",
+    "JetStream.fetch": "PullSubscription.fetch",
+    "JetStream.increment": "JetStream.publish",
+    "JetStreamManager.get_batch": "Client.request_many",
+    "JetStreamManager.get_last_msgs_for": "Client.request_many",
+    "Stream.get_batch": "Client.request_many",
+    "Stream.get_last_msgs_for": "Client.request_many",
+    "Stream.ordered_consumer": "JetStream.ordered_consumer",
     "Subscription.messages": "Subscription.__iter__",
     # Their __exit__ is their close().
     "Advisories.__exit__": "Advisories.close",
+    "KeyWatcher.__exit__": "KeyWatcher.stop",
+    # A publish_batch, and a read.
+    "KeyValue.put_batch": "JetStream.publish_batch",
+    "KeyValue.to_table": "Reader.read_all",
+    "ObjectStore.list": "Reader.read_all",
+    "ObjectStore.put_file": "ObjectStore.put",
+    "ObjectStore.get_file": "ObjectStore.get",
+    "ObjectWatcher.__exit__": "ObjectWatcher.stop",
 }
 # Told to the server, which does not answer.
 TOLD = named("""
     Client: force_reconnect subscribe
     Subscription: unsubscribe
     Advisories: close
+    KeyWatcher: stop
+    ObjectWatcher: stop
     Msg: ack ack_with in_progress nak respond term working
 """)
 # They do not ask the server.
 LOCAL = named("""
-    Client: __enter__ jetstream jsm new_inbox set_server_pool
+    Msg: __delattr__ __eq__ __getstate__ __reduce_ex__ __setattr__ __setstate__
+    Client: __enter__ msg_class jetstream jsm new_inbox set_server_pool
     JetStream: is_status_msg publish_async_pending publisher read
-    JetStreamManager: advisories stream
+    JetStreamManager: advisories get_options jetstream stream
     Stream: consumer
     MessageBatch: __arrow_c_array__ __arrow_c_schema__ __getitem__ __iter__ __len__
     MessageBatch: decode to_pandas to_polars to_pyarrow
     Publisher: __enter__
-    PullSubscription: pull unsubscribe
-    Reader: __enter__ __iter__
+    PullSubscription: drain pull unsubscribe
+    Reader: __enter__ __iter__ changed
+    KeyValue: read
+    KeyWatcher: __enter__ __iter__
+    ObjectWatcher: __enter__ __iter__
 """)
 # What Python itself calls, and what makes an object: neither is called by name.
-IMPLICIT = {"__init__", "__new__", "__repr__", "__module__", "__doc__"}
+IMPLICIT = {"__init__", "__new__", "__repr__", "__reduce__", "__module__", "__doc__"}
 
 
 def calls_of(kind: type) -> dict[str, str]:
@@ -152,8 +183,6 @@ def properties(kind: type) -> set[str]:
 def test_every_call_is_known() -> None:
     """Whoever adds a method says here whether it blocks; if it does, the program `calls.py` makes the call."""
     kinds = [kind for name in jetarrow.sync.__all__ if isinstance(kind := getattr(jetarrow.sync, name), type)]
-    # Its verbs block where the client does.
-    kinds.append(Msg)
     found = {f"{owner}.{member}" for kind in kinds for member, owner in calls_of(kind).items()}
     found |= {name for kind in kinds for name in properties(kind)} & COVERED
     assert len(kinds) > 10
@@ -175,6 +204,9 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
     batch = at.sub.fetch_batch(2, timeout=0.1)
     assert len(batch.to_pandas()) == len(batch.to_polars()) == 2  # Their imports take their time.
     core, events, reader = nc.subscribe("a"), js.advisories().__enter__(), js.read(stream)
+    kv = js.create_key_value(bucket="LOCAL")
+    watcher = kv.watchall()
+    objects = js.create_object_store("LOCAL").watch()
     calls: dict[str, Callable[[], object]] = {
         "Client.__enter__": nc.__enter__,
         "Client.jetstream": nc.jetstream,
@@ -187,6 +219,8 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "JetStream.publisher": js.publisher,
         "JetStream.read": lambda: js.read(stream),
         "JetStreamManager.advisories": js.advisories,
+        "JetStreamManager.get_options": js.get_options,
+        "JetStreamManager.jetstream": js.jetstream,
         "JetStreamManager.stream": lambda: js.stream(stream),
         "Stream.consumer": lambda: js.stream(stream).consumer("d"),
         "MessageBatch.__arrow_c_array__": batch.__arrow_c_array__,
@@ -199,10 +233,26 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "MessageBatch.to_polars": batch.to_polars,
         "MessageBatch.to_pyarrow": batch.to_pyarrow,
         "Publisher.__enter__": js.publisher().__enter__,
+        "PullSubscription.drain": lambda: js.stream(stream).consumer("e").drain(),
         "PullSubscription.pull": at.sub.pull,
         "PullSubscription.unsubscribe": lambda: at.sub.unsubscribe(),
         "Reader.__enter__": reader.__enter__,
         "Reader.__iter__": reader.__iter__,
+        "Reader.changed": reader.changed,
+        "KeyValue.read": kv.read,
+        "KeyWatcher.__enter__": watcher.__enter__,
+        "KeyWatcher.__iter__": watcher.__iter__,
+        "KeyWatcher.stop": watcher.stop,
+        "ObjectWatcher.__enter__": objects.__enter__,
+        "ObjectWatcher.__iter__": objects.__iter__,
+        "ObjectWatcher.stop": objects.stop,
+        "Client.msg_class": lambda: nc.msg_class,
+        "Msg.__delattr__": lambda: (setattr(messages[7], "own", 1), delattr(messages[7], "own")),
+        "Msg.__eq__": lambda: messages[7] == messages[6],
+        "Msg.__getstate__": messages[7].__getstate__,
+        "Msg.__reduce_ex__": lambda: copy.copy(messages[7]),
+        "Msg.__setattr__": lambda: setattr(messages[7], "subject", "b"),
+        "Msg.__setstate__": lambda: copy.copy(messages[7]).subject,
         "Msg.ack": messages[0].ack,
         "Msg.ack_with": lambda: messages[1].ack_with(AckKind.ACK),
         "Msg.in_progress": messages[2].in_progress,

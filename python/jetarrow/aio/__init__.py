@@ -13,6 +13,6 @@ else:
 
     def __getattr__(name: str) -> Any:
         # `import jetarrow as nats` is enough for `nats.aio.client.Client`; what is not used is not loaded.
-        if name in ("client", "errors", "msg", "subscription"):
+        if name in ("client", "errors", "msg", "subscription", "transport"):
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # What is imported as itself (`X as X`), nats-py has here, too.
 from jetarrow._jetarrow import Msg as Msg
+from jetarrow._jetarrow import __version__ as __version__
 from jetarrow.client import Client
 from jetarrow.core import errors as errors
 from jetarrow.core.errors import InvalidUserCredentialsError as ErrInvalidUserCredentials
@@ -26,6 +27,11 @@ from jetarrow.core.options import (
     SignatureCallback,
     TokenCallback,
 )
+from jetarrow.core.protocol import AUTHORIZATION_VIOLATION as AUTHORIZATION_VIOLATION
+from jetarrow.core.protocol import CTRL_STATUS as CTRL_STATUS
+from jetarrow.core.protocol import NO_RESPONDERS_STATUS as NO_RESPONDERS_STATUS
+from jetarrow.core.protocol import PERMISSIONS_ERR as PERMISSIONS_ERR
+from jetarrow.core.protocol import STALE_CONNECTION as STALE_CONNECTION
 from jetarrow.core.publish import DEFAULT_FLUSH_TIMEOUT
 from jetarrow.core.servers import RawCredentials, ReconnectToServerHandler, Server, ServerVersion, Srv
 from jetarrow.core.subscription import DEFAULT_SUB_PENDING_BYTES_LIMIT as DEFAULT_SUB_PENDING_BYTES_LIMIT

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
-from jetarrow._jetarrow import Call, Msg
+from jetarrow._jetarrow import Bridge, Call, Msg, Notices, SyncMsg
 from jetarrow._jetarrow import Subscription as NativeSubscription
-from jetarrow.core.events import log_error
 from jetarrow.core.futures import FutureHome, ThreadHome
-from jetarrow.core.session import Closable, Headers, SharedState, finish
+from jetarrow.core.journal import log_error
+from jetarrow.core.session import Closable, Headers, SharedState
+from jetarrow.core.thread_events import ThreadEvents
 
 _T = TypeVar("_T")
 
@@ -35,24 +36,39 @@ class BlockingSession(SharedState):
     """Blocks the thread in native code, with the GIL released. Nothing that waits here suspends a coroutine."""
 
     blocks = True
+    msg_class = SyncMsg
 
-    def begin(self, callbacks: Mapping[str, Any]) -> None:
-        if used := [name for name, callback in callbacks.items() if callback]:
-            raise TypeError(f"{used[0]}: the blocking client runs no callbacks; use jetarrow.connect for them")
+    def __init__(self) -> None:
+        super().__init__()
+        self._events: ThreadEvents | None = None
+
+    def begin(self, callbacks: Mapping[str, Any]) -> Notices:
+        if self._events is not None:
+            self._events.stop()
+        self._events = ThreadEvents(callbacks, self)
+        return self._events.notices
+
+    def hold(self) -> None:
+        pass
 
     async def settle(self) -> None:
-        pass
+        if self._events is not None:
+            self._events.settle()
 
     def tell(self, kind: str, error: Exception) -> None:
-        pass
+        if self._events is not None:
+            self._events.tell(kind, error)
 
     def report(self, error: Exception) -> None:
         self.failure = error
-        log_error(error)
+        if self._events is None:
+            log_error(error)
+        else:
+            self._events.tell("error", error)
 
     @property
     def last_error(self) -> Exception | None:
-        return self.failure
+        return self.failure or (None if self._events is None else self._events.last_error)
 
     async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
         return call.block()
@@ -60,8 +76,8 @@ class BlockingSession(SharedState):
     async def pause(self, delay: float) -> None:
         time.sleep(delay)  # noqa: ASYNC251  # there is no event loop here
 
-    def bridge(self) -> None:
-        return None
+    def bridge(self) -> Bridge | None:
+        return None if self._events is None else self._events.bridge
 
     def home(self) -> FutureHome:
         return ThreadHome()
@@ -73,17 +89,12 @@ class BlockingSession(SharedState):
         for sub in subscriptions:
             await sub._drain()
 
+    async def hand_out(self, subscriptions: Sequence[Closable], wait: float) -> None:
+        for sub in subscriptions:
+            sub._rest()
+
     async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
         return False
 
-    async def request(self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None) -> Msg:
+    async def request(self, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None) -> Msg:
         return self.native.request_msg(self, subject, payload, timeout=timeout, headers=headers).block()
-
-    def ack(self, reply: str, kind: str, **options: Any) -> Any:
-        return finish(super().ack(reply, kind, **options))
-
-    def respond(self, reply: str, data: bytes | str, headers: Headers | None) -> Any:
-        return finish(super().respond(reply, data, headers))
-
-    def fail(self, error: Exception) -> Any:
-        raise error

@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jetarrow import _jetarrow
+from jetarrow._jetarrow import Msg
 from jetarrow.core.connect import Connect
 from jetarrow.core.loop_session import LoopSession
+from jetarrow.core.message import Common
 from jetarrow.core.publish import Publish
 from jetarrow.core.request import Request
+from jetarrow.core.request_many import RequestMany
 from jetarrow.core.session import Session
 from jetarrow.core.status import Status
 from jetarrow.core.subscribe import Subscribe
 
 
-class CoreClient(Connect, Publish, Subscribe, Request, Status):
+class MessageClass:
+    """`msg_class`: of which class a client's messages are. A subclass or a single client may name another."""
+
+    def __init__(self, default: type[Common]) -> None:
+        self._default = default
+
+    def __get__(self, client: Any, owner: type[Any]) -> Any:
+        return self._default if client is None else client._session.msg_class
+
+    def __set__(self, client: Any, chosen: type[Common]) -> None:
+        client._session.msg_class = chosen
+
+
+class CoreClient(Connect, Publish, Subscribe, Request, RequestMany, Status):
     """A connection to NATS without JetStream."""
+
+    msg_class = MessageClass(Msg)
 
     def __init__(self, *, _session: Session | None = None) -> None:
         self._session = _session if _session is not None else LoopSession()
+        self._session.belong_to(self)
+        if type(self).msg_class is not Msg:
+            self._session.msg_class = type(self).msg_class
 
     def __repr__(self) -> str:
         return f"<nats client v{_jetarrow.__version__}>"

@@ -39,6 +39,8 @@ from jetarrow.core.tls import TLS
 
 # Seconds that `close` waits for the answers to messages published to streams.
 LAST_ACKS_TIMEOUT = 2.0
+# Seconds that `close` gives the callbacks for messages that have come.
+LAST_CALLBACKS_TIMEOUT = 2.0
 
 
 class Connect:
@@ -58,7 +60,7 @@ class Connect:
         pedantic: bool = False,
         verbose: bool = False,
         allow_reconnect: bool = True,
-        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+        connect_timeout: float | None = DEFAULT_CONNECT_TIMEOUT,
         reconnect_time_wait: float = DEFAULT_RECONNECT_TIME_WAIT,
         max_reconnect_attempts: int = DEFAULT_MAX_RECONNECT_ATTEMPTS,
         ping_interval: float = DEFAULT_PING_INTERVAL,
@@ -103,9 +105,8 @@ class Connect:
             lame_duck_mode_cb: Called when the server is about to shut down.
             name: Shown by the server's monitoring.
             allow_reconnect: False closes the connection at the first break.
-            connect_timeout: Seconds for one attempt at one server.
-            reconnect_time_wait: Most seconds between two attempts at a server: the first is at once, then the waits
-                double, spread by a fifth.
+            connect_timeout: Seconds for one attempt at one server; None waits as long as it takes.
+            reconnect_time_wait: Seconds between two attempts at a server, up to a tenth more; the first is at once.
             max_reconnect_attempts: Failed attempts at one server until it is given up; the connection is closed when
                 all are. 0 or less is never.
             ping_interval: Seconds between pings, which go out so that the server says something.
@@ -135,7 +136,8 @@ class Connect:
             verbose: nats-py's, without effect.
             flusher_queue_size: nats-py's, without effect.
             flush_timeout: nats-py's, without effect.
-            skip_subject_validation: nats-py's, without effect: subjects are always checked.
+            skip_subject_validation: True takes the subjects of `publish`, `request` and `subscribe` as they are, where
+                they are one word on a line of the protocol (no white space, no control characters).
             loop: nats-py's, without effect.
             ws_connection_headers: Cannot be sent.
 
@@ -210,22 +212,33 @@ class Connect:
             raise
         finally:
             session.draining = "pubs"
-            await self.close()
+            # They had their time.
+            await self._close(callbacks=0.0)
             session.draining = ""
 
     async def close(self) -> None:
         """Sends what is queued, then closes the connection, and returns after `closed_cb`.
 
-        A second call does nothing.
+        Messages that have come are still handed out: to callbacks before the connection ends (those that take longer
+        than 2 seconds are cancelled; `drain` waits longer), to iteration and `next_msg` also after it. A second call
+        does nothing.
         """
         await self._close()
 
-    async def _close(self, *, hurry: bool = False) -> None:
+    async def _close(self, *, hurry: bool = False, callbacks: float = LAST_CALLBACKS_TIMEOUT) -> None:
         session = self._session
-        connection, session.connection = session.connection, None
-        if connection is None:
+        connection = session.connection
+        if connection is None or (session.closed and not hurry):
             return
         session.closed = True
+        try:
+            # The link is still there: callbacks may answer, and acknowledge.
+            await session.hand_out(list(session.subscriptions.values()), 0.0 if hurry else callbacks)
+        except BaseException:
+            # Cancelled: the next call closes.
+            session.closed = False
+            raise
+        session.connection = None
         if not hurry:
             # What was published in this turn of the loop goes out at its end.
             await session.pause(0)
@@ -233,11 +246,13 @@ class Connect:
                 # Their futures can still say what became of the messages.
                 if publisher.here() and connection.is_connected:
                     await publisher.drained(LAST_ACKS_TIMEOUT)
-        for sub in list(session.subscriptions.values()):
-            sub._stop()
+        await session.hand_out(list(session.subscriptions.values()), 0.0)
         session.subscriptions.clear()
-        await session.run(connection.close(hurry))
-        await session.settle()
+        session.hold()
+        try:
+            await session.run(connection.close(hurry))
+        finally:
+            await session.settle()
 
     def set_server_pool(self, servers: list[str]) -> None:
         """Puts another list of servers in the place of the present one.

@@ -18,6 +18,7 @@ __all__ = [
     "BadSubjectError",
     "BadSubscriptionError",
     "BadTimeoutError",
+    "ConnectTimeoutError",
     "ConnectionClosedError",
     "ConnectionDrainingError",
     "ConnectionReconnectingError",
@@ -170,7 +171,10 @@ class SecureConnWantedError(Error):
 
 
 class SecureConnFailedError(Error):
-    """The TLS handshake failed."""
+    """The TLS handshake failed: a certificate or its name was refused, by us or by the server.
+
+    What `connect` raises is an `ssl.SSLError`, too.
+    """
 
     _default = "secure connection failed: the TLS handshake did not succeed; check certificates and host name"
 
@@ -272,6 +276,10 @@ class NoServersError(Error):
     _default = "no servers available for connection: none of the given addresses could be reached"
 
 
+class ConnectTimeoutError(NoServersError, TimeoutError):
+    """None of the servers said anything within `connect_timeout`."""
+
+
 class JsonParseError(Error):
     """The server's INFO line is not JSON."""
 
@@ -348,7 +356,8 @@ class MsgAlreadyAckdError(Error):
 
     def _describe(self) -> str:
         text = "message was already acknowledged; one message takes one ack, nak or term"
-        return text if self._msg is None else f"{text}: {self._msg}"
+        # Its subject: a payload is not for a log.
+        return text if self._msg is None else f"{text}: {getattr(self._msg, 'subject', self._msg)}"
 
 
 class ForkError(Error):

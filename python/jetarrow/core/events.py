@@ -10,9 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from jetarrow.core.errors import InvalidCallbackTypeError
+from jetarrow.core.journal import Journal
 
 Callback: TypeAlias = Callable[[], Awaitable[None]]
 ErrorCallback: TypeAlias = Callable[[Exception], Awaitable[None]]
+# Of the sync twin.
+PlainCallback: TypeAlias = Callable[[], object]
+PlainErrorCallback: TypeAlias = Callable[[Exception], object]
 
 _log = logging.getLogger("jetarrow")
 
@@ -34,11 +38,13 @@ class Events:
     There is a task only while there are events: a loop that closes finds no task that waits.
     """
 
-    def __init__(self, callbacks: Mapping[str, Any]) -> None:
+    def __init__(self, callbacks: Mapping[str, Any], journal: Journal) -> None:
         # By the kind of notice: error, disconnected, reconnected, closed, discovered_server, lame_duck_mode.
         self._callbacks = {name.removesuffix("_cb"): callback for name, callback in callbacks.items() if callback}
+        self._journal = journal
         self._waiting: deque[tuple[str, Exception | None]] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._held = False
         self.last_error: Exception | None = None
 
     def tell(self, kind: str, error: Exception | None = None) -> None:
@@ -46,17 +52,34 @@ class Events:
         if error is not None:
             self.last_error = error
         self._waiting.append((kind, error))
-        if self._task is None:
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._waiting and self._task is None and not self._held:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
+    def hold(self) -> None:
+        """Keeps what comes from now on for `settle`."""
+        self._held = True
+
     async def settle(self) -> None:
-        """Waits until all events so far were handled; a callback that calls this does not wait for itself."""
-        while self._task is not None and self._task is not asyncio.current_task():
-            await asyncio.wait([self._task])
+        """Returns when all events so far were handled; a callback that calls this does not wait for itself.
+
+        What was held is handled in this task: code after it runs even where a callback stops the loop.
+        """
+        own = asyncio.current_task()
+        try:
+            while self._task is not None and self._task is not own:
+                await asyncio.wait([self._task])
+            while self._waiting and self._task is None:
+                await self._call(*self._waiting.popleft())
+        finally:
+            self._held = False
+            self._go_on()
 
     async def _run(self) -> None:
         try:
-            while self._waiting:
+            while self._waiting and not self._held:
                 await self._call(*self._waiting.popleft())
         finally:
             # A task keeps its loop alive, and the native core keeps us.
@@ -64,11 +87,13 @@ class Events:
 
     async def _call(self, kind: str, error: Exception | None) -> None:
         callback = self._callbacks.get(kind)
+        if error is not None:
+            # Others may have come since: it is the one that the callback is told of.
+            self.last_error = error
         try:
+            self._journal.note(kind, error, told=callback is not None)
             if callback is not None:
                 await (callback() if error is None else callback(error))
-            elif error is not None:
-                log_error(error)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -77,8 +102,3 @@ class Events:
             _log.exception("the callback %s_cb has failed", kind)
         except Exception:
             _log.exception("the callback %s_cb has failed", kind)
-
-
-def log_error(error: Exception) -> None:
-    """What happens to an error without a callback."""
-    _log.error("nats: encountered error: %s: %s", type(error).__name__, error)

@@ -12,8 +12,9 @@ from weakref import WeakKeyDictionary
 from jetarrow._jetarrow import Bridge, Call, Msg, Notices
 from jetarrow._jetarrow import Subscription as NativeSubscription
 from jetarrow.core.errors import DrainTimeoutError
-from jetarrow.core.events import Events, check_callbacks, log_error
+from jetarrow.core.events import Events, check_callbacks
 from jetarrow.core.futures import FutureHome, LoopHome
+from jetarrow.core.journal import Journal, log_error
 from jetarrow.core.session import Closable, Headers, SharedState
 
 _T = TypeVar("_T")
@@ -36,14 +37,11 @@ def bridge_of(loop: asyncio.AbstractEventLoop) -> Bridge:
     return bridge
 
 
-async def _raise(error: Exception) -> None:
-    raise error
-
-
 class LoopSession(SharedState):
     """Awaits on the running event loop."""
 
     blocks = False
+    msg_class = Msg
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,9 +50,13 @@ class LoopSession(SharedState):
 
     def begin(self, callbacks: Mapping[str, Any]) -> Notices:
         check_callbacks(callbacks)
-        self._events = Events(callbacks)
+        self._events = Events(callbacks, Journal(self))
         self._notices = Notices(self._events.tell, self.bridge())
         return self._notices
+
+    def hold(self) -> None:
+        if self._events is not None:
+            self._events.hold()
 
     async def settle(self) -> None:
         if self._events is not None and self._notices is not None:
@@ -116,6 +118,18 @@ class LoopSession(SharedState):
             if not task.cancelled() and (error := task.exception()) is not None:
                 _log.debug("draining a subscription: %s", error)
 
+    async def hand_out(self, subscriptions: Sequence[Closable], wait: float) -> None:
+        tasks = [task for sub in subscriptions if (task := sub._rest()) is not None]
+        if not tasks:
+            return
+        late = set(tasks)
+        try:
+            if wait > 0:
+                _, late = await asyncio.wait(tasks, timeout=wait)
+        finally:
+            for task in late:
+                task.cancel()
+
     async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
         await self.run(native.emptied())
         if task is not None and task is not asyncio.current_task():
@@ -123,16 +137,11 @@ class LoopSession(SharedState):
             await asyncio.wait([task])
         return True
 
-    async def request(self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None) -> Msg:
+    async def request(self, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None) -> Msg:
         native, loop = self.native, asyncio.get_running_loop()
         future = native.request_future(loop, bridge_of(loop), self, subject, payload, timeout, headers)
-        if future is not None:
-            try:
-                return await future
-            except asyncio.CancelledError:
-                native.cancel_request(future)
-                raise
-        return await self.run(native.request_msg(self, subject, payload, timeout=timeout, headers=headers))
-
-    def fail(self, error: Exception) -> Any:
-        return _raise(error)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            native.cancel_request(future)
+            raise

@@ -19,7 +19,7 @@ class SequencePair:
 
 @dataclass
 class Metadata:
-    """What the server says about a delivered message.
+    """What the server says about a delivered message, by nats-py's names; nats.js's are there too.
 
     Attributes:
         sequence: Its numbers in consumer and stream.
@@ -41,6 +41,41 @@ class Metadata:
     timestamp_ns: int = 0
 
     SequencePair: ClassVar = SequencePair
+
+    @property
+    def stream_sequence(self) -> int:
+        """Its sequence in the stream."""
+        return self.sequence.stream
+
+    @property
+    def consumer_sequence(self) -> int:
+        """Its number among the consumer's deliveries."""
+        return self.sequence.consumer
+
+    @property
+    def delivery_count(self) -> int:
+        """The same as `num_delivered`."""
+        return self.num_delivered
+
+    @property
+    def delivery_sequence(self) -> int:
+        """The same as `num_delivered`."""
+        return self.num_delivered
+
+    @property
+    def timestamp_nanos(self) -> int:
+        """The same as `timestamp_ns`: nanoseconds since 1970."""
+        return self.timestamp_ns
+
+    @property
+    def pending(self) -> int:
+        """The same as `num_pending`."""
+        return self.num_pending
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether it was delivered before."""
+        return self.num_delivered > 1
 
 
 def build(

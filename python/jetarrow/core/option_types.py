@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
-    from jetarrow.core.events import Callback, ErrorCallback
+    from jetarrow.core.events import Callback, ErrorCallback, PlainCallback, PlainErrorCallback
     from jetarrow.core.options import (
         CredentialCallback,
         Credentials,
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from jetarrow.core.tls import TLS
 
 
-class SyncConnectOptions(TypedDict, total=False):
-    """Options of `jetarrow.sync.connect`: all but the callbacks, which need an event loop."""
+class _ConnectOptions(TypedDict, total=False):
+    """Options of both `connect`s: all but the callbacks."""
 
     name: str | None
     """Shown by the server's monitoring; default none."""
@@ -35,7 +35,7 @@ class SyncConnectOptions(TypedDict, total=False):
     """nats-py's, without effect."""
     allow_reconnect: bool
     """False closes the connection at the first break; default True."""
-    connect_timeout: float
+    connect_timeout: float | None
     """Seconds for one attempt at one server; default 2."""
     reconnect_time_wait: float
     """Most seconds between two attempts at a server; default 2."""
@@ -91,7 +91,7 @@ class SyncConnectOptions(TypedDict, total=False):
     """nats-py's, without effect."""
 
 
-class ConnectOptions(SyncConnectOptions, total=False):
+class ConnectOptions(_ConnectOptions, total=False):
     """Options of `jetarrow.connect`. All callbacks are coroutine functions, and run one after the other."""
 
     error_cb: ErrorCallback | None
@@ -108,12 +108,29 @@ class ConnectOptions(SyncConnectOptions, total=False):
     """Called when the server is about to shut down; default none."""
 
 
+class SyncConnectOptions(_ConnectOptions, total=False):
+    """Options of `jetarrow.sync.connect`. Callbacks are plain functions, and run one after the other in a thread."""
+
+    error_cb: PlainErrorCallback | None
+    """Called with each error that no call raises; default the log "jetarrow"."""
+    disconnected_cb: PlainCallback | None
+    """Called once for each time that the connection breaks; default none."""
+    closed_cb: PlainCallback | None
+    """Called at the end, after `disconnected_cb`; default none."""
+    discovered_server_cb: PlainCallback | None
+    """Called when a server announces new ones; default none."""
+    reconnected_cb: PlainCallback | None
+    """Called once for each time that the connection is back; default none."""
+    lame_duck_mode_cb: PlainCallback | None
+    """Called when the server is about to shut down; default none."""
+
+
 class SubscribeOptions(TypedDict, total=False):
     """Options of the sync twin's `nc.subscribe`."""
 
-    max_msgs: int
+    max_msgs: int | None
     """Number of messages after which it ends; default 0, no limit."""
-    pending_msgs_limit: int
+    pending_msgs_limit: int | None
     """Most messages that may wait to be taken; what comes beyond it is dropped. 0 or less is no limit."""
-    pending_bytes_limit: int
+    pending_bytes_limit: int | None
     """Most payload bytes that may wait to be taken, likewise."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import urlparse
 
+from jetarrow.core.arguments import FOREVER, seconds
 from jetarrow.core.errors import BadAddressError, NoServersError, ServerNotInPoolError, UnsupportedError
 from jetarrow.core.paths import secret_path
 from jetarrow.core.servers import RawCredentials, ReconnectToServerHandler, Server
@@ -101,6 +102,13 @@ def server_list(servers: object) -> list[str]:
     return [address.strip() for address in servers]
 
 
+def _seconds(given: dict[str, Any], name: str) -> float:
+    value = seconds(name, given[name])
+    if value is None:
+        raise TypeError(f"{name} must be a number of seconds, not None")
+    return value
+
+
 def _integer(given: dict[str, Any], name: str) -> int:
     if not isinstance(given[name], int):
         raise TypeError(f"{name} must be an int, not {type(given[name]).__name__}")
@@ -177,14 +185,15 @@ def native(given: dict[str, Any], caller: Caller) -> dict[str, Any]:
     return {
         "servers": server_list(given["servers"]),
         "name": given["name"],
-        "connect_timeout": given["connect_timeout"],
-        "ping_interval": given["ping_interval"],
+        "connect_timeout": FOREVER if given["connect_timeout"] is None else _seconds(given, "connect_timeout"),
+        "ping_interval": _seconds(given, "ping_interval"),
         "max_outstanding_pings": pings,
         "inbox_prefix": _inbox_prefix(given["inbox_prefix"]),
         "no_echo": bool(given["no_echo"]),
+        "skip_subject_validation": bool(given["skip_subject_validation"]),
         "allow_reconnect": bool(given["allow_reconnect"]),
         "max_reconnects": attempts if attempts > 0 else None,
-        "reconnect_wait": given["reconnect_time_wait"],
+        "reconnect_wait": _seconds(given, "reconnect_time_wait"),
         "randomize": not given["dont_randomize"],
         "pending_size": max(0, _integer(given, "pending_size")),
         "retry_first": attempts < 0 and bool(given["allow_reconnect"]),

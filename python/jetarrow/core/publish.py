@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from jetarrow.core.arguments import seconds
 from jetarrow.core.errors import BadTimeoutError, ConnectionClosedError, TimeoutError
 from jetarrow.core.session import Headers, Session
 
@@ -19,7 +20,7 @@ class Publish:
         self,
         subject: str,
         payload: bytes | str = b"",
-        reply: str = "",
+        reply: str | None = "",
         headers: Headers | None = None,
     ) -> None:
         """Publishes a message. It is queued, and sent in order; `flush` waits until the server has it.
@@ -27,7 +28,7 @@ class Publish:
         Args:
             subject: What to publish to; no wildcards.
             payload: Bytes-like, or str, which is sent as UTF-8.
-            reply: Subject for answers.
+            reply: Subject for answers; None or "" is none.
             headers: Name to value, or to a list of values. Line breaks in a value become spaces. The mapping is not
                 changed.
 
@@ -44,29 +45,30 @@ class Publish:
         if room is not None:
             await session.run(room)
 
-    async def flush(self, timeout: float = DEFAULT_FLUSH_TIMEOUT) -> None:
+    async def flush(self, timeout: float | None = DEFAULT_FLUSH_TIMEOUT) -> None:
         """Waits until the server has received and processed all that was sent so far.
 
         Args:
-            timeout: Seconds.
+            timeout: Seconds; None waits as long as it takes.
 
         Raises:
             FlushTimeoutError: No confirmation in time.
             BadTimeoutError: `timeout` is not positive.
             ConnectionClosedError: The connection is closed.
         """
-        if not timeout > 0:
+        timeout = seconds("timeout", timeout)
+        if timeout is not None and not timeout > 0:
             raise BadTimeoutError
         session = self._session
         if session.is_closed:
             raise ConnectionClosedError
         await session.run(session.native.flush(timeout))
 
-    async def rtt(self, timeout: float = DEFAULT_FLUSH_TIMEOUT) -> float:
+    async def rtt(self, timeout: float | None = DEFAULT_FLUSH_TIMEOUT) -> float:
         """Seconds that a round trip to the server takes.
 
         Args:
-            timeout: Seconds.
+            timeout: Seconds; None waits as long as it takes.
 
         Raises:
             TimeoutError: No answer in time.

@@ -17,7 +17,7 @@ class Request:
         self,
         subject: str,
         payload: bytes | str = b"",
-        timeout: float = 0.5,
+        timeout: float | None = 0.5,
         old_style: bool = False,
         headers: Headers | None = None,
     ) -> Msg:
@@ -26,7 +26,7 @@ class Request:
         Args:
             subject: What to publish to.
             payload: Bytes-like, or str, which is sent as UTF-8.
-            timeout: Seconds to wait for the answer.
+            timeout: Seconds to wait for the answer; None waits as long as it takes.
             old_style: With an inbox and a subscription of its own, instead of one for all requests.
             headers: Name to value, or to a list of values.
 
@@ -52,11 +52,11 @@ class Request:
 
 
 async def _request_old_style(
-    session: Session, subject: str, payload: bytes | str, timeout: float, headers: Headers | None
+    session: Session, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None
 ) -> Msg:
     inbox = session.native.new_inbox()
     sub = Subscription(session, session.next_sid(), inbox, max_msgs=1)
-    await sub._open()
+    await sub._start()
     try:
         room = session.send(subject, payload, inbox, headers)
         if room is not None:

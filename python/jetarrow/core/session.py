@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
-from weakref import WeakSet
+from weakref import ReferenceType, WeakSet, ref
 
 from jetarrow._jetarrow import Bridge, Call, Connection, Msg, Notices
 from jetarrow._jetarrow import Subscription as NativeSubscription
@@ -42,7 +42,7 @@ def finish(coro: Coroutine[Any, Any, _T]) -> _T:
 class Closable(Protocol):
     """A subscription, as its session knows it."""
 
-    def _stop(self) -> None: ...
+    def _rest(self) -> asyncio.Task[None] | None: ...
 
     async def _drain(self) -> None: ...
 
@@ -78,6 +78,15 @@ class Session(Protocol):
     subscriptions: dict[int, Closable]
     # Weakly, because a publisher's owner may be done with it.
     publishers: WeakSet[Drainable]
+    # Of which class its messages are.
+    msg_class: type[Any]
+
+    def belong_to(self, client: Any) -> None:
+        """Names the client that its messages name as theirs."""
+
+    @property
+    def client(self) -> Any:
+        """That client."""
 
     @property
     def native(self) -> Connection:
@@ -96,6 +105,9 @@ class Session(Protocol):
 
     def begin(self, callbacks: Mapping[str, Any]) -> Notices | None:
         """Takes the connection's callbacks, and returns where the native core reports events."""
+
+    def hold(self) -> None:
+        """Keeps what happens from now on for `settle`."""
 
     async def settle(self) -> None:
         """Lets the callbacks run for all that has happened so far."""
@@ -133,25 +145,20 @@ class Session(Protocol):
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
         """Drains subscriptions side by side, at most `drain_timeout` seconds."""
 
+    async def hand_out(self, subscriptions: Sequence[Closable], wait: float) -> None:
+        """Ends subscriptions; what has come goes to their callbacks, which are given up after `wait` seconds."""
+
     async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
         """Waits until a drained subscription's messages were taken; False where only the caller takes them."""
 
-    def send(self, subject: str, payload: bytes | str, reply: str, headers: Headers | None) -> Call[None] | None:
+    def send(self, subject: str, payload: bytes | str, reply: str | None, headers: Headers | None) -> Call[None] | None:
         """Queues a message; the call to wait for where too many bytes are queued."""
 
-    async def request(self, subject: str, payload: bytes | str, timeout: float, headers: Headers | None) -> Msg:
+    async def request(self, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None) -> Msg:
         """Publishes a request and waits for the first answer."""
 
-    # What a message's verbs call. They return what the user awaits, or have done it when they return.
-
-    def ack(self, reply: str, kind: str, **options: Any) -> Any:
-        """Sends an acknowledgement."""
-
-    def respond(self, reply: str, data: bytes | str, headers: Headers | None) -> Any:
-        """Publishes an answer."""
-
-    def fail(self, error: Exception) -> Any:
-        """Ends in an error, as every other outcome does."""
+    def ack(self, reply: str, kind: str, **options: Any) -> None:
+        """Queues an acknowledgement."""
 
 
 class SharedState(Session):
@@ -170,6 +177,21 @@ class SharedState(Session):
         self.subscriptions: dict[int, Closable] = {}
         self.publishers: WeakSet[Drainable] = WeakSet()
         self._last_sid = 0
+        self._client: ReferenceType[Any] | None = None
+        self._client_class: type[Any] | None = None
+
+    def belong_to(self, client: Any) -> None:
+        # Weakly: nothing here keeps a client alive.
+        self._client, self._client_class = ref(client), type(client)
+
+    @property
+    def client(self) -> Any:
+        client = self._client and self._client()
+        if client is None and self._client_class is not None:
+            # The program has let go of it; another one on the same connection does the same.
+            client = object.__new__(self._client_class)
+            client._session = self
+        return client
 
     @property
     def native(self) -> Connection:
@@ -192,7 +214,7 @@ class SharedState(Session):
     def loop(self) -> asyncio.AbstractEventLoop | None:
         return None
 
-    def send(self, subject: str, payload: bytes | str, reply: str, headers: Headers | None) -> Call[None] | None:
+    def send(self, subject: str, payload: bytes | str, reply: str | None, headers: Headers | None) -> Call[None] | None:
         if self.draining == "pubs":
             raise ConnectionDrainingError
         native = self.native
@@ -200,13 +222,5 @@ class SharedState(Session):
             return native.room(HIGH_WATER // 2)
         return None
 
-    async def ack(self, reply: str, kind: str, *, confirm: float | None = None, **options: Any) -> None:
-        if confirm is None:
-            self.native.ack_one(self.loop(), reply, kind, **options)
-        else:
-            await self.run(self.native.ack([reply], kind, confirm=confirm))
-
-    async def respond(self, reply: str, data: bytes | str, headers: Headers | None) -> None:
-        room = self.send(reply, data, "", headers)
-        if room is not None:
-            await self.run(room)
+    def ack(self, reply: str, kind: str, **options: Any) -> None:
+        self.native.ack_one(self.loop(), reply, kind, **options)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import ssl
 from typing import Any
 from urllib.parse import ParseResult, urlparse
 
 from jetarrow import _jetarrow
 from jetarrow.core.errors import Error
-from jetarrow.core.servers import Server, ServerVersion
+from jetarrow.core.nuid import NUID
+from jetarrow.core.options import DEFAULT_INBOX_PREFIX
+from jetarrow.core.servers import Server, ServerVersion, Srv
 from jetarrow.core.session import Session
 
 # Until a server has announced its own.
@@ -107,6 +110,37 @@ class Status:
     def _servers(self) -> list[_jetarrow.PoolServer]:
         connection = self._seen()
         return [] if connection is None else connection.servers
+
+    # nats-py's own, which programs are seen to read.
+
+    @property
+    def _server_info(self) -> dict[str, Any]:
+        connection = self._seen()
+        return {} if connection is None else connection.server_info
+
+    @property
+    def _current_server(self) -> Srv | None:
+        connection = self._seen()
+        url = None if connection is None else connection.connected_url
+        if connection is None or url is None:
+            return None
+        known = next((server for server in connection.servers if server.url == url), None)
+        return Srv(
+            urlparse(url),
+            reconnects=0 if known is None else known.failures,
+            did_connect=True,
+            discovered=known is not None and known.discovered,
+            server_version=connection.server_version,
+        )
+
+    @property
+    def _inbox_prefix(self) -> bytearray:
+        given = self._session.options.get("inbox_prefix", DEFAULT_INBOX_PREFIX)
+        return bytearray(given.encode() if isinstance(given, str) else given)
+
+    @functools.cached_property
+    def _nuid(self) -> NUID:
+        return NUID()
 
     @property
     def options(self) -> dict[str, Any]:

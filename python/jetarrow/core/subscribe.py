@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import ConnectionClosedError, ConnectionDrainingError
@@ -14,6 +16,12 @@ from jetarrow.core.subscription import (
     Subscription,
 )
 
+# What `subscribe` makes, where it is not a plain subscription: those of streams go through the client's verb, too, so
+# that what programs have put around it (tracing, for example) sees them. Takes the callback and the two limits.
+making: ContextVar[Callable[[Callback | None, tuple[int, int]], Subscription] | None] = ContextVar(
+    "making", default=None
+)
+
 
 class Subscribe:
     """The verb `subscribe` of a client."""
@@ -23,12 +31,12 @@ class Subscribe:
     async def subscribe(
         self,
         subject: str,
-        queue: str = "",
+        queue: str | None = "",
         cb: Callback | None = None,
         future: asyncio.Future[Msg] | None = None,
-        max_msgs: int = 0,
-        pending_msgs_limit: int = DEFAULT_SUB_PENDING_MSGS_LIMIT,
-        pending_bytes_limit: int = DEFAULT_SUB_PENDING_BYTES_LIMIT,
+        max_msgs: int | None = 0,
+        pending_msgs_limit: int | None = DEFAULT_SUB_PENDING_MSGS_LIMIT,
+        pending_bytes_limit: int | None = DEFAULT_SUB_PENDING_BYTES_LIMIT,
     ) -> Subscription:
         """Subscribes to a subject.
 
@@ -38,9 +46,9 @@ class Subscribe:
             cb: Coroutine function called with each message, one after the other. Without it take the messages from the
                 subscription that is returned.
             future: Resolves to the first message instead.
-            max_msgs: Number of messages after which it ends; 0 is no limit.
+            max_msgs: Number of messages after which it ends; 0 or None is no limit.
             pending_msgs_limit: Most messages that may wait to be taken; what comes beyond it is dropped, counted in
-                `dropped` and reported to the error callback as SlowConsumerError. 0 or less is no limit.
+                `dropped` and reported to the error callback as SlowConsumerError. None, 0 or less is no limit.
             pending_bytes_limit: Most payload bytes that may wait to be taken, likewise.
 
         Raises:
@@ -54,8 +62,23 @@ class Subscribe:
             raise ConnectionClosedError
         if session.draining:
             raise ConnectionDrainingError
-        sub = Subscription(
-            session, session.next_sid(), subject, queue, cb, future, max_msgs, pending_msgs_limit, pending_bytes_limit
+        queue, max_msgs = queue or "", max_msgs or 0
+        pending_msgs_limit, pending_bytes_limit = pending_msgs_limit or 0, pending_bytes_limit or 0
+        make = making.get()
+        sub = (
+            Subscription(
+                session,
+                session.next_sid(),
+                subject,
+                queue,
+                cb,
+                future,
+                max_msgs,
+                pending_msgs_limit,
+                pending_bytes_limit,
+            )
+            if make is None
+            else make(cb, (pending_msgs_limit, pending_bytes_limit))
         )
-        await sub._open()
+        await sub._start()
         return sub

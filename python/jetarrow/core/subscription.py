@@ -10,6 +10,7 @@ from weakref import WeakMethod
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.arguments import seconds
 from jetarrow.core.errors import (
     BadSubscriptionError,
     ConnectionClosedError,
@@ -72,18 +73,25 @@ class Subscription:
             raise BadSubscriptionError
         return self._native_sub
 
+    async def _start(self) -> None:
+        await self._open()
+
     async def _open(self, kind: str = "core") -> None:
         """Subscribes at the server, and starts what delivers the messages."""
         if self._cb is not None:
             check_callback(self._cb)
-        self._native_sub = await self._subscribe(self._subject, self._queue, kind)
+        self._native_sub = self._subscribe(self._subject, self._queue, kind)
         if self._max_msgs > 0:
             self._native_sub.unsubscribe(self._max_msgs)
         self._session.subscriptions[self._id] = self
         if self._cb is not None or self._future is not None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
-    async def _subscribe(self, subject: str, queue: str, kind: str) -> _jetarrow.Subscription:
+    def __repr__(self) -> str:
+        queue = f", queue {self._queue}" if self._queue else ""
+        return f"<{type(self).__name__} to {self._subject}{queue}>"
+
+    def _subscribe(self, subject: str, queue: str, kind: str) -> _jetarrow.Subscription:
         # The native side holds it: a strong reference would keep the client for as long as it is connected.
         method = WeakMethod(self._on_notice)
 
@@ -93,16 +101,16 @@ class Subscription:
                 notice(dropped, missed)
 
         session = self._session
-        call = session.native.subscribe(
+        return session.native.subscribe(
             subject,
             queue=queue or None,
             pending_messages=max(self._limits[0], 0),
             pending_bytes=max(self._limits[1], 0),
             kind=kind,
+            msg_class=session.msg_class,
             bridge=session.bridge(),
             on_notice=tell,
         )
-        return await session.run(call)
 
     def _on_notice(self, dropped: int, missed: _jetarrow.Missed | None) -> None:
         """Called in the event loop: the limits made it drop messages, or a heartbeat shows that some are missing."""
@@ -154,7 +162,7 @@ class Subscription:
         return self.messages.__aiter__()
 
     async def next_msg(self, timeout: float | None = 1.0) -> Msg:
-        """Takes the next message.
+        """Takes the next message. What had come before the end of the subscription, or of the connection, still does.
 
         Args:
             timeout: Seconds to wait; None waits as long as it takes.
@@ -164,10 +172,12 @@ class Subscription:
             ConnectionClosedError: The connection is closed.
             Error: The subscription has a callback.
         """
-        if self._session.is_closed:
-            raise ConnectionClosedError
         if self._cb is not None:
+            if self._session.is_closed:
+                raise ConnectionClosedError
             raise Error("nats: next_msg cannot be used in async subscriptions")
+        if self._native_sub is None and self._session.is_closed:
+            raise ConnectionClosedError
         msg = self._native.take(self._session, self._id)
         if msg is None:
             msg = await self._wait(timeout)
@@ -175,7 +185,10 @@ class Subscription:
 
     async def _wait(self, timeout: float | None) -> Msg:
         """The next message, once there is one. Several may wait: each message goes to one of them."""
+        timeout = seconds("timeout", timeout)
         deadline = None if timeout is None else self._session.now() + timeout
+        if self._session.is_closed:
+            raise ConnectionClosedError
         while True:
             left = None if deadline is None else deadline - self._session.now()
             if left is not None and left <= 0:
@@ -192,12 +205,12 @@ class Subscription:
                 await self._session.pause(left)
 
     async def _ready(self, wait: float | None) -> str:
-        """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "silent"."""
-        return await self._session.run(self._native.ready(wait))
+        """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "late"."""
+        return await self._session.run(self._native.ready(wait=wait))
 
     async def _more(self) -> bool:
         """Waits for messages; False when no more will come."""
-        return not self._closed and await self._ready(None) == "messages"
+        return await self._ready(None) == "messages"
 
     async def _run(self) -> None:
         """Delivers messages until no more will come; nobody awaits it, so that an error goes to the error callback."""
@@ -215,7 +228,7 @@ class Subscription:
         since = 0
         while await self._more():
             native = self._native
-            while not self._closed and (msg := native.take(nc, self._id)) is not None:
+            while (msg := native.take(nc, self._id)) is not None:
                 try:
                     await cb(msg)
                 except asyncio.CancelledError:
@@ -246,7 +259,6 @@ class Subscription:
             future.set_result(msg)
 
     def _forget(self) -> None:
-        self._closed = True
         self._session.subscriptions.pop(self._id, None)
 
     def _check_open(self) -> None:
@@ -261,13 +273,13 @@ class Subscription:
         """Ends the interest.
 
         Args:
-            limit: End it only once this number of messages has come, counted from the beginning; 0 ends it now, and
-                messages that were not taken yet are discarded.
+            limit: End it only once this number of messages has come, counted from the beginning; 0 ends it now.
+                Messages that have come by then are still handed out: by iteration, `next_msg` and to the callback.
 
         Raises:
             ConnectionClosedError: The connection is closed.
             ConnectionDrainingError: The connection is draining, and takes nothing new.
-            BadSubscriptionError: It has ended already.
+            BadSubscriptionError: It was unsubscribed or drained already.
         """
         self._check_open()
         native = self._native
@@ -283,7 +295,7 @@ class Subscription:
         Raises:
             ConnectionClosedError: The connection is closed.
             ConnectionDrainingError: The connection is draining, and takes nothing new.
-            BadSubscriptionError: It has ended already.
+            BadSubscriptionError: It was unsubscribed or drained already.
         """
         self._check_open()
         await self._drain()
@@ -296,20 +308,23 @@ class Subscription:
             over = await self._session.processed(native, self._task)
         finally:
             if over:
+                self._closed = True
                 self._forget()
 
     def _end(self) -> None:
-        """Ends the interest at once, and discards what has come."""
-        self._native.unsubscribe()
-        self._forget()
-
-    def _stop(self) -> None:
-        """The connection is closing."""
+        """Ends the interest at once. What has come can still be taken."""
         self._closed = True
         if self._native_sub is not None:
             self._native_sub.unsubscribe()
-        if self._task is not None and not self._task.done() and self._task is not _current_task():
-            self._task.cancel()
+        if self._task is None:
+            # Otherwise it has still something to hand out, and is known until then.
+            self._forget()
+
+    def _rest(self) -> asyncio.Task[None] | None:
+        """Ends the interest; what is still handing out messages, unless that is what called this."""
+        self._end()
+        task = self._task
+        return None if task is None or task.done() or task is _current_task() else task
 
 
 def _current_task() -> asyncio.Task[Any] | None:
@@ -337,7 +352,7 @@ class Messages:
         while await sub._more():
             # Looked up each time: an ordered subscription is replaced under the same name.
             take = sub._native.take
-            while not sub._closed and (msg := take(nc, sub._id)) is not None:
+            while (msg := take(nc, sub._id)) is not None:
                 since += 1
                 if since >= BURST:
                     # The loop has other work too.

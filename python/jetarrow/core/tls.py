@@ -25,6 +25,7 @@ class TLS:
         cert: The client certificate, with its chain, likewise. Default: none.
         key: Its private key, likewise. Default: none.
         hostname: The name that the server's certificate must carry. Default: the host of its address.
+        check_hostname: False accepts a certificate of any name, if a trusted CA has signed it.
         verify: False accepts any certificate: for experiments only.
         handshake_first: TLS begins before the server's first word; the server must be set so as well.
     """
@@ -35,6 +36,30 @@ class TLS:
     hostname: str | None = None
     verify: bool = True
     handshake_first: bool = False
+    check_hostname: bool = True
+
+    @classmethod
+    def from_context(
+        cls, context: ssl.SSLContext, *, cert: PathOrPem | None = None, key: PathOrPem | None = None
+    ) -> TLS:
+        """What can be read of a context, with the client certificate, which cannot be.
+
+        Args:
+            context: Its trusted CAs, `verify_mode` and `check_hostname` are taken.
+            cert: The client certificate that `load_cert_chain` was given: path of a PEM file, or PEM text. Default:
+                none.
+            key: Its private key, likewise. Default: in the file of `cert`.
+        """
+        if cert is not None and key is None:
+            key = cert
+        roots = "".join(ssl.DER_cert_to_PEM_cert(der) for der in context.get_ca_certs(binary_form=True))
+        return cls(
+            ca=roots or None,
+            cert=cert,
+            key=key,
+            verify=context.verify_mode != ssl.CERT_NONE,
+            check_hostname=context.check_hostname,
+        )
 
 
 def read_pem(name: str, given: PathOrPem) -> bytes:
@@ -68,12 +93,13 @@ def native_tls(
         "required": True,
         "roots": None,
         "identity": None,
-        "hostname": hostname,
+        "hostname": hostname or None,
         "verify": True,
         "check_name": True,
         "handshake_first": handshake_first,
     }
-    if given is None:
+    hostname = hostname or None
+    if not given:
         if hostname is None and not handshake_first:
             return None
         return {**settings, "required": handshake_first}
@@ -85,7 +111,7 @@ def native_tls(
         if given.cert is not None and given.key is not None:
             settings["identity"] = (read_pem("cert", given.cert), read_pem("key", given.key))
         settings["hostname"] = hostname or given.hostname
-        settings["verify"] = given.verify
+        settings["verify"], settings["check_name"] = given.verify, given.check_hostname
         settings["handshake_first"] = handshake_first or given.handshake_first
         return settings
     if isinstance(given, ssl.SSLContext):

@@ -34,6 +34,9 @@ class Advisories:
         self._sub: Subscription | None = None
         self._iterator: AsyncIterator[Advisory] | None = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {f'stream {self._stream}' if self._stream else 'every stream'}>"
+
     def _subject(self) -> str:
         """No wider than needed: permissions may allow no more."""
         if self._kinds is None:

@@ -7,15 +7,17 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 from jetarrow._jetarrow import Msg, check_subject
+from jetarrow.core.arguments import FOREVER
 from jetarrow.core.errors import NoRespondersError
 from jetarrow.core.session import Session
 from jetarrow.jetstream.errors import APIError, ServiceUnavailableError
+from jetarrow.jetstream.models.error_codes import ErrorCode
 
 # The server's numbers of the errors that a verb handles itself.
-STREAM_NAME_IN_USE = 10058
-STREAM_NOT_FOUND = 10059
-CONSUMER_NOT_FOUND = 10014
-CONSUMER_EXISTS = 10148
+STREAM_NAME_IN_USE = ErrorCode.STREAM_NAME_EXIST
+STREAM_NOT_FOUND = ErrorCode.STREAM_NOT_FOUND
+CONSUMER_NOT_FOUND = ErrorCode.CONSUMER_NOT_FOUND
+CONSUMER_EXISTS = ErrorCode.CONSUMER_ALREADY_EXISTS
 
 
 class HasSession(Protocol):
@@ -34,11 +36,11 @@ class JetStreamApi:
         timeout: Seconds an answer may take.
     """
 
-    def __init__(self, session: Session, prefix: str, timeout: float) -> None:
+    def __init__(self, session: Session, prefix: str, timeout: float | None) -> None:
         check_subject(prefix)
         self.session = session
         self.prefix = prefix
-        self.timeout = timeout
+        self.timeout = FOREVER if timeout is None else timeout
 
     async def request(self, verb: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> Any:
         """One request; the decoded answer, which has no error in it."""
@@ -82,6 +84,8 @@ class JetStreamApi:
         try:
             return await session.run(call)
         except NoRespondersError:
-            raise NoRespondersError(
-                f"{verb}: nobody answers; there is no such stream, or it has not allow_direct"
-            ) from None
+            raise self.no_direct(verb) from None
+
+    def no_direct(self, verb: str) -> NoRespondersError:
+        """The error of a direct get that nobody answers."""
+        return NoRespondersError(f"{verb}: nobody answers; there is no such stream, or it has not allow_direct")

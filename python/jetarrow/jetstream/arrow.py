@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
+
+from jetarrow.core.errors import UnsupportedError
 
 
 class ArrowArray(Protocol):
@@ -24,3 +26,20 @@ class ArrowSchema(Protocol):
 
 
 ArrowProducer = ArrowArray | ArrowStream
+
+
+def needs_pyarrow(feature: str) -> Any:
+    """The module pyarrow, for what cannot do without.
+
+    Args:
+        feature: What needs it, for the error.
+
+    Raises:
+        UnsupportedError: It is not installed; the text says how to get it.
+    """
+    try:
+        import pyarrow
+    except ImportError:
+        message = f'{feature} needs pyarrow: pip install "jetarrow[arrow]"'
+        raise UnsupportedError(feature, "pyarrow", "no pyarrow", message=message) from None
+    return pyarrow

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.message import Common
 from jetarrow.core.session import Session
+from jetarrow.jetstream.arrow import needs_pyarrow
+from jetarrow.jetstream.schema import arrow_schema
 
 if TYPE_CHECKING:
     import pandas
@@ -15,7 +18,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-class Columns:
+_M = TypeVar("_M", bound=Common)
+
+
+class Columns(Generic[_M]):
     """What a batch is without its acknowledgements; the same in both faces."""
 
     def __init__(self, session: Session, native: _jetarrow.Batch) -> None:
@@ -25,16 +31,23 @@ class Columns:
     def __len__(self) -> int:
         return len(self._native)
 
-    def __getitem__(self, index: int) -> Msg:
+    def __getitem__(self, index: int) -> _M:
         """One message.
 
         Raises:
             IndexError: There is no such row.
         """
-        return self._native.message(self._session, index)
+        message: _M = self._native.message(self._session, index)
+        return message
 
-    def __iter__(self) -> Iterator[Msg]:
+    def __iter__(self) -> Iterator[_M]:
         return (self[row] for row in range(len(self)))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} belongs to its connection and cannot be pickled or copied:"
+            " send batch.to_pyarrow() to the other process"
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self)} rows, {', '.join(self._native.column_names)}>"
@@ -52,9 +65,8 @@ class Columns:
     @property
     def schema(self) -> pyarrow.Schema:
         """The Arrow schema (needs pyarrow)."""
-        import pyarrow
-
-        return pyarrow.schema(self)
+        schema: pyarrow.Schema = needs_pyarrow("schema").schema(self)
+        return schema
 
     def __arrow_c_schema__(self) -> object:
         return self._native.__arrow_c_schema__()
@@ -63,13 +75,16 @@ class Columns:
         return self._native.__arrow_c_array__(requested_schema)
 
     def to_pyarrow(self) -> pyarrow.RecordBatch:
-        """As a `pyarrow.RecordBatch`, without a copy."""
-        import pyarrow
+        """As a `pyarrow.RecordBatch`, without a copy.
 
-        return pyarrow.record_batch(self)
+        Raises:
+            UnsupportedError: pyarrow is not installed.
+        """
+        batch: pyarrow.RecordBatch = needs_pyarrow("to_pyarrow()").record_batch(self)
+        return batch
 
     def to_polars(self) -> polars.DataFrame:
-        """As a `polars.DataFrame`; `headers` becomes a list of structs."""
+        """As a `polars.DataFrame`; `headers` becomes a Map, in an older polars a list of structs of key and value."""
         import polars
 
         return polars.DataFrame(self)
@@ -80,7 +95,7 @@ class Columns:
         return frame
 
 
-class MessageBatch(Columns):
+class MessageBatch(Columns[Msg]):
     """Messages in columns; any Arrow library takes them without a copy (PyCapsule interface).
 
     Columns: `stream: string, seq: int64, subject: string, timestamp: timestamp[ns, UTC],
@@ -98,7 +113,7 @@ class MessageBatch(Columns):
             DecodeError: Mode FAILFAST, and a row does not fit.
             ValueError: A type that cannot be decoded, or an unknown mode.
         """
-        return MessageBatch(self._session, self._native.decode(schema, mode))
+        return MessageBatch(self._session, self._native.decode(arrow_schema(schema), mode))
 
     async def ack(self, rows: Iterable[int] | Iterable[bool] | None = None) -> None:
         """Acknowledges the messages: they were processed and do not come again.

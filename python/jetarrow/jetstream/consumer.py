@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING, Unpack
 
+from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
+from jetarrow.jetstream.consumer_messages import ConsumerMessages
 from jetarrow.jetstream.fetch import REQUEST_TIMEOUT, PullSubscription
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.priority import PriorityOptions
 
 
 class Consumer(PullSubscription):
     """A consumer. Made by `stream.consumer(name)`, `stream.get_consumer(name)` and `stream.create_consumer(...)`.
 
-    A pull consumer is read with `fetch`, `fetch_batch`, `messages()`, `consume()` and `batches(n)`.
+    A pull consumer is read with `fetch`, `fetch_batch`, `messages()`, `consume()` and `batches(n)`; a push consumer
+    with `messages()`.
 
     Attributes:
         name: Its name.
@@ -52,6 +59,38 @@ class Consumer(PullSubscription):
         """Ends a pause at once."""
         return await self._manage.resume_consumer(self.stream_name, self.name)
 
+    async def reset(self, seq: int | None = None) -> models.ConsumerReset:
+        """Lets it deliver again what it had delivered; as `js.reset_consumer`. Server 2.14 or later.
+
+        Args:
+            seq: The stream sequence to go on with; None is the first one that is not acknowledged.
+        """
+        return await self._manage.reset_consumer(self.stream_name, self.name, seq)
+
+    async def unpin(self, group: str) -> None:
+        """Takes a priority group from the client that it is pinned to; as `js.unpin_consumer`.
+
+        Args:
+            group: The group.
+        """
+        await self._manage.unpin_consumer(self.stream_name, self.name, group)
+
+    async def delete(self) -> bool:
+        """Deletes the consumer. The messages stay in the stream.
+
+        Raises:
+            NotFoundError: It is gone already.
+        """
+        return await self._manage.delete_consumer(self.stream_name, self.name)
+
+    @property
+    def messages(self) -> ConsumerMessages:
+        """All messages as they come, without end: `async for msg in consumer.messages` (or `consumer.messages()`).
+
+        A pull consumer is pulled; of a push consumer it is what comes to its deliver subject.
+        """
+        return ConsumerMessages(self)
+
     async def batches(
         self,
         max_messages: int = 1000,
@@ -60,6 +99,7 @@ class Consumer(PullSubscription):
         timeout: float = REQUEST_TIMEOUT,
         min_messages: int = 1,
         columns: Sequence[str] | None = None,
+        **priority: Unpack[PriorityOptions],
     ) -> AsyncIterator[MessageBatch]:
         """All messages as they come, as Arrow batches, without end: `async for batch in consumer.batches(1000)`.
 
@@ -69,6 +109,7 @@ class Consumer(PullSubscription):
             timeout: Seconds after which a batch has what came until then, even if fewer than `min_messages`.
             min_messages: Rows worth waiting for.
             columns: What is built, as for `fetch_batch`.
+            **priority: As `fetch`.
 
         Raises:
             NotFoundError: As `fetch_batch`.
@@ -77,11 +118,18 @@ class Consumer(PullSubscription):
             ConnectionClosedError: As `fetch_batch`.
             TimeoutError: The server does not answer. While the link is down it is waited for.
         """
-        while True:
+        while not self._closed:
             try:
                 batch = await self.fetch_batch(
-                    max_messages, max_bytes=max_bytes, timeout=timeout, min_messages=min_messages, columns=columns
+                    max_messages,
+                    max_bytes=max_bytes,
+                    timeout=timeout,
+                    min_messages=min_messages,
+                    columns=columns,
+                    **priority,
                 )
+            except BadSubscriptionError:
+                return
             except TimeoutError:
                 if self._session.native.is_connected:
                     raise

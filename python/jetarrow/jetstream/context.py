@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import HasSession
+from jetarrow.jetstream.by_name import ByName
 from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.increment import Increment
+from jetarrow.jetstream.kv.verbs import KeyValues
 from jetarrow.jetstream.manager import JetStreamManager
-from jetarrow.jetstream.names import checked
-from jetarrow.jetstream.ordered import Order
+from jetarrow.jetstream.objects.stores import ObjectStores
 from jetarrow.jetstream.publisher import LoopPublisher
 from jetarrow.jetstream.push import PushSubscription
-from jetarrow.jetstream.subscribe import Subscribe
 from jetarrow.jetstream.table import PublishTable
 
 
-class JetStreamContext(PublishTable, Subscribe, Order, JetStreamManager):
+class JetStreamContext(Increment, ByName, KeyValues, ObjectStores, JetStreamManager):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription
@@ -25,7 +26,7 @@ class JetStreamContext(PublishTable, Subscribe, Order, JetStreamManager):
         conn: HasSession,
         prefix: str = models.DEFAULT_PREFIX,
         domain: str | None = None,
-        timeout: float = 5.0,
+        timeout: float | None = 5.0,
         publish_async_max_pending: int | None = None,
         *,
         max_ack_inflight: int | None = None,
@@ -33,18 +34,10 @@ class JetStreamContext(PublishTable, Subscribe, Order, JetStreamManager):
         ack_timeout: float = 30.0,
         api_prefix: str | None = None,
     ) -> None:
-        if api_prefix is not None:
-            if prefix != models.DEFAULT_PREFIX:
-                raise TypeError("prefix and api_prefix are one: give one of them")
-            prefix = api_prefix
         if publish_async_max_pending is not None and max_ack_inflight is not None:
             raise TypeError("publish_async_max_pending and max_ack_inflight are one number: give one of them")
         self._max_pending = publish_async_max_pending or max_ack_inflight or 5000
         self._backpressure = backpressure_on_inflight
         self._ack_timeout = ack_timeout
         self._publisher: LoopPublisher | None = None
-        if domain is not None:
-            if prefix != models.DEFAULT_PREFIX:
-                raise TypeError("give prefix or domain, not both")
-            prefix = f"$JS.{checked('domain', domain)}.API"
-        super().__init__(conn, prefix, timeout)
+        super().__init__(conn, prefix, timeout, domain=domain, api_prefix=api_prefix)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import warnings
 from collections.abc import AsyncIterator, Sequence
+from typing import Unpack
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
@@ -16,7 +16,10 @@ from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import FetchTimeoutError
 from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.models.values import user_level
 from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.priority import Member, PriorityOptions, member
+from jetarrow.jetstream.pull_end import PullEnd
 
 # Seconds; a wait without end is a very long one.
 FOREVER = 10 * 365 * 86400.0
@@ -25,34 +28,35 @@ MESSAGES_AT_ONCE = 500
 REQUEST_TIMEOUT = 30.0
 
 
-def _outside() -> int:
-    """The `stacklevel` that points a warning of our caller at the program: past this package and asyncio."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("jetarrow", "asyncio"):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-class PullSubscription:
+class PullSubscription(PullEnd):
     """Takes messages from a pull consumer when asked. Made by `js.pull_subscribe`."""
 
     def __init__(
-        self, api: JetStreamApi, *, stream: str, consumer: str, info: models.ConsumerInfo | None = None
+        self,
+        api: JetStreamApi,
+        *,
+        stream: str,
+        consumer: str,
+        info: models.ConsumerInfo | None = None,
+        pending_msgs_limit: int = 0,
     ) -> None:
+        self._api = api
         self._session = api.session
+        self._id = api.session.next_sid()
         self._manage = Management(api)
         self._native = api.session.native.pull_subscribe(
             api.prefix, checked("stream", stream), checked("consumer", consumer)
         )
         self._stream = stream
         self._consumer = consumer
-        self._closed = False
         self._delivered = 0
         # That a batch cannot be so large was said.
         self._warned = False
         if info is not None:
             self._learn(info.config)
-        self._asked: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
+        if pending_msgs_limit > 0:
+            self._native.limit_request(pending_msgs_limit)
+        self._begin_life()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of consumer {self._consumer} of stream {self._stream}>"
@@ -70,7 +74,7 @@ class PullSubscription:
                 f"consumer {self._consumer!r} of stream {self._stream!r} gives at most {window} messages before it"
                 f" wants acks (its max_ack_pending): batches of {most} end there. Change it with"
                 f" update_consumer({self._stream!r}, name={self._consumer!r}, max_ack_pending={most})",
-                stacklevel=_outside(),
+                stacklevel=user_level(),
             )
 
     async def consumer_info(self) -> models.ConsumerInfo:
@@ -91,6 +95,7 @@ class PullSubscription:
         max_messages: int | None = None,
         max_bytes: int | None = None,
         no_wait: bool = False,
+        **priority: Unpack[PriorityOptions],
     ) -> list[Msg]:
         """Fetches messages into a list.
 
@@ -105,11 +110,12 @@ class PullSubscription:
             heartbeat: Seconds between the server's signs of life while it has nothing.
             max_bytes: Most bytes of messages, as the server counts them; None is no limit.
             no_wait: Only what the server has now; an empty list where there is nothing.
+            **priority: `group`, `min_pending`, `min_ack_pending` and `priority`, for consumers with priority groups.
 
         Raises:
             FetchTimeoutError: No message within `timeout`.
             NotFoundError: The consumer is gone.
-            APIError: The server refuses the request.
+            APIError: The server refuses the request, such as a heartbeat of more than half of `timeout`.
             TypeError: More than one of `batch`, `batch_size`, `max_messages`.
         """
         given = [size for size in (batch, batch_size, max_messages) if size is not None]
@@ -126,6 +132,7 @@ class PullSubscription:
                 heartbeat=heartbeat,
                 max_bytes=max_bytes,
                 min_messages=0 if no_wait else 1,
+                group=member(self._api, priority),
             )
         except TimeoutError as error:
             # The server is away, or said nothing.
@@ -142,19 +149,38 @@ class PullSubscription:
         heartbeat: float | None = None,
         max_bytes: int | None = None,
         min_messages: int = 1,
+        group: Member | None = None,
     ) -> list[Msg]:
         session = self._session
         call = self._native.fetch(
-            session, most, max_bytes=max_bytes, timeout=timeout, min_messages=min_messages, heartbeat=heartbeat
+            session,
+            self._id,
+            self._room(most),
+            max_bytes=max_bytes,
+            timeout=timeout,
+            min_messages=min_messages,
+            heartbeat=heartbeat,
+            group=group,
         )
-        messages = await session.run(call, lambda messages: session.native.ack([msg.reply for msg in messages], "nak"))
-        self._delivered += len(messages)
+        messages = await self._while_open(
+            session.run(call, lambda messages: session.native.ack([msg.reply for msg in messages], "nak"))
+        )
+        self._count(len(messages))
         return messages
 
-    def _begin(self, most: int, max_bytes: int | None) -> tuple[asyncio.Future[list[Msg]], _jetarrow.Call[list[Msg]]]:
+    def _begin(
+        self, most: int, max_bytes: int | None, group: Member | None
+    ) -> tuple[asyncio.Future[list[Msg]], _jetarrow.Call[list[Msg]]]:
         """A fetch that is under way when this returns, not only at the loop's next turn."""
         call = self._native.fetch(
-            self._session, most, max_bytes=max_bytes, timeout=REQUEST_TIMEOUT, min_messages=1, heartbeat=None
+            self._session,
+            self._id,
+            most,
+            max_bytes=max_bytes,
+            timeout=REQUEST_TIMEOUT,
+            min_messages=1,
+            heartbeat=None,
+            group=group,
         )
         loop = asyncio.get_running_loop()
         return call.start(loop, bridge_of(loop)), call
@@ -171,7 +197,12 @@ class PullSubscription:
         return Messages(self)
 
     def consume(
-        self, max_messages: int = MESSAGES_AT_ONCE, *, max_bytes: int | None = None, threshold: int | None = None
+        self,
+        max_messages: int = MESSAGES_AT_ONCE,
+        *,
+        max_bytes: int | None = None,
+        threshold: int | None = None,
+        **priority: Unpack[PriorityOptions],
     ) -> Messages:
         """As `messages`, with the sizes of its requests: `async for msg in sub.consume()`.
 
@@ -180,54 +211,11 @@ class PullSubscription:
             max_bytes: Most bytes of one request, as the server counts them; None is no limit.
             threshold: With so few left at hand the next request is sent, so that its messages come while these are
                 processed; default half of `max_messages`, 0 sends it when none is left.
+            **priority: As `fetch`.
         """
         ahead = max_messages // 2 if threshold is None else threshold
-        return Messages(self, max_messages, max_bytes=max_bytes, threshold=ahead)
-
-    def pull(self, batch: int = 1, expires: float = 5.0) -> None:
-        """Asks for messages that `async for msg in sub` then yields; nothing comes there that was not asked for.
-
-        Args:
-            batch: Most messages.
-            expires: Seconds until the request is over.
-        """
-        if batch < 1 or not expires > 0:
-            raise ValueError(f"batch must be at least 1 and expires positive, not {batch} and {expires}")
-        self._asked.put_nowait((batch, expires))
-
-    def __aiter__(self) -> AsyncIterator[Msg]:
-        return self._pulled(wait=True)
-
-    async def _pulled(self, *, wait: bool) -> AsyncIterator[Msg]:
-        """What `pull` asked for; then waits for the next `pull`, or is over."""
-        now = self._session.now
-        rest: list[Msg] = []
-        try:
-            while wait or not self._asked.empty():
-                batch, expires = await self._asked.get()
-                deadline = now() + expires
-                while batch > 0 and (left := deadline - now()) > 0:
-                    rest = await self._fetch(batch, timeout=left)
-                    batch -= len(rest)
-                    while rest:
-                        yield rest.pop(0)
-        finally:
-            # The iteration has ended: what was not handed out is for others.
-            await self._give_back(rest)
-
-    async def unsubscribe(self, limit: int = 0) -> None:
-        """Ends the subscription. The consumer stays.
-
-        Args:
-            limit: nats-py's, without effect.
-
-        Raises:
-            BadSubscriptionError: It has ended already.
-        """
-        if self._closed:
-            raise BadSubscriptionError
-        self._closed = True
-        self._native.give_back()
+        group = member(self._api, priority)
+        return Messages(self, max_messages, max_bytes=max_bytes, threshold=ahead, group=group)
 
     @property
     def pending_msgs(self) -> int:
@@ -253,6 +241,7 @@ class PullSubscription:
         min_messages: int = 1,
         heartbeat: float | None = None,
         columns: Sequence[str] | None = None,
+        **priority: Unpack[PriorityOptions],
     ) -> MessageBatch:
         """Fetches messages into Arrow columns.
 
@@ -270,24 +259,28 @@ class PullSubscription:
                 none under 2 s. Two missed ones and the request is sent again.
             columns: What is built; default stream, seq, subject, timestamp, headers, data. There are also delivered,
                 consumer_seq, pending, reply.
+            **priority: As `fetch`.
 
         Raises:
             NotFoundError: The consumer is gone.
-            APIError: The server refuses the request, such as more than the consumer's `max_request_batch`.
+            APIError: The server refuses the request.
             ValueError: A limit is not positive, a column is unknown, or the next message is larger than `max_bytes`.
             ConnectionClosedError: The connection is closed.
             TimeoutError: The connection was down until `timeout`, or the server did not answer.
         """
+        most = self._room(max_messages)
         call = self._native.fetch_batch(
-            max_messages,
+            most,
             max_bytes=max_bytes,
             timeout=timeout,
-            min_messages=min_messages,
+            min_messages=min(min_messages, most) if self._limit else min_messages,
             heartbeat=heartbeat,
             columns=columns,
+            group=member(self._api, priority),
         )
         session = self._session
-        batch = await session.run(call, lambda late: session.native.ack_rows(late, "nak", None))
+        batch = await self._while_open(session.run(call, lambda late: session.native.ack_rows(late, "nak", None)))
+        self._count(len(batch))
         self._check_size(max_messages)
         return MessageBatch(session, batch)
 
@@ -296,12 +289,22 @@ class Messages:
     """The messages of a pull subscription, one after the other. It pulls by itself."""
 
     def __init__(
-        self, sub: PullSubscription, most: int = MESSAGES_AT_ONCE, *, max_bytes: int | None = None, threshold: int = 0
+        self,
+        sub: PullSubscription,
+        most: int = MESSAGES_AT_ONCE,
+        *,
+        max_bytes: int | None = None,
+        threshold: int = 0,
+        group: Member | None = None,
     ) -> None:
         self._sub = sub
         self._most = most
         self._max_bytes = max_bytes
         self._threshold = threshold
+        self._group = group
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of consumer {self._sub._consumer} of stream {self._sub._stream}>"
 
     def __call__(self) -> Messages:
         """Itself: `sub.messages` and `sub.messages()` are the same."""
@@ -313,12 +316,13 @@ class Messages:
         messages: list[Msg] = []
         number = 0
         try:
-            while True:
+            while not sub._closed:
                 messages, number = await self._next(ahead), 0
                 ahead = None
                 for number, msg in enumerate(messages, 1):
-                    if self._threshold and ahead is None and len(messages) - number < self._threshold:
-                        ahead, call = sub._begin(self._most, self._max_bytes)
+                    few = self._threshold and len(messages) - number < self._threshold
+                    if few and ahead is None and not sub._closed and not sub._limit:
+                        ahead, call = sub._begin(self._most, self._max_bytes, self._group)
                     yield msg
         finally:
             # The iteration has ended: what was not handed out is for others.
@@ -336,8 +340,18 @@ class Messages:
         sub = self._sub
         while True:
             try:
-                return await (ahead or sub._fetch(self._most, timeout=REQUEST_TIMEOUT, max_bytes=self._max_bytes))
+                if ahead is None:
+                    return await self._fetch()
+                messages = await sub._while_open(ahead)
+                sub._count(len(messages))
+                return messages
+            except BadSubscriptionError:
+                # It was ended while this waited.
+                return []
             except TimeoutError:
                 if sub._session.native.is_connected:
                     raise
                 ahead = None
+
+    async def _fetch(self) -> list[Msg]:
+        return await self._sub._fetch(self._most, timeout=REQUEST_TIMEOUT, max_bytes=self._max_bytes, group=self._group)

@@ -3,35 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Unpack
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Unpack
 
+from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
 from jetarrow.jetstream.advisories import Advisories
 from jetarrow.jetstream.api import STREAM_NAME_IN_USE, STREAM_NOT_FOUND, HasSession, JetStreamApi
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models import AdvisoryKind
+from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.stream import Stream
 
 if TYPE_CHECKING:
-    from jetarrow.jetstream.option_types import StreamOptions
+    from jetarrow.jetstream.context import JetStreamContext
+    from jetarrow.jetstream.option_types import JetStreamOptions, StreamOptions
+
+
+def _prefix(prefix: str, api_prefix: str | None, domain: str | None) -> str:
+    """The one prefix that the options mean."""
+    if api_prefix is not None:
+        if prefix != models.DEFAULT_PREFIX:
+            raise TypeError("prefix and api_prefix are one: give one of them")
+        prefix = api_prefix
+    if domain is None:
+        return prefix
+    of_domain = f"$JS.{checked('domain', domain)}.API"
+    if prefix not in (models.DEFAULT_PREFIX, of_domain):
+        raise TypeError("give prefix or domain, not both")
+    return of_domain
 
 
 class JetStreamManager(Management):
     """Administration of streams and consumers. Made by `nc.jsm()`; a context of `nc.jetstream()` is one too."""
 
-    def __init__(self, conn: HasSession, prefix: str = models.DEFAULT_PREFIX, timeout: float = 5.0) -> None:
-        super().__init__(JetStreamApi(conn._session, prefix, timeout))
+    def __init__(
+        self,
+        conn: HasSession,
+        prefix: str = models.DEFAULT_PREFIX,
+        timeout: float | None = 5.0,
+        *,
+        domain: str | None = None,
+        api_prefix: str | None = None,
+    ) -> None:
+        super().__init__(JetStreamApi(conn._session, _prefix(prefix, api_prefix, domain), timeout))
         # nats-py's name; programs go by it to the client.
         self._nc = conn
+        self._domain = domain
 
-    async def account_info(self) -> models.AccountInfo:
+    def __repr__(self) -> str:
+        # Of an address without user and password.
+        connection = self._api.session.last
+        where = (connection and connection.connected_url) or "not connected"
+        return f"<{type(self).__name__} {self._api.prefix} at {where}>"
+
+    def get_options(self) -> JetStreamOptions:
+        """The options that it was made with: `api_prefix`, `domain` and `timeout` in seconds.
+
+        `nc.jetstream(**options)` makes another one.
+        """
+        return {"api_prefix": self._api.prefix, "domain": self._domain, "timeout": self._api.timeout}
+
+    def jetstream(self) -> JetStreamContext:
+        """A context with the same options. No request is made."""
+        client: Any = self._nc
+        context: JetStreamContext = client.jetstream(**self.get_options())
+        return context
+
+    async def account_info(self, *, totals: bool = True) -> models.AccountInfo:
         """What the account uses and may use.
+
+        Args:
+            totals: Also `messages` and `bytes`, for which the streams are listed: a request more for every 256 of them.
+                They are None where that is not permitted. False makes one request in all.
 
         Raises:
             ServiceUnavailableError: JetStream is off, or not enabled for the account.
         """
-        return models.AccountInfo.from_response(await self._api.request("INFO"))
+        info = models.AccountInfo.from_response(await self._api.request("INFO"))
+        if totals:
+            states = []
+            with suppress(Error):
+                if info.streams:
+                    states = [stream["state"] async for stream in self._api.pages("STREAM.LIST", "streams")]
+                info.messages = sum(state["messages"] for state in states)
+                info.bytes = sum(state["bytes"] for state in states)
+        return info
 
     def advisories(
         self,

@@ -31,6 +31,7 @@ def require(api: JetStreamApi, feature: str, version: Version) -> None:
 
     Args:
         api: Whose server. Under another prefix than the default one, another server may answer, so that it decides.
+            Under the default one the server that we are connected to stands for those behind it, without a request.
         feature: What is asked for, for the error.
         version: The first that has it: major and minor.
 
@@ -56,5 +57,7 @@ def require_fields(api: JetStreamApi, config: models.StreamConfig | models.Consu
     fields = _STREAM_FIELDS if isinstance(config, models.StreamConfig) else _CONSUMER_FIELDS
     for name, version in fields.items():
         value = getattr(config, name)
+        if value is models.PriorityPolicy.PRIORITIZED:
+            version = (2, 12)
         if value and value != models.PersistMode.DEFAULT:
             require(api, f"{name}={value!s}", version)

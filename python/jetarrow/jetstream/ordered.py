@@ -2,15 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 
 from jetarrow._jetarrow import Msg
+from jetarrow.core.errors import Error
+from jetarrow.jetstream import models
+from jetarrow.jetstream.api import JetStreamApi
+from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.manage.consumers import put_consumer
+from jetarrow.jetstream.models import DeliverPolicy, ReplayPolicy
+from jetarrow.jetstream.push import PushSubscription, ordered_config
 from jetarrow.jetstream.read import Read, Reader
 
 # What a message is made of, and how many are handed over at a time while there are many.
 COLUMNS = ("subject", "headers", "data", "reply")
 BURST_ROWS = 4096
+
+_LIMITS = (models.DEFAULT_JS_SUB_PENDING_MSGS_LIMIT, models.DEFAULT_JS_SUB_PENDING_BYTES_LIMIT)
+
+
+@dataclass
+class Wanted:
+    """What `ordered_consumer` was asked for."""
+
+    stream: str
+    subjects: list[str]
+    start_seq: int | None
+    start_time: datetime | str | None
+    deliver_policy: DeliverPolicy | None
+    replay_policy: ReplayPolicy | None
+    headers_only: bool
+
+    def __post_init__(self) -> None:
+        """Check that policy and start go together.
+
+        Raises:
+            ValueError: They do not.
+        """
+        given = self.start_seq is not None, self.start_time is not None
+        if all(given):
+            raise ValueError("give start_seq or start_time, not both")
+        needs = {DeliverPolicy.BY_START_SEQUENCE: (True, False), DeliverPolicy.BY_START_TIME: (False, True)}
+        if self.deliver_policy is not None and needs.get(self.deliver_policy, (False, False)) != given:
+            raise ValueError(
+                f"deliver_policy={self.deliver_policy.value!r} does not go with start_seq={self.start_seq} and"
+                f" start_time={self.start_time}"
+            )
+
+    @property
+    def pushed(self) -> bool:
+        """Whether it takes a push consumer: a read has no pace, no bare headers, and begins at one sequence."""
+        paced = self.replay_policy is ReplayPolicy.ORIGINAL
+        return paced or self.headers_only or self.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT
+
+
+class _Read(Read):
+    """The verb, without a context."""
+
+    def __init__(self, api: JetStreamApi) -> None:
+        self._api = api
 
 
 class OrderedConsumer:
@@ -20,14 +74,100 @@ class OrderedConsumer:
     reconnects and leader changes. The messages need no acks. Each `async for` begins at the start that was given.
     """
 
-    def __init__(self, read: Callable[[], Reader]) -> None:
-        self._read = read
+    def __init__(self, api: JetStreamApi, wanted: Wanted) -> None:
+        self._api = api
+        self._wanted = wanted
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of stream {self._wanted.stream}>"
 
     async def __aiter__(self) -> AsyncIterator[Msg]:
-        async with self._read() as reader:
+        if self._wanted.pushed:
+            sub = await self._push()
+            try:
+                async for msg in sub.messages:
+                    yield msg
+            finally:
+                with suppress(Error):
+                    await sub.unsubscribe()
+                    await Management(self._api).delete_consumer(self._wanted.stream, sub._consumer)
+            return
+        async with await self._read() as reader:
             async for batch in reader:
                 for msg in batch:
                     yield msg
+
+    async def _read(self) -> Reader:
+        wanted = self._wanted
+        return _Read(self._api).read(
+            wanted.stream,
+            subjects=wanted.subjects or None,
+            start_seq=await self._first(),
+            start_time=wanted.start_time,
+            columns=COLUMNS,
+            batch_rows=BURST_ROWS,
+            follow=True,
+        )
+
+    async def _first(self) -> int | None:
+        """The sequence that a policy begins at; None is the first there is, or that of `start_time`."""
+        wanted, manage = self._wanted, Management(self._api)
+        if wanted.deliver_policy not in (DeliverPolicy.LAST, DeliverPolicy.NEW):
+            return wanted.start_seq
+        end = (await manage.stream_info(wanted.stream)).state.last_seq + 1
+        if wanted.deliver_policy is DeliverPolicy.NEW:
+            return end
+        last = 0
+        for subject in wanted.subjects or [">"]:
+            with suppress(NotFoundError):
+                last = max(last, (await manage.get_last_msg(wanted.stream, subject)).seq or 0)
+        return last or end
+
+    async def _push(self) -> PushSubscription:
+        wanted, api = self._wanted, self._api
+        config = models.ConsumerConfig(
+            deliver_subject=api.session.native.new_inbox(),
+            deliver_policy=wanted.deliver_policy or DeliverPolicy.ALL,
+            replay_policy=wanted.replay_policy or ReplayPolicy.INSTANT,
+            headers_only=wanted.headers_only or None,
+            # The server wants a filter where it picks by subject.
+            filter_subjects=wanted.subjects or [">"],
+        )
+        if wanted.start_seq is not None:
+            config = config.evolve(deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=wanted.start_seq)
+        elif wanted.start_time is not None:
+            config = config.evolve(deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=wanted.start_time)
+        info = await put_consumer(api, wanted.stream, ordered_config(config))
+        sub = PushSubscription(api, wanted.stream, info.name, info.config, cb=None, ordered=True, limits=_LIMITS)
+        await sub._start()
+        sub._created(info)
+        return sub
+
+
+def ordered(
+    api: JetStreamApi,
+    stream: str,
+    subjects: str | Sequence[str] | None = None,
+    *,
+    start_seq: int | None = None,
+    start_time: datetime | str | None = None,
+    deliver_policy: DeliverPolicy | str | None = None,
+    replay_policy: ReplayPolicy | str | None = None,
+    headers_only: bool = False,
+) -> OrderedConsumer:
+    """As `js.ordered_consumer`, on an API."""
+    return OrderedConsumer(
+        api,
+        Wanted(
+            stream,
+            [subjects] if isinstance(subjects, str) else list(subjects or ()),
+            start_seq,
+            start_time,
+            None if deliver_policy is None else DeliverPolicy(deliver_policy),
+            None if replay_policy is None else ReplayPolicy(replay_policy),
+            headers_only,
+        ),
+    )
 
 
 class Order(Read):
@@ -40,6 +180,9 @@ class Order(Read):
         *,
         start_seq: int | None = None,
         start_time: datetime | str | None = None,
+        deliver_policy: DeliverPolicy | str | None = None,
+        replay_policy: ReplayPolicy | str | None = None,
+        headers_only: bool = False,
     ) -> OrderedConsumer:
         """A stream's messages in order, one by one and without end: `async for msg in js.ordered_consumer("S")`.
 
@@ -48,22 +191,25 @@ class Order(Read):
             subjects: Filters, one or several that do not overlap; None is all.
             start_seq: First sequence; None is the first there is.
             start_time: Instead of a sequence: the first message at or after this time.
+            deliver_policy: Instead of either where to begin: "all", "new", "last" (the last message, then on), or
+                "last_per_subject" (the last of each subject, then on).
+            replay_policy: "instant", or "original": at the pace at which the messages were published. Default instant.
+            headers_only: Leave the data out.
 
         Raises:
-            DataLossError: While it is iterated: retention or a purge took messages before they were read.
-            StreamRecreatedError: While it is iterated: the stream was deleted and created again.
+            ValueError: Policy and start do not go together.
+            DataLossError: While it is iterated: retention or a purge took messages before they were read. Not seen with
+                "last_per_subject", "original" and `headers_only`.
+            StreamRecreatedError: While it is iterated: the stream was deleted and created again; likewise.
             NotFoundError: While it is iterated: there is no such stream.
         """
-
-        def read() -> Reader:
-            return self.read(
-                stream,
-                subjects=subjects,
-                start_seq=start_seq,
-                start_time=start_time,
-                columns=COLUMNS,
-                batch_rows=BURST_ROWS,
-                follow=True,
-            )
-
-        return OrderedConsumer(read)
+        return ordered(
+            self._api,
+            stream,
+            subjects,
+            start_seq=start_seq,
+            start_time=start_time,
+            deliver_policy=deliver_policy,
+            replay_policy=replay_policy,
+            headers_only=headers_only,
+        )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 Progress = Callable[[int, int | None], object]
 
 
-def progress_bar(label: str) -> Progress | None:
+def progress_bar(label: str, unit: str = "rows") -> Progress | None:
     """A bar on stderr; None where stderr is no terminal."""
     if not sys.stderr.isatty():
         return None
@@ -16,7 +16,7 @@ def progress_bar(label: str) -> Progress | None:
 
     def show(done: int, total: int | None) -> None:
         if total is None:
-            sys.stderr.write(f"\r{label}  {done:,} rows")
+            sys.stderr.write(f"\r{label}  {done:,} {unit}")
             return
         filled = width * done // max(total, 1)
         sys.stderr.write(f"\r{label}  {'█' * filled}{'░' * (width - filled)}  {done:,} of {total:,}")

@@ -5,46 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import TypeAlias, TypeVar, Unpack
 
 from jetarrow.core.session import Headers
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.errors import MaxAckPendingError
+from jetarrow.jetstream.expect import NOTHING, PublishExtras, expect, expect_rows
 from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.jetstream.progress import Progress, progress_bar
 from jetarrow.jetstream.publisher import LoopPublisher, Publisher
 
-
-def _ttl(value: float | timedelta) -> str:
-    """A time to live as the server reads it: whole seconds, at least one (ADR-43)."""
-    seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    if not seconds >= 1 or seconds == float("inf"):
-        raise ValueError(f"msg_ttl must be at least 1 second, not {value}")
-    return str(int(seconds))
-
-
-def _expect(
-    headers: Headers | None,
-    stream: str | None,
-    last_seq: int | None,
-    last_subject_seq: int | None,
-    last_msg_id: str | None,
-    ttl: float | timedelta | None,
-) -> Headers | None:
-    """The headers, and those that say what is expected, in a mapping of its own."""
-    expected = {
-        models.Header.EXPECTED_STREAM.value: stream,
-        models.Header.EXPECTED_LAST_SEQUENCE.value: last_seq,
-        models.Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: last_subject_seq,
-        models.Header.EXPECTED_LAST_MSG_ID.value: last_msg_id,
-        models.Header.MSG_TTL.value: None if ttl is None else _ttl(ttl),
-    }
-    return {**(headers or {}), **{name: str(value) for name, value in expected.items() if value is not None}}
-
-
-# What a message nearly always expects.
-_NOTHING = (None, None, None, None, None)
+# What may become of a table's other columns.
+EXTRA = ("error", "ignore")
+_V = TypeVar("_V")
+# One value for all rows, or one or None per row.
+PerRow: TypeAlias = _V | Sequence[_V | None] | ArrowProducer | None
 
 
 class Publish:
@@ -63,13 +40,14 @@ class Publish:
         timeout: float | None = None,
         stream: str | None = None,
         headers: Headers | None = None,
-        msg_ttl: float | timedelta | None = None,
+        msg_ttl: float | timedelta | str | None = None,
         *,
         msg_id: str | None = None,
         expected_stream: str | None = None,
         expected_last_seq: int | None = None,
         expected_last_subject_seq: int | None = None,
         expected_last_msg_id: str | None = None,
+        **extras: Unpack[PublishExtras],
     ) -> models.PubAck:
         """Publishes one message and waits until a stream has stored it.
 
@@ -80,29 +58,34 @@ class Publish:
             stream: The stream that must take it.
             expected_stream: Another name for `stream`.
             headers: Name to value, or to a list of values. The mapping is not changed.
-            msg_ttl: Seconds until the message goes; the stream must have `allow_msg_ttl`.
+            msg_ttl: Seconds until the message goes, or "never" (whatever the stream's `max_age`); the stream must have
+                `allow_msg_ttl`.
             msg_id: The stream stores one message per id within its duplicate window.
             expected_last_seq: The stream's last sequence must be this.
             expected_last_subject_seq: The last sequence of the subject must be this; 0 is none.
             expected_last_msg_id: The last message's id must be this.
+            **extras: `expected_last_subject_seq_subject`, `rollup`, and `schedule` with `schedule_target`,
+                `schedule_source`, `schedule_ttl`, `schedule_time_zone` and `schedule_rollup`; see `PublishExtras`.
 
         Raises:
-            NoStreamResponseError: No stream takes the subject, and none did half a second (or `timeout`) later.
+            NoStreamResponseError: No stream takes it, and none did a quarter of a second later; or the one that
+                takes it had no leader within `timeout`.
             APIError: The stream refuses the message; carries the server's codes.
             TimeoutError: No answer in time: it may or may not be stored.
+            UnsupportedError: `msg_ttl` on a server older than 2.11; nothing was sent.
             BadSubjectError: The subject is not valid; nothing was sent.
             BadHeaderError: A header cannot be sent; nothing was sent.
             MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
         """
         stream = stream or expected_stream
         expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
-        if expected != _NOTHING:
-            headers = _expect(headers, *expected)
+        if extras or expected != NOTHING:
+            headers = expect(self._api, headers, *expected, extras)
         session, wait = self._api.session, timeout or self._api.timeout
         if session.blocks:
             if msg_id is not None:
                 headers = {**(headers or {}), models.Header.MSG_ID.value: msg_id}
-            call = session.native.publish(subject, payload, timeout=wait, headers=headers)
+            call = session.native.publish(subject, payload, prefix=self._api.prefix, timeout=wait, headers=headers)
             return await session.run(call)
         publisher = self._publisher
         if publisher is None or not publisher.here():
@@ -129,13 +112,14 @@ class Publish:
         wait_stall: float | None = None,
         stream: str | None = None,
         headers: Headers | None = None,
-        msg_ttl: float | timedelta | None = None,
+        msg_ttl: float | timedelta | str | None = None,
         *,
         msg_id: str | None = None,
         expected_stream: str | None = None,
         expected_last_seq: int | None = None,
         expected_last_subject_seq: int | None = None,
         expected_last_msg_id: str | None = None,
+        **extras: Unpack[PublishExtras],
     ) -> asyncio.Future[models.PubAck]:
         """Publishes one message without waiting for its ack.
 
@@ -150,6 +134,7 @@ class Publish:
             expected_last_seq: As `publish`.
             expected_last_subject_seq: As `publish`.
             expected_last_msg_id: As `publish`.
+            **extras: As `publish`.
             wait_stall: Seconds to wait for room when as many messages are unanswered as the context allows
                 (`publish_async_max_pending`, default 5000); None waits as long as it takes.
 
@@ -160,14 +145,15 @@ class Publish:
         Raises:
             TooManyStalledMsgsError: No room within `wait_stall`.
             MaxAckPendingError: No room, and the context has `backpressure_on_inflight=False`.
+            UnsupportedError: `msg_ttl` on a server older than 2.11; nothing was sent.
             BadSubjectError: The subject is not valid; nothing was sent.
             BadHeaderError: A header cannot be sent; nothing was sent.
             MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
         """
         stream = stream or expected_stream
         expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
-        if expected != _NOTHING:
-            headers = _expect(headers, *expected)
+        if extras or expected != NOTHING:
+            headers = expect(self._api, headers, *expected, extras)
         publisher = self._publisher
         if publisher is None or not publisher.here():
             publisher = self._new_publisher()
@@ -214,7 +200,7 @@ class Publish:
                 ack_timeout=ack_timeout,
             )
 
-        return Publisher(make, subject, backpressure=backpressure)
+        return Publisher(self._api, make, subject, backpressure=backpressure)
 
     async def publish_batch(
         self,
@@ -223,13 +209,18 @@ class Publish:
         *,
         headers: Headers | Sequence[Headers | None] | None = None,
         msg_ids: Sequence[str | None] | ArrowProducer | None = None,
-        msg_ttl: float | timedelta | None = None,
+        msg_id: Sequence[str | None] | ArrowProducer | None = None,
+        msg_ttl: PerRow[float | timedelta | str] = None,
         expected_stream: str | None = None,
+        expected_last_seq: PerRow[int] = None,
+        expected_last_subject_seq: PerRow[int] = None,
+        expected_last_msg_id: PerRow[str] = None,
         mode: str = "window",
         max_inflight: int = 5000,
         max_bytes: int = 64 * 1024 * 1024,
         timeout: float = 30.0,
         resend: bool | None = None,
+        extra: str = "error",
         progress: Progress | bool | None = None,
     ) -> PublishResult:
         """Publishes many messages, many in flight at once, and returns what became of each.
@@ -239,13 +230,21 @@ class Publish:
                 are a table with a column `subject`; given both, this wins.
             payloads: A sequence of bytes-like or str; or Arrow data of any library: a binary or string column, or a
                 table with a column `data` and optionally `subject`, `headers` (map<string, string or list<string>>) and
-                `msg_id`. A stream is read block by block, so that memory stays bounded. A null payload is that row's
+                `msg_id`; what `js.read` gives besides means nothing here.
+                A stream is read block by block, so that memory stays bounded. A null payload is that row's
                 error, and so is everything that is wrong with a row of a stream.
-            headers: One mapping for all rows, or (with a sequence of payloads) one or None per row.
+            headers: One mapping for all rows, or one or None per row. Beside a table's column `headers` they are added
+                to it, and win.
             msg_ids: One (or None) per row, a sequence or an Arrow string column; the stream stores one message per id
-                within its duplicate window.
-            msg_ttl: Seconds until the messages go; the stream must have `allow_msg_ttl`.
+                within its duplicate window, which a purge does not empty.
+            msg_id: Another name for `msg_ids`; a table's column may have either name.
+            msg_ttl: Seconds until the messages go, or "never"; the stream must have `allow_msg_ttl`. One for all rows,
+                or one or None per row, as what follows: a sequence or an Arrow column.
             expected_stream: The stream that must take every row.
+            expected_last_seq: The stream's last sequence must be this when the row is stored. With many rows in flight
+                only some can hold.
+            expected_last_subject_seq: The last sequence of the row's subject must be this; 0 is none.
+            expected_last_msg_id: The last message's id must be this.
             mode: "window", an ack for every row; "fast", the server's fast ingest (ADR-50, server 2.14, a stream with
                 `allow_batched`): few acks, and no sequence but the last row's; "atomic", all rows or none (ADR-50,
                 server 2.12, a stream with `allow_atomic`, at most 1000 rows); "auto", fast where server and stream
@@ -258,6 +257,8 @@ class Publish:
             resend: After a lost connection: None sends the rows in flight again that have a message id, as long as the
                 stream's duplicate window knows it, and ends the others in `PublishUnconfirmedError`; True and False
                 force it for all.
+            extra: Other columns of a table, which may be misspelt ones: "error" refuses them by name, "ignore" leaves
+                them out.
             progress: Called with (rows done, rows in all) at most ten times a second; True shows a bar on stderr where
                 that is a terminal.
 
@@ -272,17 +273,30 @@ class Publish:
             MaxPayloadError: A message is larger than the server takes, headers counted; nothing was sent.
             BatchError: An atomic batch, or a fast one at its start, was refused: nothing is stored. Carries the
                 server's codes, and the row where the server names it.
-            UnsupportedError: Server or stream lacks the mode.
+            UnsupportedError: Server or stream lacks the mode, or the server is older than 2.11 and `msg_ttl` is given.
         """
+        if msg_ids is not None and msg_id is not None:
+            raise TypeError("msg_ids and msg_id are one thing: give one of them")
+        if extra not in EXTRA:
+            raise ValueError(f"extra must be one of {', '.join(EXTRA)}, not {extra!r}")
         report = progress_bar("publishing") if progress is True else progress or None
         session = self._api.session
+        headers, ttl = expect_rows(
+            self._api,
+            headers,
+            payloads,
+            last_seq=expected_last_seq,
+            last_subject_seq=expected_last_subject_seq,
+            last_msg_id=expected_last_msg_id,
+            ttl=msg_ttl,
+        )
         call = session.native.publish_batch(
             subject,
             payloads,
             prefix=self._api.prefix,
             headers=headers,
-            msg_ids=msg_ids,
-            msg_ttl=None if msg_ttl is None else _ttl(msg_ttl),
+            msg_ids=msg_id if msg_ids is None else msg_ids,
+            msg_ttl=ttl,
             expected_stream=expected_stream,
             mode=mode,
             max_inflight=max_inflight,
@@ -290,6 +304,7 @@ class Publish:
             timeout=timeout,
             resend=resend,
             progress=report,
+            ignore_extra=extra == "ignore",
         )
         result = PublishResult(await session.run(call))
         if report is not None:

@@ -6,14 +6,19 @@ import asyncio
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from types import TracebackType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from jetarrow.core.at_exit import watch_publisher
 from jetarrow.core.session import Headers, Session
-from jetarrow.jetstream.errors import BatchError, MaxAckPendingError, TooManyStalledMsgsError
+from jetarrow.jetstream.errors import BatchError, Error, MaxAckPendingError, TooManyStalledMsgsError
+from jetarrow.jetstream.expect import NOTHING, PublishExtras, expect
 from jetarrow.jetstream.models import PubAck
 from jetarrow.jetstream.outcome import RowError
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.api import JetStreamApi
 
 
 class LoopPublisher:
@@ -71,15 +76,22 @@ class Publisher:
 
     def __init__(
         self,
+        api: JetStreamApi,
         make: Callable[[], LoopPublisher],
         subject: str | None,
         *,
         backpressure: bool,
     ) -> None:
+        self._api = api
         self._make = make
         self._subject = subject
         self._backpressure = backpressure
         self._loop_publisher: LoopPublisher | None = None
+        self._over = False
+
+    def __repr__(self) -> str:
+        to = "" if self._subject is None else f" to {self._subject}"
+        return f"<{type(self).__name__}{to}: {self.pending} pending>"
 
     async def publish(
         self,
@@ -88,6 +100,12 @@ class Publisher:
         subject: str | None = None,
         headers: Headers | None = None,
         msg_id: str | None = None,
+        msg_ttl: float | timedelta | str | None = None,
+        expected_stream: str | None = None,
+        expected_last_seq: int | None = None,
+        expected_last_subject_seq: int | None = None,
+        expected_last_msg_id: str | None = None,
+        **extras: Unpack[PublishExtras],
     ) -> asyncio.Future[PubAck]:
         """Queues one message; waits for room in the window only.
 
@@ -96,6 +114,12 @@ class Publisher:
             subject: Default the publisher's.
             headers: Name to value, or to a list of values.
             msg_id: The stream stores one message per id within its duplicate window.
+            msg_ttl: As `js.publish`, like the rest.
+            expected_stream: The stream that must take it.
+            expected_last_seq: The stream's last sequence must be this.
+            expected_last_subject_seq: The last sequence of the subject must be this; 0 is none.
+            expected_last_msg_id: The last message's id must be this.
+            **extras: As `js.publish`.
 
         Returns:
             A future that resolves to the `PubAck`, or raises a typed error.
@@ -105,13 +129,19 @@ class Publisher:
             BadSubjectError: The subject is not valid; nothing was sent.
             BadHeaderError: A header cannot be sent; nothing was sent.
             MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
+            Error: The publisher's block was left.
         """
         publisher = self._loop_publisher
+        if self._over:
+            raise Error("this publisher's block is over: publish within it, or make another one with js.publisher()")
         if publisher is None:
             publisher = self._loop_publisher = self._make()
         target = subject if subject is not None else self._subject
         if target is None:
             raise TypeError("subject is missing: give it to publisher() or to publish()")
+        expected = (expected_stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
+        if extras or expected != NOTHING:
+            headers = expect(self._api, headers, *expected, extras)
         while (future := publisher.publish(publisher.loop, target, payload, headers, msg_id, None)) is None:
             if not self._backpressure:
                 raise MaxAckPendingError
@@ -142,11 +172,13 @@ class Publisher:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over = True
         if kind is None:
             await self._finish()
 
     async def _finish(self) -> None:
         """Waits for all acks, and raises the errors that no caller has seen."""
+        self._over = True
         await self.flush()
         if self._loop_publisher is None:
             return

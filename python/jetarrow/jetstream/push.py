@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+from contextlib import suppress
 from dataclasses import replace
 
 from jetarrow import _jetarrow
+from jetarrow.core.ending import Ending
 from jetarrow.core.errors import Error
 from jetarrow.core.subscription import Callback, Subscription
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
-from jetarrow.jetstream.errors import APIError, ConsumerSequenceMismatchError
+from jetarrow.jetstream.errors import APIError, ConsumerSequenceMismatchError, NotFoundError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 
@@ -19,11 +23,33 @@ MISSED = 2
 RETRY = 0.25
 
 
+# Default seconds between heartbeats of an ordered consumer.
+HEARTBEAT = 5.0
+
+
+def ordered_config(config: models.ConsumerConfig) -> models.ConsumerConfig:
+    """The configuration of a consumer that is read in order, and made anew where something is missing (ADR-17)."""
+    return replace(
+        config,
+        flow_control=True,
+        ack_policy=models.AckPolicy.NONE,
+        max_deliver=1,
+        ack_wait=22 * 3600,
+        idle_heartbeat=config.idle_heartbeat or HEARTBEAT,
+        num_replicas=1,
+        mem_storage=True,
+    )
+
+
 class PushSubscription(Subscription):
     """Takes what a push consumer delivers. Made by `js.subscribe`.
 
-    An ordered one recreates its consumer, at the next sequence, whenever a message or the heartbeats are missing.
+    An ordered one recreates its consumer, at the next sequence, whenever a message or the heartbeats are missing: the
+    latter also while nobody takes messages, but for the sync face.
     """
+
+    # Whether a consumer that is gone is replaced before somebody wants its messages.
+    _watched = True
 
     def __init__(
         self,
@@ -50,9 +76,81 @@ class PushSubscription(Subscription):
         self._seq = 0
         self._delivered = 0
         self._resetting = session.lock()
+        # Made while what the one before had brought was not taken yet; and the one that was given up for them.
+        self._successors: deque[tuple[_jetarrow.Subscription, models.ConsumerInfo]] = deque()
+        self._given_up: _jetarrow.Subscription | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._ending = Ending(session)
+        # Why no consumer can take its place.
+        self._failure: Error | None = None
 
     async def _start(self) -> None:
         await self._open("ordered" if self._ordered else "push")
+        if self._consumer:
+            self._tell_origin(self._native, None)
+        if self._watched and self._silence is not None and self._task is None and not self._session.blocks:
+            self._watcher = asyncio.get_running_loop().create_task(self._watch(self._silence))
+
+    async def _watch(self, silence: float) -> None:
+        """Replaces a consumer that is gone, also while nobody takes messages."""
+        try:
+            while not self._closed:
+                native = self._newest
+                if await self._session.run(native.quiet(silence)) == "ended" and native is not self._given_up:
+                    break
+                async with self._resetting:
+                    if self._newest is native and not self._closed and not await self._reset():
+                        break
+        except Exception as error:
+            self._session.report(error)
+        finally:
+            self._forget()
+
+    @property
+    def _newest(self) -> _jetarrow.Subscription:
+        return self._successors[-1][0] if self._successors else self._native
+
+    def _tell_origin(self, native: _jetarrow.Subscription, info: models.ConsumerInfo | None) -> None:
+        """Where a message's headers cannot be read the connection breaks, and it is looked up at the stream."""
+        config = self._config
+        delivered = info.delivered if info is not None else None
+        filters = [config.filter_subject] if config.filter_subject else config.filter_subjects or []
+        native.set_origin(
+            self._api.prefix,
+            self._stream,
+            self._consumer,
+            filters=filters,
+            headers_only=bool(config.headers_only),
+            after=None if delivered is None else delivered.stream_seq,
+        )
+
+    def _created(self, info: models.ConsumerInfo) -> None:
+        """Nothing of its consumer had come when this was said of it."""
+        self._tell_origin(self._native, info)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of consumer {self._consumer} of stream {self._stream}>"
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended, or its connection has."""
+        return self._closed or self._session.is_closed
+
+    @property
+    def closed(self) -> Ending:
+        """Its end, to wait for: `await sub.closed`; in threads `sub.closed.wait(timeout)`."""
+        return self._ending.watched()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._ending.come()
+
+    async def destroy(self) -> None:
+        """Ends the subscription and deletes its consumer, if that is still there."""
+        if not self.is_closed:
+            await self.unsubscribe()
+        with suppress(NotFoundError):
+            await Management(self._api).delete_consumer(self._stream, self._consumer)
 
     async def consumer_info(self) -> models.ConsumerInfo:
         """Configuration and state of the consumer.
@@ -80,40 +178,46 @@ class PushSubscription(Subscription):
         deadline = None if wait is None else self._session.now() + wait
         while True:
             left = None if deadline is None else max(deadline - self._session.now(), 0.0)
-            limits = [limit for limit in (left, self._silence) if limit is not None]
             native = self._native
-            ready = await self._session.run(native.ready(min(limits) if limits else None))
-            if self._closed or self._session.is_closed:
+            ready = await self._session.run(native.ready(self._silence, left))
+            if ready in ("messages", "late"):
+                return ready
+            if self._successors:
+                await self._reset_once(native)
+                continue
+            if self._closed or self._session.is_closed or (ready == "ended" and native is not self._given_up):
                 return "ended"
-            if ready in ("messages", "ended"):
-                return ready
-            if ready == "silent" and left is not None and left <= (self._silence or left):
-                return ready
             if not await self._reset_once(native):
                 return "ended"
+
+    def _end(self) -> None:
+        super()._end()
+        if self._watcher is not None:
+            self._watcher.cancel()
+        for native, _ in self._successors:
+            native.unsubscribe()
 
     async def _reset_once(self, native: object) -> bool:
         """Recreates the consumer, unless another task that waits has just done it; False where that is impossible."""
         async with self._resetting:
-            return True if self._native_sub is not native else await self._reset()
+            if self._native_sub is native:
+                if not self._successors and not await self._reset():
+                    return False
+                self._delivered += self._native.delivered
+                self._native_sub, info = self._successors.popleft()
+                self._made(info)
+            return True
 
     async def _reset(self) -> bool:
-        old = self._native
-        self._seq = old.last_seq or self._seq
-        self._delivered += old.delivered
+        """Makes a consumer that goes on where the newest one ended; False where that is impossible."""
+        self._given_up = old = self._newest
         old.unsubscribe()
+        self._seq = old.last_seq or self._seq
         session = self._session
         while not self._closed and not session.is_closed:
             deliver = session.native.new_inbox()
-            config = replace(self._config, name=None, deliver_subject=deliver)
-            if self._seq:
-                config = replace(
-                    config,
-                    deliver_policy=models.DeliverPolicy.BY_START_SEQUENCE,
-                    opt_start_seq=self._seq + 1,
-                    opt_start_time=None,
-                )
-            fresh = await self._subscribe(deliver, "", "ordered")
+            config = replace(self._again(), name=None, deliver_subject=deliver)
+            fresh = self._subscribe(deliver, "", "ordered")
             try:
                 info = await put_consumer(self._api, self._stream, config)
             except Error as error:
@@ -121,16 +225,34 @@ class PushSubscription(Subscription):
                 if isinstance(error, APIError) and error.code is not None and error.code < 500:
                     # The stream is gone, or will not have this consumer.
                     session.report(error)
+                    self._failure = error
                     break
                 # Not connected, or no leader: it is tried until it works.
                 await session.pause(RETRY)
                 continue
-            self._native_sub, self._subject, self._consumer = fresh, deliver, info.name
+            self._subject, self._consumer = deliver, info.name
+            self._successors.append((fresh, info))
+            self._tell_origin(fresh, info)
             return True
+        self._closed = True
         self._forget()
         return False
+
+    def _again(self) -> models.ConsumerConfig:
+        """What a consumer has that takes the place of a lost one."""
+        if not self._seq:
+            return self._config
+        return replace(
+            self._config,
+            deliver_policy=models.DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=self._seq + 1,
+            opt_start_time=None,
+        )
+
+    def _made(self, info: models.ConsumerInfo) -> None:
+        """A consumer has taken the place of a lost one."""
 
     @property
     def delivered(self) -> int:
         """Messages that have come so far."""
-        return self._delivered + self._native.delivered
+        return self._delivered + self._native.delivered + sum(native.delivered for native, _ in self._successors)

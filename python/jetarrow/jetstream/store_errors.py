@@ -130,6 +130,12 @@ class LinkIsABucketError(Error):
     _default = "the link leads to a bucket, not to an object; open that bucket instead"
 
 
+class LinkToLinkError(Error):
+    """A link is to lead to a link, and only objects and buckets can be linked to."""
+
+    _default = "a link cannot lead to a link; link to what that one leads to"
+
+
 class DigestMismatchError(Error):
     """The object read is not the object written."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
 from jetarrow.jetstream import models
@@ -10,15 +11,23 @@ from jetarrow.jetstream.api import CONSUMER_EXISTS, CONSUMER_NOT_FOUND, JetStrea
 from jetarrow.jetstream.consumer import Consumer
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
 from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.manage.backup import Report, StreamBackup
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.manage.streams import purge
 from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.ordered import OrderedConsumer, ordered
+from jetarrow.jetstream.stream_messages import StreamMessages
 
 if TYPE_CHECKING:
-    from jetarrow.jetstream.option_types import ConsumerOptions, NamedConsumerOptions
+    from jetarrow.jetstream.option_types import (
+        ConsumerOptions,
+        NamedConsumerOptions,
+        OrderedConsumerOptions,
+        StreamOptions,
+    )
 
 
-class Stream:
+class Stream(StreamMessages):
     """A stream. Made by `js.stream(name)` and `js.get_stream(name)`.
 
     Attributes:
@@ -50,8 +59,40 @@ class Stream:
         self.cached_info = info
         return info
 
+    async def update(
+        self, /, config: models.StreamConfig | None = None, **fields: Unpack[StreamOptions]
+    ) -> models.StreamInfo:
+        """Changes the stream; the answer is kept as `cached_info`.
+
+        Args:
+            config: The new configuration, which takes the place of the old one as a whole. None keeps the old one but
+                for the fields given: `stream.update(max_age=3600)`.
+            **fields: Fields of `StreamConfig`, by name; they win over `config`.
+
+        Raises:
+            NotFoundError: The stream is gone.
+            BadRequestError: The server refuses the configuration; some fields can never change.
+            ServerError: The server refuses the configuration; some fields can never change.
+            UnsupportedError: A setting that the server is too old for.
+        """
+        fields["name"] = self.name
+        info = await self._manage.update_stream(config or self.name, **fields)
+        self.cached_info = info
+        return info
+
+    async def delete(self) -> bool:
+        """Deletes the stream with all its messages and consumers.
+
+        Raises:
+            NotFoundError: It is gone already.
+        """
+        return await self._manage.delete_stream(self.name)
+
     async def purge(self, seq: int | None = None, subject: str | None = None, keep: int | None = None) -> int:
         """Removes messages.
+
+        The stream still knows the ids of what is gone: published again within its `duplicate_window` they are
+        duplicates, and nothing is stored.
 
         Args:
             seq: Only those before this sequence; not together with `keep`.
@@ -68,78 +109,43 @@ class Stream:
         """
         return int((await purge(self._api, self.name, seq=seq, subject=subject, keep=keep))["purged"])
 
-    async def get_msg(
+    def ordered_consumer(
+        self, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
+    ) -> OrderedConsumer:
+        """Its messages in order, one by one and without end; as `js.ordered_consumer`.
+
+        Args:
+            subjects: Filters, one or several that do not overlap; None is all.
+            **options: `start_seq`, `start_time`, `deliver_policy`, `replay_policy` and `headers_only`, as there.
+        """
+        return ordered(self._api, self.name, subjects, **options)
+
+    async def backup(
         self,
-        seq: int | None = None,
-        subject: str | None = None,
-        direct: bool = False,
-        next: bool = False,
-    ) -> models.RawStreamMsg:
-        """Reads one message.
+        directory: str | PathLike[str],
+        *,
+        consumers: bool = False,
+        check: bool = False,
+        progress: Report | None = None,
+    ) -> StreamBackup:
+        """Saves the stream in a folder, as `nats stream backup` does; `js.restore_stream` makes a stream of it.
 
         Args:
-            seq: Its sequence.
-            subject: Instead of a sequence: the last message of this subject (wildcards allowed).
-            direct: Ask any replica or mirror instead of the stream's leader: cheaper, and it may not know the newest
-                messages yet. The stream must have `allow_direct`. `headers` then holds what the server says about the
-                message too (`Nats-Sequence` and so on).
-            next: With `subject`: the first message of it at `seq` or after.
+            directory: The folder, which is made where it is not there.
+            consumers: Also its consumers with their positions.
+            check: The server checks every message first.
+            progress: Called with (bytes so far, None) for every part that comes.
 
         Raises:
-            NotFoundError: There is no such message, or stream.
-            BadRequestError: Neither sequence nor subject.
-            NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
-            ValueError: The name is not valid.
+            NotFoundError: The stream is gone.
+            ServerError: The server cannot make a backup; older ones have none of a stream in memory.
+            APIError: It gave up.
+            TimeoutError: The server went silent for the context's timeout.
+            OSError: A file cannot be written.
         """
-        return await self._manage.get_msg(self.name, seq, subject, direct, next)
-
-    async def get_last_msg(self, subject: str, direct: bool = False) -> models.RawStreamMsg:
-        """Reads the last message of a subject.
-
-        Args:
-            subject: The subject.
-            direct: As for `get_msg`.
-
-        Raises:
-            NotFoundError: There is no such message, or stream.
-            NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
-            ValueError: The name is not valid.
-        """
-        return await self._manage.get_last_msg(self.name, subject, direct)
-
-    async def direct_get(self, seq: int) -> models.RawStreamMsg:
-        """Reads one message from any replica or mirror, which may not know the newest yet.
-
-        Args:
-            seq: Its sequence.
-
-        Raises:
-            NotFoundError: There is no such message.
-            NoRespondersError: There is no such stream, or it has not `allow_direct`.
-        """
-        return await self._manage.get_msg(self.name, seq, direct=True)
-
-    async def direct_get_last_for_subject(self, subject: str) -> models.RawStreamMsg:
-        """Reads the last message of a subject (wildcards allowed), as `direct_get`.
-
-        Args:
-            subject: The subject.
-        """
-        return await self._manage.get_msg(self.name, subject=subject, direct=True)
-
-    async def delete_msg(self, seq: int, erase: bool = True) -> bool:
-        """Deletes one message.
-
-        Args:
-            seq: The message's sequence.
-            erase: Also overwrite its bytes in storage; False only marks it as deleted, which is quicker.
-
-        Raises:
-            NotFoundError: There is no such stream.
-            ServerError: There is no such message, or the stream does not allow it (`deny_delete`, `sealed`).
-            ValueError: The name is not valid.
-        """
-        return await self._manage.delete_msg(self.name, seq, erase)
+        return await self._manage.backup_stream(
+            self.name, directory, consumers=consumers, check=check, progress=progress
+        )
 
     def consumer(self, name: str) -> Consumer:
         """A handle of a consumer. No request is made; it need not be there yet.

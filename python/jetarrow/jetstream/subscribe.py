@@ -7,17 +7,20 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import MsgAlreadyAckdError
+from jetarrow.core.subscribe import making
+from jetarrow.core.subscription import Callback as SubscriptionCallback
 from jetarrow.jetstream import existing, models
+from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.errors import APIError, Error, NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
-from jetarrow.jetstream.push import PushSubscription
+from jetarrow.jetstream.push import PushSubscription, ordered_config
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import ConsumerOptions, PushConsumerOptions
@@ -26,9 +29,6 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 Callback = Callable[[Msg], Awaitable[None] | None]
-
-# Default seconds between heartbeats of an ordered consumer.
-HEARTBEAT = 5.0
 
 
 def _coroutine(cb: Callback, ack: bool) -> Callable[[Msg], Awaitable[None]]:
@@ -66,6 +66,8 @@ def _either_order(
 class Subscribe(Management):
     """The subscribe family of a JetStream context."""
 
+    _nc: HasSession
+
     async def subscribe(
         self,
         /,
@@ -89,11 +91,13 @@ class Subscribe(Management):
         """Subscribes with a push consumer, which is created where it is not there.
 
         Args:
-            subject: What to receive; becomes the consumer's filter.
-            queue: Deliver group; it is the consumer's durable name as well.
+            subject: What to receive; becomes the consumer's filter, where none is given by name.
+            queue: Deliver group; without `durable` it is the consumer's durable name as well. `config.deliver_group`
+                wins over it.
             cb: Called with each message, one after the other: a coroutine function or a plain one. Without it take the
                 messages from the subscription that is returned, and acknowledge them yourself.
-            durable: Name of a consumer that stays; None makes one that goes with the subscription.
+            durable: Name of a consumer that stays; None or "" makes one that goes with the subscription.
+                `config.durable_name` wins over it, and so does `config.name`.
             stream: The stream; None finds it by the subject.
             config: Configuration of a new consumer.
             manual_ack: Messages are not acknowledged when the callback has returned.
@@ -111,18 +115,20 @@ class Subscribe(Management):
         Raises:
             NotFoundError: No stream takes the subject.
             BadRequestError: The server refuses the configuration.
-            Error: The consumer exists and is not for this: it has another deliver group, or is bound already.
+            Error: The consumer exists and is not for this: it has another deliver group or filter, or is bound already.
         """
         stream = stream or await self.find_stream_name_by_subject(subject)
-        if queue and durable and durable != queue:
-            raise Error(f"cannot create queue subscription '{queue}' to consumer '{durable}'")
-        durable = queue or durable
+        config = (config or models.ConsumerConfig()).evolve(**params)
+        # What the configuration says holds: another name would be another consumer, which gets all of the stream again.
+        durable = config.durable_name or ((config.name or durable or queue) if queue or durable else None)
+        queue = config.deliver_group or queue
         info = None
         if durable:
             with suppress(NotFoundError):
                 info = await self.consumer_info(stream, durable)
         if info is not None and info.config is not None:
             _check_group(info, queue)
+            check_subject(info, subject, config)
         else:
             given: dict[str, Any] = {
                 "durable_name": durable,
@@ -133,25 +139,15 @@ class Subscribe(Management):
                 "idle_heartbeat": idle_heartbeat,
                 "flow_control": flow_control,
             }
-            wanted = {**params, **{name: value for name, value in given.items() if value}}
-            config = (config or models.ConsumerConfig()).evolve(**wanted)
+            config = config.evolve(**{name: value for name, value in given.items() if value})
             if config.deliver_subject is None:
                 config = replace(config, deliver_subject=self._api.session.native.new_inbox())
-            if not config.filter_subjects:
+            if subject and not (config.filter_subject or config.filter_subjects):
                 config = replace(config, filter_subject=subject)
             if ordered_consumer:
-                config = replace(
-                    config,
-                    flow_control=True,
-                    ack_policy=models.AckPolicy.NONE,
-                    max_deliver=1,
-                    ack_wait=22 * 3600,
-                    idle_heartbeat=config.idle_heartbeat or HEARTBEAT,
-                    num_replicas=1,
-                    mem_storage=True,
-                )
+                config = ordered_config(config)
             info = await self._create_or_join(stream, config, durable, queue)
-        return await self.subscribe_bind(
+        sub = await self.subscribe_bind(
             stream,
             info.config,
             info.name,
@@ -161,6 +157,8 @@ class Subscribe(Management):
             pending_msgs_limit=pending_msgs_limit,
             pending_bytes_limit=pending_bytes_limit,
         )
+        sub._created(info)
+        return sub
 
     async def _create_or_join(
         self, stream: str, config: models.ConsumerConfig, durable: str | None, queue: str | None
@@ -178,6 +176,7 @@ class Subscribe(Management):
             if info is None:
                 raise
             _check_group(info, queue)
+            check_subject(info, "", config)
             return info
 
     async def subscribe_bind(
@@ -218,16 +217,24 @@ class Subscribe(Management):
         if config is None or config.deliver_subject is None:
             raise TypeError("config.deliver_subject is required: this is a pull consumer, use pull_subscribe_bind")
         acks = config.ack_policy not in (models.AckPolicy.NONE, models.AckPolicy.FLOW_CONTROL)
-        sub = PushSubscription(
-            self._api,
-            stream,
-            consumer,
-            config,
-            cb=None if cb is None else _coroutine(cb, acks and not manual_ack),
-            ordered=ordered_consumer,
-            limits=(pending_msgs_limit, pending_bytes_limit),
-        )
-        await sub._start()
+        call = None if cb is None else _coroutine(cb, acks and not manual_ack)
+
+        name, found = consumer, config
+
+        def make(cb: SubscriptionCallback | None, limits: tuple[int, int]) -> PushSubscription:
+            return PushSubscription(self._api, stream, name, found, cb=cb, ordered=ordered_consumer, limits=limits)
+
+        token = making.set(make)
+        try:
+            sub: PushSubscription = await cast("Any", self._nc).subscribe(
+                config.deliver_subject,
+                queue=config.deliver_group or "",
+                cb=call,
+                pending_msgs_limit=pending_msgs_limit,
+                pending_bytes_limit=pending_bytes_limit,
+            )
+        finally:
+            making.reset(token)
         return sub
 
     async def pull_subscribe(
@@ -249,11 +256,11 @@ class Subscribe(Management):
         batches are not cut at the server's 1,000.
 
         Args:
-            subject: What to receive; becomes the consumer's filter.
-            durable: Name of a consumer that stays; None makes one that goes when it is not used.
+            subject: What to receive; becomes the consumer's filter, where none is given by name.
+            durable: Name of a consumer that stays; None or "" makes one that goes when it is not used.
             stream: The stream; None finds it by the subject.
             config: Configuration of a new consumer; one that is there must not differ from it.
-            pending_msgs_limit: Taken for nats-py's sake, and not needed: nothing comes that was not asked for.
+            pending_msgs_limit: Most messages that one request asks for, and so the most that wait to be taken.
             pending_bytes_limit: Taken for nats-py's sake, and not needed.
             inbox_prefix: Taken for nats-py's sake, and not needed.
             update: A durable consumer that is there and differs is changed; False is an error.
@@ -268,19 +275,23 @@ class Subscribe(Management):
         """
         config = (config or models.ConsumerConfig()).evolve(**params)
         stream = stream or await self.find_stream_name_by_subject(subject)
-        if durable is not None:
+        if durable:
             info = None
             with suppress(NotFoundError):
                 info = await self.consumer_info(stream, durable)
             if info is not None:
                 changes = existing.differences(info.config, config, params, subject)
                 info = await existing.bind(self, info, changes, update=update)
-                return PullSubscription(self._api, stream=stream, consumer=durable, info=info)
+                return PullSubscription(
+                    self._api, stream=stream, consumer=durable, info=info, pending_msgs_limit=pending_msgs_limit
+                )
             config = replace(config, name=durable, durable_name=durable)
-        if subject and not config.filter_subjects:
+        if subject and not (config.filter_subject or config.filter_subjects):
             config = replace(config, filter_subject=subject)
         info = await existing.create(self, stream, config)
-        return PullSubscription(self._api, stream=stream, consumer=info.name, info=info)
+        return PullSubscription(
+            self._api, stream=stream, consumer=info.name, info=info, pending_msgs_limit=pending_msgs_limit
+        )
 
     @_either_order
     async def pull_subscribe_bind(
@@ -304,7 +315,7 @@ class Subscribe(Management):
             durable: Another name for `consumer`.
             stream: Its stream.
             inbox_prefix: Taken for nats-py's sake, and not needed.
-            pending_msgs_limit: Taken for nats-py's sake, and not needed.
+            pending_msgs_limit: As for `pull_subscribe`.
             pending_bytes_limit: Taken for nats-py's sake, and not needed.
 
         Raises:
@@ -312,7 +323,12 @@ class Subscribe(Management):
         """
         if not stream:
             raise ValueError("nats: stream name is required")
-        return PullSubscription(self._api, stream=stream, consumer=durable or name or consumer or "")
+        return PullSubscription(
+            self._api,
+            stream=stream,
+            consumer=durable or name or consumer or "",
+            pending_msgs_limit=pending_msgs_limit,
+        )
 
     @classmethod
     def is_status_msg(cls, msg: Msg | None) -> str | None:
@@ -322,6 +338,30 @@ class Subscribe(Management):
             msg: The message.
         """
         return None if msg is None or msg.headers is None else msg.headers.get(models.Header.STATUS.value)
+
+
+def check_subject(info: models.ConsumerInfo, subject: str, config: models.ConsumerConfig) -> None:
+    """An existing consumer must deliver what is asked for; one without a filter delivers every subject.
+
+    Args:
+        info: The consumer.
+        subject: What is asked for, where `config` has no filter.
+        config: What is given by name.
+
+    Raises:
+        Error: It delivers something else.
+    """
+    named, has = _filters(config), _filters(info.config)
+    asked = named or ([subject] if subject else [])
+    if asked and asked != has and (has or named):
+        raise Error(
+            f"subject does not match consumer {info.name!r} of stream {info.stream_name!r}: it delivers"
+            f" {', '.join(has) or 'all subjects'}, not {', '.join(asked)}"
+        )
+
+
+def _filters(config: models.ConsumerConfig) -> list[str]:
+    return sorted(config.filter_subjects or ([config.filter_subject] if config.filter_subject else []))
 
 
 def _check_group(info: models.ConsumerInfo, queue: str | None) -> None:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from jetarrow.js import api
     from jetarrow.js import client as client
     from jetarrow.js import errors as errors
+    from jetarrow.js import kv as kv
     from jetarrow.js import manager as manager
     from jetarrow.js.client import JetStreamContext
     from jetarrow.js.manager import JetStreamManager
@@ -19,7 +20,7 @@ else:
         home = {"JetStreamContext": "client", "JetStreamManager": "manager"}.get(name)
         if home is not None:
             return getattr(importlib.import_module(f"{__name__}.{home}"), name)
-        if name in ("api", "client", "errors", "manager"):
+        if name in ("api", "client", "errors", "kv", "manager"):
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -15,6 +15,7 @@ from jetarrow.sync.embed import native_reader, publish_rows, request
 __all__ = [
     "Batch",
     "ContentIds",
+    "Decompressor",
     "Loss",
     "RangeReader",
     "RawCredentials",
@@ -31,6 +32,9 @@ Batch: TypeAlias = _jetarrow.Batch
 Loss: TypeAlias = _jetarrow.Loss
 # Makes ids of what rows say, and finds equal ones among their own: `column(batch, subject)`, `forget()`.
 ContentIds: TypeAlias = _jetarrow.ContentIds
+
+# Decompresses payloads, with a limit: `rows(batch, start)` gives the next rows, and those that stayed as they were.
+Decompressor: TypeAlias = _jetarrow.Decompressor
 
 
 def is_name(text: str) -> bool:

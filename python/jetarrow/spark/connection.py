@@ -37,7 +37,7 @@ def connect(options: ConnectOptions) -> jetarrow.sync.Client:
         AuthorizationError: A server refuses the credentials.
         ValueError: A reference to a secret leads nowhere in this process.
     """
-    return jetarrow.sync.connect(**options.arguments(), name="jetarrow-spark")
+    return jetarrow.sync.connect(**options.arguments())
 
 
 def shared_client(options: ConnectOptions) -> jetarrow.sync.Client:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pyspark.sql.datasource
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
+
+from jetarrow.core.errors import UnsupportedError
 
 from .errors import hide_traceback
 from .options.read import READ_OPTIONS, ReadOptions, read_options
 from .options.texts import OptionTexts, invalid
 from .options.write import WRITE_OPTIONS, WriteOptions, write_options
 from .schema import check_schema, full_schema
-from .sink.writer import JetStreamStreamWriter, JetStreamWriter, prepare
+from .sink.writer import JetStreamWriter, prepare
 from .source.batch_reader import JetStreamReader, PushdownReader
 from .source.pushdown import check_sound
 from .source.refused_reader import RefusedStreamReader
 from .source.stream_reader import JetStreamStreamReader
+
+if TYPE_CHECKING:
+    from .sink.stream_writer import JetStreamStreamWriter
 
 
 class JetStreamSource(DataSource):
@@ -26,7 +34,8 @@ class JetStreamSource(DataSource):
     `payload=json` value struct<...> stands in its place. A schema given to `schema(...)` selects columns by name.
 
     The options are those of `options.read.READ_OPTIONS` and `options.write.WRITE_OPTIONS`. Required are `servers` and
-    `stream`, or `streamPattern` for reading. Unknown names only warn.
+    `stream`, or `streamPattern` for reading. Unknown names only warn, but in a streaming read they are an error: nobody
+    would see the warning.
     """
 
     @classmethod
@@ -79,6 +88,8 @@ class JetStreamSource(DataSource):
             check_schema(schema, options.rows)
             if streaming and options.pushdown:
                 raise invalid("pushdown", "Spark pushes no filters into a streaming query", "false (default)")
+            if streaming:
+                OptionTexts(self.options, READ_OPTIONS).refuse_unknown()
         # Not in schema(): Spark calls that in another process, and one warning is enough.
         OptionTexts(self.options, READ_OPTIONS).warn_of_unknown()
         options.connection.warn()
@@ -105,9 +116,18 @@ class JetStreamSource(DataSource):
             overwrite: Whether the output mode is complete, which is refused.
 
         Raises:
+            UnsupportedError: This Spark is older than 4.1.
             Exception: As `writer.prepare`, which looks at the stream.
         """
         with hide_traceback():
+            if not hasattr(pyspark.sql.datasource, "DataSourceStreamArrowWriter"):
+                raise UnsupportedError(
+                    "writeStream.format('jetstream')",
+                    "Spark 4.1",
+                    f"this is Spark {pyspark.__version__}: write each batch in foreachBatch, with dedupScope",
+                )
+            from .sink.stream_writer import JetStreamStreamWriter
+
             return JetStreamStreamWriter(*self._prepared(schema, overwrite=overwrite, streaming=True))
 
     def _prepared(self, schema: StructType, *, overwrite: bool, streaming: bool) -> tuple[WriteOptions, float]:

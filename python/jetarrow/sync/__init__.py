@@ -17,7 +17,10 @@ from jetarrow.sync.client import Client, connect
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.fetch import MessageBatch, PullSubscription, Reader
 from jetarrow.sync.handles import Advisories, Consumer, Stream
+from jetarrow.sync.kv import KeyValue, KeyWatcher
 from jetarrow.sync.manager import JetStreamManager
+from jetarrow.sync.msg import Msg
+from jetarrow.sync.objects import ObjectStore, ObjectWatcher
 from jetarrow.sync.publisher import Publisher
 from jetarrow.sync.subscription import PushSubscription, Subscription
 
@@ -27,7 +30,12 @@ __all__ = [
     "Consumer",
     "JetStream",
     "JetStreamManager",
+    "KeyValue",
+    "KeyWatcher",
     "MessageBatch",
+    "Msg",
+    "ObjectStore",
+    "ObjectWatcher",
     "Publisher",
     "PullSubscription",
     "PushSubscription",

@@ -2,15 +2,61 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from types import FunctionType
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
+from jetarrow._jetarrow import Msg, SyncMsg
 from jetarrow.core.session import finish
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _U = TypeVar("_U")
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+# In docstrings and annotations of the async face, which become the twin's.
+_OTHER_WORDS = (
+    ("async for", "for"),
+    ("async with", "with"),
+    ("await ", ""),
+    ("AsyncIterator", "Iterator"),
+    ("JetStreamContext", "JetStream"),
+)
+
+
+def _plain(text: Any) -> Any:
+    if isinstance(text, str):
+        for word, other in _OTHER_WORDS:
+            text = text.replace(word, other)
+    return text
+
+
+def as_in(method: Callable[..., Any]) -> Callable[[_F], _F]:
+    """The decorated method has the signature of an async one, as `help` and editors show it, and its docstring.
+
+    Args:
+        method: The async one. A docstring of the decorated method's own is kept.
+    """
+
+    def named(call: _F) -> _F:
+        inner: Any = method
+        while hasattr(inner, "__wrapped__"):
+            inner = inner.__wrapped__
+        # What `inspect.signature` looks at: the async method's parameters, with the twin's words in the annotations.
+        twin = FunctionType(inner.__code__, inner.__globals__, inner.__name__, inner.__defaults__, inner.__closure__)
+        twin.__kwdefaults__ = inner.__kwdefaults__
+        twin.__annotations__ = {name: _plain(text) for name, text in inner.__annotations__.items()}
+        face: Any = call
+        face.__wrapped__, face.__name__ = twin, inner.__name__
+        face.__doc__ = call.__doc__ or _plain(inner.__doc__)
+        return call
+
+    return named
+
+
+def twin_repr(self: Any) -> str:
+    """What the async object in `_inner` says of itself, under the twin's name."""
+    return repr(self._inner).replace(type(self._inner).__name__, type(self).__name__, 1)
 
 
 def blocking(
@@ -21,8 +67,20 @@ def blocking(
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         return finish(method(self._inner, *args, **kwargs))
 
-    functools.update_wrapper(call, method)
-    return call
+    return as_in(method)(call)
+
+
+@overload
+def giving(
+    method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, Msg]],
+) -> Callable[Concatenate[Any, _P], SyncMsg]: ...
+@overload
+def giving(
+    method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, list[Msg]]],
+) -> Callable[Concatenate[Any, _P], list[SyncMsg]]: ...
+def giving(method: Any) -> Any:
+    """As `blocking`, for a method that gives messages: the session made them such whose verbs block."""
+    return blocking(method)
 
 
 def wrapped(
@@ -33,8 +91,7 @@ def wrapped(
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _U:
         return wrap(finish(method(self._inner, *args, **kwargs)))
 
-    functools.update_wrapper(call, method)
-    return call
+    return as_in(method)(call)
 
 
 def iterated(
@@ -45,8 +102,7 @@ def iterated(
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
         return drained(method(self._inner, *args, **kwargs))
 
-    functools.update_wrapper(call, method)
-    return call
+    return as_in(method)(call)
 
 
 def drained(items: AsyncIterator[_T]) -> Iterator[_T]:
@@ -66,3 +122,8 @@ def drained(items: AsyncIterator[_T]) -> Iterator[_T]:
         close = getattr(items, "aclose", None)
         if close is not None:
             finish(close())
+
+
+def drained_messages(messages: AsyncIterator[Msg]) -> Iterator[SyncMsg]:
+    """As `drained`, of messages: the session made them such whose verbs block."""
+    return cast("Iterator[SyncMsg]", drained(messages))

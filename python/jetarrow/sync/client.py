@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
+from jetarrow._jetarrow import SyncMsg
 from jetarrow.client import Client as AsyncClient
 from jetarrow.core.blocking_session import BlockingSession
+from jetarrow.core.client import MessageClass
 from jetarrow.core.session import finish
 from jetarrow.core.status import Status
-from jetarrow.sync.blocking import blocking, wrapped
+from jetarrow.sync.blocking import as_in, blocking, giving, iterated, wrapped
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.subscription import Subscription, without_callbacks
@@ -22,19 +24,41 @@ if TYPE_CHECKING:
 class Client(Status):
     """As `jetarrow.aio.client.Client`, blocking, and a context manager. Many threads may share one."""
 
+    msg_class = MessageClass(SyncMsg)
+
     def __init__(self) -> None:
         self._session = BlockingSession()
         self._inner = AsyncClient(_session=self._session)
+        self._session.belong_to(self)
+        if type(self).msg_class is not SyncMsg:
+            self._session.msg_class = type(self).msg_class
 
-    connect = blocking(AsyncClient.connect)
+    @as_in(AsyncClient.connect)
+    def connect(
+        self, servers: str | list[str] = "nats://localhost:4222", **options: Unpack[SyncConnectOptions]
+    ) -> None:
+        """Connects to the first server that answers; as `jetarrow.sync.connect`.
+
+        Args:
+            servers: One address, several separated by commas, or a list.
+            **options: As `jetarrow.Client.connect`; callbacks are plain functions.
+
+        Raises:
+            InvalidCallbackTypeError: A callback is a coroutine function.
+        """
+        given: Any = options
+        finish(self._inner.connect(servers, **given))
+
     close = blocking(AsyncClient.close)
     publish = blocking(AsyncClient.publish)
-    request = blocking(AsyncClient.request)
+    request = giving(AsyncClient.request)
+    request_many = iterated(AsyncClient.request_many)
     flush = blocking(AsyncClient.flush)
     rtt = blocking(AsyncClient.rtt)
     drain = blocking(AsyncClient.drain)
     force_reconnect = blocking(AsyncClient.force_reconnect)
 
+    @as_in(AsyncClient.subscribe)
     def subscribe(self, subject: str, queue: str = "", **options: Unpack[SubscribeOptions]) -> Subscription:
         """As `jetarrow.aio.client.Client.subscribe`, without callbacks: iterate the subscription with `for`.
 
@@ -52,12 +76,12 @@ class Client(Status):
         """A unique subject, for answers."""
         return self._inner.new_inbox()
 
-    def jetstream(self, **options: Unpack[JetStreamOptions]) -> JetStream:
-        """As `jetarrow.aio.client.Client.jetstream`, with the same options; the context blocks."""
+    @as_in(AsyncClient.jetstream)
+    def jetstream(self, **options: Unpack[JetStreamOptions]) -> JetStream:  # noqa: D102
         return JetStream(self._inner.jetstream(**options))
 
-    def jsm(self, **options: Unpack[ManagerOptions]) -> JetStreamManager:
-        """As `jetarrow.aio.client.Client.jsm`, with the same options; the manager blocks."""
+    @as_in(AsyncClient.jsm)
+    def jsm(self, **options: Unpack[ManagerOptions]) -> JetStreamManager:  # noqa: D102
         return JetStreamManager(self._inner.jsm(**options))
 
     jetstream_manager = wrapped(AsyncClient.jetstream_manager, JetStream)
@@ -81,8 +105,8 @@ class Client(Status):
 def connect(servers: str | list[str] = "nats://localhost:4222", **options: Unpack[SyncConnectOptions]) -> Client:
     """Connects to NATS and returns the client.
 
-    Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors; but callbacks raise
-    TypeError, for nothing could run them. The other functions run in a thread of their own.
+    Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors. Callbacks are plain
+    functions, and run one after the other in a thread of their own; so do the other functions.
 
     Args:
         servers: As `Client.connect`.

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from jetarrow._jetarrow import Msg
+from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.session import finish
 from jetarrow.jetstream.context import JetStreamContext
-from jetarrow.sync.blocking import blocking, wrapped
+from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
+from jetarrow.sync.blocking import as_in, blocking, drained_messages, iterated, wrapped
 from jetarrow.sync.fetch import PullSubscription, Reader
+from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
+from jetarrow.sync.objects import ObjectStore
 from jetarrow.sync.publisher import Publisher
 from jetarrow.sync.subscription import PushSubscription, without_callbacks
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
         PushSubscribeOptions,
         ReadOptions,
     )
+    from jetarrow.jetstream.priority import PriorityOptions
 
 
 class JetStream(JetStreamManager):
@@ -39,8 +43,10 @@ class JetStream(JetStreamManager):
     publish = blocking(JetStreamContext.publish)
     publish_batch = blocking(JetStreamContext.publish_batch)
     publish_table = blocking(JetStreamContext.publish_table)
+    increment = blocking(JetStreamContext.increment)
     publish_async_completed = blocking(JetStreamContext.publish_async_completed)
 
+    @as_in(JetStreamContext.publish_async)
     def publish_async(
         self, subject: str, payload: bytes | str = b"", **options: Unpack[PublishAsyncOptions]
     ) -> Future[PubAck]:
@@ -51,32 +57,63 @@ class JetStream(JetStreamManager):
         """How many messages of `publish_async` have no answer yet."""
         return self._inner.publish_async_pending()
 
-    def publisher(self, subject: str | None = None, **options: Unpack[PublisherOptions]) -> Publisher:
-        """As `jetarrow.js.client.JetStreamContext.publisher`, with the same options."""
+    @as_in(JetStreamContext.publisher)
+    def publisher(self, subject: str | None = None, **options: Unpack[PublisherOptions]) -> Publisher:  # noqa: D102
         return Publisher(self._inner.publisher(subject, **options))
+
+    fetch = blocking(JetStreamContext.fetch)
+
+    def consume(
+        self,
+        stream: str,
+        consumer: str,
+        max_messages: int = MESSAGES_AT_ONCE,
+        *,
+        max_bytes: int | None = None,
+        **priority: Unpack[PriorityOptions],
+    ) -> Iterator[SyncMsg]:
+        """As `jetarrow.js.client.JetStreamContext.consume`: iterate it with `for`."""
+        messages = self._inner.consume(stream, consumer, max_messages, max_bytes=max_bytes, threshold=0, **priority)
+        return drained_messages(aiter(messages))
 
     pull_subscribe = wrapped(JetStreamContext.pull_subscribe, PullSubscription)
     pull_subscribe_bind = wrapped(JetStreamContext.pull_subscribe_bind, PullSubscription)
     is_status_msg = staticmethod(JetStreamContext.is_status_msg)
 
+    @as_in(JetStreamContext.subscribe)
     def subscribe(
         self, subject: str, queue: str | None = None, **options: Unpack[PushSubscribeOptions]
     ) -> PushSubscription:
         """As `jetarrow.js.client.JetStreamContext.subscribe`, without callbacks: iterate with `for`."""
         return PushSubscription(finish(self._inner.subscribe(subject, queue, **without_callbacks(options))))
 
+    @as_in(JetStreamContext.subscribe_bind)
     def subscribe_bind(self, stream: str, *args: Any, **options: Unpack[BindOptions]) -> PushSubscription:
         """As `jetarrow.js.client.JetStreamContext.subscribe_bind`, without callbacks."""
         return PushSubscription(finish(self._inner.subscribe_bind(stream, *args, **without_callbacks(options))))
 
-    def ordered_consumer(
+    @as_in(JetStreamContext.ordered_consumer)
+    def ordered_consumer(  # noqa: D102
         self, stream: str, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
-    ) -> Iterator[Msg]:
-        """As `jetarrow.js.client.JetStreamContext.ordered_consumer`: iterate it with `for`."""
-        with Reader(self._inner.ordered_consumer(stream, subjects, **options)._read()) as reader:
-            for batch in reader:
-                yield from batch
+    ) -> Iterator[SyncMsg]:
+        return drained_messages(aiter(self._inner.ordered_consumer(stream, subjects, **options)))
 
-    def read(self, stream: str, **options: Unpack[ReadOptions]) -> Reader:
-        """As `jetarrow.js.client.JetStreamContext.read`, with the same options; the reader blocks."""
+    key_value = wrapped(JetStreamContext.key_value, KeyValue)
+    create_key_value = wrapped(JetStreamContext.create_key_value, KeyValue)
+    update_key_value = wrapped(JetStreamContext.update_key_value, KeyValue)
+    delete_key_value = blocking(JetStreamContext.delete_key_value)
+    key_value_names = iterated(JetStreamContext.key_value_names)
+    key_values = iterated(JetStreamContext.key_values)
+
+    @as_in(JetStreamContext.read)
+    def read(self, stream: str, **options: Unpack[ReadOptions]) -> Reader:  # noqa: D102
         return Reader(self._inner.read(stream, **options))
+
+    object_store = wrapped(JetStreamContext.object_store, ObjectStore)
+    create_object_store = wrapped(JetStreamContext.create_object_store, ObjectStore)
+    delete_object_store = blocking(JetStreamContext.delete_object_store)
+    object_store_names = iterated(JetStreamContext.object_store_names)
+    object_stores = iterated(JetStreamContext.object_stores)
+
+
+JetStreamManager._context = JetStream

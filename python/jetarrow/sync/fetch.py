@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from jetarrow._jetarrow import Msg
+from jetarrow._jetarrow import SyncMsg
+from jetarrow.core.ending import Ending
 from jetarrow.jetstream import batch, read
 from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
-from jetarrow.sync.blocking import blocking, drained, wrapped
+from jetarrow.sync.blocking import blocking, drained_messages, giving, twin_repr, wrapped
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from jetarrow.jetstream.priority import PriorityOptions
 
-class MessageBatch(batch.Columns):
+
+class MessageBatch(batch.Columns[SyncMsg]):
     """As `jetarrow.batch.MessageBatch`, blocking."""
 
     def __init__(self, inner: batch.MessageBatch) -> None:
@@ -40,11 +43,24 @@ class PullSubscription:
     def __init__(self, inner: AsyncPullSubscription) -> None:
         self._inner = inner
 
+    __repr__ = twin_repr
     consumer_info = blocking(AsyncPullSubscription.consumer_info)
-    fetch = blocking(AsyncPullSubscription.fetch)
+    fetch = giving(AsyncPullSubscription.fetch)
     fetch_batch = wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
 
     unsubscribe = blocking(AsyncPullSubscription.unsubscribe)
+    drain = blocking(AsyncPullSubscription.drain)
+    destroy = blocking(AsyncPullSubscription.destroy)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended, or its connection has."""
+        return self._inner.is_closed
+
+    @property
+    def closed(self) -> Ending:
+        """Its end, to wait for: `sub.closed.wait(timeout)`."""
+        return self._inner.closed
 
     @property
     def pending_msgs(self) -> int:
@@ -61,30 +77,61 @@ class PullSubscription:
         """Messages that were fetched so far."""
         return self._inner.delivered
 
-    def messages(self) -> Iterator[Msg]:
+    def messages(self) -> Iterator[SyncMsg]:
         """All messages as they come, without end."""
         return self.consume()
 
-    def consume(self, max_messages: int = MESSAGES_AT_ONCE, *, max_bytes: int | None = None) -> Iterator[Msg]:
+    def consume(
+        self,
+        max_messages: int = MESSAGES_AT_ONCE,
+        *,
+        max_bytes: int | None = None,
+        **priority: Unpack[PriorityOptions],
+    ) -> Iterator[SyncMsg]:
         """As `messages`, with the sizes of its requests.
 
         Args:
             max_messages: Most messages of one request.
             max_bytes: Most bytes of one request, as the server counts them; None is no limit.
+            **priority: As `fetch`.
         """
-        return drained(aiter(self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0)))
+        messages = self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0, **priority)
+        return drained_messages(aiter(messages))
 
-    def pull(self, batch: int = 1, expires: float = 5.0) -> None:
+    def pull(
+        self,
+        batch: int = 1,
+        expires: float | None = None,
+        *,
+        no_wait: bool = False,
+        max_bytes: int | None = None,
+        idle_heartbeat: float | None = None,
+        max_wait: float | None = None,
+        **priority: Unpack[PriorityOptions],
+    ) -> None:
         """Asks for messages that `for msg in sub` then yields, until all that was asked for has come or expired.
 
         Args:
             batch: Most messages.
-            expires: Seconds until the request is over.
+            expires: Seconds until the request is over, default 5.
+            no_wait: Only what the server has now.
+            max_bytes: Most bytes of messages, as the server counts them; None is no limit.
+            idle_heartbeat: Seconds between the server's signs of life while it has nothing.
+            max_wait: Another name for `expires`.
+            **priority: As `fetch`.
         """
-        self._inner.pull(batch, expires)
+        self._inner.pull(
+            batch,
+            expires,
+            no_wait=no_wait,
+            max_bytes=max_bytes,
+            idle_heartbeat=idle_heartbeat,
+            max_wait=max_wait,
+            **priority,
+        )
 
-    def __iter__(self) -> Iterator[Msg]:
-        return drained(self._inner._pulled(wait=False))
+    def __iter__(self) -> Iterator[SyncMsg]:
+        return drained_messages(self._inner._pulled(wait=False))
 
 
 class Reader:
@@ -93,13 +140,27 @@ class Reader:
     def __init__(self, inner: read.Reader) -> None:
         self._inner = inner
 
+    __repr__ = twin_repr
+    __reduce__ = read.Reader.__reduce__
     read_all = blocking(read.Reader.read_all)
+    to_polars = blocking(read.Reader.to_polars)
+    to_pandas = blocking(read.Reader.to_pandas)
+    to_duckdb = blocking(read.Reader.to_duckdb)
     close = blocking(read.Reader.close)
 
     @property
     def position(self) -> int | None:
         """The next sequence to be read; None before the first use of a reader without `start_seq`."""
         return self._inner.position
+
+    def changed(self) -> dict[str, int]:
+        """As `jetarrow.read.Reader.changed`."""
+        return self._inner.changed()
+
+    @property
+    def inferred(self) -> pyarrow.Schema | None:
+        """What `schema="infer"` found, once the reader is open: the fields of `value`. None without it."""
+        return self._inner.inferred
 
     @property
     def created(self) -> str:
@@ -118,6 +179,7 @@ class Reader:
         return self._inner.__arrow_c_stream__(requested_schema)
 
     def __iter__(self) -> Iterator[MessageBatch]:
+        iter(self._inner)
         return self
 
     def __next__(self) -> MessageBatch:

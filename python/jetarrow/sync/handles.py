@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING, Unpack
 
+from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.session import finish
 from jetarrow.jetstream import models
 from jetarrow.jetstream.advisories import Advisories as AsyncAdvisories
@@ -12,8 +14,12 @@ from jetarrow.jetstream.consumer import Consumer as AsyncConsumer
 from jetarrow.jetstream.fetch import REQUEST_TIMEOUT
 from jetarrow.jetstream.models import Advisory
 from jetarrow.jetstream.stream import Stream as AsyncStream
-from jetarrow.sync.blocking import blocking, drained, iterated, wrapped
+from jetarrow.sync.blocking import blocking, drained, drained_messages, iterated, twin_repr, wrapped
 from jetarrow.sync.fetch import MessageBatch, PullSubscription
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.option_types import OrderedConsumerOptions
+    from jetarrow.jetstream.priority import PriorityOptions
 
 
 class Consumer(PullSubscription):
@@ -45,6 +51,13 @@ class Consumer(PullSubscription):
     info = blocking(AsyncConsumer.info)
     pause = blocking(AsyncConsumer.pause)
     resume = blocking(AsyncConsumer.resume)
+    reset = blocking(AsyncConsumer.reset)
+    unpin = blocking(AsyncConsumer.unpin)
+    delete = blocking(AsyncConsumer.delete)
+
+    def messages(self) -> Iterator[SyncMsg]:
+        """As `jetarrow.js.consumer.Consumer.messages`: iterate it with `for`."""
+        return drained_messages(aiter(self._inner.messages))
 
     def batches(
         self,
@@ -54,10 +67,16 @@ class Consumer(PullSubscription):
         timeout: float = REQUEST_TIMEOUT,
         min_messages: int = 1,
         columns: Sequence[str] | None = None,
+        **priority: Unpack[PriorityOptions],
     ) -> Iterator[MessageBatch]:
         """As `jetarrow.js.consumer.Consumer.batches`: iterate it with `for`."""
         batches = self._inner.batches(
-            max_messages, max_bytes=max_bytes, timeout=timeout, min_messages=min_messages, columns=columns
+            max_messages,
+            max_bytes=max_bytes,
+            timeout=timeout,
+            min_messages=min_messages,
+            columns=columns,
+            **priority,
         )
         return map(MessageBatch, drained(batches))
 
@@ -82,12 +101,24 @@ class Stream:
         return self._inner.cached_info
 
     info = blocking(AsyncStream.info)
+    update = blocking(AsyncStream.update)
+    delete = blocking(AsyncStream.delete)
+    backup = blocking(AsyncStream.backup)
     purge = blocking(AsyncStream.purge)
     get_msg = blocking(AsyncStream.get_msg)
     get_last_msg = blocking(AsyncStream.get_last_msg)
     direct_get = blocking(AsyncStream.direct_get)
     direct_get_last_for_subject = blocking(AsyncStream.direct_get_last_for_subject)
+    get_last_msgs_for = blocking(AsyncStream.get_last_msgs_for)
+    get_batch = blocking(AsyncStream.get_batch)
+    counter = blocking(AsyncStream.counter)
     delete_msg = blocking(AsyncStream.delete_msg)
+
+    def ordered_consumer(
+        self, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
+    ) -> Iterator[SyncMsg]:
+        """As `jetarrow.js.stream.Stream.ordered_consumer`: iterate it with `for`."""
+        return drained_messages(aiter(self._inner.ordered_consumer(subjects, **options)))
 
     def consumer(self, name: str) -> Consumer:
         """As `jetarrow.js.stream.Stream.consumer`; the handle blocks."""
@@ -109,6 +140,7 @@ class Advisories:
         self._inner = inner
         self._events: Iterator[Advisory] | None = None
 
+    __repr__ = twin_repr
     close = blocking(AsyncAdvisories.close)
 
     def __iter__(self) -> Iterator[Advisory]:

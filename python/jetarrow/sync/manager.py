@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
 
 from jetarrow.jetstream.manager import JetStreamManager as AsyncManager
 from jetarrow.jetstream.models import AdvisoryKind
-from jetarrow.sync.blocking import blocking, iterated, wrapped
+from jetarrow.sync.blocking import blocking, iterated, twin_repr, wrapped
 from jetarrow.sync.handles import Advisories, Stream
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.option_types import JetStreamOptions
+    from jetarrow.sync.context import JetStream
 
 
 class JetStreamManager:
     """As `jetarrow.js.manager.JetStreamManager`, blocking."""
 
+    # The class of contexts, which is built on this one.
+    _context: ClassVar[type[JetStream]]
+
     def __init__(self, inner: AsyncManager) -> None:
         self._inner = inner
 
+    __repr__ = twin_repr
     account_info = blocking(AsyncManager.account_info)
+
+    def get_options(self) -> JetStreamOptions:
+        """As `jetarrow.js.manager.JetStreamManager.get_options`."""
+        return self._inner.get_options()
+
+    def jetstream(self) -> JetStream:
+        """As `jetarrow.js.manager.JetStreamManager.jetstream`; the context blocks."""
+        return self._context(self._inner.jetstream())
 
     add_stream = blocking(AsyncManager.add_stream)
     update_stream = blocking(AsyncManager.update_stream)
@@ -27,6 +44,8 @@ class JetStreamManager:
     streams_info_iterator = blocking(AsyncManager.streams_info_iterator)
     streams = iterated(AsyncManager.streams)
     stream_names = iterated(AsyncManager.stream_names)
+    backup_stream = blocking(AsyncManager.backup_stream)
+    restore_stream = blocking(AsyncManager.restore_stream)
     find_stream_name_by_subject = blocking(AsyncManager.find_stream_name_by_subject)
 
     add_consumer = blocking(AsyncManager.add_consumer)
@@ -37,9 +56,13 @@ class JetStreamManager:
     pause_consumer = blocking(AsyncManager.pause_consumer)
     resume_consumer = blocking(AsyncManager.resume_consumer)
     reset_consumer = blocking(AsyncManager.reset_consumer)
+    unpin_consumer = blocking(AsyncManager.unpin_consumer)
 
     get_msg = blocking(AsyncManager.get_msg)
     get_last_msg = blocking(AsyncManager.get_last_msg)
+    get_last_msgs_for = blocking(AsyncManager.get_last_msgs_for)
+    get_batch = blocking(AsyncManager.get_batch)
+    counter = blocking(AsyncManager.counter)
     delete_msg = blocking(AsyncManager.delete_msg)
 
     get_stream = wrapped(AsyncManager.get_stream, Stream)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
-from jetarrow.core.session import Headers, finish
+from jetarrow.core.session import finish
 from jetarrow.jetstream import publisher
-from jetarrow.sync.blocking import blocking
+from jetarrow.sync.blocking import blocking, twin_repr
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from jetarrow.jetstream.models import PubAck
+    from jetarrow.jetstream.option_types import PublisherPublishOptions
 
 
 class Publisher:
@@ -21,19 +22,12 @@ class Publisher:
     def __init__(self, inner: publisher.Publisher) -> None:
         self._inner = inner
 
+    __repr__ = twin_repr
     flush = blocking(publisher.Publisher.flush)
 
-    def publish(
-        self,
-        payload: bytes | str,
-        *,
-        subject: str | None = None,
-        headers: Headers | None = None,
-        msg_id: str | None = None,
-    ) -> Future[PubAck]:
-        """As `jetarrow.publisher.Publisher.publish`."""
-        call = self._inner.publish(payload, subject=subject, headers=headers, msg_id=msg_id)
-        return cast("Future[PubAck]", finish(call))
+    def publish(self, payload: bytes | str, **options: Unpack[PublisherPublishOptions]) -> Future[PubAck]:
+        """As `jetarrow.publisher.Publisher.publish`, with the same options."""
+        return cast("Future[PubAck]", finish(self._inner.publish(payload, **options)))
 
     @property
     def pending(self) -> int:
@@ -51,5 +45,6 @@ class Publisher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._inner._over = True
         if kind is None:
             finish(self._inner._finish())

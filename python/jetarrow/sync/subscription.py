@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from jetarrow._jetarrow import Msg
+from jetarrow._jetarrow import SyncMsg
 from jetarrow.core import subscription as aio
+from jetarrow.core.ending import Ending
 from jetarrow.core.session import finish
 from jetarrow.jetstream import push
-from jetarrow.sync.blocking import blocking
+from jetarrow.sync.blocking import blocking, giving, twin_repr
 
 _O = TypeVar("_O", bound=Mapping[str, object])
 
@@ -27,17 +28,18 @@ class Subscription:
     def __init__(self, inner: aio.Subscription) -> None:
         self._inner = inner
 
-    next_msg = blocking(aio.Subscription.next_msg)
+    __repr__ = twin_repr
+    next_msg = giving(aio.Subscription.next_msg)
     unsubscribe = blocking(aio.Subscription.unsubscribe)
     drain = blocking(aio.Subscription.drain)
 
-    def __iter__(self) -> Iterator[Msg]:
+    def __iter__(self) -> Iterator[SyncMsg]:
         inner = self._inner
         while finish(inner._more()):
-            while not inner._closed and (msg := inner._native.take(inner._session, inner._id)) is not None:
-                yield msg
+            while (msg := inner._native.take(inner._session, inner._id)) is not None:
+                yield cast("SyncMsg", msg)
 
-    def messages(self) -> Iterator[Msg]:
+    def messages(self) -> Iterator[SyncMsg]:
         """The messages as they come."""
         return iter(self)
 
@@ -80,4 +82,15 @@ class PushSubscription(Subscription):
     def __init__(self, inner: push.PushSubscription) -> None:
         super().__init__(inner)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended, or its connection has."""
+        return self._inner.is_closed
+
+    @property
+    def closed(self) -> Ending:
+        """Its end, to wait for: `sub.closed.wait(timeout)`."""
+        return self._inner.closed
+
+    destroy = blocking(push.PushSubscription.destroy)
     consumer_info = blocking(push.PushSubscription.consumer_info)

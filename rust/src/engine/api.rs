@@ -122,6 +122,7 @@ pub struct ConsumerConfig {
     pub filter_subject: String,
     pub filter_subjects: Vec<String>,
     pub max_ack_pending: i64,
+    pub headers_only: bool,
 }
 
 impl ConsumerConfig {
@@ -148,18 +149,24 @@ pub struct Stored {
 pub struct Api<'a> {
     conn: &'a Connection,
     prefix: &'a str,
+    timeout: Duration,
 }
 
 impl<'a> Api<'a> {
     pub fn new(conn: &'a Connection, prefix: &'a str) -> Self {
-        Api { conn, prefix }
+        Api { conn, prefix, timeout: REQUEST_TIMEOUT }
+    }
+
+    /// How long an answer may take.
+    pub fn within(self, timeout: Duration) -> Self {
+        Api { timeout, ..self }
     }
 
     /// One request: JSON there and back, the server's error as `JetError::Api`.
     async fn call<T: DeserializeOwned>(self, verb: &str, body: &Value) -> Result<T> {
         let subject = format!("{}.{verb}", self.prefix);
         let payload = if body.is_null() { Bytes::new() } else { body.to_string().into() };
-        let answer = self.conn.request(subject.clone(), payload, None, REQUEST_TIMEOUT).await?;
+        let answer = self.conn.request(subject.clone(), payload, None, self.timeout).await?;
         #[derive(Deserialize)]
         struct Failure {
             error: ApiError,
@@ -227,6 +234,17 @@ impl<'a> Api<'a> {
                 .map_err(|e| JetError::Protocol { what: "STREAM.MSG.GET".into(), answer: e.to_string() })
         };
         Ok(Some(Stored { subject, seq, headers: bytes(&hdrs)?, payload: bytes(&data)?, time }))
+    }
+
+    /// The first message from `from` on that one of the filters takes; no filter takes all.
+    pub async fn next_stored(self, stream: &str, from: u64, filters: &[String]) -> Result<Option<Stored>> {
+        let all = [">".to_owned()];
+        let mut next: Option<Stored> = None;
+        for filter in if filters.is_empty() { &all[..] } else { filters } {
+            let found = self.get_message(stream, &json!({"seq": from, "next_by_subj": filter})).await?;
+            next = next.into_iter().chain(found).min_by_key(|stored| stored.seq);
+        }
+        Ok(next)
     }
 
     /// An error where the consumer, or the answer to this, cannot be had.

@@ -2,8 +2,10 @@
 
 pub mod batch;
 pub mod builder;
+pub mod bytes;
 pub mod column;
 pub mod decode;
+pub mod decompress;
 pub mod encode;
 pub mod meta;
 pub mod raw_headers;

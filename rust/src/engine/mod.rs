@@ -4,6 +4,7 @@ pub mod api;
 mod choice;
 pub mod columns;
 pub mod connection;
+pub mod key;
 pub mod publish;
 pub mod receive;
 pub mod subject;

@@ -33,7 +33,7 @@ use crate::engine::publish::fast::fast;
 use crate::engine::publish::outcome::{Blocks, Fill, Outcome, RowFeed};
 use crate::engine::publish::puback::PubAck;
 use crate::engine::publish::rows::{Rows, Subjects};
-use crate::engine::publish::unheard::{PAUSE, RETRIES};
+use crate::engine::publish::unheard::Patience;
 use crate::engine::publish::window::{Window, run};
 use crate::error::{JetError, Result};
 
@@ -46,19 +46,20 @@ pub async fn publish(
     subject: String,
     payload: Bytes,
     headers: Option<HeaderMap>,
+    prefix: String,
     timeout: Duration,
 ) -> Result<PubAck> {
     let deadline = Instant::now() + timeout;
-    let mut tries = 0;
+    let mut patience = Patience::new(conn, &prefix, deadline);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         match conn.request(subject.clone(), payload.clone(), headers.clone(), left).await {
             Ok(answer) => return puback::parse(&answer.payload),
-            Err(JetError::NoResponders { .. }) if tries < RETRIES && Instant::now() + PAUSE < deadline => {
-                tries += 1;
-                sleep(PAUSE).await;
+            Err(JetError::NoResponders { .. }) => {
+                if !patience.more(&subject).await {
+                    return Err(patience.error(subject, timeout));
+                }
             }
-            Err(JetError::NoResponders { .. }) => return Err(JetError::NoStream { subject }),
             Err(JetError::Timeout { what, .. }) => return Err(JetError::Timeout { what, after: timeout }),
             Err(other) => return Err(other),
         }
@@ -112,7 +113,7 @@ pub async fn publish_batch(
     };
     let mut fill = Fill { outcome: &mut outcome, done: &done };
     match mode {
-        Mode::Atomic => atomic(conn, feed, &mut fill, window.timeout).await?,
+        Mode::Atomic => atomic(conn, feed, &mut fill, &window).await?,
         Mode::Fast => fast(conn, feed, &mut fill, &window).await?,
         Mode::Window | Mode::Auto => run(conn, feed, fill, window).await?,
     }

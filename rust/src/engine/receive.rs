@@ -2,7 +2,11 @@
 
 pub mod ack;
 pub mod fetch;
+pub mod limits;
+pub mod malformed;
+pub mod marker;
 pub mod message;
+pub mod priority;
 pub mod pull;
 pub mod read;
 pub mod subscribe;

@@ -43,14 +43,22 @@ pub fn check_queue(queue: &str) -> Result<()> {
 /// Dot-separated tokens, none empty, no white space or control byte. Wildcards may be there: an API subject can end in
 /// a consumer's filter.
 pub fn check_tokens(subject: &str) -> Result<()> {
+    check_line(subject)?;
+    if subject.split('.').any(str::is_empty) {
+        let reason = "it has an empty token (a dot at an end, or two dots in a row)";
+        return Err(JetError::BadSubject { subject: shorten(subject), reason });
+    }
+    Ok(())
+}
+
+/// Only what would not be one subject on a protocol line: that it means something is the caller's word.
+pub fn check_line(subject: &str) -> Result<()> {
     let reason = if subject.is_empty() {
         "it is empty"
     } else if subject.len() > MAX_SUBJECT {
         "it is longer than 3072 bytes"
     } else if subject.bytes().any(|b| b <= b' ' || b == 0x7f) {
         "it has white space or a control character"
-    } else if subject.split('.').any(str::is_empty) {
-        "it has an empty token (a dot at an end, or two dots in a row)"
     } else {
         return Ok(());
     };
@@ -60,10 +68,14 @@ pub fn check_tokens(subject: &str) -> Result<()> {
 /// A stream or consumer name: it becomes one token of an API subject.
 pub fn check_name(what: &str, name: &str) -> Result<()> {
     let refused = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '.' | '*' | '>' | '/' | '\\');
-    if name.is_empty() || name.contains(refused) {
+    // Begun in nats-py's words, which programs look for.
+    if name.is_empty() {
+        return Err(JetError::Value(format!("nats: {what} name is required")));
+    }
+    if name.contains(refused) {
         return Err(JetError::Value(format!(
-            "{what} name {:?} is not valid: no white space, dots, wildcards or path separators, and at least one character",
-            shorten(name)
+            "nats: invalid {what} name: '{}'; no white space, dots, wildcards or path separators",
+            shorten(name).escape_debug()
         )));
     }
     Ok(())

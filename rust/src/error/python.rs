@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use super::JetError;
-use crate::python_names::{ERRORS, JS_ERRORS, import};
+use crate::python_names::{ERRORS, JS_ERRORS, TLS_ERRORS, import};
 
 /// The exception object; long because every error has its arm here. Building it can itself fail (a broken install), and
 /// then that failure is the answer.
@@ -14,12 +14,13 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
     let text = err.to_string();
     match err {
         JetError::NoServers { .. } => core("NoServersError")?.call1((text,)),
+        JetError::NoAnswer { .. } => core("ConnectTimeoutError")?.call1((text,)),
         JetError::BadAddress { .. } => core("BadAddressError")?.call1((text,)),
         JetError::Authorization { .. } => core("AuthorizationError")?.call1((text,)),
         JetError::Credentials { .. } => core("InvalidUserCredentialsError")?.call1((text,)),
         JetError::Callback { .. } | JetError::Server { .. } => core("Error")?.call1((text,)),
         JetError::SecureWanted { .. } => core("SecureConnWantedError")?.call1((text,)),
-        JetError::SecureFailed { .. } => core("SecureConnFailedError")?.call1((text,)),
+        JetError::SecureFailed { .. } => import(py, TLS_ERRORS, "HandshakeError")?.call1((text,)),
         JetError::ConnectTimeout { .. } => core("TimeoutError")?.call1((text,)),
         // Python picks the subclass: ConnectionRefusedError, FileNotFoundError ...
         JetError::Io { errno: Some(errno), .. } => {
@@ -39,7 +40,7 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
         JetError::Flush { .. } => core("FlushTimeoutError")?.call1((text,)),
         JetError::Timeout { .. } | JetError::Unanswered { .. } => core("TimeoutError")?.call1((text,)),
         JetError::NoResponders { .. } => core("NoRespondersError")?.call1((text,)),
-        JetError::NoStream { .. } => js("NoStreamResponseError")?.call1((text,)),
+        JetError::NoStream { .. } | JetError::NoLeader { .. } => js("NoStreamResponseError")?.call1((text,)),
         JetError::BadSubject { .. } => core("BadSubjectError")?.call1((text,)),
         JetError::BadHeader { name, .. } => {
             let kwargs = pyo3::types::PyDict::new(py);
@@ -96,9 +97,8 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
             error.setattr("reason", reason)?;
             Ok(error)
         }
-        JetError::NoConnection | JetError::NoReply | JetError::NoSubscription => core("Error")?.call1((text,)),
+        JetError::NoSubscription => core("Error")?.call1((text,)),
         JetError::NotJetStream => core("NotJSMessageError")?.call1((text,)),
-        JetError::AlreadyAcknowledged => core("MsgAlreadyAckdError")?.call1((text,)),
         JetError::Value(_) => Ok(PyValueError::new_err(text).into_value(py).into_bound(py).into_any()),
         JetError::Type(_) => Ok(PyTypeError::new_err(text).into_value(py).into_bound(py).into_any()),
         JetError::Internal(_) => Ok(PyRuntimeError::new_err(text).into_value(py).into_bound(py).into_any()),

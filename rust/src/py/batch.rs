@@ -8,14 +8,14 @@ use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{Field, FieldRef, Schema};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 
 use crate::engine::columns::batch as engine;
 use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::receive::message::Received;
 use crate::py::headers;
-use crate::py::message::Msg;
+use crate::py::message::Form;
 use crate::py::requested;
 use crate::py::typed::typed;
 
@@ -103,14 +103,21 @@ impl Batch {
                 return from_mask(mask, len).ok_or_else(|| wrong(mask.len()));
             }
         }
+        // Of numpy or pandas: into Python's own numbers and bools, all at once.
+        let rows = if rows.hasattr("tolist")? { &rows.call_method0("tolist")? } else { rows };
         let mut chosen = Vec::new();
         let mut mask = Vec::new();
         for row in rows.try_iter()? {
             let row = row?;
             if row.is_instance_of::<pyo3::types::PyBool>() {
                 mask.push(row.is_truthy()?);
-            } else {
-                chosen.push(position(row.extract()?, len)?);
+                continue;
+            }
+            match row.extract() {
+                Ok(number) => chosen.push(position(number, len)?),
+                // A bool of numpy's.
+                Err(_) if row.hasattr("item")? => mask.push(row.call_method0("item")?.is_truthy()?),
+                Err(err) => return Err(err),
             }
         }
         if mask.is_empty() {
@@ -149,7 +156,7 @@ impl Batch {
 
     /// The same rows with `data` decoded from JSON.
     fn decode(&self, schema: &Bound<'_, PyAny>, mode: &str) -> PyResult<Batch> {
-        let mut typed = typed(self.inner.record.schema_ref(), schema, mode)?;
+        let mut typed = typed(self.inner.record.schema_ref(), schema, mode, false)?;
         Ok(Batch { inner: typed.apply(self.inner.clone())? })
     }
 
@@ -161,19 +168,19 @@ impl Batch {
         Ok(Batch { inner: self.inner.filter(mask).map_err(|err| wrong(err.to_string()))? })
     }
 
-    /// The same rows with other payloads: a binary array as long as the batch.
-    fn with_data(&self, data: pyo3_arrow::PyArray) -> PyResult<Batch> {
-        let wrong = |err: String| pyo3::exceptions::PyValueError::new_err(err);
-        let record = &self.inner.record;
-        let at = record.schema_ref().index_of("data").map_err(|err| wrong(err.to_string()))?;
-        let mut columns = record.columns().to_vec();
-        columns[at] = data.into_inner().0;
-        let record = RecordBatch::try_new(record.schema(), columns).map_err(|err| wrong(err.to_string()))?;
-        Ok(Batch { inner: engine::Batch { record, ..self.inner.clone() } })
+    /// All payloads, one after the other: they lie so in the column.
+    fn payload<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let column = self.inner.record.column_by_name("data").and_then(|column| column.as_binary_opt::<i32>());
+        let bytes = column.map_or(&b""[..], |column| {
+            let (offsets, values) = (column.value_offsets(), column.value_data());
+            let ends = offsets.first().zip(offsets.last());
+            ends.and_then(|(first, last)| values.get(*first as usize..*last as usize)).unwrap_or_default()
+        });
+        PyBytes::new(py, bytes)
     }
 
-    /// One row as a `Msg`; what the batch does not hold is empty.
-    fn message(&self, session: Py<PyAny>, index: isize) -> PyResult<Msg> {
+    /// One row as a message; what the batch does not hold is empty.
+    fn message<'py>(&self, session: &Bound<'py, PyAny>, index: isize) -> PyResult<Bound<'py, PyAny>> {
         let record = &self.inner.record;
         let row = position(index, record.num_rows())?;
         let subject = record.column_by_name("subject").map_or("", |c| c.as_string::<i32>().value(row));
@@ -193,8 +200,8 @@ impl Batch {
             }
         }
         let mut content = Received::new(subject, reply, data, headers);
-        content.raw_headers = malformed.then_some(raw);
-        Ok(Msg::received(session, content))
+        content.raw_headers = malformed.then(|| Box::new(raw));
+        Form::of(session)?.make(session.py(), session.as_unbound(), content, None)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

@@ -30,7 +30,7 @@ impl Connection {
     }
 }
 
-/// Opens a connection; the call's result is a `Connection`. `notices` is None in the sync twin.
+/// Opens a connection; the call's result is a `Connection`.
 #[pyfunction]
 #[pyo3(signature = (options, notices))]
 pub fn connect(py: Python<'_>, options: RawOptions, notices: Option<&Notices>) -> PyResult<Call> {

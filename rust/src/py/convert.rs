@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::{PyUnicodeEncodeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyString;
@@ -48,7 +48,26 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Word<'a> {
                 let subject = word.repr().map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned());
                 JetError::BadSubject { subject, reason: SURROGATE }.into()
             }
-            false => err,
+            // As nats-py.
+            false if word.is_none() => JetError::BadSubject { subject: "None".into(), reason: "it is none" }.into(),
+            false => PyTypeError::new_err(format!("a subject must be str, not {}", type_name(&word))),
         })
+    }
+}
+
+/// An argument `timeout`: seconds, or None for as long as it takes.
+pub struct Timeout(pub Duration);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Timeout {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if given.is_none() {
+            return seconds("timeout", f64::MAX).map(Timeout);
+        }
+        let value = given.extract::<f64>().map_err(|_| {
+            PyTypeError::new_err(format!("timeout must be a number of seconds, or None, not {}", type_name(&given)))
+        })?;
+        seconds("timeout", value).map(Timeout)
     }
 }

@@ -9,12 +9,13 @@ use pyo3::types::PyList;
 use crate::engine::columns::builder::Builder;
 use crate::engine::columns::column::{Column, Layout};
 use crate::engine::receive::fetch::{self as engine, Fetch, Messages};
+use crate::engine::receive::priority::Group;
 use crate::engine::subject;
 use crate::py::batch::Batch;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::convert::{optional_seconds, seconds};
-use crate::py::message::Msg;
+use crate::py::message::Form;
 use crate::runtime::Owned;
 
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
@@ -41,6 +42,7 @@ fn limits(
     timeout: f64,
     min_messages: usize,
     heartbeat: Option<f64>,
+    group: Option<PriorityGroup>,
 ) -> PyResult<Fetch> {
     if max_messages == 0 || max_bytes == Some(0) {
         return Err(PyValueError::new_err("max_messages and max_bytes must be at least 1"));
@@ -56,13 +58,22 @@ fn limits(
         timeout: seconds("timeout", timeout)?,
         min_messages,
         heartbeat: optional_seconds("heartbeat", heartbeat)?,
+        group: group.map(|(name, min_pending, min_ack_pending, priority)| Group {
+            name,
+            min_pending,
+            min_ack_pending,
+            priority,
+        }),
     })
 }
+
+/// Name, `min_pending`, `min_ack_pending`, `priority`.
+type PriorityGroup = (String, u64, u64, u8);
 
 #[pymethods]
 impl PullSubscription {
     /// Up to `max_messages` as a `Batch`.
-    #[pyo3(signature = (max_messages, *, max_bytes, timeout, min_messages, heartbeat, columns))]
+    #[pyo3(signature = (max_messages, *, max_bytes, timeout, min_messages, heartbeat, columns, group=None))]
     fn fetch_batch(
         &self,
         max_messages: usize,
@@ -71,9 +82,10 @@ impl PullSubscription {
         min_messages: usize,
         heartbeat: Option<f64>,
         columns: Option<Vec<String>>,
+        group: Option<PriorityGroup>,
     ) -> PyResult<Call> {
         let sub = self.inner.get()?.clone();
-        let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat)?;
+        let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat, group)?;
         let columns = columns.map_or_else(|| Ok(Column::DEFAULT.to_vec()), |names| Column::parse(&names))?;
         let builder = Builder::new(Layout::new(columns, false), true);
         Ok(Call::new(async move { sub.fetch(&fetch, builder).await }, |py, fetched| {
@@ -82,24 +94,33 @@ impl PullSubscription {
         }))
     }
 
-    /// Up to `max_messages` as a list of `Msg`, whose acks go through `client`.
-    #[pyo3(signature = (session, max_messages, *, max_bytes, timeout, min_messages, heartbeat))]
+    /// Up to `max_messages` as a list of messages, whose acks go through `session`; `sid` is their subscription's number.
+    #[pyo3(signature = (session, sid, max_messages, *, max_bytes, timeout, min_messages, heartbeat, group=None))]
     fn fetch(
         &self,
-        session: Py<PyAny>,
+        session: Bound<'_, PyAny>,
+        sid: u64,
         max_messages: usize,
         max_bytes: Option<usize>,
         timeout: f64,
         min_messages: usize,
         heartbeat: Option<f64>,
+        group: Option<PriorityGroup>,
     ) -> PyResult<Call> {
         let sub = self.inner.get()?.clone();
-        let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat)?;
+        let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat, group)?;
+        let (form, session) = (Form::of(&session)?, session.unbind());
         Ok(Call::new(async move { sub.fetch(&fetch, Messages::default()).await }, move |py, fetched| {
             let messages = fetched.claim()?.messages;
-            let list = messages.into_iter().map(|message| Py::new(py, Msg::received(session.clone_ref(py), message)));
+            let list = messages.into_iter().map(|message| form.make(py, &session, message, Some(sid)));
             Ok(PyList::new(py, list.collect::<PyResult<Vec<_>>>()?)?.into_any())
         }))
+    }
+
+    /// No request asks for more than this many messages.
+    fn limit_request(&self, most: usize) -> PyResult<()> {
+        self.inner.get()?.limit_request(most);
+        Ok(())
     }
 
     /// How many messages the consumer gives before it wants acks, where the server has said so.

@@ -4,30 +4,55 @@ use std::str::FromStr;
 
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use crate::engine::subject::check_header;
 use crate::error::{JetError, Result};
-use crate::py::convert::{SURROGATE, utf8};
+use crate::py::convert::{SURROGATE, type_name, utf8};
 
 /// A name or a value, as text; `wrong` is said of what is none. A lone surrogate has no UTF-8.
 fn text(value: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>, wrong: impl Fn() -> String) -> PyResult<String> {
     value.extract().map_err(|err: PyErr| match err.is_instance_of::<PyUnicodeEncodeError>(value.py()) {
-        true => {
-            let name = name.repr().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned());
-            JetError::BadHeader { name, reason: SURROGATE }.into()
-        }
+        true => JetError::BadHeader { name: shown(name), reason: SURROGATE }.into(),
         false => PyTypeError::new_err(wrong()),
     })
+}
+
+fn shown(name: &Bound<'_, PyAny>) -> String {
+    name.repr().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The argument `headers`: any mapping, as a dictionary.
+pub struct Given<'py>(pub Bound<'py, PyDict>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Given<'py> {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(dict) = given.cast::<PyDict>() {
+            return Ok(Given(dict.to_owned()));
+        }
+        if !given.hasattr(intern!(given.py(), "items"))? {
+            return Err(PyTypeError::new_err(format!("headers must be a mapping, not {}", type_name(&given))));
+        }
+        let dict = PyDict::new(given.py());
+        for entry in given.call_method0(intern!(given.py(), "items"))?.try_iter()? {
+            let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = entry?.extract()?;
+            dict.set_item(name, value)?;
+        }
+        Ok(Given(dict))
+    }
 }
 
 /// `{"Name": "value"}` or `{"Name": ["one", "two"]}`. The dictionary is only read.
 pub fn from_python(headers: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
     let mut map = HeaderMap::new();
     for (name, value) in headers.iter() {
-        let name: String = text(&name, &name, || "header names must be str".into())?;
+        let name: String =
+            text(&name, &name, || format!("the names in headers must be str, not {}", type_name(&name)))?;
         if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
             for value in value.try_iter()? {
                 append_python(&mut map, &name, &value?)?;
@@ -46,15 +71,17 @@ pub fn value(name: &str, text: &Bound<'_, PyString>) -> PyResult<PyBackedStr> {
 
 /// As nats-py's core publish reads them: names and values are trimmed, entries without a name left out, and line breaks
 /// in a value become spaces. None where nothing is left.
-pub fn lenient(headers: Option<&Bound<'_, PyDict>>) -> PyResult<Option<HeaderMap>> {
-    let Some(headers) = headers else { return Ok(None) };
+pub fn lenient(headers: Option<Given<'_>>) -> PyResult<Option<HeaderMap>> {
+    let Some(Given(headers)) = headers else { return Ok(None) };
     let tidy = PyDict::new(headers.py());
     let value = |name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>| -> PyResult<String> {
-        let text = text(value, name, || "header values must be str".into())?;
+        let text = text(value, name, || {
+            format!("the value of {} in headers must be str or a list of str, not {}", shown(name), type_name(value))
+        })?;
         Ok(text.trim().replace(['\r', '\n'], " "))
     };
     for (key, values) in headers.iter() {
-        let name: String = text(&key, &key, || "header names must be str".into())?;
+        let name: String = text(&key, &key, || format!("the names in headers must be str, not {}", type_name(&key)))?;
         if name.trim().is_empty() {
             continue;
         }

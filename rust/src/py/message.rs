@@ -1,106 +1,108 @@
-//! One message as Python holds it.
+//! One message as Python holds it: what came lies here; what a program writes over it or hangs on it lies in a
+//! dictionary that is made for it then. Its verbs are Python's (`jetarrow.core.message`).
 
+mod form;
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyList};
+use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::{PyTraverseError, PyVisit, intern};
 
 use crate::engine::columns::meta::{Meta, domain, parse_meta};
-use crate::engine::receive::ack::Verb;
 use crate::engine::receive::message::Received;
 use crate::error::JetError;
-use crate::py::headers;
-use crate::python_names::{JS_API, METADATA, import};
+use crate::python_names::{JS_API, MESSAGE, METADATA, import};
 
-/// A message.
-#[pyclass(frozen, module = "jetarrow.aio.msg")]
+pub use form::Form;
+
+/// A message, with verbs that are awaited.
+#[pyclass(frozen, subclass, weakref, module = "jetarrow.aio.msg")]
 pub struct Msg {
-    /// Takes the acks: awaits them, or blocks, as its face does.
+    /// What its verbs go through; None where it was made by hand.
     session: Option<Py<PyAny>>,
     content: Received,
     acked: AtomicBool,
     /// Its subscription's number, where it came from one.
     sid: Option<u64>,
+    /// The fields that were written, and what was hung on it. It goes before what came.
+    written: OnceLock<Py<PyDict>>,
 }
 
-impl Msg {
-    pub fn received(session: Py<PyAny>, message: impl Into<Received>) -> Self {
-        Msg::build(Some(session), message.into())
-    }
-
-    pub fn build(session: Option<Py<PyAny>>, content: Received) -> Self {
-        Msg { session, content, acked: AtomicBool::new(false), sid: None }
-    }
-
-    pub fn of(mut self, sid: u64) -> Self {
-        self.sid = Some(sid);
-        self
-    }
-
-    fn meta(&self) -> Option<Meta<'_>> {
-        parse_meta(self.content.reply())
-    }
-
-    fn session<'py>(&self, py: Python<'py>) -> Result<&Bound<'py, PyAny>, JetError> {
-        self.session.as_ref().map(|session| session.bind(py)).ok_or(JetError::NoConnection)
-    }
-
-    /// Hands an ack to the session. Like every other outcome, a refusal comes with the await.
-    fn send_ack<'py>(&self, py: Python<'py>, verb: Verb, options: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
-        let session = self.session(py)?;
-        if self.meta().is_none() {
-            return fail(session, &JetError::NotJetStream);
-        }
-        if verb.is_final() && self.acked.swap(true, Ordering::Relaxed) {
-            return fail(session, &JetError::AlreadyAcknowledged);
-        }
-        session.call_method(intern!(py, "ack"), (self.reply(), verb.name()), Some(options))
-    }
-}
-
-/// What the session gives its caller to await in the place of a result.
-fn fail<'py>(session: &Bound<'py, PyAny>, error: &JetError) -> PyResult<Bound<'py, PyAny>> {
-    let py = session.py();
-    session.call_method1(intern!(py, "fail"), (error.to_exception(py)?,))
-}
+/// The same with verbs that block. Not beside `Msg` but on top of it: a common base would cost every message time when
+/// the garbage collector goes through it.
+#[pyclass(frozen, subclass, extends = Msg, name = "Msg", module = "jetarrow.sync.msg")]
+pub struct SyncMsg;
 
 #[pymethods]
-impl Msg {
+impl SyncMsg {
     #[new]
-    #[pyo3(signature = (_client=None, subject="", reply="", data=None, headers=None))]
-    fn new(
-        py: Python<'_>,
-        _client: Option<Py<PyAny>>,
-        subject: &str,
-        reply: &str,
-        data: Option<&[u8]>,
-        headers: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Self> {
-        let headers = headers.map(headers::from_python).transpose()?;
-        // By hand it is made with a client: the verbs go through that one's session.
-        let session =
-            _client.map(|client| client.bind(py).getattr("_session").map_or(client.clone_ref(py), Bound::unbind));
-        Ok(Msg::build(session, Received::new(subject, reply, data.unwrap_or_default(), headers)))
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyClassInitializer<Self> {
+        PyClassInitializer::from(Msg::empty()).add_subclass(SyncMsg)
+    }
+}
+
+/// Adds the classes to the module, complete: the functions that Python has for them are set on them first.
+pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let (msg, sync_msg) = (py.get_type::<Msg>(), py.get_type::<SyncMsg>());
+    import(py, MESSAGE, "complete")?.call1((&msg, &sync_msg))?;
+    module.add("Msg", msg)?;
+    module.add("SyncMsg", sync_msg)
+}
+
+impl Msg {
+    fn new(session: Option<Py<PyAny>>, content: Received, sid: Option<u64>) -> Self {
+        Msg { session, content, acked: AtomicBool::new(false), sid, written: OnceLock::new() }
     }
 
-    #[getter]
-    fn subject(&self) -> &str {
-        self.content.subject()
+    fn empty() -> Self {
+        Msg::new(None, Received::new("", "", b"", None), None)
     }
 
-    #[getter]
-    fn reply(&self) -> &str {
-        self.content.reply()
+    fn written<'py>(&self, py: Python<'py>, name: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.written.get().map_or(Ok(None), |written| written.bind(py).get_item(name))
     }
 
-    #[getter]
-    fn data<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.content.data())
+    /// Made when it is first needed. Of two threads that make it at once, one throws its own away.
+    fn dictionary<'py>(&self, py: Python<'py>) -> Bound<'py, PyDict> {
+        if let Some(written) = self.written.get() {
+            return written.bind(py).clone();
+        }
+        let _theirs_came_first = self.written.set(PyDict::new(py).unbind());
+        self.written.get().map_or_else(|| PyDict::new(py), |written| written.bind(py).clone())
     }
 
-    #[getter]
-    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    fn write(&self, py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.dictionary(py).set_item(name, value)
+    }
+
+    /// The reply subject, if it is one.
+    fn reply_subject(&self, py: Python<'_>) -> PyResult<Cow<'_, str>> {
+        Ok(match self.written(py, intern!(py, "reply"))? {
+            None => Cow::Borrowed(self.content.reply()),
+            Some(reply) => Cow::Owned(reply.extract().unwrap_or_default()),
+        })
+    }
+
+    /// The headers as they came: name to its values.
+    fn headers_that_came<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if let Some(raw) = &self.content.raw_headers {
+            return Ok(Some((&**raw).into_py_dict(py)?));
+        }
+        let Some(map) = &self.content.headers else { return Ok(None) };
+        let dict = PyDict::new(py);
+        for (name, values) in map.iter() {
+            dict.set_item(AsRef::<str>::as_ref(name), PyList::new(py, values.iter().map(|v| v.as_str()))?)?;
+        }
+        Ok(Some(dict))
+    }
+
+    /// The same with one value each, the last.
+    fn last_headers<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         if let Some(raw) = &self.content.raw_headers {
             let last = raw.iter().map(|(name, values)| (name, values.last()));
             return Ok(Some(last.into_py_dict(py)?));
@@ -114,41 +116,115 @@ impl Msg {
         }
         Ok(Some(dict))
     }
+}
 
+#[pymethods]
+impl Msg {
+    /// The fields are for `__init__`, which is Python's.
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn py_new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Self {
+        Msg::empty()
+    }
+
+    /// What it was published to.
     #[getter]
-    fn header<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    fn subject<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let written = self.written(py, intern!(py, "subject"))?;
+        Ok(written.unwrap_or_else(|| PyString::new(py, self.content.subject()).into_any()))
+    }
+
+    #[setter]
+    fn set_subject(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, "subject", value)
+    }
+
+    /// Where an answer goes; for a message of a stream, where its acknowledgement goes.
+    #[getter]
+    fn reply<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let written = self.written(py, intern!(py, "reply"))?;
+        Ok(written.unwrap_or_else(|| PyString::new(py, self.content.reply()).into_any()))
+    }
+
+    #[setter]
+    fn set_reply(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, "reply", value)
+    }
+
+    /// The payload.
+    #[getter]
+    fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let written = self.written(py, intern!(py, "data"))?;
+        Ok(written.unwrap_or_else(|| PyBytes::new(py, self.content.data()).into_any()))
+    }
+
+    #[setter]
+    fn set_data(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, "data", value)
+    }
+
+    /// Header name to its value, the last where there are several; None without headers. What is written into it is kept.
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if let Some(headers) = self.written(py, intern!(py, "headers"))? {
+            return Ok(Some(headers));
+        }
+        let Some(headers) = self.last_headers(py)? else { return Ok(None) };
+        self.write(py, "headers", &headers)?;
+        Ok(Some(headers.into_any()))
+    }
+
+    #[setter]
+    fn set_headers(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, "headers", value)
+    }
+
+    /// The same as `headers`.
+    #[getter]
+    fn header<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.headers(py)
     }
 
+    /// Header name to all its values; None without headers. What was written to `headers` is in it.
     #[getter]
-    fn headers_all<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        if let Some(raw) = &self.content.raw_headers {
-            return Ok(Some(raw.into_py_dict(py)?));
+    fn headers_all<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let came = self.headers_that_came(py)?;
+        let Some(headers) = self.written(py, intern!(py, "headers"))? else { return Ok(came.map(Bound::into_any)) };
+        let Ok(headers) = headers.cast::<PyDict>() else { return Ok(Some(headers)) };
+        let all = PyDict::new(py);
+        for entry in headers.items() {
+            let (name, value): (Bound<'py, PyAny>, Bound<'py, PyAny>) = entry.extract()?;
+            let values = came.as_ref().map_or(Ok(None), |came| came.get_item(&name))?;
+            let values = match values {
+                Some(values) if values.get_item(-1).is_ok_and(|last| last.eq(&value).unwrap_or(false)) => values,
+                _ if value.is_instance_of::<PyList>() => value,
+                _ => PyList::new(py, [value])?.into_any(),
+            };
+            all.set_item(name, values)?;
         }
-        let Some(map) = &self.content.headers else { return Ok(None) };
-        let dict = PyDict::new(py);
-        for (name, values) in map.iter() {
-            dict.set_item(AsRef::<str>::as_ref(name), PyList::new(py, values.iter().map(|v| v.as_str()))?)?;
-        }
-        Ok(Some(dict))
+        Ok(Some(all.into_any()))
     }
 
     /// The stream's sequence; None for a message that comes from no stream.
     #[getter]
-    fn seq(&self) -> Option<i64> {
-        self.meta().map(|meta| meta.seq)
+    fn seq(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        Ok(parse_meta(&self.reply_subject(py)?).map(|meta| meta.seq))
     }
 
+    /// True when it was delivered before.
     #[getter]
-    fn redelivered(&self) -> bool {
-        self.meta().is_some_and(|meta| meta.delivered > 1)
+    fn redelivered(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(parse_meta(&self.reply_subject(py)?).is_some_and(|meta| meta.delivered > 1))
     }
 
+    /// Where it stands in stream and consumer.
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let Some(meta) = self.meta() else {
-            return Err(JetError::NotJetStream.into());
-        };
+        if let Some(written) = self.written(py, intern!(py, "_metadata"))?.filter(|metadata| !metadata.is_none()) {
+            return Ok(written);
+        }
+        let reply = self.reply_subject(py)?;
+        let Some(meta) = parse_meta(&reply) else { return Err(JetError::NotJetStream.into()) };
         let Meta { stream, consumer, delivered, seq, consumer_seq, nanos, pending } = meta;
         import(py, METADATA, "build")?.call1((
             stream,
@@ -158,48 +234,14 @@ impl Msg {
             consumer_seq,
             nanos,
             pending,
-            domain(self.reply()),
+            domain(&reply),
         ))
     }
 
-    /// Publishes an answer to the message's reply subject, with the message's own headers, as nats-py does.
-    #[pyo3(signature = (data))]
-    fn respond<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let session = self.session(py)?;
-        if self.reply().is_empty() {
-            return fail(session, &JetError::NoReply);
-        }
-        let arguments = (self.reply(), data, self.headers_all(py)?);
-        session.call_method1(intern!(py, "respond"), arguments)
-    }
-
-    fn ack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.send_ack(py, Verb::Ack, &PyDict::new(py))
-    }
-
-    #[pyo3(signature = (timeout=1.0))]
-    fn ack_sync<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
-        let options = PyDict::new(py);
-        options.set_item("confirm", timeout)?;
-        self.send_ack(py, Verb::Ack, &options)
-    }
-
-    #[pyo3(signature = (delay=None))]
-    fn nak<'py>(&self, py: Python<'py>, delay: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
-        let options = PyDict::new(py);
-        options.set_item("delay", delay)?;
-        self.send_ack(py, Verb::Nak, &options)
-    }
-
-    fn in_progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.send_ack(py, Verb::InProgress, &PyDict::new(py))
-    }
-
-    #[pyo3(signature = (reason=None))]
-    fn term<'py>(&self, py: Python<'py>, reason: Option<String>) -> PyResult<Bound<'py, PyAny>> {
-        let options = PyDict::new(py);
-        options.set_item("reason", reason)?;
-        self.send_ack(py, Verb::Term, &options)
+    /// The same as `metadata`; nats.js's name.
+    #[getter]
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.metadata(py)
     }
 
     /// True once one of the verbs that can be sent only once was.
@@ -208,9 +250,10 @@ impl Msg {
         self.acked.load(Ordering::Relaxed)
     }
 
+    /// Number of the subscription that it came from.
     #[getter]
-    fn sid(&self) -> PyResult<u64> {
-        Ok(self.sid.ok_or(JetError::NoSubscription)?)
+    fn sid<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.sid_or_none(py)?.ok_or(JetError::NoSubscription)?)
     }
 
     /// nats-py's names: the ack protocol's words, and the class of `metadata`.
@@ -226,38 +269,110 @@ impl Msg {
         import(py, METADATA, "Metadata")
     }
 
-    /// nats.js's name of `metadata`.
-    #[getter]
-    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.metadata(py)
-    }
+    // nats-py's other fields, which programs read and write.
 
-    /// nats.js's name of `in_progress`.
-    fn working<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.in_progress(py)
-    }
-
-    /// The ack verb that `kind` (an `AckKind`, or a name or value of one) names.
-    #[pyo3(signature = (kind, *, delay=None, reason=None))]
-    fn ack_with<'py>(
-        &self,
-        py: Python<'py>,
-        kind: &Bound<'py, PyAny>,
-        delay: Option<f64>,
-        reason: Option<String>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        // It takes names and values too, and its error lists them.
-        let kind = import(py, JS_API, "AckKind")?.call1((kind,))?;
-        let name: String = kind.getattr(intern!(py, "name"))?.extract()?;
-        match Verb::from_server_name(&name)? {
-            Verb::Ack => self.ack(py),
-            Verb::Nak => self.nak(py, delay),
-            Verb::InProgress => self.in_progress(py),
-            Verb::Term => self.term(py, reason),
+    /// The client that it came by, or was made with.
+    #[getter(_client)]
+    fn client<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match (self.written(py, intern!(py, "_client"))?, &self.session) {
+            (Some(client), _) => Ok(Some(client)),
+            (None, Some(session)) => session.bind(py).getattr(intern!(py, "client")).map(Some),
+            (None, None) => Ok(None),
         }
     }
 
-    fn __repr__(&self) -> String {
-        format!("<Msg: subject='{}' reply='{}' {} bytes>", self.subject(), self.reply(), self.content.data().len())
+    #[setter(_client)]
+    fn set_client(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, "_client", value)
+    }
+
+    #[getter(_metadata)]
+    fn written_metadata<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.written(py, intern!(py, "_metadata"))
+    }
+
+    #[setter(_metadata)]
+    fn set_metadata(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, "_metadata", value)
+    }
+
+    #[getter(_ackd)]
+    fn ackd(&self) -> bool {
+        self.is_acked()
+    }
+
+    #[setter(_ackd)]
+    fn set_ackd(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.acked.store(value.is_truthy()?, Ordering::Relaxed);
+        Ok(())
+    }
+
+    #[getter(_sid)]
+    fn sid_or_none<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.written(py, intern!(py, "_sid"))? {
+            Some(sid) => Ok(Some(sid).filter(|sid| !sid.is_none())),
+            None => self.sid.map(|sid| Ok(sid.into_pyobject(py)?.into_any())).transpose(),
+        }
+    }
+
+    #[setter(_sid)]
+    fn set_sid(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, "_sid", value)
+    }
+
+    // What its verbs need.
+
+    /// Where an ack goes: the connection that it came by, and its consumer's subject. None where another client was
+    /// written, or the reply subject is no consumer's.
+    fn _consumer<'py>(&self, py: Python<'py>) -> PyResult<Option<(&Bound<'py, PyAny>, Cow<'_, str>)>> {
+        let Some(session) = self.came_by(py)? else { return Ok(None) };
+        let reply = self.reply_subject(py)?;
+        Ok(parse_meta(&reply).is_some().then_some((session, reply)))
+    }
+
+    /// The connection that it came by; None where another client was written.
+    #[getter(_session)]
+    fn came_by<'py>(&self, py: Python<'py>) -> PyResult<Option<&Bound<'py, PyAny>>> {
+        let replaced = self.written(py, intern!(py, "_client"))?.is_some();
+        Ok(self.session.as_ref().filter(|_| !replaced).map(|session| session.bind(py)))
+    }
+
+    /// Marks it acknowledged; False where it was before.
+    fn _claim(&self) -> bool {
+        !self.acked.swap(true, Ordering::Relaxed)
+    }
+
+    /// A kind of ack, its name or its value, as an `AckKind`, whose error lists them.
+    #[staticmethod]
+    fn _kind<'py>(kind: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        import(kind.py(), JS_API, "AckKind")?.call1((kind,))
+    }
+
+    // Attributes of the program's own.
+
+    fn _hang(&self, py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, name, value)
+    }
+
+    fn _hung<'py>(&self, name: &Bound<'py, PyString>, default: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.written(name.py(), name)?.unwrap_or(default))
+    }
+
+    /// All fields and what was hung on it, as an object of nats-py has them; what is written there counts.
+    #[getter(__dict__)]
+    fn attributes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        let written = slf.get().dictionary(slf.py());
+        for name in ["_client", "subject", "reply", "data", "headers", "_metadata", "_sid"] {
+            if !written.contains(name)? {
+                written.set_item(name, slf.getattr(name)?)?;
+            }
+        }
+        written.set_item("_ackd", slf.get().is_acked())?;
+        Ok(written)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.session)?;
+        visit.call(self.written.get())
     }
 }

@@ -18,6 +18,7 @@ struct Inner {
     waiting: Arc<Mutex<Vec<Notice>>>,
     sink: Py<PyAny>,
     mailbox: Arc<Mailbox>,
+    in_loop: bool,
 }
 
 impl Notices {
@@ -31,8 +32,9 @@ impl Notices {
         hub::Notices { waiting: self.inner.waiting.clone(), wake: Box::new(wake) }
     }
 
-    pub fn mailbox(&self) -> Arc<Mailbox> {
-        self.inner.mailbox.clone()
+    /// The event loop's mailbox; None where a thread of its own takes the notices.
+    pub fn of_loop(&self) -> Option<Arc<Mailbox>> {
+        self.inner.in_loop.then(|| self.inner.mailbox.clone())
     }
 }
 
@@ -58,9 +60,15 @@ impl Inner {
 #[pymethods]
 impl Notices {
     #[new]
-    fn new(sink: Py<PyAny>, bridge: &Bridge) -> Self {
-        let inner = Inner { waiting: Arc::default(), sink, mailbox: bridge.mailbox.clone() };
+    #[pyo3(signature = (sink, bridge, *, in_loop=true))]
+    fn new(sink: Py<PyAny>, bridge: &Bridge, in_loop: bool) -> Self {
+        let inner = Inner { waiting: Arc::default(), sink, mailbox: bridge.mailbox.clone(), in_loop };
         Notices { inner: Arc::new(inner) }
+    }
+
+    /// Wakes whoever drains the bridge.
+    fn wake(&self) {
+        (self.taker().wake)();
     }
 
     /// Delivers now what has come so far.

@@ -31,6 +31,7 @@ pub struct RawOptions {
     max_outstanding_pings: u32,
     inbox_prefix: Option<String>,
     no_echo: bool,
+    skip_subject_validation: bool,
     allow_reconnect: bool,
     max_reconnects: Option<u32>,
     reconnect_wait: f64,
@@ -134,7 +135,7 @@ fn text_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
 
 impl RawOptions {
     pub fn into_options(self, py: Python<'_>, notices: Option<&Notices>) -> PyResult<Options> {
-        let caller = Caller(notices.map(Notices::mailbox));
+        let caller = Caller(notices.and_then(Notices::of_loop));
         let credentials = Credentials {
             user: caller.text(py, "user", self.user)?,
             password: caller.text(py, "password", self.password)?,
@@ -153,6 +154,7 @@ impl RawOptions {
             max_outstanding_pings: self.max_outstanding_pings,
             inbox_prefix: self.inbox_prefix,
             no_echo: self.no_echo,
+            skip_subject_validation: self.skip_subject_validation,
             allow_reconnect: self.allow_reconnect,
             max_reconnects: self.max_reconnects,
             reconnect_wait: seconds("reconnect_time_wait", self.reconnect_wait)?,
@@ -210,7 +212,7 @@ fn choose(
 }
 
 /// The server's INFO, by the names of the protocol.
-fn info_dict<'py>(py: Python<'py>, info: &ServerInfo) -> PyResult<Bound<'py, PyDict>> {
+pub fn info_dict<'py>(py: Python<'py>, info: &ServerInfo) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (name, value) in [
         ("server_id", &info.server_id),

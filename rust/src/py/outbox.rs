@@ -4,12 +4,10 @@ use std::sync::atomic::Ordering;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 use crate::engine::connection as engine;
 use crate::engine::connection::outbox::{Held, Outgoing};
 use crate::engine::connection::wire::size;
-use crate::engine::subject;
 use crate::error::About;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
@@ -29,15 +27,15 @@ impl Connection {
         event_loop: Option<&Bound<'_, PyAny>>,
         subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
-        reply: Word<'_>,
-        headers: Option<&Bound<'_, PyDict>>,
+        reply: Option<Word<'_>>,
+        headers: Option<headers::Given<'_>>,
     ) -> PyResult<usize> {
         let this = slf.get();
         let conn = this.connection()?;
-        let (subject, reply) = (subject.0, reply.0);
-        subject::check(subject)?;
+        let (subject, reply) = (subject.0, reply.map_or("", |reply| reply.0));
+        conn.check(subject)?;
         if !reply.is_empty() {
-            subject::check(reply)?;
+            conn.check(reply)?;
         }
         let what = || About::Other(format!("the message for {subject:?}"));
         let (payload, headers) =

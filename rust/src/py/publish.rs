@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Schema};
 use async_nats::header::NATS_EXPECTED_STREAM;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
+use pyo3::types::{PyCapsule, PyString, PyTuple};
 
 use crate::bridge::Progress;
 use crate::engine::publish::outcome::{Blocks, Outcome};
@@ -20,36 +20,38 @@ use crate::py::arrow::is_producer;
 use crate::py::batch::{Array, export, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
-use crate::py::convert::{Word, seconds};
+use crate::py::convert::{Timeout, Word, seconds};
 use crate::py::rows::{self, RowArguments};
 use crate::py::{headers, payload, puback};
 
 #[pymethods]
 impl Connection {
     /// One message; the result is its `PubAck`.
-    #[pyo3(signature = (subject, payload, *, timeout, headers=None))]
+    #[pyo3(signature = (subject, payload, *, prefix, timeout, headers=None))]
     fn publish(
         &self,
         subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
-        timeout: f64,
-        headers: Option<&Bound<'_, PyDict>>,
+        prefix: String,
+        timeout: Timeout,
+        headers: Option<headers::Given<'_>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(subject.0)?;
         let subject = subject.0.to_owned();
-        let timeout = seconds("timeout", timeout)?;
+        let Timeout(timeout) = timeout;
         let what = || About::Other(format!("the message for {subject:?}"));
-        let headers = || headers.map(headers::from_python).transpose();
+        let headers = || headers.as_ref().map(|given| headers::from_python(&given.0)).transpose();
         let (payload, headers) = payload::message(what, payload, headers, conn.client.max_payload())?;
-        Ok(Call::new(async move { engine::publish(&conn, subject, payload, headers, timeout).await }, |py, ack| {
-            puback::build_in_full(py, ack)
-        }))
+        Ok(Call::new(
+            async move { engine::publish(&conn, subject, payload, headers, prefix, timeout).await },
+            puback::build_in_full,
+        ))
     }
 
     /// Many messages under an in-flight window; the result is a `PublishOutcome`.
     #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, msg_ttl, expected_stream, mode, max_inflight, max_bytes,
-                        timeout,                        resend, progress, first_row=0))]
+                        timeout, resend, progress, first_row=0, ignore_extra=false))]
     fn publish_batch(
         &self,
         subject: Option<&Bound<'_, PyAny>>,
@@ -66,6 +68,7 @@ impl Connection {
         resend: Option<bool>,
         progress: Option<Py<PyAny>>,
         first_row: u64,
+        ignore_extra: bool,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
@@ -81,7 +84,7 @@ impl Connection {
         if let Some(stream) = &expected_stream {
             subject::check_name("stream", stream)?;
         }
-        let arguments = RowArguments { subject, headers, msg_ids, expected_stream, msg_ttl, first_row };
+        let arguments = RowArguments { subject, headers, msg_ids, expected_stream, msg_ttl, first_row, ignore_extra };
         let limit = conn.client.max_payload();
         let (blocks, total, keep) = if is_producer(payloads)? {
             let (blocks, total) = rows::blocks(payloads, arguments, limit)?;

@@ -8,7 +8,7 @@ use async_nats::header::NATS_MESSAGE_ID;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::PyString;
 use slab::Slab;
 
 use crate::bridge::{Bridge, Event, Mailbox, all, settle};
@@ -22,7 +22,7 @@ use crate::engine::subject;
 use crate::error::{About, JetError};
 use crate::lock::lock;
 use crate::py::connect::Connection;
-use crate::py::convert::{Word, optional_seconds, seconds};
+use crate::py::convert::{Timeout, Word, seconds};
 use crate::py::headers;
 use crate::py::payload::Cell;
 use crate::py::puback;
@@ -152,9 +152,9 @@ impl Publisher {
         event_loop: &Bound<'py, PyAny>,
         subject: Word<'py>,
         payload: &Bound<'py, PyAny>,
-        headers: Option<&Bound<'py, PyDict>>,
+        headers: Option<headers::Given<'py>>,
         msg_id: Option<&Bound<'py, PyString>>,
-        timeout: Option<f64>,
+        timeout: Option<Timeout>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let subject = subject.0;
         let this = slf.get();
@@ -162,7 +162,7 @@ impl Publisher {
         if this.is_crowded() {
             return Ok(None);
         }
-        let mut map = headers.map(headers::from_python).transpose()?;
+        let mut map = headers.as_ref().map(|given| headers::from_python(&given.0)).transpose()?;
         if let Some(id) = msg_id {
             let name = NATS_MESSAGE_ID.as_ref();
             headers::append(map.get_or_insert_default(), name, &headers::value(name, id)?)?;
@@ -170,7 +170,7 @@ impl Publisher {
         let cell = Cell::new(payload)?;
         let what = || About::Other(format!("the message for {subject:?}"));
         let size = check_size(what, cell.as_slice().len(), map.as_ref(), inner.max_payload())?;
-        let timeout = optional_seconds("timeout", timeout)?;
+        let timeout = timeout.map(|Timeout(timeout)| timeout);
         let bytes = (size + subject.len()) as u64;
         if this.is_too_much(bytes) {
             this.refused.store(bytes, Ordering::Relaxed);

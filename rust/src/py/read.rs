@@ -1,5 +1,6 @@
 //! The reader of a range, as Python holds it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, StructArray};
@@ -10,13 +11,14 @@ use pyo3::types::{PyCapsule, PyString};
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 
 use crate::engine::columns::column::{Column, Layout};
-use crate::engine::receive::read::{self as engine, Bound, Item, Range};
+use crate::engine::receive::read::{self as engine, Bound, Each, Item, Range};
 use crate::engine::subject;
 use crate::error::JetError;
+use crate::lock::lock;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
-use crate::py::convert::{SURROGATE, utf8};
+use crate::py::convert::{SURROGATE, Timeout, utf8};
 use crate::py::loss::Loss;
 use crate::py::requested;
 use crate::py::typed::typed;
@@ -35,7 +37,8 @@ pub struct Reader {
 impl Connection {
     /// Opens a read of [start, end); the result is a `Reader`.
     #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
-                        batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode))]
+                        batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, timeout, latest=false,
+                        bucket=None, flatten=false, limit=None))]
     fn read(
         &self,
         prefix: String,
@@ -55,6 +58,11 @@ impl Connection {
         direct: Option<bool>,
         schema: Option<&pyo3::Bound<'_, PyAny>>,
         mode: &str,
+        timeout: Timeout,
+        latest: bool,
+        bucket: Option<&str>,
+        flatten: bool,
+        limit: Option<u64>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
@@ -67,7 +75,10 @@ impl Connection {
         let rename = |name: String| if schema.is_some() && name == "value" { "data".to_owned() } else { name };
         let columns = columns.map(|names| names.into_iter().map(rename).collect::<Vec<_>>());
         let columns = columns.map_or_else(|| Ok(Column::DEFAULT.to_vec()), |names| Column::parse(&names))?;
-        let layout = Layout::new(columns, microseconds);
+        let layout = match bucket {
+            None => Layout::new(columns, microseconds),
+            Some(prefix) => Layout::entries(prefix, microseconds),
+        };
         let bad = || JetError::BadSubject { subject: "subjects".into(), reason: SURROGATE };
         let subjects = subjects.iter().map(|filter| utf8(filter, bad).map(|filter| filter.to_string()));
         let subjects = subjects.collect::<PyResult<Vec<_>>>()?;
@@ -89,9 +100,12 @@ impl Connection {
             fetch_bytes,
             warn_on_loss,
             direct,
+            each: if latest { Each::Latest { markers: bucket.is_none() } } else { Each::All },
+            limit,
             layout: layout.clone(),
+            timeout: timeout.0,
         };
-        let typed = schema.map(|schema| typed(&layout.schema, schema, mode)).transpose()?;
+        let typed = schema.map(|schema| typed(&layout.schema, schema, mode, flatten)).transpose()?;
         let schema = typed.as_ref().map_or_else(|| layout.schema.clone(), |typed| typed.schema.clone());
         Ok(Call::new(engine::Reader::open(conn, range, typed), move |py, reader| {
             let (start, end) = (reader.start, reader.end);
@@ -144,6 +158,13 @@ impl Reader {
     #[getter]
     fn end(&self) -> u64 {
         self.end
+    }
+
+    /// Of a read of the last messages: the subjects that may have come more than once, or were deleted meanwhile, as they
+    /// are shown, and the last sequence of each.
+    fn changed(&self) -> PyResult<HashMap<String, u64>> {
+        let changed = self.inner.get()?.changed.as_ref();
+        Ok(changed.map(|changed| lock(changed).clone()).unwrap_or_default())
     }
 
     /// When the stream was created, as the server writes it.

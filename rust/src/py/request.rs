@@ -1,9 +1,9 @@
-//! Requests: as a call, or as a future of the loop once the inbox is open, which costs no task.
+//! Requests: as a call, or as a future of the loop. They are queued when they are asked for.
 
 use bytes::Bytes;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyBytes;
 
 use crate::bridge::{Bridge, Event, settle};
 use crate::engine::connection as engine;
@@ -12,20 +12,19 @@ use crate::engine::subject;
 use crate::error::{About, JetError};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
-use crate::py::convert::{Word, seconds};
-use crate::py::message::Msg;
+use crate::py::convert::{Timeout, Word};
+use crate::py::message::Form;
 use crate::py::{headers, payload};
 
 #[pymethods]
 impl Connection {
     /// One request to the API; the result is the payload of the answer.
-    fn request(&self, subject: Word<'_>, payload: &[u8], timeout: f64) -> PyResult<Call> {
+    fn request(&self, subject: Word<'_>, payload: &[u8], timeout: Timeout) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check_tokens(subject.0)?;
         let subject = subject.0.to_owned();
-        let timeout = seconds("timeout", timeout)?;
         let payload = Bytes::copy_from_slice(payload);
-        Ok(Call::new(async move { conn.request(subject, payload, None, timeout).await }, |py, answer| {
+        Ok(Call::new(conn.ask(Request { subject, payload, headers: None, timeout: timeout.0 })?, |py, answer| {
             Ok(PyBytes::new(py, &answer.payload).into_any())
         }))
     }
@@ -34,44 +33,38 @@ impl Connection {
     #[pyo3(signature = (session, subject, payload, *, timeout, headers=None))]
     fn request_msg(
         &self,
-        session: Py<PyAny>,
+        session: &Bound<'_, PyAny>,
         subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
-        timeout: f64,
-        headers: Option<&Bound<'_, PyDict>>,
+        timeout: Timeout,
+        headers: Option<headers::Given<'_>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
-        let Request { subject, payload, headers, timeout } =
-            checked(&conn, subject.0.to_owned(), payload, timeout, headers)?;
-        Ok(Call::new(async move { conn.request(subject, payload, headers, timeout).await }, |py, answer| {
-            Ok(Msg::received(session, answer).into_pyobject(py)?.into_any())
-        }))
+        let request = checked(&conn, subject.0.to_owned(), payload, timeout, headers)?;
+        let (form, session) = (Form::of(session)?, session.clone().unbind());
+        Ok(Call::new(conn.ask(request)?, move |py, answer| form.make(py, &session, answer, None)))
     }
 
-    /// `request_msg` as a future of the loop of `bridge`; None before the first request, which has to be a call.
+    /// `request_msg` as a future of the loop of `bridge`, which costs no task.
     fn request_future<'py>(
         slf: &Bound<'py, Self>,
         py: Python<'py>,
         event_loop: &Bound<'py, PyAny>,
         bridge: &Bridge,
-        session: Py<PyAny>,
+        session: &Bound<'_, PyAny>,
         subject: Word<'_>,
         payload: &Bound<'_, PyAny>,
-        timeout: f64,
-        headers: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        timeout: Timeout,
+        headers: Option<headers::Given<'_>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let conn = slf.get().connection()?;
-        if !conn.can_start_requests() {
-            return Ok(None);
-        }
         let request = checked(conn, subject.0.to_owned(), payload, timeout, headers)?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        let (form, session) = (Form::of(session)?, session.clone().unbind());
         let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
         let done = Box::new(move |answer: Result<async_nats::Message, JetError>| {
             let deliver = move |py: Python<'_>| {
-                let message = answer
-                    .map_err(PyErr::from)
-                    .and_then(|answer| Ok(Msg::received(session, answer).into_pyobject(py)?.into_any()));
+                let message = answer.map_err(PyErr::from).and_then(|answer| form.make(py, &session, answer, None));
                 settle(waiting.bind(py), message)
             };
             mailbox.push(0, Event::Many(Box::new(deliver)));
@@ -84,7 +77,7 @@ impl Connection {
         } else {
             conn.outbox.kick()
         }
-        Ok(Some(future))
+        Ok(future)
     }
 
     /// Ends a request whose future was cancelled: where it was not sent it never will be.
@@ -99,10 +92,9 @@ impl Connection {
     }
 
     /// A round trip through the server.
-    fn flush(&self, timeout: f64) -> PyResult<Call> {
+    fn flush(&self, timeout: Timeout) -> PyResult<Call> {
         let conn = self.get()?;
-        let timeout = seconds("timeout", timeout)?;
-        Ok(Call::unit(async move { conn.round_trip(timeout).await }))
+        Ok(Call::unit(async move { conn.round_trip(timeout.0).await }))
     }
 }
 
@@ -111,12 +103,11 @@ fn checked(
     conn: &engine::Connection,
     subject: String,
     payload: &Bound<'_, PyAny>,
-    timeout: f64,
-    headers: Option<&Bound<'_, PyDict>>,
+    timeout: Timeout,
+    headers: Option<headers::Given<'_>>,
 ) -> PyResult<Request> {
-    subject::check(&subject)?;
-    let timeout = seconds("timeout", timeout)?;
+    conn.check(&subject)?;
     let what = || About::Other(format!("the request to {subject:?}"));
     let (payload, headers) = payload::message(what, payload, || headers::lenient(headers), conn.client.max_payload())?;
-    Ok(Request { subject, payload, headers, timeout })
+    Ok(Request { subject, payload, headers, timeout: timeout.0 })
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray};
+use arrow_schema::DataType;
 use async_nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use pyo3::buffer::PyBuffer;
@@ -75,11 +76,14 @@ fn same_length(what: &str, found: usize, rows: usize) -> PyResult<()> {
     Err(PyValueError::new_err(format!("{what} has {found} entries, payloads has {rows}")))
 }
 
-fn header_rows(headers: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<Headers> {
+fn header_rows(headers: Option<&Bound<'_, PyAny>>, rows: Option<usize>) -> PyResult<Headers> {
     let Some(headers) = headers else { return Ok(Headers::None) };
     if let Ok(dict) = headers.cast::<PyDict>() {
         return Ok(Headers::One(headers::from_python(dict)?));
     }
+    let Some(rows) = rows else {
+        return Err(PyTypeError::new_err("with a stream of rows, headers is one dict, or a column of the table"));
+    };
     let mut maps = Vec::with_capacity(rows);
     for (row, value) in headers.try_iter()?.enumerate() {
         let value = value?;
@@ -106,6 +110,8 @@ pub struct RowArguments<'a, 'py> {
     pub msg_ttl: Option<String>,
     /// The number of the first row, in errors.
     pub first_row: u64,
+    /// Columns of a table that mean nothing here are left out, instead of refused.
+    pub ignore_extra: bool,
 }
 
 impl RowArguments<'_, '_> {
@@ -163,7 +169,7 @@ pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>, max_pa
         subjects,
         payloads: Box::new(Cells(cells)),
         msg_ids,
-        headers: header_rows(arguments.headers, len)?,
+        headers: header_rows(arguments.headers, Some(len))?,
         expected_stream: arguments.expected_stream.map(Arc::from),
         reasons: None,
         checked: false,
@@ -199,11 +205,49 @@ fn texts(what: &str, value: &Bound<'_, PyAny>, rows: Option<usize>, nulls: bool)
     Ok(TextColumn::Each(each))
 }
 
+/// What a table may have: a misspelt `msg_id` would be a row without an id.
+const COLUMNS: [&str; 5] = ["data", "subject", "headers", "msg_id", "msg_ids"];
+/// What a read gives besides: its tables are published again as they are.
+const OF_A_READ: [&str; 7] = ["stream", "seq", "timestamp", "delivered", "consumer_seq", "pending", "reply"];
+
+fn check_columns(kind: &DataType, ignore_extra: bool) -> Result<()> {
+    let DataType::Struct(fields) = kind else { return Ok(()) };
+    let has = |name: &str| fields.iter().any(|field| field.name() == name);
+    if has("msg_id") && has("msg_ids") {
+        return Err(JetError::Value("the table has both columns \"msg_id\" and \"msg_ids\"".into()));
+    }
+    let known = |name: &str| COLUMNS.contains(&name) || OF_A_READ.contains(&name);
+    let unknown: Vec<_> =
+        fields.iter().map(|f| format!("{:?}", f.name())).filter(|f| !known(f.trim_matches('"'))).collect();
+    if unknown.is_empty() || ignore_extra {
+        return Ok(());
+    }
+    let (s, names) = (if unknown.len() == 1 { "" } else { "s" }, unknown.join(", "));
+    Err(JetError::Value(format!(
+        "unknown column{s} {names}: a table has data, and may have subject, headers and msg_id; extra=\"ignore\" leaves others out"
+    )))
+}
+
+/// A row's own headers, and those of the argument, which win.
+fn joined(own: Option<HeaderMap>, given: Option<&HeaderMap>) -> HeaderMap {
+    let mut all = own.unwrap_or_default();
+    for (name, values) in given.into_iter().flat_map(HeaderMap::iter) {
+        for (number, value) in values.iter().enumerate() {
+            if number == 0 {
+                all.insert(name.clone(), value.clone());
+            } else {
+                all.append(name.clone(), value.clone());
+            }
+        }
+    }
+    all
+}
+
 /// What the rows of every block have in common.
 struct Template {
     subject: Option<TextColumn>,
     msg_ids: Option<Arc<dyn Texts>>,
-    headers: Option<HeaderMap>,
+    headers: Headers,
     fixed: Arc<[(HeaderName, HeaderValue)]>,
     expected_stream: Option<Arc<str>>,
 }
@@ -229,15 +273,24 @@ impl Template {
                 ));
             }
         };
-        let msg_ids = match (&self.msg_ids, column("msg_id")) {
+        let msg_ids = match (&self.msg_ids, column("msg_id").or_else(|| column("msg_ids"))) {
             (Some(ids), _) => Some(from(ids) as Box<dyn Texts>),
             (None, Some(ids)) => Some(Box::new(strings("msg_id", ids)?) as Box<dyn Texts>),
             (None, None) => None,
         };
-        let headers = match (&self.headers, column("headers")) {
-            (Some(one), _) => Headers::One(one.clone()),
-            (None, Some(maps)) => Headers::Each(header_column(maps)?),
-            (None, None) => Headers::None,
+        let own = column("headers").map(header_column).transpose()?;
+        let headers = match (&self.headers, own) {
+            (Headers::None, None) => Headers::None,
+            (Headers::None, Some(own)) => Headers::Each(own),
+            (Headers::One(one), None) => Headers::One(one.clone()),
+            (Headers::One(one), Some(own)) => {
+                Headers::Each(own.into_iter().map(|own| Some(joined(own, Some(one)))).collect())
+            }
+            (Headers::Each(maps), own) => {
+                let own = own.unwrap_or_else(|| vec![None; array.len()]);
+                let given = maps.iter().skip(at).map(Option::as_ref);
+                Headers::Each(own.into_iter().zip(given).map(|(own, given)| Some(joined(own, given))).collect())
+            }
         };
         let (expected_stream, fixed) = (self.expected_stream.clone(), self.fixed.clone());
         let reasons = column(ERROR).map(|reasons| strings(ERROR, reasons)).transpose()?;
@@ -253,19 +306,18 @@ pub fn blocks(
     max_payload: usize,
 ) -> PyResult<(Blocks, Option<usize>)> {
     let input = extract("payloads", payloads)?;
+    let kind = match &input {
+        AnyArray::Array(array) => array.field().data_type().clone(),
+        AnyArray::Stream(stream) => stream.field_ref()?.data_type().clone(),
+    };
+    check_columns(&kind, arguments.ignore_extra)?;
     let known = match &input {
         AnyArray::Array(array) => Some(array.array().len()),
         AnyArray::Stream(_) => payloads.len().ok(),
     };
     let subject = arguments.subject.map(|s| texts("subject", s, known, false)).transpose()?;
     let msg_ids = arguments.msg_ids(known)?;
-    let headers = match header_rows(arguments.headers, known.unwrap_or(0))? {
-        Headers::None => None,
-        Headers::One(map) => Some(map),
-        Headers::Each(_) => {
-            return Err(PyTypeError::new_err("with Arrow payloads, headers is one dict, or a column of the table"));
-        }
-    };
+    let headers = header_rows(arguments.headers, known)?;
     let (fixed, first_row) = (arguments.fixed(), arguments.first_row);
     let expected_stream = arguments.expected_stream.map(Arc::from);
     let template = Template { subject, msg_ids, headers, fixed, expected_stream };

@@ -8,6 +8,7 @@ use pyo3::types::PyDict;
 use crate::engine::connection::pool;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
+use crate::py::options::info_dict;
 
 /// One server of the pool.
 #[pyclass(frozen, get_all, module = "jetarrow._jetarrow")]
@@ -41,6 +42,12 @@ impl Connection {
     #[getter]
     fn server_version(&self) -> PyResult<String> {
         Ok(self.connection()?.client.server_info().version)
+    }
+
+    /// The server's INFO, by the names of the protocol.
+    #[getter]
+    fn server_info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        info_dict(py, &self.connection()?.client.server_info())
     }
 
     #[getter]

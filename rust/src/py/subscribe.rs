@@ -5,17 +5,18 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::bridge::{Bridge, Event};
-use crate::engine::receive::subscribe::{self as engine, Kind, Limits, Notice, OnNotice, Ready};
+use crate::engine::receive::subscribe::{self as engine, Kind, Limits, Notice, OnNotice, Origin, Ready};
 use crate::engine::subject;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::convert::{Word, optional_seconds, seconds};
-use crate::py::message::Msg;
+use crate::py::message::Form;
 use crate::runtime::Owned;
 
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Subscription {
     inner: Owned<Arc<engine::Subscription>>,
+    form: Form,
 }
 
 /// Messages of a push consumer that did not come, as its heartbeat says.
@@ -28,9 +29,10 @@ pub struct Missed {
 
 #[pymethods]
 impl Connection {
-    /// Subscribes; the call's result is a `Subscription`. `kind` is "core", "push" or "ordered". `on_notice` is called
-    /// in the loop of `bridge` with the number of messages that the limits made it drop and None, or 0 and a `Missed`.
-    #[pyo3(signature = (subject, *, queue, pending_messages, pending_bytes, kind, bridge=None, on_notice=None))]
+    /// Subscribes, before all that is asked of the connection from now on. `kind` is "core", "push" or "ordered",
+    /// `msg_class` the class of its messages. `on_notice` is called in the loop of `bridge` with the number of messages
+    /// that the limits made it drop and None, or 0 and a `Missed`.
+    #[pyo3(signature = (subject, *, queue, pending_messages, pending_bytes, kind, msg_class, bridge=None, on_notice=None))]
     fn subscribe(
         &self,
         subject: Word<'_>,
@@ -38,16 +40,18 @@ impl Connection {
         pending_messages: usize,
         pending_bytes: usize,
         kind: &str,
+        msg_class: &Bound<'_, PyAny>,
         bridge: Option<&Bridge>,
         on_notice: Option<Py<PyAny>>,
-    ) -> PyResult<Call> {
+    ) -> PyResult<Subscription> {
         let conn = self.get()?;
-        subject::check_subscription(subject.0)?;
+        conn.check_subscription(subject.0)?;
         let (subject, queue) = (subject.0.to_owned(), queue.map(|Word(queue)| queue.to_owned()));
         if let Some(queue) = &queue {
             subject::check_queue(queue)?;
         }
         let kind: Kind = kind.parse()?;
+        let form = Form::new(msg_class);
         let limits = Limits { messages: pending_messages, bytes: pending_bytes };
         let tell: OnNotice = match (bridge, on_notice) {
             (Some(bridge), Some(on_notice)) => {
@@ -66,35 +70,61 @@ impl Connection {
             }
             _ => Box::new(|_| ()),
         };
-        let work = async move { engine::subscribe(conn, subject, queue, limits, kind, tell) };
-        Ok(Call::new(work, |py, subscription| {
-            Ok(Subscription { inner: Owned::new(Arc::new(subscription)) }.into_pyobject(py)?.into_any())
-        }))
+        let subscription = engine::subscribe(conn, subject, queue, limits, kind, tell)?;
+        Ok(Subscription { inner: Owned::new(Arc::new(subscription)), form })
+    }
+}
+
+impl Subscription {
+    pub fn native(&self) -> PyResult<&engine::Subscription> {
+        Ok(self.inner.get()?)
     }
 }
 
 #[pymethods]
 impl Subscription {
     /// The next message, if one waits; `session` is what its verbs go through, `sid` its subscription's number.
-    fn take(&self, session: Py<PyAny>, sid: u64) -> PyResult<Option<Msg>> {
-        Ok(self.inner.get()?.take().map(|message| Msg::received(session, message).of(sid)))
+    fn take<'py>(&self, session: &Bound<'py, PyAny>, sid: u64) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(message) = self.inner.get()?.take() else { return Ok(None) };
+        self.form.make(session.py(), session.as_unbound(), message, Some(sid)).map(Some)
     }
 
-    /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing)
-    /// or "silent" (not even a heartbeat came for `silence` seconds).
-    #[pyo3(signature = (silence=None))]
-    fn ready(&self, silence: Option<f64>) -> PyResult<Call> {
+    /// Says which consumer sends the messages, so that those which the connection cannot read are found; `after` is the
+    /// last sequence that is not for this subscription, where that is known.
+    #[pyo3(signature = (prefix, stream, consumer, *, filters, headers_only, after))]
+    fn set_origin(
+        &self,
+        prefix: String,
+        stream: String,
+        consumer: String,
+        filters: Vec<String>,
+        headers_only: bool,
+        after: Option<u64>,
+    ) -> PyResult<()> {
+        subject::check(&prefix)?;
+        subject::check_name("stream", &stream)?;
+        subject::check_name("consumer", &consumer)?;
+        filters.iter().try_for_each(|filter| subject::check_tokens(filter))?;
+        self.inner.get()?.set_origin(Origin { prefix, stream, consumer, filters, headers_only, after });
+        Ok(())
+    }
+
+    /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing),
+    /// "silent" (not even a heartbeat came for `silence` seconds) or "late" (`wait` seconds are over).
+    #[pyo3(signature = (silence=None, wait=None))]
+    fn ready(&self, silence: Option<f64>, wait: Option<f64>) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
         let silence = optional_seconds("silence", silence)?;
-        Ok(Call::new(async move { inner.ready(silence).await }, |py, ready| {
-            let word = match ready {
-                Ready::Messages => "messages",
-                Ready::Ended => "ended",
-                Ready::Gap => "gap",
-                Ready::Silent => "silent",
-            };
-            Ok(word.into_pyobject(py)?.into_any())
-        }))
+        let wait = optional_seconds("wait", wait)?;
+        Ok(Call::new(async move { inner.ready(silence, wait).await }, word))
+    }
+
+    /// Waits until nothing came for `silence` seconds ("silent"), or it has "ended", whether anybody takes what has come,
+    /// or not.
+    fn quiet(&self, silence: f64) -> PyResult<Call> {
+        let inner = self.inner.get()?.clone();
+        let silence = seconds("silence", silence)?;
+        Ok(Call::new(async move { Ok(inner.quiet(silence).await) }, word))
     }
 
     /// Takes no more messages from now on, or once `limit` have come; those that wait stay.
@@ -155,4 +185,15 @@ impl Subscription {
     fn last_seq(&self) -> PyResult<i64> {
         Ok(self.inner.get()?.last_seq())
     }
+}
+
+fn word(py: Python<'_>, ready: Ready) -> PyResult<Bound<'_, PyAny>> {
+    let word = match ready {
+        Ready::Messages => "messages",
+        Ready::Ended => "ended",
+        Ready::Gap => "gap",
+        Ready::Silent => "silent",
+        Ready::Late => "late",
+    };
+    Ok(word.into_pyobject(py)?.into_any())
 }

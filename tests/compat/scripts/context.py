@@ -58,7 +58,7 @@ async def pushed(js: JetStreamContext) -> None:
     for number in range(3):
         await js.publish("audit.logs", b"%d" % number)
     print(*[await got.get() for _ in range(3)])
-    await js.subscribe("work.tasks", queue="task-worker", durable="task-worker", cb=process_task)
+    await js.subscribe("work.tasks", queue="workers", durable="task-worker", cb=process_task)
     await js.publish("work.tasks", b"1")
     print(await got.get())
 

@@ -103,7 +103,7 @@ async def share(js: JetStreamContext) -> None:
         return work
 
     for number in range(2):
-        await js.subscribe("orders.>", queue="processors", durable="processors", cb=worker(number))
+        await js.subscribe("orders.>", queue="processors", durable="order-processor", cb=worker(number))
     for _ in range(46):
         await js.publish("orders.more", b"x")
     workers = [await got.get() for _ in range(50)]

@@ -188,6 +188,23 @@ class ConsumerVerbs:
         )
         return models.ConsumerReset.from_response(answer)
 
+    async def unpin_consumer(self, stream: str, consumer: str, group: str) -> None:
+        """Takes a priority group from the client that it is pinned to: another one gets it. Server 2.11 or later.
+
+        Args:
+            stream: The stream's name.
+            consumer: The consumer's name; its `priority_policy` is "pinned_client".
+            group: The group, one of its `priority_groups`.
+
+        Raises:
+            UnsupportedError: The server is older than 2.11.
+            BadRequestError: It has no such group.
+            NotFoundError: There is no such stream or consumer.
+            ValueError: A name is not valid.
+        """
+        require(self._api, "unpin_consumer", (2, 11))
+        await self._api.request(_verb("UNPIN", stream, consumer), {"group": group})
+
 
 def _verb(verb: str, stream: str, consumer: str) -> str:
     return f"CONSUMER.{verb}.{checked('stream', stream)}.{checked('consumer', consumer)}"

@@ -102,10 +102,10 @@ class MessageVerbs:
             raise APIError.build(
                 {**failure, "description": headers.get(models.Header.DESCRIPTION)}, message=f"{verb} failed"
             )
-        return _from_direct(answer, headers)
+        return from_direct(answer, headers)
 
 
-def _from_direct(answer: Msg, headers: dict[str, str]) -> models.RawStreamMsg:
+def from_direct(answer: Msg, headers: dict[str, str]) -> models.RawStreamMsg:
     """The message of a direct get: what the server says about it is in the last of each header."""
     msg = models.RawStreamMsg.from_response(
         {

@@ -40,15 +40,15 @@ class StreamVerbs:
         return models.StreamInfo.from_response(answer)
 
     async def update_stream(
-        self, /, config: models.StreamConfig | None = None, **params: Unpack[StreamOptions]
+        self, /, config: models.StreamConfig | str | None = None, **params: Unpack[StreamOptions]
     ) -> models.StreamInfo:
-        """Gives a stream a new configuration.
+        """Gives a stream a new configuration, or changes some fields of the one that it has.
 
-        It takes the place of the old one as a whole: what is not given goes back to its default. To change one field,
-        begin with what is there: `update_stream((await js.stream_info("S")).config, max_age=3600)`.
+        A configuration, or fields alone, take the place of the old one as a whole, as nats-py has it: what is not given
+        goes back to its default. After a name all but the fields stays as it is: `update_stream("S", max_age=3600)`.
 
         Args:
-            config: The configuration.
+            config: The configuration, or the stream's name.
             **params: Fields of `StreamConfig`, by name; they win over `config`.
 
         Raises:
@@ -58,6 +58,8 @@ class StreamVerbs:
             UnsupportedError: A setting that the server is too old for.
             ValueError: No name, or one that is not valid.
         """
+        if isinstance(config, str):
+            config = (await self.stream_info(config)).config
         config = (config or models.StreamConfig()).evolve(**params)
         require_fields(self._api, config)
         answer = await self._api.request(f"STREAM.UPDATE.{checked('stream', config.name)}", config.as_dict())
@@ -110,8 +112,11 @@ class StreamVerbs:
 
     async def purge_stream(
         self, name: str, seq: int | None = None, subject: str | None = None, keep: int | None = None
-    ) -> bool:
-        """Removes messages of a stream. `js.stream(name).purge()` returns how many.
+    ) -> models.PurgeResponse:
+        """Removes messages of a stream.
+
+        The stream still knows the ids of what is gone: published again within its `duplicate_window` they are
+        duplicates, and nothing is stored.
 
         Args:
             name: The stream.
@@ -120,7 +125,7 @@ class StreamVerbs:
             keep: The number of newest messages to keep.
 
         Returns:
-            True.
+            What is true, as nats-py has it, and has `purged`: how many were removed.
 
         Raises:
             NotFoundError: There is no such stream.
@@ -129,7 +134,7 @@ class StreamVerbs:
             ValueError: The name is not valid.
         """
         answer = await purge(self._api, name, seq=seq, subject=subject, keep=keep)
-        return bool(answer["success"])
+        return models.PurgeResponse(bool(answer["success"]), answer["purged"])
 
     async def streams_info(self, offset: int = 0) -> list[models.StreamInfo]:
         """One page of the streams, at most 256, in the order of their names. `streams()` goes through all pages.

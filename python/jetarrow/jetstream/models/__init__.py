@@ -45,7 +45,8 @@ from jetarrow.jetstream.models.consumers import (
     ReplayPolicy,
     SequenceInfo,
 )
-from jetarrow.jetstream.models.messages import AckKind, PubAck, RawStreamMsg, StreamPurgeRequest
+from jetarrow.jetstream.models.error_codes import ErrorCode
+from jetarrow.jetstream.models.messages import AckKind, PubAck, PurgeResponse, RawStreamMsg, StreamPurgeRequest
 from jetarrow.jetstream.models.stores import (
     KeyValueConfig,
     ObjectInfo,
@@ -117,6 +118,7 @@ __all__ = [
     "ConsumerReset",
     "DeliverPolicy",
     "DiscardPolicy",
+    "ErrorCode",
     "External",
     "ExternalStream",
     "Header",
@@ -133,6 +135,7 @@ __all__ = [
     "PriorityGroupState",
     "PriorityPolicy",
     "PubAck",
+    "PurgeResponse",
     "RawStreamMsg",
     "RePublish",
     "ReplayPolicy",

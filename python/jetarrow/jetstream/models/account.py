@@ -64,6 +64,8 @@ class AccountInfo(Base):
         tiers: The same by replication level (`R1`, `R3`), where the account has such limits.
         reserved_memory: Bytes of memory that streams with `max_bytes` have set aside.
         reserved_storage: Bytes of files that streams with `max_bytes` have set aside.
+        messages: Messages in all its streams; None where it was not asked for, or may not be.
+        bytes: Bytes of them; None as `messages`.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {
@@ -82,3 +84,5 @@ class AccountInfo(Base):
     tiers: dict[str, Tier] | None = None
     reserved_memory: int | None = None
     reserved_storage: int | None = None
+    messages: int | None = None
+    bytes: int | None = None

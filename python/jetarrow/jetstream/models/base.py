@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
 
+from jetarrow.jetstream.models.aliases import Aliases, renamed
 from jetarrow.jetstream.models.values import (
     Choices,
     FromServer,
@@ -82,6 +83,25 @@ class Durations(Codec):
     def dump(self, value: Any) -> Any:
         """Each of them, seconds as nanoseconds."""
         return [to_nanoseconds(item) for item in value]
+
+
+class Texts(Codec):
+    """A list of strings that also takes one string."""
+
+    def __get__(self, obj: object | None, owner: type | None = None) -> list[str] | None:
+        value: list[str] | None = None if obj is None else obj.__dict__[self.name]
+        return value
+
+    def __set__(self, obj: object, value: list[str] | str | None) -> None:
+        obj.__dict__[self.name] = [value] if isinstance(value, str) else value
+
+    def load(self, value: Any) -> Any:
+        """The list as it is."""
+        return value
+
+    def dump(self, value: Any) -> Any:
+        """The list as it is."""
+        return value
 
 
 class Choice(Codec, Generic[_E]):
@@ -206,6 +226,8 @@ class Base:
     _codecs: ClassVar[dict[str, Codec]] = {}
     # Fields whose name on the wire is another one.
     _wire: ClassVar[dict[str, str]] = {}
+    # Other names of fields, see `aliased`.
+    _aliases: ClassVar[Aliases] = {}
 
     @classmethod
     def from_response(cls: type[_B], resp: Mapping[str, Any]) -> _B:
@@ -244,6 +266,7 @@ class Base:
         Returns:
             A new instance; this one stays as it is.
         """
+        params = renamed(self._aliases, params)
         new: _B = replace(self, **params)  # type: ignore[type-var]
         new.__dict__["_extra"] = dict(self.__dict__.get("_extra", {}))
         raw = {name: text for name, text in self.__dict__.get("_raw", {}).items() if name not in params}

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Durations, Moment, Nested, TimeText
+from jetarrow.jetstream.models.aliases import aliased
+from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Durations, Moment, Nested, Texts, TimeText
 from jetarrow.jetstream.models.stream_info import ClusterInfo
 from jetarrow.jetstream.models.values import Choices, epoch_ns
 
@@ -53,9 +54,13 @@ class PriorityPolicy(Choices):
     PRIORITIZED = "prioritized"
 
 
+@aliased(opt_start_sequence="opt_start_seq", rate_limit="rate_limit_bps", max_pull_waiting="max_waiting")
 @dataclass
 class ConsumerConfig(Base):
     """How a consumer works. Durations are seconds or a timedelta; a number of 1e9 or more means nanoseconds.
+
+    `opt_start_sequence`, `rate_limit` and `max_pull_waiting` are other names of `opt_start_seq`, `rate_limit_bps` and
+    `max_waiting`.
 
     Attributes:
         name: Its name. Default: the server makes one up.
@@ -113,7 +118,7 @@ class ConsumerConfig(Base):
     max_deliver: int | None = None
     backoff: Durations = Durations()
     filter_subject: str | None = None
-    filter_subjects: list[str] | None = None
+    filter_subjects: Texts = Texts()
     replay_policy: Choice[ReplayPolicy] = Choice(ReplayPolicy, ReplayPolicy.INSTANT)
     rate_limit_bps: int | None = None
     sample_freq: str | None = None
@@ -135,6 +140,10 @@ class ConsumerConfig(Base):
     priority_groups: list[str] | None = None
     priority_policy: Choice[PriorityPolicy] = Choice(PriorityPolicy)
     priority_timeout: Duration = Duration()
+    if TYPE_CHECKING:  # what `aliased` adds, for type checkers
+        opt_start_sequence: int | None = None
+        rate_limit: int | None = None
+        max_pull_waiting: int | None = None
 
     def as_dict(self) -> dict[str, object]:
         """Convert to what the server's API takes; see `Base.as_dict`."""
@@ -214,8 +223,24 @@ class ConsumerInfo(Base):
     push_bound: bool | None = None
     paused: bool | None = None
     pause_remaining: int | None = None
-    ts: datetime | None = None
+    # Two answers that tell the same are equal.
+    ts: datetime | None = field(default=None, compare=False)
     priority_groups: list[PriorityGroupState] | None = None
+
+    @classmethod
+    def from_response(cls, resp: Mapping[str, Any]) -> ConsumerInfo:
+        """Read the information out of a server's answer; see `Base.from_response`.
+
+        Args:
+            resp: The decoded JSON.
+
+        Returns:
+            The information. The name that the server gave to a consumer is in its configuration, too.
+        """
+        info = super().from_response(resp)
+        if info.config is not None and info.config.name is None:
+            info.config.name = info.name
+        return info
 
     @property
     def created_raw(self) -> str | None:

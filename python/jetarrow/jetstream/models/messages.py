@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from jetarrow.jetstream.models.aliases import aliased
 from jetarrow.jetstream.models.base import Base, Codec, Moment
 from jetarrow.jetstream.models.values import Choices, epoch_ns
 
@@ -21,9 +22,10 @@ class AckKind(Choices):
     TERM = "+TERM"
 
 
+@aliased(sequence="seq")
 @dataclass
 class PubAck(Base):
-    """The server's word that a message is stored.
+    """The server's word that a message is stored. `sequence` is another name of `seq`.
 
     Attributes:
         stream: The stream that it is stored in.
@@ -40,10 +42,19 @@ class PubAck(Base):
     stream: str
     seq: int
     domain: str | None = None
-    duplicate: bool | None = None
+    duplicate: bool = False
     batch_id: str | None = None
     batch_size: int | None = None
     val: str | None = None
+    if TYPE_CHECKING:  # what `aliased` adds, for type checkers
+        sequence: int = 0
+
+    def as_dict(self) -> dict[str, object]:
+        """Convert to what the server sends, which says `duplicate` only where it is one."""
+        result = super().as_dict()
+        if not self.duplicate:
+            result.pop("duplicate", None)
+        return result
 
 
 @dataclass
@@ -87,6 +98,33 @@ class RawStreamMsg(Base):
         """When it was stored, in nanoseconds since 1970."""
         raw = self._raw_time("time")
         return None if raw is None else epoch_ns(raw)
+
+
+class PurgeResponse(int):
+    """What became of a purge: true where it succeeded, as nats-py has it, and how many messages went.
+
+    Attributes:
+        purged: The number of messages that were removed.
+    """
+
+    purged: int
+
+    def __new__(cls, success: bool, purged: int) -> PurgeResponse:
+        """Make one of the server's answer."""
+        response = super().__new__(cls, success)
+        response.purged = purged
+        return response
+
+    @property
+    def success(self) -> bool:
+        """Whether it succeeded."""
+        return bool(self)
+
+    def __repr__(self) -> str:
+        return f"PurgeResponse(success={self.success}, purged={self.purged})"
+
+    def __getnewargs__(self) -> tuple[bool, int]:  # type: ignore[override]  # of this __new__, not of int's
+        return self.success, self.purged
 
 
 @dataclass

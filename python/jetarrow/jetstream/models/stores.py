@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Nested
-from jetarrow.jetstream.models.streams import Placement, RePublish, StorageType
+from jetarrow.jetstream.models.streams import Placement, RePublish, StorageType, StoreCompression, StreamSource
 
 
 @dataclass
@@ -28,9 +28,18 @@ class KeyValueConfig(Base):
         republish: What to publish again. Default: nothing.
         direct: Whether any replica may answer reads. Default: the server's choice.
         limit_marker_ttl: Seconds that a marker stays where a key expired; needs server 2.11. Default: no markers.
+        compression: True (or `"s2"`) compresses what is kept in files. Default: no.
+        metadata: Texts by name, for your own use. Default: none.
+        mirror: The bucket that this one copies, by its name; it is read here, and written there. Default: none.
+        sources: Buckets that this one gathers, by their names. Default: none.
     """
 
-    _codecs: ClassVar[dict[str, Codec]] = {"placement": Nested(Placement), "republish": Nested(RePublish)}
+    _codecs: ClassVar[dict[str, Codec]] = {
+        "placement": Nested(Placement),
+        "republish": Nested(RePublish),
+        "mirror": Nested(StreamSource),
+        "sources": Nested(StreamSource),
+    }
 
     bucket: str
     description: str | None = None
@@ -44,6 +53,10 @@ class KeyValueConfig(Base):
     republish: RePublish | None = None
     direct: bool | None = None
     limit_marker_ttl: Duration = Duration()
+    compression: StoreCompression | str | bool | None = None
+    metadata: dict[str, str] | None = None
+    mirror: StreamSource | None = None
+    sources: list[StreamSource] | None = None
 
     def as_dict(self) -> dict[str, object]:
         """Convert to a dict; `limit_marker_ttl` is left out, since it is a setting of the stream."""
@@ -65,6 +78,8 @@ class ObjectStoreConfig(Base):
         storage: Where it is kept. Default: in files.
         replicas: How many servers keep it. Default: 1.
         placement: Which servers may keep it. Default: any.
+        compression: Whether the server compresses what it stores. Default: False.
+        metadata: Texts by name, for your own use. Default: none.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {"placement": Nested(Placement)}
@@ -76,6 +91,8 @@ class ObjectStoreConfig(Base):
     storage: Choice[StorageType] = Choice(StorageType)
     replicas: int = 1
     placement: Placement | None = None
+    compression: bool | None = None
+    metadata: dict[str, str] | None = None
 
     def as_dict(self) -> dict[str, object]:
         """Convert to a dict; see `Base.as_dict`."""
@@ -104,7 +121,15 @@ class ObjectMetaOptions(Base):
 
 @dataclass
 class ObjectMeta(Base):
-    """What is said about an object when it is put: name, description, headers and options."""
+    """What is said about an object when it is put.
+
+    Attributes:
+        name: Its name. Default: the one that `put` is given.
+        description: A text for people. Default: none.
+        headers: Name to value, or to a list of values; they are stored, and read, as lists. Default: none.
+        options: The size of its chunks. Default: 128 KiB.
+        metadata: Texts by name, for your own use. Default: none.
+    """
 
     _codecs: ClassVar[dict[str, Codec]] = {"options": Nested(ObjectMetaOptions)}
 
@@ -112,6 +137,7 @@ class ObjectMeta(Base):
     description: str | None = None
     headers: dict[str, Any] | None = None
     options: ObjectMetaOptions | None = None
+    metadata: dict[str, str] | None = None
 
 
 @dataclass
@@ -125,11 +151,12 @@ class ObjectInfo(Base):
         size: Its size in bytes.
         chunks: Number of chunks that it is stored in.
         digest: `SHA-256=` with the checksum.
-        mtime: When it was put, as RFC 3339 text.
+        mtime: When the server stored it, as RFC 3339 text.
         deleted: Whether it has been deleted. Default: False.
         description: As in `ObjectMeta`.
         headers: As in `ObjectMeta`.
-        options: As in `ObjectMeta`.
+        options: As in `ObjectMeta`; of a link, what it leads to.
+        metadata: As in `ObjectMeta`.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {"options": Nested(ObjectMetaOptions)}
@@ -145,11 +172,12 @@ class ObjectInfo(Base):
     description: str | None = None
     headers: dict[str, Any] | None = None
     options: ObjectMetaOptions | None = None
+    metadata: dict[str, str] | None = None
 
     @property
     def meta(self) -> ObjectMeta:
         """The part of it that the user gave."""
-        return ObjectMeta(name=self.name, description=self.description, headers=self.headers, options=self.options)
+        return ObjectMeta(self.name, self.description, self.headers, self.options, self.metadata)
 
     def is_link(self) -> bool:
         """Whether it is a link to another object or bucket."""

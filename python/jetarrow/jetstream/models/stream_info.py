@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -159,7 +159,8 @@ class StreamInfo(Base):
     cluster: ClusterInfo | None = None
     did_create: bool | None = None
     created: datetime | None = None
-    ts: datetime | None = None
+    # Two answers that tell the same are equal.
+    ts: datetime | None = field(default=None, compare=False)
     alternates: list[StreamAlternate] | None = None
 
     @property

@@ -4,11 +4,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Moment, Nested
+from jetarrow.jetstream.models.aliases import Short, aliased
+from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Moment, Nested, Texts
 from jetarrow.jetstream.models.values import Choices
+from jetarrow.jetstream.names import checked
+
+# The API prefix of a domain.
+_DOMAIN = re.compile(r"\$JS\.([^.]+)\.API")
 
 
 class RetentionPolicy(Choices):
@@ -38,6 +44,10 @@ class StoreCompression(Choices):
 
     NONE = "none"
     S2 = "s2"
+
+    @classmethod
+    def _refusal(cls, value: object) -> str:
+        return f"invalid store compression type: {value}"
 
 
 class PersistMode(Choices):
@@ -77,6 +87,24 @@ class ExternalStream(Base):
     api: str
     deliver: str | None = None
 
+    @classmethod
+    def of_domain(cls, name: str) -> ExternalStream:
+        """Where the streams of a JetStream domain are.
+
+        Args:
+            name: The domain.
+
+        Raises:
+            ValueError: It is not one token.
+        """
+        return cls(api=f"$JS.{checked('domain', name)}.API")
+
+    @property
+    def domain(self) -> str | None:
+        """The JetStream domain, where `api` is the prefix of one."""
+        match = _DOMAIN.fullmatch(self.api or "")
+        return match and match[1]
+
 
 External = ExternalStream
 
@@ -107,6 +135,10 @@ class StreamConsumerSource(Base):
     deliver_subject: str
 
 
+@aliased(
+    domain=Short("external", ExternalStream.of_domain, lambda external: external.domain),
+    opt_start_sequence="opt_start_seq",
+)
 @dataclass
 class StreamSource(Base):
     """Another stream that this one copies from.
@@ -117,8 +149,10 @@ class StreamSource(Base):
         opt_start_time: Copy from this time on; datetime (naive: local time) or RFC 3339 string. Default: all.
         filter_subject: Copy only these subjects. Default: all.
         external: Where the stream is, if in another account or domain. Default: here.
+        domain: The JetStream domain that it is in, which is `external` in short. Default: this one.
         subject_transforms: How to rewrite subjects on the way. Default: not.
         consumer: The consumer to use, for work queue and interest streams. Default: the server makes its own.
+        opt_start_sequence: Another name for `opt_start_seq`.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {
@@ -134,6 +168,9 @@ class StreamSource(Base):
     external: ExternalStream | None = None
     subject_transforms: list[SubjectTransform] | None = None
     consumer: StreamConsumerSource | None = None
+    if TYPE_CHECKING:  # what `aliased` adds, for type checkers
+        domain: str | None = None
+        opt_start_sequence: int | None = None
 
 
 @dataclass
@@ -164,14 +201,23 @@ class StreamConsumerLimits(Base):
     max_ack_pending: int | None = None
 
 
+@aliased(
+    max_messages="max_msgs",
+    max_messages_per_stream="max_msgs",
+    max_messages_per_subject="max_msgs_per_subject",
+    first_sequence="first_seq",
+)
 @dataclass
 class StreamConfig(Base):
     """How a stream works. Durations are seconds or a timedelta; a number of 1e9 or more means nanoseconds.
 
+    `max_messages` (and `max_messages_per_stream`), `max_messages_per_subject` and `first_sequence` are other names of
+    `max_msgs`, `max_msgs_per_subject` and `first_seq`.
+
     Attributes:
         name: Its name: letters, digits, `-` and `_`.
         description: A text for people. Default: none.
-        subjects: What it stores; wildcards allowed. Default: its name; none for a mirror.
+        subjects: What it stores, one or several; wildcards allowed. Default: its name; none for a mirror.
         retention: When messages go. Default: at the limits.
         max_consumers: Most consumers; -1 is no limit. Default: no limit.
         max_msgs: Most messages; -1 is no limit. Default: no limit.
@@ -222,7 +268,7 @@ class StreamConfig(Base):
 
     name: str | None = None
     description: str | None = None
-    subjects: list[str] | None = None
+    subjects: Texts = Texts()
     retention: Choice[RetentionPolicy] = Choice(RetentionPolicy)
     max_consumers: int | None = None
     max_msgs: int | None = None
@@ -259,6 +305,11 @@ class StreamConfig(Base):
     metadata: dict[str, str] | None = None
     consumer_limits: StreamConsumerLimits | None = None
     subject_delete_marker_ttl: Duration = Duration()
+    if TYPE_CHECKING:  # what `aliased` adds, for type checkers
+        max_messages: int | None = None
+        max_messages_per_stream: int | None = None
+        max_messages_per_subject: int = -1
+        first_sequence: int | None = None
 
     def as_dict(self) -> dict[str, object]:
         """Convert to what the server's API takes; see `Base.as_dict`.
@@ -267,7 +318,7 @@ class StreamConfig(Base):
             ValueError: `metadata` is not a dict.
         """
         if self.metadata is not None and not isinstance(self.metadata, dict):
-            raise ValueError(f"nats: metadata must be a dict of texts, not {type(self.metadata).__name__}")
+            raise ValueError(f"nats: invalid metadata format: a dict of texts, not {type(self.metadata).__name__}")
         result = super().as_dict()
         # Unset durations go as 0, so that an update can take them back ...
         result.setdefault("max_age", 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 import warnings
 from dataclasses import replace
@@ -27,7 +28,11 @@ class Choices(StrEnum):
                 if wanted in (member.value.lower(), member.name.lower()):
                     return member
         valid = ", ".join(repr(member.value) for member in cls)
-        raise ValueError(f"nats: {value!r} is not a valid {cls.__name__}; valid are {valid}")
+        raise ValueError(f"nats: {cls._refusal(value)}; valid are {valid}")
+
+    @classmethod
+    def _refusal(cls, value: object) -> str:
+        return f"{value!r} is not a valid {cls.__name__}"
 
 
 class Seconds(float):
@@ -38,8 +43,8 @@ class FromServer(str):
     """A choice that only a newer server knows; kept as it is, so that it can be sent back."""
 
 
-def _user_level() -> int:
-    """The `stacklevel` of the first caller outside this package, for warnings raised in `to_seconds`."""
+def user_level() -> int:
+    """The `stacklevel` of the first caller outside this package, for warnings."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None:
         name = frame.f_code.co_filename
@@ -80,7 +85,7 @@ def to_seconds(value: float | timedelta, name: str) -> float:
         f"{name}={value!r} is taken as nanoseconds, that is {seconds:g} s, and not as {value:g} s"
         f" ({value / 31_557_600:.0f} years); give seconds or a timedelta",
         UserWarning,
-        stacklevel=_user_level(),
+        stacklevel=user_level(),
     )
     return seconds
 
@@ -124,6 +129,27 @@ def to_rfc3339(value: datetime | str) -> str:
         raise ValueError(f"nats: {value!r} is not a time; write it as 2024-05-01T10:00:00Z") from None
     text = moment.replace(tzinfo=None).isoformat()
     return f"{text}.{fraction[:9]}Z" if fraction else f"{text}Z"
+
+
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def moment(value: datetime | timedelta | str) -> str:
+    """As `to_rfc3339`; a timedelta, or a span such as `1h` or `1d12h`, is so long ago by this machine's clock.
+
+    Args:
+        value: A datetime, a timedelta, a span, or a string in RFC 3339 or ISO 8601.
+
+    Raises:
+        ValueError: The string is neither a moment nor a span.
+    """
+    if isinstance(value, str):
+        parts = _SPAN.findall(value.strip())
+        if not parts or "".join(map("".join, parts)) != value.strip():
+            return to_rfc3339(value)
+        value = timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    return to_rfc3339(datetime.now(UTC) - value if isinstance(value, timedelta) else value)
 
 
 def from_rfc3339(text: str) -> datetime:

@@ -53,6 +53,14 @@ class FailOnDataLoss(StrEnum):
     STRICT = "strict"
 
 
+class OnRecreated(StrEnum):
+    """Where a streaming query goes on when a stream was deleted and made again: option `onRecreated`."""
+
+    FAIL = "fail"
+    EARLIEST = "earliest"
+    CONTINUE = "continue"
+
+
 class PublishMode(StrEnum):
     """How rows are published: option `publishMode`."""
 
@@ -67,3 +75,10 @@ class Dedup(StrEnum):
 
     CONTENT = "content"
     NONE = "none"
+
+
+class ExactlyOnce(StrEnum):
+    """For how long what a query writes again is recognised: option `exactlyOnce`."""
+
+    WINDOW = "window"
+    STATE = "state"

@@ -22,6 +22,9 @@ CONNECT_OPTIONS = (
     "apiPrefix",
     "inboxPrefix",
     "connectTimeoutMs",
+    "connectionName",
+    "tlsHostname",
+    "tlsHandshakeFirst",
 )
 # One kind of credentials at a time, else the server picks what was not meant.
 _CREDENTIALS = ("user", "authToken", "credsFile", "credsSecret", "nkeyFile", "nkeySecret")
@@ -33,56 +36,62 @@ class ConnectOptions:
 
     Attributes:
         servers: Addresses, each ``nats://host:port`` or ``tls://host:port``.
-        user: Name of the user. Default: none.
-        secrets: What proves who we are, and files of TLS. Default: none.
+        secrets: Who we are and what proves it, and files of TLS. Default: none.
         js_domain: The domain whose JetStream is meant. Default: the server's own.
         api_prefix: First tokens of the subjects of JetStream's API, instead of a domain. Default: the server's own.
         inbox_prefix: First tokens of the subjects that answers come to. Default: `_INBOX`.
         timeout: Seconds for one attempt at one server. Default: 2.
+        name: What the server calls our connections. Default: jetarrow-spark.
+        tls_hostname: The name that the servers' certificates must carry. Default: the host of each address.
+        tls_first: Whether TLS begins before the server's first word. Default: False.
     """
 
     servers: tuple[str, ...]
-    user: str | None = None
     secrets: tuple[Secret, ...] = ()
     js_domain: str | None = None
     api_prefix: str | None = None
     inbox_prefix: str | None = None
     timeout: float = 2.0
+    name: str = "jetarrow-spark"
+    tls_hostname: str | None = None
+    tls_first: bool = False
 
     def arguments(self) -> dict[str, Any]:
         """Resolve the secrets, and return the arguments of `jetarrow.sync.connect`.
 
+        References are looked up once more at each reconnect: what has expired may have been replaced.
+
         Raises:
-            ValueError: A reference leads nowhere in this process.
+            ValueError: A reference leads nowhere in this process, or is not allowed.
         """
         found: dict[str, Any] = {
             "servers": list(self.servers),
+            "name": self.name,
             "connect_timeout": self.timeout,
             # A worker may outlive any outage; what waits for the server has a timeout of its own. Not -1: with that
             # the first connect would go on for ever as well.
             "max_reconnect_attempts": 1_000_000_000,
             "reconnect_time_wait": 0.25,
         }
-        if self.user is not None:
-            found["user"] = self.user
         if self.inbox_prefix is not None:
             found["inbox_prefix"] = self.inbox_prefix
-        tls: dict[str, Any] = {}
+        tls: dict[str, Any] = {} if self.tls_hostname is None else {"hostname": self.tls_hostname}
+        if self.tls_first:
+            tls["handshake_first"] = True
         for secret in self.secrets:
             text = secret.resolve()
+            again = secret.resolve if secret.is_reference else text
             match secret.option:
-                case "password":
-                    found["password"] = text
+                case "user" | "password":
+                    found[secret.option] = again
                 case "authToken":
-                    found["token"] = text
-                case "credsFile" if not secret.is_reference:
-                    found["user_credentials"] = text
+                    found["token"] = again
+                # The client reads a file of keys whenever it connects.
                 case "credsFile" | "credsSecret":
-                    found["user_credentials"] = RawCredentials(text)
-                case "nkeyFile" if not secret.is_reference:
-                    found["nkeys_seed"] = text
+                    found["user_credentials"] = secret.path() or RawCredentials(text)
                 case "nkeyFile" | "nkeySecret":
-                    found["nkeys_seed_str"] = text
+                    path = secret.path()
+                    found["nkeys_seed_str" if path is None else "nkeys_seed"] = path or text
                 case _:  # tlsCaFile and so on: a path, or PEM text
                     tls[secret.option.removeprefix("tls").removesuffix("File").lower()] = text
         if tls:
@@ -117,8 +126,10 @@ def connect_options(given: OptionTexts) -> ConnectOptions:
     servers = server_list(given.required("servers", "a comma list such as nats://host:4222"))
     secrets = {name: text for name in _SECRETS if (text := given.raw(name)) is not None}
     secrets |= {name: text for name in _FILES if (text := given.text(name)) is not None}
-    user, domain, prefix = given.text("user"), given.text("jsDomain"), given.text("apiPrefix")
-    ways = [name for name in _CREDENTIALS if name in secrets or (name == "user" and user is not None)]
+    if (user := given.text("user")) is not None:
+        secrets = {"user": user, **secrets}
+    domain, prefix = given.text("jsDomain"), given.text("apiPrefix")
+    ways = [name for name in _CREDENTIALS if name in secrets]
     if len(ways) > 1:
         valid = "one of " + ", ".join(_CREDENTIALS)
         raise invalid(ways[-1], f"does not go with '{ways[0]}'", valid)
@@ -131,10 +142,12 @@ def connect_options(given: OptionTexts) -> ConnectOptions:
         raise invalid("apiPrefix", "does not go with 'jsDomain'", "one of the two")
     return ConnectOptions(
         servers=servers,
-        user=user,
         secrets=tuple(Secret(name, text) for name, text in secrets.items()),
         js_domain=domain,
         api_prefix=prefix,
         inbox_prefix=given.text("inboxPrefix"),
         timeout=given.positive("connectTimeoutMs", 2000) / 1000,
+        name=given.text("connectionName") or "jetarrow-spark",
+        tls_hostname=given.text("tlsHostname"),
+        tls_first=given.flag("tlsHandshakeFirst", default=False),
     )

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from jetarrow.spark._core import is_name
 
 from .bounds import EARLIEST, Bound, bounds
-from .choices import CommitMode, Compression, FailOnDataLoss, ParseMode, Payload, ReaderKind
+from .choices import CommitMode, Compression, FailOnDataLoss, OnRecreated, ParseMode, Payload, ReaderKind
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from .subjects import subject_filters
 from .texts import OptionTexts, invalid, stream_names
+
+# What the offsets of an Arrow batch reach, with room for the rest of the batch.
+_MOST_PAYLOAD_BYTES = 512 << 20
 
 READ_OPTIONS = (
     *CONNECT_OPTIONS,
@@ -29,8 +32,11 @@ READ_OPTIONS = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "minPartitions",
+    "maxRecordsPerPartition",
+    "maxBytesPerPartition",
     "maxOffsetsPerPartition",
     "failOnDataLoss",
+    "onRecreated",
     "includeHeaders",
     "includeTimeNs",
     "includeReply",
@@ -39,6 +45,7 @@ READ_OPTIONS = (
     "mode",
     "columnNameOfCorruptRecord",
     "compression",
+    "maxPayloadBytes",
     "reader",
     "fetchBytes",
     "batchRows",
@@ -63,6 +70,7 @@ class RowOptions:
         mode: What becomes of payloads that cannot be decoded. Default: None, not set.
         corrupt_column: Name of the column for such payloads. Default: _corrupt_record.
         compression: How payloads are compressed. Default: none.
+        max_payload_bytes: Most bytes that a compressed payload may stand for. Default: 64 MiB.
     """
 
     headers: bool = True
@@ -73,6 +81,7 @@ class RowOptions:
     mode: ParseMode | None = None
     corrupt_column: str = "_corrupt_record"
     compression: Compression = Compression.NONE
+    max_payload_bytes: int = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -91,9 +100,12 @@ class ReadOptions:
         max_bytes_per_trigger: Most bytes of a micro-batch, estimated; None for no limit.
         min_offsets_per_trigger: Sequences that a micro-batch waits for; None for none.
         max_trigger_delay: How long it waits for them at most, in seconds.
-        min_partitions: Fewest partitions of a batch, where it has as many sequences.
-        max_offsets_per_partition: Most sequences of a partition.
+        min_partitions: Fewest partitions of a batch, where it has as many messages.
+        max_records_per_partition: Most messages of a partition, where they lie evenly.
+        max_bytes_per_partition: Most bytes of a partition, estimated by the stream's average.
+        max_offsets_per_partition: Most sequences of a partition; None for no limit.
         fail_on_data_loss: Whether messages that are gone are an error; None where the stream's kind decides.
+        on_recreated: Where a query goes on in a stream that was deleted and made again.
         reader: How messages are fetched.
         fetch_bytes: Most bytes that a task has asked the server for and not received yet.
         batch_rows: Most rows of an Arrow batch.
@@ -115,8 +127,11 @@ class ReadOptions:
     min_offsets_per_trigger: int | None
     max_trigger_delay: float
     min_partitions: int
-    max_offsets_per_partition: int
+    max_records_per_partition: int
+    max_bytes_per_partition: int
+    max_offsets_per_partition: int | None
     fail_on_data_loss: FailOnDataLoss | None
+    on_recreated: OnRecreated
     reader: ReaderKind
     fetch_bytes: int
     batch_rows: int
@@ -156,8 +171,11 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
         min_offsets_per_trigger=options.limit("minOffsetsPerTrigger"),
         max_trigger_delay=options.seconds("maxTriggerDelay", "15m"),
         min_partitions=options.positive("minPartitions", 1),
-        max_offsets_per_partition=options.positive("maxOffsetsPerPartition", 1_000_000),
+        max_records_per_partition=options.positive("maxRecordsPerPartition", 250_000),
+        max_bytes_per_partition=options.size("maxBytesPerPartition", "256m"),
+        max_offsets_per_partition=options.limit("maxOffsetsPerPartition"),
         fail_on_data_loss=options.choice_or_none("failOnDataLoss", FailOnDataLoss),
+        on_recreated=_on_recreated(options, streaming=streaming),
         reader=options.choice("reader", ReaderKind),
         fetch_bytes=options.size("fetchBytes", "8m"),
         batch_rows=options.positive("batchRows", 65_536),
@@ -182,6 +200,13 @@ def _streams(options: OptionTexts) -> tuple[tuple[str, ...], str | None]:
     return (), pattern
 
 
+def _on_recreated(options: OptionTexts, *, streaming: bool | None) -> OnRecreated:
+    chosen = options.choice("onRecreated", OnRecreated)
+    if chosen != OnRecreated.FAIL and streaming is False:
+        raise invalid("onRecreated", "a batch read goes on nowhere", "fail, or a streaming query; load() it again")
+    return chosen
+
+
 def _rows(options: OptionTexts) -> RowOptions:
     payload, value_schema = options.choice("payload", Payload), options.text("valueSchema")
     if value_schema is not None and payload != Payload.JSON:
@@ -195,7 +220,15 @@ def _rows(options: OptionTexts) -> RowOptions:
         mode=options.choice_or_none("mode", ParseMode),
         corrupt_column=options.text("columnNameOfCorruptRecord") or "_corrupt_record",
         compression=options.choice("compression", Compression),
+        max_payload_bytes=_max_payload_bytes(options),
     )
+
+
+def _max_payload_bytes(options: OptionTexts) -> int:
+    most = options.size("maxPayloadBytes", "64m")
+    if most > _MOST_PAYLOAD_BYTES:
+        raise invalid("maxPayloadBytes", f"{most} is more than a batch can hold", "up to 512m, default 64m")
+    return most
 
 
 def _commit(options: OptionTexts, start: Bound, *, streaming: bool | None) -> tuple[CommitMode, str | None]:

@@ -1,7 +1,7 @@
 """Secrets by reference: an option says where a secret is, and each worker looks it up when it connects.
 
 Options are shown in unexpected places: Spark Connect's user interface and event log show every value. A reference
-may be shown.
+may be shown. Which ones are followed is the operator's to say (`allowed`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ import os
 import warnings
 from dataclasses import dataclass, field
 
+from .allowed import check_file, check_path, check_spark_file, check_variable
+
+# Options whose value is the path of what says who we are.
+_KEY_FILES = ("credsFile", "nkeyFile", "tlsKeyFile")
 _KINDS = ("env", "file", "sparkfile")
 REFERENCES = "env:NAME, file:/path or sparkfile:NAME (of addFile)"
 
@@ -35,15 +39,17 @@ class Secret:
         return kind in _KINDS and bool(name)
 
     def resolve(self) -> str:
-        """Look the secret up, here and now; a literal is itself.
+        """Look the secret up, here and now; a literal, or a plain path, is itself.
 
         Returns:
             Without one trailing newline, which editors and `echo` leave in files.
 
         Raises:
-            ValueError: There is nothing under this reference, in this process.
+            ValueError: There is nothing under this reference, in this process, or it is not allowed.
         """
         if not self.is_reference:
+            if self.option in _KEY_FILES:
+                check_path(self.option, self.given)
             return self.given
         kind, _, name = self.given.partition(":")
         text = _from_environment(self.option, name) if kind == "env" else _from_file(self.option, kind, name)
@@ -51,6 +57,17 @@ class Secret:
         if not text:
             raise ValueError(f"jetstream option '{self.option}': what {self.given!r} refers to is empty")
         return text
+
+    def path(self) -> str | None:
+        """Return the file that it is in, by a reference or as the value of an option that takes a path; else None.
+
+        Raises:
+            ValueError: It is not allowed.
+        """
+        if not self.is_reference:
+            return self.resolve() if self.option.endswith("File") else None
+        kind, _, name = self.given.partition(":")
+        return None if kind == "env" else _path(self.option, kind, name)
 
 
 def warn_of_literals(secrets: tuple[Secret, ...]) -> None:
@@ -71,6 +88,7 @@ def warn_of_literals(secrets: tuple[Secret, ...]) -> None:
 
 
 def _from_environment(option: str, name: str) -> str:
+    check_variable(option, name)
     text = os.environ.get(name)
     if text is None:
         raise ValueError(f"jetstream option '{option}': environment variable {name!r} is not set on this worker")
@@ -78,14 +96,20 @@ def _from_environment(option: str, name: str) -> str:
 
 
 def _from_file(option: str, kind: str, name: str) -> str:
-    path = name
-    if kind == "sparkfile":
-        from pyspark import SparkFiles
-
-        path = SparkFiles.get(name)
+    path = _path(option, kind, name)
     try:
         with open(path, encoding="utf-8", newline="") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
         cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ValueError(f"jetstream option '{option}': {kind} {name!r} cannot be read here: {cause}") from None
+
+
+def _path(option: str, kind: str, name: str) -> str:
+    if kind == "sparkfile":
+        from pyspark import SparkFiles
+
+        check_spark_file(option, name)
+        return SparkFiles.get(name)
+    check_file(option, name)
+    return name

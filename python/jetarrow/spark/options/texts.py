@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -163,6 +164,19 @@ class OptionTexts:
         if unknown := self.unknown():
             ignored, known = ", ".join(unknown), ", ".join(self._known)
             warnings.warn(f"jetstream: unknown options ignored: {ignored}; known: {known}", stacklevel=3)
+
+    def refuse_unknown(self) -> None:
+        """Refuse unknown names, without their values; for where nobody would see a warning.
+
+        Raises:
+            ValueError: There are some; the text has the nearest known ones.
+        """
+        if not (unknown := self.unknown()):
+            return
+        by_lower = {name.lower(): name for name in self._known}
+        nearest = [by_lower[near] for name in unknown for near in difflib.get_close_matches(name, by_lower, 1)]
+        meant = f"; did you mean {', '.join(nearest)}?" if nearest else ""
+        raise ValueError(f"jetstream: unknown options: {', '.join(unknown)}{meant} Known: {', '.join(self._known)}")
 
     def _one_of(self, name: str, values: Sequence[str]) -> str:
         text = self.text(name) or values[0]

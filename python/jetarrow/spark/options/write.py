@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .choices import Dedup, PublishMode
+from .choices import Dedup, ExactlyOnce, PublishMode
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from .texts import OptionTexts, invalid, stream_names
 
@@ -15,6 +16,9 @@ WRITE_OPTIONS = (
     "subject",
     "publishMode",
     "dedup",
+    "dedupScope",
+    "exactlyOnce",
+    "sinkState",
     "recoveryWindow",
     "maxInFlight",
 )
@@ -30,6 +34,10 @@ class WriteOptions:
         subject: Subject of all rows. Default: the column `subject` says it row by row.
         publish_mode: How rows are published. Default: async.
         dedup: Whether a row without a `msg_id` gets an id made of the row. Default: content, it does.
+        dedup_scope: Names a batch write: repeated under the same name it has the same ids. Default: each write is one
+            of its own. A streaming query names its batches itself.
+        sink_state: Bucket in which a streaming query remembers what it writes, so that a replay after any pause stores
+            nothing twice. Default: none, the stream's duplicate window is relied on.
         recovery_window: Seconds that Spark may take to write a failed task or batch again. Default: 120.
         max_in_flight: Most rows that are unanswered at once, per task. Default: 5000.
     """
@@ -39,6 +47,8 @@ class WriteOptions:
     subject: str | None = None
     publish_mode: PublishMode = PublishMode.ASYNC
     dedup: Dedup = Dedup.CONTENT
+    dedup_scope: str | None = None
+    sink_state: str | None = None
     recovery_window: float = 120.0
     max_in_flight: int = 5000
 
@@ -59,12 +69,29 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     names = stream_names(options.required("stream", "the name of the stream to write to"))
     if len(names) > 1:
         raise invalid("stream", f"{len(names)} streams are named", "one name: each row goes to one stream")
+    dedup, dedup_scope = options.choice("dedup", Dedup), options.text("dedupScope")
+    if dedup_scope is not None and dedup != Dedup.CONTENT:
+        raise invalid("dedupScope", f"does not go with dedup={dedup}", "dedup=content with it")
     return WriteOptions(
         connection=connect_options(options),
         stream=names[0],
         subject=options.text("subject"),
         publish_mode=options.choice("publishMode", PublishMode),
-        dedup=options.choice("dedup", Dedup),
+        dedup=dedup,
+        dedup_scope=dedup_scope,
+        sink_state=_sink_state(options, dedup),
         recovery_window=options.seconds("recoveryWindow", "2m"),
         max_in_flight=options.positive("maxInFlight", 5000),
     )
+
+
+def _sink_state(options: OptionTexts, dedup: Dedup) -> str | None:
+    chosen, bucket = options.choice("exactlyOnce", ExactlyOnce), options.text("sinkState")
+    if (chosen == ExactlyOnce.STATE) != (bucket is not None):
+        valid = "the name of a key-value bucket, with exactlyOnce=state"
+        raise invalid("sinkState", f"and exactlyOnce={chosen} do not go together", valid)
+    if bucket is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", bucket):
+        raise invalid("sinkState", f"{bucket!r} cannot be a bucket", "letters, digits, - and _")
+    if bucket is not None and dedup != Dedup.CONTENT:
+        raise invalid("exactlyOnce", f"state does not go with dedup={dedup}", "dedup=content with it")
+    return bucket

@@ -17,6 +17,7 @@ from jetarrow.spark.options.choices import Dedup, PublishMode
 from jetarrow.spark.options.write import WriteOptions
 
 from .rows import PublishCalls, check_headers
+from .state import BatchName, SinkState
 
 # What `publish_batch` calls the modes.
 _CORE_MODES = {
@@ -41,6 +42,7 @@ class PartitionWriter:
         window: The stream's duplicate window, in seconds, as it was when the write was planned.
         scope: Names query, batch and partition: every attempt has the same scope, and no other rows have it.
         partition: Number of the partition, for messages.
+        name: What is written, where `sink_state` is to remember it. Default: none.
 
     Attributes:
         duplicates: How many of the rows published so far the stream had before.
@@ -48,10 +50,14 @@ class PartitionWriter:
             partly there.
     """
 
-    def __init__(self, options: WriteOptions, *, window: float, scope: str, partition: int) -> None:
+    def __init__(
+        self, options: WriteOptions, *, window: float, scope: str, partition: int, name: BatchName | None = None
+    ) -> None:
         self._options = options
         self._keep_ids = window + _WINDOW_MARGIN
         self._partition = partition
+        self._name = name
+        self._state: SinkState | None = None
         self._content = options.dedup == Dedup.CONTENT
         self._ids = ContentIds(scope.encode() if self._content else None)
         self._prepared = 0
@@ -77,6 +83,9 @@ class PartitionWriter:
         # The driver has reached a server a moment ago: one that restarts just now is waited for.
         client = retry_transient(lambda: shared_client(options.connection))
         js = jetstream(client, options.connection)
+        bucket = options.sink_state
+        if self._name is not None and bucket is not None:
+            self._state = SinkState(js, bucket, options.stream, subject=options.subject, name=self._name)
         calls = PublishCalls(batches, self._prepare, atomic=options.publish_mode == PublishMode.ATOMIC)
         forgot, reconnects = monotonic(), client.stats["reconnects"]
         for reader in calls:
@@ -92,7 +101,11 @@ class PartitionWriter:
             if self._forgotten(js, since=forgot):
                 self._ids.forget()
                 forgot = monotonic()
-        return self._done
+        if self._state is not None:
+            self._state.finish()
+            self.duplicates += self._state.skipped
+            self.sent_again |= self._state.skipped > 0
+        return self._prepared
 
     def _forgotten(self, js: jetarrow.sync.JetStream, *, since: float) -> bool:
         """Whether the server no longer knows ids from before `since`: it is asked, its window may be another by now.
@@ -118,7 +131,10 @@ class PartitionWriter:
             if found.repeated is not None:
                 raise self._repeated(*found.repeated)
             columns = {name: piece.column(name) for name in names if name != "msg_id"}
+            own = piece.column("msg_id").is_valid() if "msg_id" in names else None
             piece = pa.RecordBatch.from_pydict(columns | {"msg_id": pa.array(found)})
+            self._prepared += piece.num_rows
+            return piece if self._state is None else self._state.note(piece, own)
         self._prepared += piece.num_rows
         return piece
 

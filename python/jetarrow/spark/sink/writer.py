@@ -1,4 +1,4 @@
-"""The sinks: `df.write.format("jetstream")` and `df.writeStream.format("jetstream")`."""
+"""The sink of a batch, `df.write.format("jetstream")`, and what it shares with that of a stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from jetarrow.core.errors import UnsupportedError
@@ -19,10 +19,12 @@ from jetarrow.jetstream.models import StreamInfo
 from jetarrow.spark.connection import connect, jetstream, no_such_stream
 from jetarrow.spark.errors import hide_traceback
 from jetarrow.spark.options.choices import Dedup, PublishMode
+from jetarrow.spark.options.texts import invalid
 from jetarrow.spark.options.write import WriteOptions
 
 from .partition_writer import PartitionWriter
 from .rows import check_columns
+from .state import BatchName, check_target, open_bucket
 
 _log = logging.getLogger("jetarrow.spark")
 # The flag of a stream that allows a mode.
@@ -61,7 +63,7 @@ class JetStreamWriter(DataSourceArrowWriter):
         self._options = options
         self._window = window
         # Pickled to every attempt of every task.
-        self._job = uuid.uuid4().hex
+        self._job = options.dedup_scope or uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Publish the rows of one task.
@@ -76,7 +78,7 @@ class JetStreamWriter(DataSourceArrowWriter):
             BatchError: A row was not stored: the first one, with the server's codes.
             NoServersError: No server has answered for 30 seconds.
         """
-        return _write(self._options, self._window, iterator, scope=self._job)
+        return write_partition(self._options, self._window, iterator, scope=self._job)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Say in the driver's log what was not stored because the stream had it.
@@ -84,85 +86,56 @@ class JetStreamWriter(DataSourceArrowWriter):
         Args:
             messages: What the tasks report.
         """
-        tell_duplicates(self._options.stream, messages)
+        tell_duplicates(self._options.stream, messages, named=self._options.dedup_scope)
 
 
-class JetStreamStreamWriter(DataSourceStreamArrowWriter):
-    """Publishes the rows of every micro-batch.
-
-    Query and batch keep their names after a restart from the checkpoint: rows that were published before the batch
-    was committed are recognised.
+def write_partition(
+    options: WriteOptions,
+    window: float,
+    rows: Iterator[pa.RecordBatch],
+    *,
+    scope: str,
+    name: BatchName | None = None,
+) -> Written:
+    """Publish the rows of one task.
 
     Args:
         options: Checked options.
         window: The stream's duplicate window, in seconds.
+        rows: Arrow batches, read as they are published.
+        scope: Names the query and the batch.
+        name: What is written, where `sink_state` is to remember it. Default: none.
+
+    Raises:
+        Exception: As `PartitionWriter.write`.
     """
-
-    def __init__(self, options: WriteOptions, window: float) -> None:
-        self._options = options
-        self._window = window
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Publish the rows of one task of one micro-batch.
-
-        Args:
-            iterator: Arrow batches, read as they are published.
-
-        Returns:
-            What was written, for Spark.
-
-        Raises:
-            BatchError: A row was not stored: the first one, with the server's codes.
-            NoServersError: No server has answered for 30 seconds.
-            ValueError: Spark does not name query and batch, which `dedup=content` needs.
-        """
-        context = TaskContext.get()
-        assert context is not None
-        names = [context.getLocalProperty(name) for name in ("sql.streaming.queryId", "streaming.sql.batchId")]
-        if None in names and self._options.dedup == Dedup.CONTENT:
-            raise ValueError(
-                "jetstream: Spark does not say which query and batch this is, so ids cannot be made of the rows; set"
-                " the option dedup=none, and give the rows ids of their own in a column msg_id"
-            )
-        return _write(self._options, self._window, iterator, scope=":".join(map(str, names)))
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Say in the driver's log what was not stored because the stream had it.
-
-        Args:
-            messages: What the tasks report.
-            batchId: Number of the micro-batch.
-        """
-        tell_duplicates(self._options.stream, messages, batch=batchId)
-
-
-def _write(options: WriteOptions, window: float, rows: Iterator[pa.RecordBatch], *, scope: str) -> Written:
     context = TaskContext.get()
     assert context is not None
     partition = context.partitionId()
     with hide_traceback():
-        writer = PartitionWriter(options, window=window, scope=f"{scope}:{partition}", partition=partition)
+        scope = f"{scope}:{partition}"
+        writer = PartitionWriter(options, window=window, scope=scope, partition=partition, name=name)
         count = writer.write(rows)
         return Written(count, writer.duplicates, expected=context.attemptNumber() > 0 or writer.sent_again)
 
 
-def tell_duplicates(stream: str, messages: Sequence[WriterCommitMessage | None], *, batch: int | None = None) -> None:
+def tell_duplicates(stream: str, messages: Sequence[WriterCommitMessage | None], *, named: str | None = None) -> None:
     """Say how many rows the stream had before: a line in the log where tasks were tried again, else a warning.
 
     Args:
         stream: Its name.
         messages: What the tasks report.
-        batch: Number of the micro-batch. Default: it is a batch write.
+        named: Which batch it is, where it has the same ids when it is repeated. Default: none, it has others then.
     """
     tasks = [message for message in messages if isinstance(message, Written)]
     rows = sum(task.rows for task in tasks)
     again = sum(task.duplicates for task in tasks if task.expected)
     unexpected = sum(task.duplicates for task in tasks if not task.expected)
-    where = f"stream {stream!r}" if batch is None else f"stream {stream!r}, batch {batch}"
+    where = f"stream {stream!r}" if named is None else f"stream {stream!r}, {named}"
     if again:
         _log.info("jetstream: %s had %d of %d rows already: tasks were tried again", where, again, rows)
     if unexpected:
-        replayed = "" if batch is None else " That is right if a restart has replayed this batch; else"
+        replayed = "" if named is None else " That is right if a restart has replayed this batch; else"
         warnings.warn(
             f"jetstream: {where}: {unexpected} of {rows} rows were not stored, as the stream had messages with their"
             f" ids.{replayed or ' Either'} the same was written before within the duplicate window, or rows of two"
@@ -196,6 +169,12 @@ def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, strea
             f" and is never done; use {instead}, and purge the stream yourself where that is meant"
         )
     check_columns(schema, subject=options.subject)
+    if streaming and options.dedup_scope is not None:
+        raise invalid(
+            "dedupScope", "a streaming query names its batches itself", "leave it out; it is for foreachBatch"
+        )
+    if not streaming and options.sink_state is not None:
+        raise invalid("exactlyOnce", "state is for streaming queries", "window; with dedupScope in foreachBatch")
     if streaming and options in _known_windows:
         return _known_windows[options]
     info = _stream_info(options)
@@ -205,8 +184,13 @@ def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, strea
             f"publishMode={options.publish_mode}", f"a stream with {flag}", f"stream {options.stream!r} has it off"
         )
     window = float(info.config.duplicate_window or 0)
+    if options.sink_state is not None:
+        check_target(info)
+        with connect(options.connection) as client:
+            js = jetstream(client, options.connection)
+            open_bucket(js, options.sink_state, replicas=info.config.num_replicas or 1)
     has_ids = options.dedup == Dedup.CONTENT or "msg_id" in schema.names
-    if has_ids and window < options.recovery_window:
+    if has_ids and window < options.recovery_window and options.sink_state is None:
         warnings.warn(
             f"jetstream: stream {options.stream!r} recognises duplicates for {window:g} s, which is less than"
             f" recoveryWindow={options.recovery_window:g} s: what Spark writes again after more than that is stored"

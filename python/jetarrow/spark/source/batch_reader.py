@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from jetarrow.spark.connection import connect, jetstream
@@ -17,6 +18,9 @@ from .partition_reader import read_range
 from .partitioning import StreamRange, plan_partitions
 from .pushdown import Restriction, restriction_of
 from .rows import check_types
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 
 class JetStreamReader(DataSourceReader):

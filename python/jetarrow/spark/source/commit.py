@@ -12,8 +12,9 @@ from jetarrow.jetstream.models import AckPolicy, DeliverPolicy, RetentionPolicy,
 from jetarrow.spark.options.choices import CommitMode
 from jetarrow.spark.options.read import ReadOptions
 
-from .metadata import check_created, created, retention
+from .metadata import retention
 from .offsets import Entry
+from .positions import Positions
 
 _MOST_PER_FETCH = 1000
 _VALID_MODES: dict[str, str] = {
@@ -36,13 +37,15 @@ class Committer:
 
     Args:
         options: Checked options: `commit_mode`, `commit_consumer`, `subjects`.
+        positions: Those of the query.
     """
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, positions: Positions) -> None:
         self._mode = options.commit_mode
         self._name = options.commit_consumer or ""
         self._filters = options.subjects
-        self._done: dict[str, int] = {}
+        self._positions = positions
+        self._done: dict[str, Entry] = {}
         # Delivered and beyond the last commit, by stream: the server would not deliver them again for a while.
         self._spare: dict[str, list[_Delivered]] = {}
 
@@ -79,19 +82,21 @@ class Committer:
             at: The position, by stream.
 
         Raises:
-            StreamRecreatedError: A stream was deleted and made again: nothing of the new one is touched.
+            StreamRecreatedError: A stream was deleted and made again, which is an error here. Nothing of the new one is
+                touched, unless its sequences are said to be the same ones.
         """
         for name, entry in at.items():
-            if name not in infos or self._done.get(name) == entry.next:
+            if name not in infos or self._done.get(name) == entry:
                 continue
             # What another stream of this name holds was never read.
-            check_created(name, entry.created, created(infos[name]))
+            if self._positions.is_over(name, entry, infos[name]):
+                continue
             if self._mode == CommitMode.PURGE:
                 for subject in self._filters or (None,):
                     js.purge_stream(name, seq=entry.next, subject=subject)
             else:
                 self._acknowledge(js, name, entry.next - 1)
-            self._done[name] = entry.next
+            self._done[name] = entry
 
     def _make_consumer(self, js: jetarrow.sync.JetStream, stream: str, start: int) -> None:
         consumer = js.stream(stream).get_or_create_consumer(

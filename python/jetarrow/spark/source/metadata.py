@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import jetarrow.sync
 from jetarrow.jetstream.errors import APIError, NotFoundError, StreamRecreatedError
@@ -13,6 +14,11 @@ from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
 from jetarrow.spark._core import api_request
 from jetarrow.spark.connection import no_such_stream
 from jetarrow.spark.options.read import ReadOptions
+
+# Requests about streams that are under way at once.
+_SIDE_BY_SIDE = 32
+
+_T = TypeVar("_T")
 
 
 class Lookup:
@@ -33,6 +39,7 @@ class Lookup:
         self.js = js
         self._options = options
         self._retry = retry
+        self._counts: dict[tuple[str, int, tuple[str, ...]], int | None] = {}
 
     def infos(self) -> dict[str, StreamInfo]:
         """Return the streams of the options as they are now: in the order given, or by name where a pattern finds them.
@@ -42,19 +49,39 @@ class Lookup:
         """
         pattern = self._options.pattern
         if pattern is None:
-            return {name: self.info(name) for name in self._options.streams}
+            return self.each(self._options.streams, self.info)
         names: list[str] = self._retry(lambda: sorted(self.js.stream_names()))
-        found = {}
-        for name in names:
-            if re.fullmatch(pattern, name):
-                try:
-                    found[name] = self.info(name)
-                except NotFoundError:  # deleted since it was listed
-                    continue
+        infos = self.each([name for name in names if re.fullmatch(pattern, name)], self._info_or_none)
+        found = {name: info for name, info in infos.items() if info is not None}
         if not found:
             at = ", ".join(self._options.connection.servers)
             raise NotFoundError(message=f"jetstream: no stream at {at} matches option streamPattern={pattern!r}")
         return found
+
+    def each(self, streams: Iterable[str], ask: Callable[[str], _T]) -> dict[str, _T]:
+        """Ask about many streams, side by side: one after the other they would wait for a round trip each.
+
+        Args:
+            streams: Their names.
+            ask: Asks about one, and changes nothing.
+
+        Returns:
+            The answers by stream, in the order of the names.
+
+        Raises:
+            Exception: What `ask` raises, of the first stream where it does.
+        """
+        names = list(streams)
+        if len(names) < 2:
+            return {name: ask(name) for name in names}
+        with ThreadPoolExecutor(min(len(names), _SIDE_BY_SIDE), "jetarrow-spark-ask") as pool:
+            return dict(zip(names, pool.map(ask, names), strict=True))
+
+    def _info_or_none(self, stream: str) -> StreamInfo | None:
+        try:
+            return self.info(stream)
+        except NotFoundError:  # deleted since it was listed
+            return None
 
     def info(self, stream: str) -> StreamInfo:
         """Return one stream as it is now.
@@ -101,13 +128,19 @@ class Lookup:
     def matching(self, stream: str, seq: int, filters: Sequence[str]) -> int | None:
         """Return how many messages from `seq` on the filters match; None where the server will not say.
 
-        The answer to the creation of a consumer has the number; the consumer is deleted at once.
+        The answer to the creation of a consumer has the number; the consumer is deleted at once. Asked once.
 
         Args:
             stream: Name of the stream.
             seq: Where to begin.
-            filters: Subjects, at least one.
+            filters: Subjects; empty for all.
         """
+        key = (stream, seq, tuple(filters))
+        if key not in self._counts:
+            self._counts[key] = self._count(*key)
+        return self._counts[key]
+
+    def _count(self, stream: str, seq: int, filters: Sequence[str]) -> int | None:
         name = f"jetarrow-count-{uuid.uuid4().hex}"
         config = {
             "name": name,
@@ -117,7 +150,7 @@ class Lookup:
             "mem_storage": True,
             "num_replicas": 1,
             "inactive_threshold": 5_000_000_000,
-            "filter_subjects": list(filters),
+            **({"filter_subjects": list(filters)} if filters else {}),
         }
         body = {"stream_name": stream, "action": "create", "config": config}
         try:
@@ -157,7 +190,9 @@ def check_created(stream: str, planned: str, now: str) -> None:
     if now != planned:
         raise StreamRecreatedError(
             f"stream {stream!r} of {planned} was planned, but it was made again at {now}: its sequences mean other"
-            " messages now; load it again, or with a streaming query begin with a new checkpoint"
+            " messages now; load it again, or with a streaming query begin with a new checkpoint, or set onRecreated to"
+            " earliest (go on at the new stream's first message) or continue (it has the same sequences, as where a"
+            " mirror took over)"
         )
 
 

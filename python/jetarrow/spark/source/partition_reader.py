@@ -44,7 +44,7 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
         DecodeError: A payload cannot be decoded, and the mode says that this is an error.
     """
     stream = partition.stream
-    shape = RowShaper(schema, options.rows, partition.plan.local)
+    shape = RowShaper(schema, options.rows, partition.plan.local, batch_bytes=options.batch_bytes)
     try:
         # The planner has just reached the servers: one that is away now comes back.
         reader = _opened(options, partition, shape)
@@ -53,8 +53,8 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
             while (item := reader.next()) is not None:
                 if isinstance(item, Loss):
                     _lost(item, partition)
-                elif (rows := shape(item, stream)) is not None:
-                    yield rows
+                else:
+                    yield from shape(item, stream)
         finally:
             reader.close()
     except NotFoundError as error:

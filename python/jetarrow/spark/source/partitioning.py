@@ -17,6 +17,7 @@ from jetarrow.spark.options.read import ReadOptions
 from .metadata import Lookup, end_sequence, first_sequence
 from .pushdown import Restriction
 from .read_plan import ReadPlan, check_readable, head_may_move, loss_fails, read_plan
+from .weight import split_counts, weigh
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,11 @@ def plan_partitions(
         ranges = {name: _restricted(span, restriction, lookup, stream=name) for name, span in ranges.items()}
         if restriction.subjects is not None and not options.subjects:
             options = replace(options, subjects=restriction.subjects)
-    counts = split_counts(options, {name: end - start for name, (start, end) in ranges.items()})
+    weights = {
+        name: weigh(options, infos[name], lookup, start=start, sequences=end - start)
+        for name, (start, end) in ranges.items()
+    }
+    counts = split_counts(options, weights)
     partitions = []
     for name, count in counts.items():
         start, end = ranges[name]
@@ -76,23 +81,6 @@ def plan_partitions(
         plan = read_plan(options, infos[name], lookup, start=start, size=end - start)
         partitions += split(name, start, end, count=count, plan=plan, head=earliest and head_may_move(options))
     return partitions
-
-
-def split_counts(options: ReadOptions, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return how many partitions each stream gets, those with nothing to read left out.
-
-    Args:
-        options: Checked options of the read.
-        sizes: Sequences to read, by stream.
-    """
-    total = sum(sizes.values())
-    counts = {}
-    for name, size in sizes.items():
-        if size > 0:
-            # minPartitions is a total: each stream has a share by its size, rounded up.
-            share = -(-options.min_partitions * size // total)
-            counts[name] = min(size, max(share, -(-size // options.max_offsets_per_partition)))
-    return counts
 
 
 def split(stream: str, start: int, end: int, *, count: int, plan: ReadPlan, head: bool = False) -> list[StreamRange]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import time
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 
 from jetarrow.jetstream.errors import DataLossError, NotFoundError
 from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
 from jetarrow.spark.options.bounds import EARLIEST, LATEST
-from jetarrow.spark.options.choices import CommitMode, FailOnDataLoss
+from jetarrow.spark.options.choices import CommitMode, FailOnDataLoss, OnRecreated
 from jetarrow.spark.options.read import ReadOptions
 
-from .metadata import Lookup, created, end_sequence, first_sequence, retention
+from .metadata import Lookup, check_created, created, end_sequence, first_sequence, retention
 from .offsets import Entry, Offset
 from .read_plan import filters_for
 
@@ -30,8 +32,8 @@ class Positions:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        # Per stream: last sequence, and the end of what the filters match in it.
-        self._matched: dict[str, tuple[int, int]] = {}
+        # Per stream: its last sequence and creation, and the end of what the filters match in it.
+        self._matched: dict[str, tuple[tuple[int, str], int]] = {}
 
     def initial(self, name: str, info: StreamInfo, lookup: Lookup) -> Entry:
         """Return where a new query starts in one stream.
@@ -61,13 +63,14 @@ class Positions:
             info: The stream as it is now.
             lookup: To find the last message that a filter matches.
         """
-        last, filters = info.state.last_seq, filters_for(self._options, info)
+        filters = filters_for(self._options, info)
         if not filters:
-            return last + 1
-        known, end = self._matched.get(name, (-1, 0))
-        if known != last:
+            return end_sequence(info)
+        now = (info.state.last_seq, created(info))
+        known, end = self._matched.get(name, (None, 0))
+        if known != now:
             end = (lookup.last_match(name, filters) or 0) + 1
-            self._matched[name] = (last, end)
+            self._matched[name] = (now, end)
         return end
 
     def current(self, begin: Offset, infos: Mapping[str, StreamInfo]) -> dict[str, Entry]:
@@ -79,8 +82,15 @@ class Positions:
 
         Raises:
             NotFoundError: A stream that `streamPattern` had found was deleted, and that is an error here.
+            ValueError: The checkpoint is of a query that read other streams.
+            StreamRecreatedError: As `standing`.
         """
         pattern, options = self._options.pattern, self._options
+        if pattern is None and begin.streams and not begin.streams.keys() & infos.keys():
+            raise ValueError(
+                f"jetstream: this checkpoint is of a query that reads {_listed(begin.streams)}, not {_listed(infos)}:"
+                " give every query a checkpointLocation of its own"
+            )
         for name in begin.streams.keys() - infos.keys():
             found_by_pattern = pattern is not None and re.fullmatch(pattern, name)
             if found_by_pattern and options.fail_on_data_loss != FailOnDataLoss.FALSE:
@@ -88,8 +98,47 @@ class Positions:
                     message=f"jetstream: stream {name!r} was deleted; what was not read of it is lost; set"
                     " failOnDataLoss=false to go on without it"
                 )
-        new = {name: _first(info) for name, info in infos.items() if name not in begin.streams}
-        return {**begin.streams, **new}
+        now = {
+            name: self.standing(name, begin.streams[name], info) if name in begin.streams else _first(info)
+            for name, info in infos.items()
+        }
+        return {**begin.streams, **now}
+
+    def standing(self, name: str, entry: Entry, info: StreamInfo) -> Entry:
+        """Return where the query stands in a stream that may have been made again since, as `onRecreated` says.
+
+        Args:
+            name: Name of the stream.
+            entry: Where it stood.
+            info: The stream as it is now.
+
+        Raises:
+            StreamRecreatedError: It was made again, and that is an error here.
+        """
+        now = created(info)
+        if not self.is_over(name, entry, info):
+            return replace(entry, created=now)
+        warnings.warn(
+            f"jetstream: stream {name!r} of {entry.created} was deleted and made again at {now}: this query begins at"
+            " its first message (onRecreated=earliest); what it had not read of the old one is lost",
+            stacklevel=2,
+        )
+        return _first(info)
+
+    def is_over(self, name: str, entry: Entry, info: StreamInfo) -> bool:
+        """Whether a position is of a stream that is no more, and has no meaning in the present one.
+
+        Args:
+            name: Name of the stream.
+            entry: The position.
+            info: The stream as it is now.
+
+        Raises:
+            StreamRecreatedError: It is, and that is an error here.
+        """
+        if self._options.on_recreated == OnRecreated.FAIL:
+            check_created(name, entry.created, created(info))
+        return self._options.on_recreated == OnRecreated.EARLIEST and entry.created != created(info)
 
     def check_not_beyond_end(self, name: str, entry: Entry, lookup: Lookup) -> None:
         """Check that a stream does not end before what was read of it, unless the user asked for later messages.
@@ -123,3 +172,7 @@ def bytes_per_sequence(info: StreamInfo) -> float:
 
 def _first(info: StreamInfo) -> Entry:
     return Entry(created(info), first_sequence(info), "earliest")
+
+
+def _listed(streams: Mapping[str, object]) -> str:
+    return ", ".join(map(repr, sorted(streams)))

@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyspark
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    LessThan,
-    LessThanOrEqual,
-    StringStartsWith,
-)
 
 from jetarrow.spark.options.subjects import is_filter
 from jetarrow.spark.options.texts import invalid
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 # Seen in 4.1.4, 4.2.1 and 4.3.0: the plan with the filters stays on the DataFrame, and other queries of it use it too.
 _SOUND_SINCE = (5, 0)
@@ -74,6 +67,9 @@ def restriction_of(filters: Iterable[Filter]) -> Restriction:
     Args:
         filters: Those that cannot be used here are left to Spark.
     """
+    # Not above: Spark 4.0 has no filters.
+    from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
+
     low, high, since, until = 1, 2**63 - 1, _EARLIEST_TIME, _LATEST_TIME
     streams: frozenset[str] | None = None
     subjects: tuple[str, ...] | None = None
@@ -118,6 +114,8 @@ def _column(one: Filter) -> str | None:
 
 
 def _subjects(one: Filter, values: list[Any]) -> tuple[str, ...] | None:
+    from pyspark.sql.datasource import EqualTo, In, StringStartsWith
+
     if not all(isinstance(item, str) and not set(item) & set("*>") for item in values):
         return None
     if isinstance(one, EqualTo | In):

@@ -13,7 +13,7 @@ from .filters import covers
 from .metadata import Lookup, consumes, created, end_sequence, retention
 
 # Up to this many sequences it does not matter who filters; beyond, the server is quicker only if it finds few.
-_SMALL_RANGE = 20_000
+SMALL_RANGE = 20_000
 _FEW_MATCHES = 0.1
 
 
@@ -50,22 +50,40 @@ def read_plan(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, 
         ValueError: A work-queue stream would have to be read by a consumer, or direct gets are off.
     """
     filters = filters_for(options, info)
-    direct = _is_direct(options, info)
-    pushed = filters
-    if direct and len(filters) > 1:
-        pushed = ()
-    elif filters and not direct and lookup is not None and size > _SMALL_RANGE:
-        found = lookup.matching(str(info.config.name), start, filters)
-        left = max(1, end_sequence(info) - start)
-        if found is not None and found > left * _FEW_MATCHES:
-            pushed = ()
+    pushed = pushed_filters(options, info, lookup, start=start, sequences=size)
     return ReadPlan(
         created=created(info),
         loss_fails=loss_fails(options, info),
-        direct=direct,
+        direct=is_direct(options, info),
         pushed=pushed,
         local=() if pushed else filters,
     )
+
+
+def pushed_filters(
+    options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, start: int, sequences: int
+) -> tuple[str, ...]:
+    """Return the filters that the server evaluates: none where it is quicker to have all messages.
+
+    Args:
+        options: Checked options of the read.
+        info: The stream.
+        lookup: To count what filters match; with None nothing is counted.
+        start: First sequence.
+        sequences: How many.
+
+    Raises:
+        ValueError: As `read_plan`.
+    """
+    filters = filters_for(options, info)
+    if is_direct(options, info):
+        return filters if len(filters) == 1 else ()
+    if filters and lookup is not None and sequences > SMALL_RANGE:
+        found = lookup.matching(str(info.config.name), start, filters)
+        left = max(1, end_sequence(info) - start)
+        if found is not None and found > left * _FEW_MATCHES:
+            return ()
+    return filters
 
 
 def filters_for(options: ReadOptions, info: StreamInfo) -> tuple[str, ...]:
@@ -119,10 +137,19 @@ def check_readable(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> Non
         ValueError: One cannot.
     """
     for info in infos.values():
-        _is_direct(options, info)
+        is_direct(options, info)
 
 
-def _is_direct(options: ReadOptions, info: StreamInfo) -> bool:
+def is_direct(options: ReadOptions, info: StreamInfo) -> bool:
+    """Whether a stream is read by direct gets instead of a consumer.
+
+    Args:
+        options: Checked options of the read.
+        info: The stream.
+
+    Raises:
+        ValueError: It cannot be read as the options say.
+    """
     name = info.config.name
     if options.reader == ReaderKind.PULL and consumes(info):
         raise ValueError(

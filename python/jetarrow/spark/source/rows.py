@@ -1,20 +1,18 @@
 """From what `js.read` yields to the rows of the source: filtered, decoded, projected.
 
-There is no Python object per message, except where payloads are compressed or broken.
+There is no Python object per message, except where payloads are broken.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 import jetarrow.sync
 from jetarrow.jetstream.errors import DecodeError
-from jetarrow.spark._core import Batch
+from jetarrow.spark._core import Batch, Decompressor
 from jetarrow.spark.options.choices import Compression, ParseMode, Payload
 from jetarrow.spark.options.read import RowOptions
 from jetarrow.spark.schema import Retyper, arrow_schema
@@ -31,6 +29,7 @@ class RowShaper:
         schema: The rows to make, checked by `schema.check_schema`.
         options: What becomes of a message.
         filters: Subject filters to evaluate here. Default: none.
+        batch_bytes: Most bytes of a batch of payloads that were compressed. Default: 8 MiB.
 
     Attributes:
         columns: Argument `columns` for `js.read`.
@@ -39,7 +38,9 @@ class RowShaper:
         mode: Argument `mode` for `js.read`.
     """
 
-    def __init__(self, schema: StructType, options: RowOptions, filters: Sequence[str] = ()) -> None:
+    def __init__(
+        self, schema: StructType, options: RowOptions, filters: Sequence[str] = (), *, batch_bytes: int = 8 << 20
+    ) -> None:
         self._options = options
         self._names: list[str] = schema.names
         self._retype = Retyper(schema)
@@ -50,38 +51,46 @@ class RowShaper:
             sources[options.corrupt_column] = "data"
         wanted = [sources.get(name, name) for name in self._names]
         self._value = _value_schema(schema) if json and "data" in wanted else None
-        self._decompress = _DECOMPRESS.get(options.compression) if "data" in wanted else None
+        self._decompressor: Decompressor | None = None
+        if options.compression != Compression.NONE and "data" in wanted:
+            self._decompressor = Decompressor(
+                options.compression, max_payload_bytes=options.max_payload_bytes, batch_bytes=batch_bytes
+            )
         # Rows are dropped before they are decoded, and decompressed before that.
-        self._late = self._value is not None and (self._matches is not None or self._decompress is not None)
+        self._late = self._value is not None and (self._matches is not None or self._decompressor is not None)
         self.mode = options.mode or ParseMode.PERMISSIVE
         self.columns = list(dict.fromkeys(wanted + (["subject"] if self._matches else [])))
         self.timestamp_unit = "ns" if "time_ns" in self._names else "us"
         self.value_schema: pa.Schema | None = None if self._late else self._value
 
-    def __call__(self, batch: Batch, stream: str) -> pa.RecordBatch | None:
-        """Return the rows of one batch, None where none is left.
+    def __call__(self, batch: Batch, stream: str) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one batch: one batch, or none, or several where payloads are compressed.
 
         Args:
             batch: As `js.read` made it with this object's arguments.
             stream: The stream's name, for errors.
+
+        Yields:
+            Batches that are not empty.
 
         Raises:
             DecodeError: A payload cannot be decoded, and the mode says that this is an error.
         """
         if self._matches is not None:
             batch = batch.filter(self._matches(pa.record_batch(batch).column("subject")))
-        if self._decompress is not None:
-            batch = self._decompressed(batch, stream, self._decompress)
+        pieces = iter([batch]) if self._decompressor is None else self._decompressed(batch, stream, self._decompressor)
+        for piece in pieces:
+            rows = self._rows(piece, stream)
+            if rows.num_rows:
+                yield self._retype(self._projected(rows))
+
+    def _rows(self, batch: Batch, stream: str) -> pa.RecordBatch:
         if self._late and self._value is not None:
             batch = batch.decode(self._value, self.mode)
-        if len(batch) == 0:
-            return None
         rows = pa.record_batch(batch)
         if self._options.payload == Payload.STRING and "data" in self._names:
-            rows = self._as_text(rows, batch, stream)
-            if rows.num_rows == 0:
-                return None
-        return self._retype(self._projected(rows))
+            return self._as_text(rows, batch, stream)
+        return rows
 
     def _projected(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns, fields = [], []
@@ -122,19 +131,23 @@ class RowShaper:
             .set_column(at, field, column.filter(kept))
         )
 
-    def _decompressed(self, batch: Batch, stream: str, decompress: Callable[[bytes], bytes]) -> Batch:
-        payloads: list[bytes] = pa.record_batch(batch).column("data").to_pylist()
-        kept = [True] * len(payloads)
-        for row, payload in enumerate(payloads):
-            try:
-                payloads[row] = decompress(payload)
-            except (zlib.error, OSError):
+    def _decompressed(self, batch: Batch, stream: str, decompressor: Decompressor) -> Iterator[Batch]:
+        start, count = 0, len(batch)
+        while start < count:
+            piece, failed = decompressor.rows(batch, start)
+            start += len(piece)
+            for row, too_large in failed:
                 # Without JSON there is no column for what is broken: only a mode that was chosen lets it through.
                 if self._value is None or self.mode == ParseMode.FAILFAST:
-                    self._refuse(batch, row, stream, f"is not {self._options.compression}")
-                kept[row] = self._options.mode != ParseMode.DROPMALFORMED
-        batch = batch.with_data(pa.array(payloads, pa.binary()))
-        return batch if all(kept) else batch.filter(pa.array(kept))
+                    problem = f"is not {self._options.compression}"
+                    if too_large:
+                        most = self._options.max_payload_bytes
+                        problem = f"has more than {most} bytes when it is decompressed (option maxPayloadBytes)"
+                    self._refuse(piece, row, stream, problem)
+            if failed and self._options.mode == ParseMode.DROPMALFORMED:
+                broken = {row for row, _ in failed}
+                piece = piece.filter(pa.array([row not in broken for row in range(len(piece))]))
+            yield piece
 
     def _refuse(self, batch: Batch, row: int, stream: str, problem: str) -> None:
         """Raise, unless the mode lets broken payloads through."""
@@ -165,16 +178,3 @@ def check_types(schema: StructType, options: RowOptions, js: jetarrow.sync.JetSt
 
 def _value_schema(schema: StructType) -> pa.Schema:
     return pa.schema(list(arrow_schema(StructType([schema["value"]])).field("value").type))
-
-
-def _zstd(payload: bytes) -> bytes:
-    with pa.CompressedInputStream(pa.BufferReader(payload), "zstd") as stream:
-        text: bytes = stream.read()
-    return text
-
-
-_DECOMPRESS: dict[Compression, Callable[[bytes], Any]] = {
-    # 47: a zlib or a gzip header, with the largest window.
-    Compression.ZLIB: lambda payload: zlib.decompress(payload, 47),
-    Compression.ZSTD: _zstd,
-}

@@ -19,13 +19,15 @@ from jetarrow.spark.options.read import ReadOptions
 
 from .admission import admit
 from .commit import Committer
-from .metadata import Lookup, check_created, created, end_sequence, first_sequence
+from .metadata import Lookup, created, end_sequence, first_sequence
 from .offsets import Entry, Offset
 from .partition_reader import read_range
-from .partitioning import StreamRange, check_named, split, split_counts
+from .partitioning import StreamRange, check_named, split
+from .pause import Pause
 from .positions import Positions, bytes_per_sequence
 from .read_plan import check_readable, filters_for, head_may_move, loss_fails, read_plan
 from .rows import check_types
+from .weight import split_counts, weigh
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -54,7 +56,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._schema = schema
         self._options = options
         self._positions = Positions(options)
-        self._committer = Committer(options)
+        self._committer = Committer(options, self._positions)
         self._ready = False
         # The end of the previous batch; Spark before 4.2 does not say it.
         self._end: Offset | None = None
@@ -62,6 +64,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._latest: dict[str, Entry] = {}
         self._until: dict[str, int] | None = None
         self._last_batch: float | None = None
+        self._pause = Pause()
 
     @hide_traceback()
     def initialOffset(self) -> dict[str, Any]:
@@ -95,10 +98,12 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             NotFoundError: A stream is gone.
             DataLossError: A stream ends before what was read of it.
         """
+        begin = Offset.of(start) if start is not None else self._end
+        if begin is not None and self._pause.lasts(begin):
+            return start if start is not None else begin.json()
         lookup = self._lookup()
         infos = lookup.infos()
-        begin = Offset.of(start) if start is not None else self._end
-        ends = {name: self._positions.end(name, info, lookup) for name, info in infos.items()}
+        ends = lookup.each(infos, lambda name: self._positions.end(name, infos[name], lookup))
         self._latest = {name: Entry(created(infos[name]), end) for name, end in ends.items()}
         if begin is None:
             self._prepare(lookup, infos, self._latest)
@@ -108,6 +113,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._prepare(lookup, infos, entries)
         sizes = self._backlog(entries, ends, infos, lookup)
         if self._waits(sum(sizes.values()), limit):
+            self._pause.begin(begin, sizes if self._until is None else {})
             return start if start is not None else begin.json()
         advanced = {}
         for name, count in self._admitted(sizes, infos, limit).items():
@@ -118,7 +124,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 end = min(end, (end if found is None else found) + count)
             if count > 0:
                 advanced[name] = Entry(entry.created, end)
-        parts = split_counts(self._options, {name: one.next - entries[name].next for name, one in advanced.items()})
+        parts = self._parts({name: (entries[name].next, one.next) for name, one in advanced.items()}, infos, lookup)
         self._last_batch = time.monotonic()
         self._end = Offset({**entries, **advanced}, start=entries, parts=parts)
         return self._end.json()
@@ -142,7 +148,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix where the query ends: at what the streams hold now."""
         lookup = self._lookup()
-        self._until = {name: self._positions.end(name, info, lookup) for name, info in lookup.infos().items()}
+        infos = lookup.infos()
+        self._until = lookup.each(infos, lambda name: self._positions.end(name, infos[name], lookup))
 
     @hide_traceback()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -161,16 +168,20 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """
         if start == end:
             return []
-        to = Offset.of(end)
-        begin = Offset.of(start).streams if to.start is None else to.start or to.streams
-        sizes = {name: entry.next - begin[name].next for name, entry in to.streams.items() if name in begin}
-        parts = to.parts or split_counts(self._options, sizes)
-        lookup = self._lookup()
-        ranges: list[StreamRange] = []
-        for name, size in sizes.items():
-            if size > 0:
-                ranges += self._split(name, begin[name], size, lookup=lookup, count=parts.get(name, 1))
-        return ranges
+        to, lookup = Offset.of(end), self._lookup()
+        begin = to.streams if to.start is None else to.start or to.streams
+        if to.start is None:
+            begin = self._begin(Offset.of(start).streams, to.streams, lookup)
+        spans = {name: (begin[name].next, entry.next) for name, entry in to.streams.items() if name in begin}
+        spans = {name: (first, last) for name, (first, last) in spans.items() if last > first}
+        infos = lookup.each(spans, lookup.info)
+        parts = to.parts or self._parts(spans, infos, lookup)
+
+        def ranges(name: str) -> list[StreamRange]:
+            first, last = spans[name]
+            return self._split(begin[name], last - first, info=infos[name], lookup=lookup, count=parts.get(name, 1))
+
+        return [one for name in spans for one in ranges(name)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of one partition.
@@ -216,10 +227,9 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _backlog(
         self, entries: Mapping[str, Entry], ends: Mapping[str, int], infos: Mapping[str, StreamInfo], lookup: Lookup
     ) -> dict[str, int]:
-        """How many sequences wait, by stream; the streams have to be those that the query has read so far."""
+        """How many sequences wait, by stream."""
         sizes = {}
         for name, info in infos.items():
-            check_created(name, entries[name].created, created(info))
             end = ends[name] if self._until is None else min(ends[name], self._until.get(name, 0))
             sizes[name] = max(0, end - entries[name].next)
             if entries[name].next > end_sequence(info):
@@ -245,9 +255,28 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         most, most_bytes = options.max_offsets_per_trigger, options.max_bytes_per_trigger
         return admit(sizes, weights, most_offsets=most, most_bytes=most_bytes)
 
-    def _split(self, name: str, begin: Entry, size: int, *, lookup: Lookup, count: int) -> list[StreamRange]:
-        options, info = self._options, lookup.info(name)
-        check_created(name, begin.created, created(info))
+    def _parts(
+        self, spans: Mapping[str, tuple[int, int]], infos: Mapping[str, StreamInfo], lookup: Lookup
+    ) -> dict[str, int]:
+        """How many partitions each stream gets, by where it begins and ends."""
+        weights = {
+            name: weigh(self._options, infos[name], lookup, start=first, sequences=last - first)
+            for name, (first, last) in spans.items()
+        }
+        return split_counts(self._options, weights)
+
+    def _begin(self, start: Mapping[str, Entry], end: Mapping[str, Entry], lookup: Lookup) -> dict[str, Entry]:
+        """Where a batch begins whose end does not say it: `start`, except in streams that were made again before it."""
+        found = {name: one for name, one in start.items() if name in end}
+        for name, one in found.items():
+            if one.created != end[name].created:
+                found[name] = self._positions.standing(name, one, lookup.info(name))
+        return found
+
+    def _split(self, begin: Entry, size: int, *, info: StreamInfo, lookup: Lookup, count: int) -> list[StreamRange]:
+        options, name = self._options, str(info.config.name)
+        if self._positions.is_over(name, begin, info):
+            return []
         first, head = first_sequence(info), begin.initial == "earliest" and head_may_move(options)
         if begin.next < first and not head and loss_fails(options, info):
             end = begin.next + size

@@ -16,6 +16,16 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Some rows of it; nothing is copied.
+    pub fn slice(&self, start: usize, count: usize) -> Batch {
+        Batch {
+            record: self.record.slice(start, count),
+            replies: self.replies.as_ref().map(|replies| replies.slice(start, count)),
+            seqs: self.seqs.slice(start, count),
+            bytes: self.bytes,
+        }
+    }
+
     /// The rows where the mask is true.
     pub fn filter(&self, mask: &BooleanArray) -> Result<Batch, ArrowError> {
         let replies = self.replies.as_ref().map(|replies| filter(replies, mask)).transpose()?;

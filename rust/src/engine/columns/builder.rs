@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryBuilder, ListBuilder, MapBuilder, MapFieldNames, StringBuilder};
+use arrow_array::builder::{ListBuilder, MapBuilder, MapFieldNames, StringBuilder};
 use arrow_array::{
     ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, TimestampNanosecondArray,
 };
@@ -11,6 +11,7 @@ use arrow_schema::TimeUnit;
 use async_nats::{HeaderMap, Message, Subject};
 
 use crate::engine::columns::batch::Batch;
+use crate::engine::columns::bytes::BytesBuilder;
 use crate::engine::columns::column::{Column, Layout};
 use crate::engine::columns::meta::Meta;
 use crate::engine::columns::raw_headers::RawHeaders;
@@ -33,13 +34,14 @@ pub struct Builder {
     stream: String,
     seq: Vec<i64>,
     nanos: Vec<i64>,
-    delivered: Vec<i64>,
-    consumer_seq: Vec<i64>,
-    pending: Vec<i64>,
+    delivered: Option<Vec<i64>>,
+    consumer_seq: Option<Vec<i64>>,
+    pending: Option<Vec<i64>>,
+    last_pending: i64,
     subject: Option<StringBuilder>,
     headers: Option<HeadersBuilder>,
-    data: Option<BinaryBuilder>,
-    reply: Option<StringBuilder>,
+    data: Option<BytesBuilder>,
+    reply: Option<BytesBuilder>,
     bytes: usize,
     limit: usize,
 }
@@ -56,13 +58,14 @@ impl Builder {
             stream: String::new(),
             seq: Vec::new(),
             nanos: Vec::new(),
-            delivered: Vec::new(),
-            consumer_seq: Vec::new(),
-            pending: Vec::new(),
+            delivered: wants(Column::Delivered).then(Vec::new),
+            consumer_seq: wants(Column::ConsumerSeq).then(Vec::new),
+            pending: wants(Column::Pending).then(Vec::new),
+            last_pending: 0,
             subject: wants(Column::Subject).then(StringBuilder::new),
             headers: wants(Column::Headers).then(headers_builder),
-            data: wants(Column::Data).then(BinaryBuilder::new),
-            reply: (replies || wants(Column::Reply)).then(StringBuilder::new),
+            data: wants(Column::Data).then(BytesBuilder::default),
+            reply: (replies || wants(Column::Reply)).then(BytesBuilder::default),
             bytes: 0,
             limit,
             layout,
@@ -87,16 +90,16 @@ impl Builder {
         self.limit.saturating_sub(self.bytes.max(self.len().saturating_mul(self.stream.len())))
     }
 
-    /// The stream's sequence of the last row.
-    pub fn last_seq(&self) -> Option<u64> {
-        self.seq.last().and_then(|seq| u64::try_from(*seq).ok())
+    /// Of the last row: the stream's sequence, and how many more the consumer had then.
+    pub fn last(&self) -> Option<(u64, u64)> {
+        let pending = u64::try_from(self.last_pending).unwrap_or_default();
+        Some((u64::try_from(*self.seq.last()?).ok()?, pending))
     }
 
     /// Ack subjects of the rows so far.
     pub fn replies(&self) -> Vec<Subject> {
         let Some(replies) = &self.reply else { return Vec::new() };
-        let text = |ends: &[i32]| replies.values_slice().get(ends[0] as usize..ends[1] as usize);
-        let all = replies.offsets_slice().windows(2).filter_map(text);
+        let all = replies.iter();
         all.filter_map(|reply| std::str::from_utf8(reply).ok())
             .filter(|reply| !reply.is_empty())
             .map(Subject::from)
@@ -118,18 +121,23 @@ impl Builder {
         }
         self.seq.push(meta.seq);
         self.nanos.push(meta.nanos);
-        self.delivered.push(meta.delivered);
-        self.consumer_seq.push(meta.consumer_seq);
-        self.pending.push(meta.pending);
+        for (column, number) in [
+            (&mut self.delivered, meta.delivered),
+            (&mut self.consumer_seq, meta.consumer_seq),
+            (&mut self.pending, meta.pending),
+        ] {
+            column.as_mut().into_iter().for_each(|column| column.push(number));
+        }
+        self.last_pending = meta.pending;
         self.bytes += message.length;
         if let Some(subject) = &mut self.subject {
-            subject.append_value(message.subject.as_str());
+            subject.append_value(self.layout.shown(message.subject.as_str()));
         }
         if let Some(data) = &mut self.data {
-            data.append_value(&message.payload);
+            data.append(Some(&message.payload));
         }
         if let Some(reply) = &mut self.reply {
-            reply.append_option(message.reply.as_deref());
+            reply.append(message.reply.as_deref().map(str::as_bytes));
         }
         if let Some(headers) = &mut self.headers {
             match raw {
@@ -145,7 +153,7 @@ impl Builder {
         let rows = self.len();
         let broken = |e: arrow_schema::ArrowError| JetError::Internal(e.to_string());
         let seqs = Int64Array::from(std::mem::take(&mut self.seq));
-        let replies = self.reply.as_mut().map(|b| b.finish());
+        let replies = self.reply.as_mut().map(BytesBuilder::finish_texts).transpose().map_err(broken)?;
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.layout.columns.len());
         for column in self.layout.columns.clone() {
             columns.push(match column {
@@ -156,16 +164,14 @@ impl Builder {
                 Column::ConsumerSeq => numbers(&mut self.consumer_seq),
                 Column::Pending => numbers(&mut self.pending),
                 Column::Subject => Arc::new(self.subject.get_or_insert_default().finish()),
-                Column::Data => Arc::new(self.data.get_or_insert_default().finish()),
+                Column::Data => Arc::new(self.data.get_or_insert_default().finish_binary().map_err(broken)?),
                 Column::Headers => Arc::new(self.headers.get_or_insert_with(headers_builder).finish()),
                 Column::Reply => Arc::new(replies.clone().unwrap_or_else(|| StringArray::new_null(rows))),
             });
         }
         let record = RecordBatch::try_new(self.layout.schema.clone(), columns).map_err(broken)?;
         let bytes = std::mem::take(&mut self.bytes);
-        for unused in [&mut self.nanos, &mut self.delivered, &mut self.consumer_seq, &mut self.pending] {
-            unused.clear();
-        }
+        self.nanos.clear();
         Ok(Batch { record, replies, seqs, bytes })
     }
 
@@ -179,8 +185,8 @@ impl Builder {
     }
 }
 
-fn numbers(values: &mut Vec<i64>) -> ArrayRef {
-    Arc::new(Int64Array::from(std::mem::take(values)))
+fn numbers(values: &mut Option<Vec<i64>>) -> ArrayRef {
+    Arc::new(Int64Array::from(std::mem::take(values.get_or_insert_default())))
 }
 
 /// A column of one string.

@@ -90,13 +90,33 @@ pub struct Layout {
     pub columns: Vec<Column>,
     pub schema: SchemaRef,
     pub unit: TimeUnit,
+    /// Bytes at the beginning of every subject that are not shown.
+    hidden: usize,
 }
 
 impl Layout {
     pub fn new(columns: Vec<Column>, microseconds: bool) -> Self {
         let unit = if microseconds { TimeUnit::Microsecond } else { TimeUnit::Nanosecond };
         let schema = Arc::new(Schema::new(columns.iter().map(|c| c.field(unit)).collect::<Vec<_>>()));
-        Layout { columns, schema, unit }
+        Layout { columns, schema, unit, hidden: 0 }
+    }
+
+    /// The entries of a key-value bucket, whose subjects begin with `prefix`.
+    pub fn entries(prefix: &str, microseconds: bool) -> Self {
+        let names = [
+            (Column::Subject, "key"),
+            (Column::Data, "value"),
+            (Column::Seq, "revision"),
+            (Column::Timestamp, "created"),
+        ];
+        let Layout { columns, unit, .. } = Layout::new(names.map(|(column, _)| column).to_vec(), microseconds);
+        let fields: Vec<_> = names.iter().map(|(column, name)| column.field(unit).with_name(*name)).collect();
+        Layout { columns, schema: Arc::new(Schema::new(fields)), unit, hidden: prefix.len() }
+    }
+
+    /// What is shown of a subject.
+    pub fn shown<'a>(&self, subject: &'a str) -> &'a str {
+        subject.get(self.hidden..).unwrap_or(subject)
     }
 }
 

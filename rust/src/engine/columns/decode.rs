@@ -76,11 +76,13 @@ pub struct Decoded {
     pub value: StructArray,
     /// Permissive: the text of malformed rows (base64 where it is not UTF-8), null elsewhere.
     pub corrupt: Option<StringArray>,
+    /// Permissive: which field of them does not fit, and why.
+    pub errors: Option<StringArray>,
     /// DropMalformed, and a row was malformed: which payloads have a row in `value`.
     pub keep: Option<BooleanArray>,
 }
 
-/// The first malformed row.
+/// A malformed row.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Bad {
     pub row: usize,
@@ -122,6 +124,11 @@ impl Decoder {
         (self.mode == Mode::Permissive).then(|| Field::new("_corrupt_record", DataType::Utf8, true))
     }
 
+    /// The column of what is wrong with them.
+    pub fn error_field(&self) -> Option<Field> {
+        (self.mode == Mode::Permissive).then(|| Field::new("_error", DataType::Utf8, true))
+    }
+
     pub fn decode(&mut self, payloads: &BinaryArray) -> Result<Decoded, Error> {
         let rows = payloads.len();
         let bad = match self.fill(payloads) {
@@ -132,20 +139,20 @@ impl Decoder {
             }
         };
         let value = self.root.finish().map_err(|e| Error::Internal(e.to_string()))?.as_struct().clone();
-        let corrupt = match self.mode {
-            Mode::Permissive => Some(texts(payloads, &bad)?),
-            _ => None,
+        let (corrupt, errors) = match self.mode {
+            Mode::Permissive => (Some(texts(payloads, &bad)?), Some(errors(rows, &bad))),
+            _ => (None, None),
         };
         let keep = (self.mode == Mode::DropMalformed && !bad.is_empty()).then(|| {
             let mut kept = vec![true; rows];
-            bad.iter().for_each(|row| kept[*row] = false);
+            bad.iter().for_each(|bad| kept[bad.row] = false);
             BooleanArray::from(kept)
         });
-        Ok(Decoded { value, corrupt, keep })
+        Ok(Decoded { value, corrupt, errors, keep })
     }
 
     /// Reads every row; which were malformed.
-    fn fill(&mut self, payloads: &BinaryArray) -> Result<Vec<usize>, Bad> {
+    fn fill(&mut self, payloads: &BinaryArray) -> Result<Vec<Bad>, Bad> {
         let mut bad = Vec::new();
         let mut json = Json::new();
         self.root.reserve(payloads.len());
@@ -183,18 +190,18 @@ impl Decoder {
     fn malformed(
         &mut self,
         row: usize,
-        bad: &mut Vec<usize>,
+        bad: &mut Vec<Bad>,
         explain: impl FnOnce() -> (String, String),
     ) -> Result<(), Bad> {
-        match self.mode {
-            Mode::Permissive => self.root.append_null(),
-            Mode::DropMalformed => {}
-            Mode::FailFast => {
-                let (column, reason) = explain();
-                return Err(Bad { row, column, reason });
-            }
+        let (column, reason) = if self.mode == Mode::DropMalformed { Default::default() } else { explain() };
+        let found = Bad { row, column, reason };
+        if self.mode == Mode::FailFast {
+            return Err(found);
         }
-        bad.push(row);
+        if self.mode == Mode::Permissive {
+            self.root.append_null();
+        }
+        bad.push(found);
         Ok(())
     }
 }
@@ -238,8 +245,17 @@ fn explain(json: &Json<'_>, text: &str, root: &FieldRef) -> (String, String) {
     (column, reason)
 }
 
+/// What is wrong with some rows, null in the others.
+fn errors(rows: usize, bad: &[Bad]) -> StringArray {
+    let mut texts = vec![None; rows];
+    for Bad { row, column, reason } in bad {
+        texts[*row] = Some(if column.is_empty() { reason.clone() } else { format!("{column}: {reason}") });
+    }
+    StringArray::from(texts)
+}
+
 /// The text of some rows, null in the others.
-fn texts(payloads: &BinaryArray, rows: &[usize]) -> Result<StringArray, Error> {
+fn texts(payloads: &BinaryArray, rows: &[Bad]) -> Result<StringArray, Error> {
     if rows.is_empty() {
         return Ok(StringArray::new_null(payloads.len()));
     }
@@ -247,7 +263,7 @@ fn texts(payloads: &BinaryArray, rows: &[usize]) -> Result<StringArray, Error> {
     let mut ends = Vec::with_capacity(payloads.len() + 1);
     ends.push(0);
     let mut data = String::new();
-    let mut rows = rows.iter().copied().peekable();
+    let mut rows = rows.iter().map(|bad| bad.row).peekable();
     for (row, valid) in valid.iter_mut().enumerate() {
         if rows.next_if_eq(&row).is_some() {
             *valid = true;

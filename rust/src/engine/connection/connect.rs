@@ -21,6 +21,7 @@ use crate::engine::connection::reconnect::share_pool;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::request::{Done, Request, Requests};
 use crate::engine::connection::wire::Wire;
+use crate::engine::subject;
 use crate::error::{JetError, Result};
 use crate::runtime;
 use crate::task::spawn;
@@ -38,6 +39,7 @@ pub struct Connection {
     requests: Requests,
     pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
+    skip_subject_validation: bool,
     pinger: Arc<Pinger>,
     pool: AbortHandle,
 }
@@ -46,6 +48,16 @@ impl Connection {
     /// How often the link broke.
     pub fn breaks(&self) -> u64 {
         self.link.borrow().breaks
+    }
+
+    /// Checks a subject to publish to, as far as the caller wants it.
+    pub fn check(&self, subject: &str) -> Result<()> {
+        if self.skip_subject_validation { subject::check_line(subject) } else { subject::check(subject) }
+    }
+
+    /// Checks a subject to subscribe to, likewise.
+    pub fn check_subscription(&self, subject: &str) -> Result<()> {
+        if self.skip_subject_validation { subject::check_line(subject) } else { subject::check_subscription(subject) }
     }
 
     pub fn closed(&self) -> JetError {
@@ -136,10 +148,15 @@ impl Connection {
         headers: Option<HeaderMap>,
         timeout: Duration,
     ) -> Result<Message> {
-        self.requests.request(&self.outbox, Request { subject, payload, headers, timeout }).await
+        self.ask(Request { subject, payload, headers, timeout })?.await
     }
 
-    /// Holds a request in the outbox; `done` gets its answer, and `tag` is what it can be cancelled by. Only once `can_start_requests` says so.
+    /// Publishes a request now; what is returned waits for the first answer, and ends the request when it is dropped.
+    pub fn ask(&self, request: Request) -> Result<impl Future<Output = Result<Message>> + Send + use<>> {
+        self.requests.request(&self.outbox, request)
+    }
+
+    /// Holds a request in the outbox; `done` gets its answer, and `tag` is what it can be cancelled by.
     pub fn start_request(&self, request: Request, tag: usize, done: Done) -> Result<()> {
         self.requests.start(&self.outbox, request, tag, done).map(drop)
     }
@@ -147,11 +164,6 @@ impl Connection {
     /// Ends a request whose answer nobody wants any more. Where it was not sent it never will be.
     pub fn cancel_request(&self, tag: usize) {
         self.requests.cancel(tag);
-    }
-
-    /// True once `start_request` can be used: after the first `request`.
-    pub fn can_start_requests(&self) -> bool {
-        self.requests.is_open()
     }
 
     /// How many requests wait for an answer.
@@ -318,13 +330,13 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         .map_err(|e| JetError::Internal(format!("async-nats does not connect by itself: {}", e.kind())))?;
     let _first_time = hub.statistics.set(client.statistics());
     let connected = async {
-        let closed = |_| JetError::Closed { servers: servers.to_string() };
+        let closed = |_| JetError::Closed { servers: servers.to_string(), why: None };
         if options.retry_first {
             return connected.await.map_err(closed)?;
         }
         match tokio::time::timeout(all_servers, connected).await {
             Ok(result) => result.map_err(closed)?,
-            Err(_) => Err(hub.verdict().unwrap_or_else(|| JetError::NoServers {
+            Err(_) => Err(hub.verdict().unwrap_or_else(|| JetError::NoAnswer {
                 servers: servers.to_string(),
                 cause: format!("no answer within {} s", options.connect_timeout.as_secs_f64()),
             })),
@@ -340,12 +352,15 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     let traffic = Arc::new(Traffic::default());
     let wire = Wire::start(client.clone(), failing(&client, &hub))?;
     let failed = failing(&client, &hub);
+    let telling = Arc::downgrade(&hub);
+    let refused = move |error| drop(telling.upgrade().inspect(|hub: &Arc<Hub>| hub.tell(error)));
     let outbox = Outbox::start(
         client.clone(),
         wire.clone(),
         hub.link.subscribe(),
         traffic.clone(),
         options.pending_size,
+        refused,
         failed,
     )?;
     Ok(Connection {
@@ -357,6 +372,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         pinger: Arc::new(Pinger::new(client.clone(), hub.clone())),
         client,
         hub,
+        skip_subject_validation: options.skip_subject_validation,
         pool,
     })
 }

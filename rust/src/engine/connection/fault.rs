@@ -1,5 +1,6 @@
 //! What went wrong with a connection, out of what async-nats and the server say about it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::JetError;
@@ -71,10 +72,16 @@ pub fn verdict(servers: &str, failures: Vec<(String, JetError)>) -> JetError {
     match failures.as_slice() {
         [(_, error), ..] if failures.iter().all(|(_, error)| tls(error)) => error.clone(),
         [] => JetError::NoServers { servers: servers.to_owned(), cause: "no server answered".into() },
-        [(_, error)] => JetError::NoServers { servers: servers.to_owned(), cause: cause(error) },
-        _ => {
-            let causes: Vec<_> = failures.iter().map(|(server, error)| format!("{server}: {}", cause(error))).collect();
-            JetError::NoServers { servers: servers.to_owned(), cause: causes.join("; ") }
+        failures => {
+            let servers = servers.to_owned();
+            let cause = match failures {
+                [(_, error)] => cause(error),
+                _ => failures.iter().map(|(s, error)| format!("{s}: {}", cause(error))).collect::<Vec<_>>().join("; "),
+            };
+            match failures.iter().all(|(_, error)| matches!(error, JetError::ConnectTimeout { .. })) {
+                true => JetError::NoAnswer { servers, cause },
+                false => JetError::NoServers { servers, cause },
+            }
         }
     }
 }
@@ -116,8 +123,22 @@ pub fn of_server(server: &str, text: &str) -> JetError {
     JetError::Server { text: lower }
 }
 
-/// Why a connection broke, out of async-nats's debug text of an `Option<io::Error>`.
-pub fn of_break(server: &str, error: &str) -> JetError {
+/// What of the server's a connection could not read. async-nats has forgotten the subject by then, so that it is said what
+/// is listened to.
+fn unreadable(server: &str, listening: &[Arc<str>]) -> JetError {
+    const SHOWN: usize = 5;
+    let mut answer = "not the NATS protocol, or a message with malformed headers".to_owned();
+    if !listening.is_empty() {
+        let more = if listening.len() > SHOWN { " and others" } else { "" };
+        let subjects: Vec<_> = listening.iter().take(SHOWN).map(|subject| format!("{subject:?}")).collect();
+        answer += &format!(", perhaps one for {}{more}", subjects.join(", "));
+    }
+    JetError::Protocol { what: format!("the connection to {server}"), answer }
+}
+
+/// Why a connection broke, out of async-nats's debug text of an `Option<io::Error>`; `listening` is what the core
+/// subscriptions listen to.
+pub fn of_break(server: &str, error: &str, listening: &[Arc<str>]) -> JetError {
     match os_error(error, "code: ") {
         Some(errno) => {
             let cause = std::io::Error::from_raw_os_error(errno);
@@ -126,7 +147,7 @@ pub fn of_break(server: &str, error: &str) -> JetError {
             JetError::Io { what: server.to_owned(), cause, errno: Some(errno) }
         }
         None if error.contains("invalid server operation") || error.contains("InvalidInput") => {
-            JetError::Protocol { what: format!("the connection to {server}"), answer: "not the NATS protocol".into() }
+            unreadable(server, listening)
         }
         None => JetError::Eof { server: server.to_owned() },
     }
@@ -180,9 +201,9 @@ mod tests {
     #[test]
     fn breaks_tell_their_cause() {
         let debug = |error: Option<std::io::Error>| format!("{error:?}");
-        let reset = of_break("s", &debug(Some(std::io::Error::from_raw_os_error(104))));
+        let reset = of_break("s", &debug(Some(std::io::Error::from_raw_os_error(104))), &[]);
         assert!(matches!(reset, JetError::Io { errno: Some(104), .. }), "{reset:?}");
-        assert!(matches!(of_break("s", &debug(None)), JetError::Eof { .. }));
+        assert!(matches!(of_break("s", &debug(None), &[]), JetError::Eof { .. }));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! `Disconnected`, every way back one `Reconnected`, whatever async-nats's small event channel lost.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use async_nats::{Auth, ServerAddr, ServerInfo, Statistics};
@@ -90,6 +90,8 @@ pub struct Hub {
     pub settings: Settings,
     /// Why a connection that the user did not close is of no more use.
     failure: OnceLock<JetError>,
+    /// Why no more attempts are made.
+    ended: OnceLock<String>,
     pool: Mutex<Pool>,
     /// Every server's address, for messages.
     pub servers: Arc<str>,
@@ -101,6 +103,8 @@ pub struct Hub {
     /// The pool has servers that async-nats does not know.
     pub pool_grew: Notify,
     pub statistics: OnceLock<Arc<Statistics>>,
+    /// What the core subscriptions listen to, as long as they live.
+    listening: Mutex<Vec<Weak<str>>>,
     /// Our own subject for pings: errors about it are not reported.
     pub quiet: OnceLock<String>,
     state: Mutex<State>,
@@ -114,6 +118,7 @@ impl Hub {
         Hub {
             settings,
             failure: OnceLock::new(),
+            ended: OnceLock::new(),
             pool: Mutex::new(pool),
             servers,
             link: watch::Sender::new(Link::default()),
@@ -122,6 +127,7 @@ impl Hub {
             closing: watch::Sender::new(false),
             pool_grew: Notify::new(),
             statistics: OnceLock::new(),
+            listening: Mutex::default(),
             quiet: OnceLock::new(),
             state: Mutex::new(State { first: Some(first), ..State::default() }),
         }
@@ -161,7 +167,8 @@ impl Hub {
 
     /// That the connection is closed, as an error.
     pub fn closed_error(&self) -> JetError {
-        self.failure.get().cloned().unwrap_or_else(|| JetError::Closed { servers: self.servers.to_string() })
+        let closed = || JetError::Closed { servers: self.servers.to_string(), why: self.ended.get().cloned() };
+        self.failure.get().cloned().unwrap_or_else(closed)
     }
 
     /// Why the connection ended by itself, if one of its own tasks failed.
@@ -207,6 +214,15 @@ impl Hub {
         self.lock().garbled
     }
 
+    /// Says that somebody listens to this subject, as long as the text lives.
+    pub fn listens(&self, subject: &Arc<str>) {
+        let mut listening = lock(&self.listening);
+        if listening.len() == listening.capacity() {
+            listening.retain(|subject| subject.strong_count() > 0);
+        }
+        listening.push(Arc::downgrade(subject));
+    }
+
     /// The server that we are connected to.
     pub fn current(&self) -> Option<ServerAddr> {
         let current = self.lock().current.clone();
@@ -215,6 +231,12 @@ impl Hub {
 
     pub fn is_closing(&self) -> bool {
         *self.closing.borrow()
+    }
+
+    /// Returns when the user closes the connection, before all is sent and the link is down.
+    pub async fn ending(&self) {
+        let mut closing = self.closing.subscribe();
+        let _gone = closing.wait_for(|closing| *closing).await;
     }
 
     /// Ends all attempts to connect, from now on.
@@ -271,6 +293,9 @@ impl Hub {
         self.lost();
         // async-nats says only that it is over.
         let error = error.or_else(|| self.failure());
+        if let Some(JetError::NoServers { cause, .. }) = &error {
+            let _first_one_counts = self.ended.set(cause.clone());
+        }
         self.change(|state, notices| {
             if self.link.borrow().closed {
                 return;

@@ -1,5 +1,7 @@
 //! The server's INFO, as far as we need it.
 
+use std::str::Chars;
+
 /// What we need of an INFO; async-nats keeps only the first of each connection.
 #[derive(Debug, Default, PartialEq)]
 pub struct Info {
@@ -22,7 +24,7 @@ impl Info {
                     while let Some(c) = rest.next() {
                         match c {
                             '"' => break,
-                            '\\' => string.extend(rest.next()),
+                            '\\' => string.extend(unescaped(&mut rest)),
                             c => string.push(c),
                         }
                     }
@@ -50,6 +52,21 @@ impl Info {
     }
 }
 
+/// What follows a backslash in a debug text.
+fn unescaped(rest: &mut Chars<'_>) -> Option<char> {
+    match rest.next()? {
+        'n' => Some('\n'),
+        'r' => Some('\r'),
+        't' => Some('\t'),
+        '0' => Some('\0'),
+        'u' => {
+            let number: String = rest.by_ref().skip(1).take_while(|c| *c != '}').collect();
+            u32::from_str_radix(&number, 16).ok().and_then(char::from_u32)
+        }
+        other => Some(other),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,7 +75,7 @@ mod tests {
     fn info_is_read_out_of_its_debug_text() {
         let given = async_nats::ServerInfo {
             server_name: "odd \", connect_urls: [\"x\"], lame_duck_mode: true, {".into(),
-            connect_urls: vec!["[::1]:4222".into(), "b:1".into()],
+            connect_urls: vec!["[::1]:4222".into(), "b:1".into(), "\0\r\n\t\u{7f}\u{200b}\u{1f600}\\'\"]".into()],
             cluster: Some("tls_required: true".into()),
             ..Default::default()
         };

@@ -28,10 +28,12 @@ pub struct Options {
     pub max_outstanding_pings: u32,
     pub inbox_prefix: Option<String>,
     pub no_echo: bool,
+    /// Subjects are the caller's word.
+    pub skip_subject_validation: bool,
     pub allow_reconnect: bool,
     /// Failed attempts at one server until it is given up; None is never.
     pub max_reconnects: Option<u32>,
-    /// Most time between two attempts at a server.
+    /// Between two attempts at a server.
     pub reconnect_wait: Duration,
     pub randomize: bool,
     /// Go on where no server could be reached at first.

@@ -1,16 +1,22 @@
-//! What is on its way to the connection: core messages, requests, subscriptions. Handed in without waiting, sent in
-//! order by one task, and everything can be taken back until that task has handed it over.
+//! What is on its way to the connection: core messages, requests, subscriptions and their ends. Handed in without
+//! waiting, sent in order by one task, and every message can be taken back until that task has handed it over.
+//!
+//! Missing upstream: an order between what several tasks hand to async-nats: each goes its own way into the command
+//! channel, and whoever is woken first is first. How we get it: all of it has its place in this queue from the moment
+//! in which it was asked for. What only its owner can do (a `Subscriber` ends itself) has a `Turn` there, which the
+//! queue waits for. Held in place by tests/compat/test_order.py.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use async_nats::client::PublishErrorKind;
 use async_nats::{Client, Subject, Subscriber};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::unconstrained;
 
 use crate::engine::connection::link::{Link, Traffic};
 use crate::engine::connection::wire::{Wire, size};
-use crate::error::{JetError, Result};
+use crate::error::{About, JetError, Result};
 use crate::lock::lock;
 use crate::task::{Spot, spawn, weak_spot};
 
@@ -30,15 +36,38 @@ enum Entry {
         queue: Option<String>,
         done: oneshot::Sender<Subscriber>,
     },
+    /// Somebody else does what is due here: is told so, and then waited for.
+    Turn {
+        come: oneshot::Sender<()>,
+        over: oneshot::Receiver<()>,
+    },
     /// It was taken back.
     Gone,
+}
+
+/// A place in the queue for what only its owner can hand over. Dropping it lets the queue go on.
+pub struct Turn {
+    come: oneshot::Receiver<()>,
+    over: oneshot::Sender<()>,
+}
+
+impl Turn {
+    /// Waits until all before it was handed over; false where the connection is closed before that. Safe to give up.
+    pub async fn wait(&mut self) -> bool {
+        (&mut self.come).await.is_ok()
+    }
+
+    /// It was handed over; what was asked for later follows.
+    pub fn pass(self) {
+        let _closed = self.over.send(());
+    }
 }
 
 impl Entry {
     fn bytes(&self) -> usize {
         match self {
             Entry::Message(_, bytes) => *bytes,
-            Entry::Subscribe { .. } | Entry::Gone => 0,
+            Entry::Subscribe { .. } | Entry::Turn { .. } | Entry::Gone => 0,
         }
     }
 }
@@ -125,6 +154,7 @@ impl Outbox {
         link: watch::Receiver<Link>,
         traffic: Arc<Traffic>,
         limit: usize,
+        refused: impl Fn(JetError) + Send + Sync + 'static,
         failed: impl FnOnce(JetError) + Send + 'static,
     ) -> Result<Self> {
         let shared = Arc::new(Shared::default());
@@ -133,7 +163,7 @@ impl Outbox {
             failed(error);
             ended.close();
         };
-        spawn(unconstrained(carry(client, wire, shared.clone(), link, traffic)), failed)?;
+        spawn(unconstrained(carry(client, wire, shared.clone(), link, traffic, refused)), failed)?;
         Ok(Outbox { shared, limit })
     }
 
@@ -160,6 +190,14 @@ impl Outbox {
         self.add(Entry::Subscribe { subject, queue, done });
         self.kick();
         made
+    }
+
+    /// Queues a turn, which comes at once where nothing else is on its way.
+    pub fn turn(&self) -> Turn {
+        let ((told, come), (over, passed)) = (oneshot::channel(), oneshot::channel());
+        self.add(Entry::Turn { come: told, over: passed });
+        self.kick();
+        Turn { come, over }
     }
 
     fn add(&self, entry: Entry) -> Held {
@@ -295,6 +333,7 @@ async fn carry(
     shared: Arc<Shared>,
     mut link: watch::Receiver<Link>,
     traffic: Arc<Traffic>,
+    refused: impl Fn(JetError),
 ) {
     let (mut reserved, mut handed) = (0, 0);
     loop {
@@ -309,8 +348,15 @@ async fn carry(
                 weak_spot(Spot::Outbox);
                 (reserved, handed) = (0, bytes);
                 traffic.sent(message.payload.len());
-                if wire.hand_over(message).await.is_err() {
-                    break;
+                match wire.hand_over(message).await {
+                    Ok(()) => {}
+                    // It was queued for another server, which takes larger ones.
+                    Err(error) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {
+                        let what = About::Other("a message that was queued while disconnected".into());
+                        let limit = client.max_payload();
+                        refused(JetError::MaxPayload { what, size: bytes, limit });
+                    }
+                    Err(_) => break,
                 }
             }
             Step::Hand(Entry::Subscribe { done, .. }) if done.is_closed() => {}
@@ -323,6 +369,11 @@ async fn carry(
                     // Where nobody waits any more it ends itself.
                     Ok(subscriber) => drop(done.send(subscriber)),
                     Err(_) => break,
+                }
+            }
+            Step::Hand(Entry::Turn { come, over }) => {
+                if come.send(()).is_ok() {
+                    let _dropped = over.await;
                 }
             }
             Step::Hand(Entry::Gone) => {}

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use crate::error::{JetError, Result};
 
-/// The wait after the second failed attempt; it doubles up to the configured one. The first attempt is at once.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// A wait of zero would keep a core busy with refused attempts.
 const LEAST_WAIT: Duration = Duration::from_millis(2);
+/// Waits are longer by up to this part, so that not all clients of a server come back at once.
+const SPREAD: f64 = 0.1;
 
 /// One server. `addr` has no user and no password: they stay here.
 #[derive(Clone, Debug)]
@@ -125,7 +125,14 @@ pub struct Rules {
     pub randomize: bool,
     /// Failed attempts at one server until it is given up; None is never.
     pub max_failures: Option<u32>,
+    /// Between two attempts at one server.
     pub wait: Duration,
+}
+
+impl Rules {
+    fn pause(&self) -> Duration {
+        self.wait.max(LEAST_WAIT).mul_f64(1.0 + SPREAD * random())
+    }
 }
 
 #[derive(Debug)]
@@ -245,7 +252,7 @@ impl Pool {
             let server = self.servers.pop_front()?;
             let addr = server.addr.clone();
             let wait = server.last_attempt.map(|last| {
-                let due = last + backoff(server.failures, self.rules.wait);
+                let due = last + self.rules.pause();
                 due.saturating_duration_since(Instant::now())
             });
             self.servers.push_back(server);
@@ -254,8 +261,7 @@ impl Pool {
             }
         }
         // A list that was replaced while there was no connection is not known to async-nats yet.
-        let wait = self.rules.wait.max(FIRST_WAIT);
-        (!self.servers.is_empty()).then(|| usable.first().map(|addr| (addr.clone(), wait)))?
+        (!self.servers.is_empty()).then(|| usable.first().map(|addr| (addr.clone(), self.rules.pause())))?
     }
 
     pub fn failed(&mut self, addr: &ServerAddr) {
@@ -286,12 +292,6 @@ fn check_schemes(servers: &VecDeque<Server>) -> Result<()> {
     })
 }
 
-/// How long after the `failures`th failed attempt the next one is due: doubling up to `most`, spread by a fifth.
-fn backoff(failures: u32, most: Duration) -> Duration {
-    let doubled = FIRST_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(16));
-    doubled.min(most).max(LEAST_WAIT).mul_f64(0.8 + 0.4 * random())
-}
-
 /// From 0 to 1. The keys of a new hasher are random enough to spread clients.
 fn random() -> f64 {
     RandomState::new().hash_one(0) as f64 / u64::MAX as f64
@@ -304,96 +304,4 @@ fn shuffle<T>(items: &mut [T]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rules(max_failures: Option<u32>) -> Rules {
-        Rules { randomize: false, max_failures, wait: Duration::from_secs(2) }
-    }
-
-    fn list(addresses: &[&str]) -> Vec<String> {
-        addresses.iter().map(|text| (*text).to_owned()).collect()
-    }
-
-    #[test]
-    fn user_info_is_decoded_and_kept_apart() {
-        for (text, plain) in
-            [("p%40ss%3a", "p@ss:"), ("100%", "100%"), ("%zz%4", "%zz%4"), ("gr%C3%BCn", "grün"), ("%ff", "%ff")]
-        {
-            assert_eq!(decode(text), plain);
-        }
-        let server = parse("nats://me:s3cret@host:4222").unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!((server.user.as_deref(), server.password.as_deref()), (Some("me"), Some("s3cret")));
-        assert_eq!(server.addr.as_url_str(), "nats://host:4222");
-        assert_eq!(url(&server.addr), "nats://host:4222");
-    }
-
-    #[test]
-    fn shown_servers_have_no_password() {
-        let servers = list(&["nats://me:s3cret@host:4222", "tls://other:1", "127.0.0.1:4222"]);
-        assert_eq!(display_servers(&servers), "host:4222, tls://other:1, 127.0.0.1:4222");
-    }
-
-    #[test]
-    fn addresses_are_checked() {
-        for text in [
-            "http://x",
-            "nats://host:notaport",
-            "nats://[::",
-            "",
-            "nats://",
-            "nats://a b",
-            "nats://:4222",
-            "nats://h\r\n:1",
-        ] {
-            assert!(parse(text).is_err(), "{text:?}");
-        }
-        for (text, shown) in [
-            ("host", "nats://host:4222"),
-            ("tls://h:1", "tls://h:1"),
-            ("[::1]", "nats://[::1]:4222"),
-            ("ws://h:80/path", "ws://h:80/path"),
-        ] {
-            assert_eq!(parse(text).map(|server| url(&server.addr)).ok().as_deref(), Some(shown));
-        }
-        assert!(Pool::new(&list(&["ws://a", "nats://b"]), rules(None)).is_err());
-    }
-
-    #[test]
-    fn servers_take_turns_and_are_given_up() {
-        let mut pool = Pool::new(&list(&["a", "b"]), rules(Some(1))).unwrap_or_else(|e| panic!("{e}"));
-        let usable = pool.addresses();
-        let hosts: Vec<_> = std::iter::from_fn(|| pool.first()).map(|addr| addr.host().to_owned()).collect();
-        assert_eq!(hosts, ["a", "b"]);
-        let mut tried = Vec::new();
-        while let Some((addr, wait)) = pool.next(&usable) {
-            assert_eq!(wait.is_zero(), tried.len() < 2, "the first attempt at each is at once");
-            pool.failed(&addr);
-            tried.push(addr.host().to_owned());
-        }
-        assert_eq!(tried, ["a", "b", "a", "b"]);
-    }
-
-    #[test]
-    fn waits_double_up_to_the_limit() {
-        let limit = Duration::from_secs(2);
-        for (failures, expected) in [(1, 0.1), (2, 0.2), (5, 1.6), (6, 2.0), (500, 2.0)] {
-            let wait = backoff(failures, limit).as_secs_f64();
-            assert!((expected * 0.79..expected * 1.21).contains(&wait), "{failures}: {wait}");
-        }
-        assert!(backoff(9, Duration::ZERO) > Duration::ZERO);
-    }
-
-    #[test]
-    fn discovered_servers_keep_the_scheme_and_come_once() {
-        let mut pool = Pool::new(&list(&["tls://a:1"]), rules(None)).unwrap_or_else(|e| panic!("{e}"));
-        let from = pool.addresses()[0].clone();
-        assert!(pool.discover(&from, &list(&["a:1", "10.0.0.1:4222", "10.0.0.1:4222"]), true));
-        assert!(!pool.discover(&from, &list(&["10.0.0.1:4222"]), true));
-        let all: Vec<_> = pool.servers().map(|s| (url(&s.addr), s.discovered, s.tls_name.clone())).collect();
-        assert_eq!(
-            all,
-            [("tls://a:1".to_owned(), false, None), ("tls://10.0.0.1:4222".to_owned(), true, Some("a".to_owned())),]
-        );
-    }
-}
+mod tests;

@@ -1,13 +1,13 @@
 //! Requests: one inbox for all of a connection, and a number in the reply subject to match answers with requests.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
-use async_nats::{Client, HeaderMap, Message, StatusCode, Subject};
+use async_nats::{Client, HeaderMap, Message, StatusCode, Subject, Subscriber};
 use bytes::Bytes;
-use futures_util::StreamExt;
-use tokio::sync::{Notify, OnceCell, oneshot, watch};
+use futures_util::{StreamExt, stream};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
@@ -49,7 +49,8 @@ pub struct Requests {
     client: Client,
     hub: Arc<Hub>,
     traffic: Arc<Traffic>,
-    inbox: OnceCell<String>,
+    inbox: OnceLock<String>,
+    opening: Mutex<()>,
     shared: Arc<Shared>,
 }
 
@@ -104,7 +105,7 @@ impl Shared {
 impl Requests {
     pub fn new(client: Client, hub: Arc<Hub>, traffic: Arc<Traffic>, outbox: Recall) -> Self {
         let shared = Shared { waiting: Mutex::default(), outbox, earlier: Notify::new() };
-        Requests { client, hub, traffic, inbox: OnceCell::new(), shared: Arc::new(shared) }
+        Requests { client, hub, traffic, inbox: OnceLock::new(), opening: Mutex::default(), shared: Arc::new(shared) }
     }
 
     /// Refuses a message of so many bytes where the link is down and what is queued meanwhile is at its limit.
@@ -113,33 +114,32 @@ impl Requests {
         if full { Err(JetError::OutboundLimit { limit: outbox.limit }) } else { Ok(()) }
     }
 
-    /// Subscribes to the inbox where that was not done yet.
-    async fn open(&self) -> Result<()> {
-        let subscribe = async || {
-            let prefix = format!("{}.", self.hub.new_inbox()?);
-            let inbox = format!("{prefix}*");
-            let refusals = self.hub.watch_refusals();
-            let answers = self.client.subscribe(inbox.clone()).await.map_err(|_| self.hub.closed_error())?;
-            let shared = || Arc::downgrade(&self.shared);
-            let failed = || {
-                let (tell, shared) = (failing(&self.client, &self.hub), shared());
-                move |error: JetError| {
-                    tell(error.clone());
-                    shared.upgrade().inspect(|shared| shared.end_all(&error));
-                }
-            };
-            let dispatch = dispatch_answers(answers, prefix.len(), shared(), self.traffic.clone(), self.hub.clone());
-            spawn(unconstrained(dispatch), failed())?;
-            spawn(expire(shared()), failed())?;
-            spawn(refuse(shared(), refusals, self.hub.link.subscribe(), inbox), failed())?;
-            Ok(prefix)
+    /// What reply subjects begin with. Subscribes where that was not done yet: before the first request, in its turn.
+    fn open(&self, outbox: &Outbox) -> Result<&str> {
+        if let Some(prefix) = self.inbox.get() {
+            return Ok(prefix);
+        }
+        let _one_of_many_threads = lock(&self.opening);
+        if let Some(prefix) = self.inbox.get() {
+            return Ok(prefix);
+        }
+        let prefix = format!("{}.", self.hub.new_inbox()?);
+        let inbox = format!("{prefix}*");
+        let refusals = self.hub.watch_refusals();
+        let answers = outbox.subscribe(inbox.as_str().into(), None);
+        let shared = || Arc::downgrade(&self.shared);
+        let failed = || {
+            let (tell, shared) = (failing(&self.client, &self.hub), shared());
+            move |error: JetError| {
+                tell(error.clone());
+                shared.upgrade().inspect(|shared| shared.end_all(&error));
+            }
         };
-        self.inbox.get_or_try_init(subscribe).await.map(drop)
-    }
-
-    /// True once `start` can be used: after the first `request`.
-    pub fn is_open(&self) -> bool {
-        self.inbox.initialized()
+        let dispatch = dispatch_answers(answers, prefix.len(), shared(), self.traffic.clone(), self.hub.clone());
+        spawn(unconstrained(dispatch), failed())?;
+        spawn(expire(shared()), failed())?;
+        spawn(refuse(shared(), refusals, self.hub.link.subscribe(), inbox), failed())?;
+        Ok(self.inbox.get_or_init(|| prefix))
     }
 
     /// How many wait for an answer.
@@ -147,13 +147,12 @@ impl Requests {
         self.shared.lock().pending.len()
     }
 
-    /// Holds the request in the outbox and returns its number; `done` gets the answer. Only while open.
+    /// Holds the request in the outbox and returns its number; `done` gets the answer.
     pub fn start(&self, outbox: &Outbox, request: Request, tag: usize, done: Done) -> Result<u64> {
-        let Some(prefix) = self.inbox.get() else { return Err(JetError::Internal("no inbox".into())) };
         let Request { subject, payload, headers, timeout } = request;
-        let mut reply = prefix.as_bytes().to_vec();
         let mut message = Outgoing { subject: subject.as_str().into(), reply: None, headers, payload };
         self.check_room(outbox, size(&message))?;
+        let mut reply = self.open(outbox)?.as_bytes().to_vec();
         let deadline = Instant::now() + timeout;
         let mut waiting = self.shared.lock();
         if waiting.closed {
@@ -183,22 +182,23 @@ impl Requests {
         drop(found.and_then(|number| self.shared.end(number)));
     }
 
-    /// Sends one request and waits for the first answer.
-    pub async fn request(&self, outbox: &Outbox, request: Request) -> Result<Message> {
-        // Subscribing waits while the link is down.
-        let open = tokio::time::timeout(request.timeout, self.open()).await;
-        open.map_err(|_| match self.hub.link.borrow().closed {
-            true => self.hub.closed_error(),
-            false => late(request.subject.clone(), request.timeout, false),
-        })??;
+    /// Sends one request; what is returned waits for the first answer, and ends the request when it is dropped.
+    pub fn request(
+        &self,
+        outbox: &Outbox,
+        request: Request,
+    ) -> Result<impl Future<Output = Result<Message>> + Send + use<>> {
         let (send, answer) = oneshot::channel();
         let done = Box::new(move |answer| {
             let _cancelled = send.send(answer);
         });
         let number = self.start(outbox, request, 0, done)?;
         outbox.kick();
-        let _entry = Entry(&self.shared, number);
-        answer.await.unwrap_or_else(|_| Err(self.hub.closed_error()))
+        let (entry, hub) = (Entry(self.shared.clone(), number), self.hub.clone());
+        Ok(async move {
+            let _entry = entry;
+            answer.await.unwrap_or_else(|_| Err(hub.closed_error()))
+        })
     }
 }
 
@@ -208,12 +208,14 @@ fn late(subject: String, after: Duration, sent: bool) -> JetError {
 
 /// Hands each answer to the request that waits for it, until the connection closes or is gone.
 async fn dispatch_answers(
-    mut answers: async_nats::Subscriber,
+    made: oneshot::Receiver<Subscriber>,
     prefix: usize,
     shared: Weak<Shared>,
     traffic: Arc<Traffic>,
     hub: Arc<Hub>,
 ) {
+    // Without one the connection is closed.
+    let mut answers = stream::iter(made.await.ok()).flatten();
     while let Some(message) = answers.next().await {
         weak_spot(Spot::Answers);
         traffic.received(message.payload.len());
@@ -283,9 +285,9 @@ async fn refuse(weak: Weak<Shared>, mut refusals: Refusals, mut link: watch::Rec
 }
 
 /// Ends the request where it is dropped while it waits.
-struct Entry<'a>(&'a Shared, u64);
+struct Entry(Arc<Shared>, u64);
 
-impl Drop for Entry<'_> {
+impl Drop for Entry {
     fn drop(&mut self) {
         drop(self.0.end(self.1));
     }

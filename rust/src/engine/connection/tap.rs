@@ -58,9 +58,14 @@ pub fn listen(hub: &Arc<Hub>) {
 }
 
 /// The current task panics. Where it is async-nats's, its connection is over, and nothing else would say so.
-pub fn panicked(text: &str) {
+pub fn panicked(text: &str, upstream: bool) {
     let Some(hub) = tokio::task::try_id().and_then(|id| TASKS.load().get(&id).and_then(Weak::upgrade)) else { return };
-    let error = JetError::Internal(format!("the connection's task: {text}"));
+    let error = if upstream {
+        let what = format!("the connection to {}", hub.servers);
+        JetError::Protocol { what, answer: format!("what async-nats cannot read ({text})") }
+    } else {
+        JetError::Internal(format!("the connection's task: {text}"))
+    };
     hub.doomed(error.clone());
     // The rest later, and elsewhere: the panic may have come while one of the hub's locks was held.
     let _ending = spawn(async move { hub.failed_within(error) }, |_| ());

@@ -7,7 +7,7 @@ use async_nats::{HeaderMap, Message};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use serde::Deserialize;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::engine::api::{ApiError, MAX_ATOMIC_ROWS};
 use crate::engine::connection::Connection;
@@ -15,8 +15,8 @@ use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refused;
 use crate::engine::publish::outcome::{Fill, RowFeed};
 use crate::engine::publish::size::check_size;
-use crate::engine::publish::unheard::{PAUSE, RETRIES};
-use crate::engine::publish::window::Item;
+use crate::engine::publish::unheard::Patience;
+use crate::engine::publish::window::{Item, Window};
 use crate::error::{About, JetError, Result};
 
 #[derive(Deserialize)]
@@ -27,7 +27,7 @@ struct Answer {
     count: Option<u64>,
 }
 
-pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>, timeout: Duration) -> Result<()> {
+pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>, window: &Window) -> Result<()> {
     let mut rows = Vec::new();
     while let Some(item) = feed.next().await.transpose()? {
         if rows.len() == MAX_ATOMIC_ROWS {
@@ -39,21 +39,20 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
     if rows.is_empty() {
         return Ok(());
     }
+    let timeout = window.timeout;
     let deadline = Instant::now() + timeout;
-    let mut tries = 0;
+    let mut patience = Patience::new(conn, &window.prefix, deadline);
     loop {
         match timeout_at(deadline, attempt(conn, &rows, outlet, timeout)).await {
             Err(_) => {
                 return Err(late(timeout));
             }
             // Nothing of it is stored, and the stream may be away for a moment only.
-            Ok(Err(JetError::Batch { cause, .. }))
-                if matches!(*cause, JetError::NoStream { .. })
-                    && tries < RETRIES
-                    && Instant::now() + PAUSE < deadline =>
-            {
-                tries += 1;
-                sleep(PAUSE).await;
+            Ok(Err(JetError::Batch { row, cause })) => {
+                let JetError::NoStream { subject } = *cause else { return Err(JetError::Batch { row, cause }) };
+                if !patience.more(&subject).await {
+                    return Err(refused(row, patience.error(subject, timeout)));
+                }
             }
             Ok(ended) => return ended,
         }
@@ -176,7 +175,7 @@ fn check(conn: &Connection, rows: &[Item]) -> Result<()> {
     for (row, body) in rows {
         body.check(*row, conn.client.max_payload()).map_err(|err| refused(Some(*row), err))?;
         if body.payload().is_none() {
-            return Err(refused(Some(*row), JetError::Row { row: *row, reason: "the payload is null".into() }));
+            return Err(refused(Some(*row), body.no_payload(*row)));
         }
         if body.msg_id().is_some_and(|id| !ids.insert(id)) {
             return Err(refused(

@@ -12,12 +12,12 @@ use std::time::Duration;
 use async_nats::Message;
 use futures_util::{FutureExt, StreamExt};
 use tokio::task::unconstrained;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use crate::engine::connection::Connection;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::publish::outcome::{Fill, RowFeed};
-use crate::engine::publish::unheard::{PAUSE, RETRIES};
+use crate::engine::publish::unheard::{PAUSE, Patience};
 use crate::engine::publish::window::{Item, Outlet, Window};
 use crate::error::{About, JetError, Result};
 
@@ -45,15 +45,18 @@ enum End {
 
 /// Sends all of the feed.
 pub async fn fast(conn: &Connection, feed: RowFeed, outlet: &mut Fill<'_>, window: &Window) -> Result<()> {
-    let mut fast = Fast { conn, feed, outlet, window, again: VecDeque::new(), any: false, tries: 0 };
-    let mut hopeless = 0;
+    let mut fast = Fast { conn, feed, outlet, window, again: VecDeque::new(), any: false, heard: true };
+    let (mut hopeless, mut patience) = (0, None);
     while let Some(item) = fast.next().await? {
-        let before = fast.outlet.outcome.stored();
+        let (before, subject) = (fast.outlet.outcome.stored(), item.1.subject().to_string());
         let end = unconstrained(fast.one_batch(item)).await?;
         if matches!(end, End::Unheard) {
-            sleep(PAUSE).await;
+            let new = || Patience::new(conn, &window.prefix, Instant::now() + window.timeout);
+            // Where it is not worth to try once more the next time is the last.
+            fast.heard = patience.get_or_insert_with(new).more(&subject).await;
             continue;
         }
+        (patience, fast.heard) = (None, true);
         hopeless = if fast.outlet.outcome.stored() > before { 0 } else { hopeless + 1 };
         let cause = match end {
             End::Complete | End::Unheard => continue,
@@ -76,8 +79,8 @@ struct Fast<'a, 'o> {
     again: VecDeque<Item>,
     /// Something was stored: from now on errors are those of rows.
     any: bool,
-    /// How often in a row nobody took the first row of a batch.
-    tries: u8,
+    /// Where nobody takes the first row of a batch, it is tried once more.
+    heard: bool,
 }
 
 impl Fast<'_, '_> {
@@ -100,7 +103,7 @@ impl Fast<'_, '_> {
             match item.1.check(item.0, self.conn.client.max_payload()) {
                 Ok(()) if item.1.payload().is_some() => return Ok(Some(item)),
                 Ok(()) => {
-                    self.outlet.failed(item.0, JetError::Row { row: item.0, reason: "the payload is null".into() });
+                    self.outlet.failed(item.0, item.1.no_payload(item.0));
                 }
                 Err(err) => self.outlet.failed(item.0, err),
             }
@@ -147,7 +150,7 @@ impl Fast<'_, '_> {
                     None
                 }
                 Ok(()) = link.changed() => self.link_changed(&mut batch, &mut refusals)?,
-                () = sleep_until(batch.last_answer.max(asked) + pause) => {
+                () = sleep_until(batch.last_answer.max(asked) + if batch.unheard { PAUSE } else { pause }) => {
                     asked = Instant::now();
                     self.silence(&mut batch).await?
                 }
@@ -234,29 +237,33 @@ impl Fast<'_, '_> {
 
     fn take_answer(&mut self, batch: &mut Batch, message: &Message) -> Result<Option<End>> {
         self.conn.traffic.received(message.payload.len());
-        batch.last_answer = Instant::now();
+        let (now, before) = (Instant::now(), batch.last_answer);
+        batch.last_answer = now;
         match batch.parse(message) {
             Answer::Note => Ok(None),
             Answer::Ack(seq) => {
                 batch.accepted = true;
                 self.any |= seq > 0;
-                self.tries = 0;
+                batch.unheard = false;
                 self.confirm(batch, seq);
                 Ok(None)
             }
-            Answer::Refused(1, JetError::NoStream { .. }) if self.tries < RETRIES => {
+            Answer::Nobody(_) if !batch.accepted && self.heard => {
                 // The stream is away, perhaps for a moment only. There is no batch yet, so nothing of it is stored.
-                self.tries += 1;
                 self.finish(batch);
                 Ok(Some(End::Unheard))
             }
-            Answer::Refused(1, err) if !self.any => Err(JetError::Batch { row: None, cause: Box::new(err) }),
-            Answer::Refused(1, err) => {
-                // Refused at its start: there is no batch, and no last word.
-                batch.refused.insert(1, err.clone());
-                self.finish(batch);
-                Ok(Some(End::Refused(err)))
+            Answer::Nobody(place) if batch.accepted => {
+                batch.lost = batch.lost.min(place.unwrap_or(u64::MAX));
+                // Its leader went. The batch is ended as soon as there is one again; that nobody answers is no answer.
+                (batch.last_answer, batch.unheard, batch.broken) = (before, true, true);
+                Ok(None)
             }
+            Answer::Nobody(_) => {
+                let err = JetError::NoStream { subject: batch.subject.to_string() };
+                self.end_at_start(batch, err)
+            }
+            Answer::Refused(1, err) => self.end_at_start(batch, err),
             Answer::Refused(seq, err) => {
                 batch.refused.insert(seq, err);
                 Ok(None)
@@ -265,7 +272,8 @@ impl Fast<'_, '_> {
                 let end = batch.end();
                 let stored = batch.refused.keys().next().map_or(batch.confirmed, |refused| refused - 1);
                 self.confirm(batch, stored);
-                self.end_unconfirmed(batch, seq);
+                // What nobody took, and what came after it, was not stored.
+                self.end_unconfirmed(batch, seq.min(batch.lost));
                 self.finish(batch);
                 Ok(Some(end))
             }
@@ -284,6 +292,16 @@ impl Fast<'_, '_> {
                 Ok(Some(end))
             }
         }
+    }
+
+    /// Refused at its start: there is no batch, and no last word.
+    fn end_at_start(&mut self, batch: &mut Batch, err: JetError) -> Result<Option<End>> {
+        if !self.any {
+            return Err(JetError::Batch { row: None, cause: Box::new(err) });
+        }
+        batch.refused.insert(1, err.clone());
+        self.finish(batch);
+        Ok(Some(End::Refused(err)))
     }
 
     fn confirm(&mut self, batch: &mut Batch, seq: u64) {
@@ -324,8 +342,17 @@ impl Fast<'_, '_> {
 
     /// Gives up on a batch: its unconfirmed rows get the cause.
     fn abandon(&mut self, batch: &mut Batch, cause: JetError) -> End {
-        for (row, _) in batch.rows.drain(..) {
-            self.outlet.failed(row, cause.clone());
+        for (row, body) in batch.rows.drain(..) {
+            // It was sent: it may be stored, or may still be.
+            let unanswered = |after| {
+                let subject = body.subject().to_string();
+                JetError::Unanswered { verb: "publish", subject, after, sent: true }
+            };
+            let error = match &cause {
+                JetError::Timeout { after, .. } => unanswered(*after),
+                other => other.clone(),
+            };
+            self.outlet.failed(row, error);
         }
         End::Abandoned(cause)
     }

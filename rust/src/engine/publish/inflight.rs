@@ -17,6 +17,8 @@ pub struct Sent {
     pub deadline: Option<Instant>,
     /// When it went out first, if the server may have it.
     pub first: Option<Instant>,
+    /// When it went out last.
+    pub sent_at: Option<Instant>,
     /// How often nobody was there to take it.
     pub tries: u8,
 }
@@ -110,6 +112,12 @@ impl Inflight {
         })
     }
 
+    /// The oldest of the rows that are wanted.
+    pub fn find(&self, want: impl Fn(&Sent) -> bool) -> Option<&Sent> {
+        let rows = self.slots.iter().filter_map(|slot| slot.sent.as_ref());
+        rows.filter(|sent| want(sent)).min_by_key(|sent| sent.place)
+    }
+
     /// All rows that are late by now, oldest row first.
     pub fn expire(&mut self, now: Instant) -> Vec<Sent> {
         self.take(|sent| sent.is_late(now))
@@ -144,7 +152,7 @@ mod tests {
     fn sent(row: u64) -> Sent {
         let single = Single { subject: "a".into(), payload: "".into(), headers: None, timeout: None };
         let body = Body::Single(Box::new(single));
-        Sent { row, place: 100 - row, body, bytes: 1, deadline: None, first: None, tries: 0 }
+        Sent { row, place: 100 - row, body, bytes: 1, deadline: None, first: None, sent_at: None, tries: 0 }
     }
 
     #[test]

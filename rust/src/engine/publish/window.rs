@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::{PublishError, PublishErrorKind, Statistics, Subject, Subscriber};
+use async_nats::{PublishErrorKind, Statistics, Subscriber};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
@@ -20,7 +20,6 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refusals;
-use crate::engine::connection::token::write_token;
 use crate::engine::publish::arena::Arena;
 use crate::engine::publish::dedup::DuplicateWindows;
 use crate::engine::publish::inflight::{Inflight, Sent};
@@ -31,10 +30,14 @@ use crate::error::{JetError, Result};
 use crate::task::{Spot, weak_spot};
 
 mod answer;
+mod hand_over;
 mod intake;
+mod patience;
 mod trouble;
 
 use intake::{Intake, subscribe};
+use patience::Asked;
+use trouble::ended_by;
 pub use trouble::silence;
 
 /// How often lost links and late messages are looked for.
@@ -92,6 +95,7 @@ pub async fn run(
         intake,
         again,
         unheard: Unheard::default(),
+        asked: Asked::new(window.timeout, now),
         inflight: Inflight::new(window.max_inflight),
         window,
         inbox: inbox.into_bytes(),
@@ -138,6 +142,7 @@ struct Run<'a, F, O> {
     /// Messages to be sent before any of the feed, in the order in which they were published.
     again: VecDeque<Sent>,
     unheard: Unheard,
+    asked: Asked<'a>,
     inflight: Inflight,
     window: Window,
     inbox: Vec<u8>,
@@ -181,6 +186,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             // What was published before goes first, by whatever way.
             self.wait_for_others().await;
             self.ask_for_window();
+            self.ask_for_streams();
             let mut up = self.over.is_some() || (self.in_order && self.asking.is_none() && self.is_up());
             while up && !self.is_full() {
                 let Some(sent) = self.at_hand()? else { break };
@@ -195,7 +201,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             }
             let waits = if up { self.is_full() || !self.again.is_empty() } else { self.window.one_call };
             let hungry = !self.exhausted && !waits;
-            let asking = &mut self.asking;
+            let (asking, leader) = (&mut self.asking, &mut self.asked.leader);
             tokio::select! {
                 biased;
                 // Once the connection is closed its subscriptions end, and would be ready for ever.
@@ -213,6 +219,12 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 known = async { match asking { Some(asking) => asking.await, None => pending().await } } => {
                     self.asking = None;
                     self.windows.learn(known);
+                }
+                Some((subject, verdict)) = self.asked.subjects.next(), if !self.asked.subjects.is_empty() => {
+                    self.learn_stream(&subject, verdict);
+                }
+                leads = async { match leader { Some(asked) => asked.await, None => pending().await } } => {
+                    self.learn_leader(leads);
                 }
                 Ok(()) = link.changed() => self.check_time_and_link(),
                 _ = tick.tick() => self.check_time_and_link(),
@@ -288,7 +300,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     /// False where the link broke, or the server is silent.
     async fn send(&mut self, mut sent: Sent, tick: &mut Interval) -> Result<bool> {
         if let Some(cause) = self.over.as_ref().or(self.deaf.as_ref()) {
-            self.outlet.failed(sent.row, cause.clone());
+            self.outlet.failed(sent.row, ended_by(&sent, cause));
             return Ok(true);
         }
         if let Some(window) = self.forgotten(&sent) {
@@ -300,7 +312,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.last_answer = self.now;
         }
         let Some(payload) = sent.body.payload() else {
-            let err = JetError::Row { row: sent.row, reason: "the payload is null".into() };
+            let err = sent.body.no_payload(sent.row);
             self.outlet.failed(sent.row, err);
             return Ok(true);
         };
@@ -316,7 +328,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let headers = sent.body.wire_headers();
         sent.deadline = sent.deadline.or(Some(self.now + self.window.timeout));
         let before = sent.first;
-        sent.first = before.or(Some(self.now));
+        (sent.first, sent.sent_at) = (before.or(Some(self.now)), Some(self.now));
         let token = self.inflight.insert(sent);
         let reply = self.reply(token)?;
         self.conn.traffic.sent(payload.len());
@@ -349,52 +361,5 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 Ok(true)
             }
         }
-    }
-
-    /// Waits until the connection has taken the message; takes acks meanwhile, and leaves where the server is gone.
-    async fn hand_over(
-        &mut self,
-        token: u64,
-        mut send: std::pin::Pin<&mut (impl Future<Output = std::result::Result<(), PublishError>> + Send)>,
-        tick: &mut Interval,
-    ) -> Result<Handed> {
-        let sent = match send.as_mut().now_or_never() {
-            Some(sent) => sent,
-            None => loop {
-                // What comes into async-nats' queue after a break goes out first on the next link.
-                if self.silent() || !self.is_up() || self.conn.breaks() != self.breaks {
-                    return Ok(Handed::Not);
-                }
-                if !self.inflight.holds(token) {
-                    return Ok(Handed::Late);
-                }
-                let message = tokio::select! {
-                    biased;
-                    sent = send.as_mut() => break sent,
-                    message = self.acks.next() => message,
-                    _ = tick.tick() => None,
-                };
-                self.now = Instant::now();
-                match message {
-                    Some(message) => self.answer(message),
-                    // Before the rows get their errors one by one: silence is an end of all of them.
-                    None if self.silent() => return Ok(Handed::Not),
-                    None => {
-                        self.take_in()?;
-                        self.expire();
-                        self.outlet.flush();
-                    }
-                }
-            },
-        };
-        Ok(sent.map_or_else(|err| Handed::Refused(err.kind()), |()| Handed::Over))
-    }
-
-    fn reply(&mut self, token: u64) -> Result<Subject> {
-        let prefix = self.inbox.len();
-        write_token(token, &mut self.inbox);
-        let bytes = self.arena.copy(&self.inbox);
-        self.inbox.truncate(prefix);
-        Subject::from_utf8(bytes).map_err(|_| JetError::Internal("reply subject".into()))
     }
 }

@@ -43,22 +43,6 @@ impl Verb {
         }
     }
 
-    /// The server's name, which is that of the members of Python's `AckKind`.
-    pub fn from_server_name(name: &str) -> Result<Verb> {
-        match name {
-            "ACK" => Ok(Verb::Ack),
-            "NAK" => Ok(Verb::Nak),
-            "PROGRESS" => Ok(Verb::InProgress),
-            "TERM" => Ok(Verb::Term),
-            _ => Err(JetError::Value(format!("unknown kind of ack {name:?}: use ACK, NAK, PROGRESS or TERM"))),
-        }
-    }
-
-    /// After it no other ack of the same delivery counts.
-    pub fn is_final(self) -> bool {
-        self != Verb::InProgress
-    }
-
     /// With the options that it takes; the others are left out.
     pub fn with(self, delay: Option<Duration>, reason: Option<String>) -> Kind {
         match self {

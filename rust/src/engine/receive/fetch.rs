@@ -9,27 +9,28 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use async_nats::Subject;
-use futures_util::{FutureExt, StreamExt};
 use tokio::task::unconstrained;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::engine::api::{Api, NOT_FOUND};
 use crate::engine::connection::Connection;
-use crate::engine::connection::withdraw::withdraw;
-use crate::engine::receive::ack::{Kind, send};
-use crate::engine::receive::pull::{PULL_BYTES, PULL_ROWS, PullInbox, PullRequest, Status};
+use crate::engine::receive::limits::{Limit, Limits};
+use crate::engine::receive::priority::{Group, Member, Pins};
+use crate::engine::receive::pull::{PULL_BYTES, PULL_ROWS, PullInbox, PullRequest};
 use crate::error::{JetError, Result};
 use crate::lock::lock;
-use crate::task::spawn;
 
 mod ack_window;
+mod give_back;
 mod late;
 mod malformed;
+mod round;
 mod sink;
 
 use ack_window::AckWindow;
+use give_back::{give_back, give_back_late};
 use late::Late;
+use round::End;
 pub use sink::{Messages, Sink, Unclaimed};
 
 /// How long after the deadline the server's own word that a request is over is waited for.
@@ -45,6 +46,7 @@ pub struct Fetch {
     /// Once this many are there the call does not wait for more.
     pub min_messages: usize,
     pub heartbeat: Option<Duration>,
+    pub group: Option<Group>,
 }
 
 pub struct PullSubscription {
@@ -57,19 +59,8 @@ pub struct PullSubscription {
     /// What former calls asked for and did not wait for.
     late: Mutex<VecDeque<Late>>,
     ack_window: Mutex<AckWindow>,
-}
-
-/// How a request ended.
-enum End {
-    Full,
-    Dry {
-        too_large: bool,
-    },
-    Gone(String),
-    /// The consumer gives no more before messages are acknowledged.
-    WindowFull,
-    LinkBroke,
-    Deadline,
+    limits: Mutex<Limits>,
+    pins: Pins,
 }
 
 /// One call.
@@ -85,6 +76,7 @@ struct Job<'a, S: Sink> {
     heard: bool,
     /// To be taken before anything new is asked for.
     late: VecDeque<Late>,
+    member: Option<Member>,
 }
 
 impl<S: Sink> Drop for Job<'_, S> {
@@ -107,8 +99,13 @@ impl Drop for PullSubscription {
 
 impl PullSubscription {
     pub fn new(conn: Arc<Connection>, prefix: String, stream: String, consumer: String) -> Self {
-        let (idle, late, ack_window) = Default::default();
-        PullSubscription { conn, prefix, stream, consumer, idle, late, ack_window }
+        let (idle, late, ack_window, limits, pins) = Default::default();
+        PullSubscription { conn, prefix, stream, consumer, idle, late, ack_window, limits, pins }
+    }
+
+    /// No request asks for more than this many messages.
+    pub fn limit_request(&self, most: usize) {
+        lock(&self.limits).learn(Limit::Batch(most));
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<PullInbox>> {
@@ -130,7 +127,8 @@ impl PullSubscription {
     pub async fn fetch<S: Sink>(&self, fetch: &Fetch, sink: S) -> Result<Unclaimed<S>> {
         let fetched = Unclaimed::new(self.conn.clone(), Some(sink));
         let late = std::mem::take(&mut *self.late());
-        let mut job = Job { sub: self, fetched, inbox: None, open: false, breaks: 0, heard: false, late };
+        let member = fetch.group.clone().map(|group| Member::new(group, self.pins.clone()));
+        let mut job = Job { sub: self, fetched, inbox: None, open: false, breaks: 0, heard: false, late, member };
         // All of it ends in time, wherever it waits; what has come by then counts. Tokio's budget would send us to the
         // back of the queue every 128 messages.
         let last = fetch.timeout.saturating_add(2 * GRACE);
@@ -211,7 +209,8 @@ impl<S: Sink> Job<'_, S> {
                 no_wait: true,
                 ..PullRequest::default()
             };
-            if std::mem::take(&mut whole_message) {
+            let whole = std::mem::take(&mut whole_message);
+            if whole {
                 // A single message over our own bound still has to come through.
                 (at_hand.batch, at_hand.max_bytes) = (1, 0);
             }
@@ -224,6 +223,14 @@ impl<S: Sink> Job<'_, S> {
                 let missing = fetch.min_messages.saturating_sub(self.size().0);
                 let left = deadline.saturating_duration_since(Instant::now());
                 let room = self.sub.ack_window().room(self.size().0).unwrap_or(0);
+                if matches!(end, End::Dry { .. })
+                    && missing == 0
+                    && !left.is_zero()
+                    && self.size().0 > before
+                    && self.expects_more()
+                {
+                    continue;
+                }
                 if missing.min(room) == 0 || left.is_zero() {
                     return Ok(());
                 }
@@ -233,7 +240,7 @@ impl<S: Sink> Job<'_, S> {
                     // The server answers with 408 at its end; ours comes a little later.
                     expires: left.mul_f64(0.98).max(Duration::from_millis(1)),
                     no_wait: false,
-                    heartbeat: heartbeat(fetch.heartbeat, left),
+                    heartbeat: heartbeat(fetch.heartbeat, left, fetch.timeout),
                 };
                 end = self.round(&waiting, deadline).await?;
             }
@@ -242,12 +249,17 @@ impl<S: Sink> Job<'_, S> {
                 End::Dry { too_large: true } => match (fetch.max_bytes, self.size().0) {
                     (Some(most), 0) => return Err(too_large(most)),
                     (Some(_), _) => return Ok(()),
+                    // The consumer's own limit is lower.
+                    (None, 0) if whole => return Err(too_large(lock(&self.sub.limits).bytes())),
+                    (None, _) if whole => return Ok(()),
                     (None, now) => whole_message = now == before,
                 },
                 End::Deadline => {
                     self.take_late(fetch, deadline).await?;
                     return Ok(());
                 }
+                End::Limited(Limit::Waiting) => sleep_until(deadline.min(Instant::now() + RETRY)).await,
+                End::Limited(limit) => lock(&self.sub.limits).learn(limit),
                 End::Gone(why) => self.sub.check_consumer(&why, fetch, deadline).await?,
                 End::LinkBroke => {
                     self.sub.wait_for_link(deadline).await?;
@@ -265,6 +277,11 @@ impl<S: Sink> Job<'_, S> {
     /// Messages and bytes so far.
     fn size(&self) -> (usize, usize) {
         self.fetched.sink.as_ref().map_or((0, 0), |sink| (sink.rows(), sink.bytes()))
+    }
+
+    /// The server can say that it is dry while it is not: the last message tells what was pending behind it.
+    fn expects_more(&self) -> bool {
+        self.fetched.sink.as_ref().and_then(Sink::last).is_some_and(|(_, pending)| pending > 0)
     }
 
     /// How many bytes the call may still bring.
@@ -296,144 +313,19 @@ impl<S: Sink> Job<'_, S> {
         }
         Ok(true)
     }
-
-    /// Sends one request and takes its messages until it is over, or the call is: then the rest comes late.
-    async fn round(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
-        let end = self.take_messages(request, deadline).await;
-        match end {
-            Ok(End::Full | End::Dry { .. } | End::Gone(_)) | Err(JetError::Api { .. }) => self.open = false,
-            _ => {
-                if std::mem::take(&mut self.open)
-                    && let Some(mut inbox) = self.inbox.take()
-                {
-                    // Here, not later: an ack that the caller sends next may make room, and it is not for this request.
-                    let conn = &self.sub.conn;
-                    let withdrawn = conn.while_up(async { drop(withdraw(&mut inbox.messages).await) });
-                    let _queue_full = timeout(GRACE, withdrawn).await;
-                    self.late.push_back(Late::new(conn, inbox, self.breaks));
-                }
-            }
-        }
-        end
-    }
-
-    async fn take_messages(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
-        let Job { sub, fetched: Unclaimed { sink: Some(sink), .. }, inbox, open, breaks, heard, .. } = self else {
-            return Err(JetError::Internal("no sink".into()));
-        };
-        let conn = &sub.conn;
-        let inbox = match inbox {
-            Some(inbox) => inbox,
-            None => {
-                let idle = sub.idle().pop();
-                inbox.insert(match idle {
-                    Some(idle) => idle,
-                    None => {
-                        let new = PullInbox::new(conn, &sub.prefix, &sub.stream, &sub.consumer);
-                        let Ok(new) = timeout_at(deadline + GRACE, new).await else { return Ok(End::Deadline) };
-                        new?
-                    }
-                })
-            }
-        };
-        *breaks = conn.breaks();
-        let mut link = conn.link.clone();
-        *open = true;
-        let asked = timeout_at(deadline + GRACE, inbox.request(conn, request)).await;
-        let Ok(number) = asked else { return Ok(End::Deadline) };
-        let number = number?;
-        let mut left = request.batch;
-        let mut patience = sub.ack_window().patience(request);
-        while left > 0 {
-            let message = match inbox.messages.next().now_or_never() {
-                Some(message) => message,
-                None => {
-                    // Silence counts from here: until now there was something to take.
-                    let silence_limit = if request.heartbeat.is_zero() { Duration::MAX } else { request.heartbeat * 2 };
-                    let silent = Instant::now().checked_add(silence_limit).unwrap_or(deadline + GRACE);
-                    let look = patience.map_or(deadline + GRACE, |patience| Instant::now() + patience);
-                    tokio::select! {
-                        biased;
-                        message = inbox.messages.next() => message,
-                        Ok(()) = link.changed() => {
-                            if conn.breaks() != *breaks {
-                                return Ok(End::LinkBroke);
-                            }
-                            if let Some(cause) = inbox.refused() {
-                                return Err(cause);
-                            }
-                            continue;
-                        }
-                        () = sleep_until(look), if look < deadline => {
-                            if sub.window_is_full(deadline).await {
-                                *heard = true;
-                                return Ok(End::WindowFull);
-                            }
-                            patience = sub.ack_window().patience(request);
-                            continue;
-                        }
-                        () = sleep_until(silent.min(deadline + GRACE)) => {
-                            return Ok(if silent < deadline { End::LinkBroke } else { End::Deadline });
-                        }
-                    }
-                }
-            };
-            let Some(message) = message else { return Err(conn.closed()) };
-            conn.traffic.received(message.payload.len());
-            let status = inbox.status(&message);
-            *heard |= status.as_ref().is_none_or(|(of, _)| *of == number);
-            match status {
-                None => left -= usize::from(sink.push(message)?),
-                Some((other, _)) if other != number => {}
-                Some((_, Status::Heartbeat)) => {}
-                Some((_, Status::Over { too_large, .. })) => return Ok(End::Dry { too_large }),
-                Some((_, Status::Gone(why))) => return Ok(End::Gone(why)),
-                Some((_, Status::Refused(err))) => return Err(err),
-            }
-        }
-        Ok(End::Full)
-    }
 }
 
 fn too_large(most: usize) -> JetError {
     JetError::Value(format!("the next message is larger than max_bytes={most}"))
 }
 
-/// Naks these messages, which nobody will work on, and what an open request still brings.
-///
-/// Best effort: where the server is away it takes the messages back by itself after its ack wait.
-fn give_back(conn: Arc<Connection>, replies: Vec<Subject>, rest: Option<PullInbox>) {
-    if replies.is_empty() && rest.is_none() {
-        return;
-    }
-    let work = async move {
-        let breaks = conn.breaks();
-        let _ = send(&conn, replies, &Kind::Nak(None)).await;
-        let Some(mut inbox) = rest else { return };
-        if withdraw(&mut inbox.messages).await.is_ok() {
-            let late = Late::new(&conn, inbox, breaks);
-            nak_late(&conn, late).await;
-        }
-    };
-    let _nobody_waits = spawn(work, |_| ());
-}
-
-/// Naks what comes late.
-fn give_back_late(conn: Arc<Connection>, late: Late) {
-    let _nobody_waits = spawn(async move { nak_late(&conn, late).await }, |_| ());
-}
-
-async fn nak_late(conn: &Connection, mut late: Late) {
-    while let Some(message) = late.next().await {
-        let _ = send(conn, message.reply, &Kind::Nak(None)).await;
-    }
-}
-
 /// The server wants at most half of the expiry; short waits need none.
-fn heartbeat(asked: Option<Duration>, expires: Duration) -> Duration {
+fn heartbeat(asked: Option<Duration>, expires: Duration, whole: Duration) -> Duration {
     const LONG: Duration = Duration::from_secs(2);
     const DEFAULT: Duration = Duration::from_secs(5);
     match asked {
+        // More than half of what the caller waits: the server says so.
+        Some(every) if every.saturating_mul(2) > whole => every,
         Some(every) => every.min(expires.mul_f64(0.45)),
         None if expires >= LONG => DEFAULT.min(expires.mul_f64(0.25)),
         None => Duration::ZERO,

@@ -8,21 +8,26 @@ use crate::engine::columns::raw_headers::RawHeaders;
 pub struct Received {
     /// Subject, reply, payload.
     bytes: Box<[u8]>,
-    reply_at: usize,
-    data_at: usize,
-    pub headers: Option<HeaderMap>,
+    reply_at: u32,
+    data_at: u32,
+    // Boxed: most have none, and there may be many of them.
+    pub headers: Option<Box<HeaderMap>>,
     /// In their place, where they are malformed.
-    pub raw_headers: Option<RawHeaders>,
+    pub raw_headers: Option<Box<RawHeaders>>,
 }
 
 impl Received {
     pub fn new(subject: &str, reply: &str, data: &[u8], headers: Option<HeaderMap>) -> Self {
         let bytes = [subject.as_bytes(), reply.as_bytes(), data].concat().into_boxed_slice();
-        Received { bytes, reply_at: subject.len(), data_at: subject.len() + reply.len(), headers, raw_headers: None }
+        // No server takes texts that long.
+        let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let (reply_at, data_at) = (place(subject.len()), place(subject.len() + reply.len()));
+        Received { bytes, reply_at, data_at, headers: headers.map(Box::new), raw_headers: None }
     }
 
-    fn text(&self, from: usize, to: usize) -> &str {
-        std::str::from_utf8(&self.bytes[from..to]).unwrap_or_default()
+    fn text(&self, from: u32, to: u32) -> &str {
+        let text = self.bytes.get(from as usize..to as usize).unwrap_or_default();
+        std::str::from_utf8(text).unwrap_or_default()
     }
 
     pub fn subject(&self) -> &str {
@@ -34,7 +39,7 @@ impl Received {
     }
 
     pub fn data(&self) -> &[u8] {
-        &self.bytes[self.data_at..]
+        self.bytes.get(self.data_at as usize..).unwrap_or_default()
     }
 }
 

@@ -9,6 +9,8 @@ use crate::engine::api::next_message;
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refusals;
+use crate::engine::receive::limits::Limit;
+use crate::engine::receive::priority::Member;
 use crate::error::{JetError, Result};
 
 /// Most messages of one request.
@@ -21,6 +23,9 @@ pub const PROTOCOL_LINE: usize = 4096;
 
 /// How long a request may wait until it can be sent, where its caller has no deadline of its own.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Status of a request with the id of a pin that another client has, or none.
+const WRONG_PIN: u16 = 423;
 
 /// One request as the server reads it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,6 +71,8 @@ pub enum Status {
     },
     /// The server forgot the consumer's leader for now, or the consumer is gone: look, then ask again.
     Gone(String),
+    /// More than the consumer allows; the server's words are for those who cannot ask for less.
+    Limited(Limit, JetError),
     /// Asking again would get the same answer.
     Refused(JetError),
 }
@@ -78,6 +85,8 @@ pub struct PullInbox {
     pub messages: Subscriber,
     refusals: Refusals,
     requests: u64,
+    /// Whose requests these are, where the consumer has priority groups.
+    pub member: Option<Member>,
 }
 
 impl PullInbox {
@@ -90,12 +99,18 @@ impl PullInbox {
         let inbox = conn.new_inbox()?;
         let refusals = conn.refusals();
         let messages = conn.subscribe(format!("{inbox}.*"), SEND_TIMEOUT).await?;
-        Ok(PullInbox { subject, inbox, messages, refusals, requests: 0 })
+        Ok(PullInbox { subject, inbox, messages, refusals, requests: 0, member: None })
     }
 
     /// Sends the request and returns its number.
     pub async fn request(&mut self, conn: &Connection, request: &PullRequest) -> Result<u64> {
-        self.send(conn, request.json()).await
+        let mut text = request.json();
+        if let Some(member) = &self.member {
+            text.pop();
+            text.push_str(&member.json());
+            text.push('}');
+        }
+        self.send(conn, text).await
     }
 
     /// Sends a request that is already text.
@@ -119,8 +134,16 @@ impl PullInbox {
 
     /// Number and meaning of a status; `None` for a message of the stream.
     pub fn status(&self, message: &Message) -> Option<(u64, Status)> {
-        let number = message.subject.strip_prefix(self.inbox.as_str())?.strip_prefix('.')?.parse().ok()?;
-        Some((number, status(message)))
+        let number =
+            message.subject.strip_prefix(self.inbox.as_str()).and_then(|rest| rest.strip_prefix('.')?.parse().ok());
+        if let Some(member) = &self.member {
+            match number {
+                Some(_) if message.status.is_some_and(|status| status.as_u16() == WRONG_PIN) => member.unpinned(),
+                Some(_) => {}
+                None => member.hear(message),
+            }
+        }
+        Some((number?, status(message)))
     }
 }
 
@@ -131,7 +154,7 @@ fn status(message: &Message) -> Status {
     let lower = text.to_ascii_lowercase();
     match code {
         100 => Status::Heartbeat,
-        404 | 408 => Status::Over { unserved, too_large: false },
+        404 | 408 | WRONG_PIN => Status::Over { unserved, too_large: false },
         409 if lower.starts_with("message size exceeds") => Status::Over { unserved, too_large: true },
         409 if lower.starts_with("batch completed") => Status::Over { unserved, too_large: false },
         409 if lower.contains("leadership change")
@@ -139,6 +162,9 @@ fn status(message: &Message) -> Status {
             || lower.contains("consumer deleted") =>
         {
             Status::Gone(text)
+        }
+        409 if let Some(limit) = Limit::read(&lower) => {
+            Status::Limited(limit, JetError::Api { code: i64::from(code), err_code: 0, description: text })
         }
         503 => Status::Gone("no answer from the consumer".into()),
         _ => Status::Refused(JetError::Api { code: i64::from(code), err_code: 0, description: text }),
@@ -178,10 +204,19 @@ mod tests {
         assert!(matches!(answer(409, "Leadership Change", None), Status::Gone(_)));
         assert!(matches!(answer(409, "Consumer Deleted", None), Status::Gone(_)));
         assert!(matches!(answer(503, "", None), Status::Gone(_)));
-        assert!(matches!(
-            answer(409, "Exceeded MaxRequestBatch of 10", None),
-            Status::Refused(JetError::Api { code: 409, .. })
-        ));
+        for (text, expected) in [
+            ("Exceeded MaxRequestBatch of 10", Limit::Batch(10)),
+            ("Exceeded MaxRequestExpires of 1m0.5s", Limit::Expires(Duration::from_millis(60_500))),
+            ("Exceeded MaxRequestMaxBytes of 2048", Limit::Bytes(2048)),
+            ("Exceeded MaxWaiting", Limit::Waiting),
+        ] {
+            let Status::Limited(limit, JetError::Api { code: 409, description, .. }) = answer(409, text, None) else {
+                panic!("{text}");
+            };
+            assert_eq!((limit, description.as_str()), (expected, text));
+        }
+        assert!(matches!(answer(409, "Exceeded something else of 5", None), Status::Refused(_)));
+        assert!(matches!(answer(400, "Bad Request - heartbeat value too large", None), Status::Refused(_)));
     }
 
     #[test]

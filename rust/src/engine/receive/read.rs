@@ -17,7 +17,6 @@ use tokio::time::{Instant, sleep};
 use crate::engine::api::Api;
 use crate::engine::columns::batch::Batch;
 use crate::engine::columns::builder::Builder;
-use crate::engine::columns::column::Layout;
 use crate::engine::columns::meta::Meta;
 use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::columns::typed::Typed;
@@ -30,12 +29,16 @@ mod by_time;
 mod consumer;
 mod direct;
 mod flush;
+mod latest;
 mod malformed;
+mod range;
 mod stream;
 
 use by_time::first_at;
 use consumer::Consumer;
 use direct::check_direct;
+use latest::{Changed, Latest};
+pub use range::{Bound, Each, Range};
 
 /// The consumer removes itself when we vanish.
 const INACTIVE: Duration = Duration::from_secs(30);
@@ -46,36 +49,6 @@ const MAX_OUTAGE: Duration = Duration::from_secs(60);
 /// How long the answer to the consumer's deletion is waited for.
 const DELETE_WAIT: Duration = Duration::from_millis(250);
 const RETRY: Duration = Duration::from_millis(250);
-
-#[derive(Clone, Debug)]
-pub struct Range {
-    pub prefix: String,
-    pub stream: String,
-    pub start: Bound,
-    /// Exclusive. Open, or beyond the end: one past the last message at opening.
-    pub end: Bound,
-    /// Filters; none is all.
-    pub subjects: Vec<String>,
-    /// Goes on with new messages, without end.
-    pub follow: bool,
-    pub batch_rows: usize,
-    pub batch_bytes: usize,
-    /// Most bytes outstanding at the server.
-    pub fetch_bytes: usize,
-    pub warn_on_loss: bool,
-    /// By direct gets instead of a consumer. None: where a consumer would take the messages away.
-    pub direct: Option<bool>,
-    pub layout: Layout,
-}
-
-/// Where a range begins or ends.
-#[derive(Clone, Debug)]
-pub enum Bound {
-    Open,
-    Seq(u64),
-    /// The first message at or after this time (RFC 3339).
-    Time(String),
-}
 
 /// What comes out of a reader: finished batches, and losses that are only to be reported.
 #[allow(clippy::large_enum_variant)] // almost every item is a batch
@@ -95,12 +68,23 @@ pub struct Reader {
     pub end: u64,
     /// When the stream was created, as the server writes it.
     pub created: String,
+    /// Of a read of the last messages: see `latest`.
+    pub changed: Option<Changed>,
 }
 
 impl Reader {
     /// `typed` turns each batch's payloads into typed columns.
     pub async fn open(conn: Arc<Connection>, range: Range, typed: Option<Typed>) -> Result<Reader> {
-        let api = Api::new(&conn, &range.prefix);
+        let opening = Self::open_while_up(conn.clone(), range, typed);
+        tokio::select! {
+            biased;
+            opened = opening => opened,
+            () = conn.hub.ending() => Err(conn.closed()),
+        }
+    }
+
+    async fn open_while_up(conn: Arc<Connection>, range: Range, typed: Option<Typed>) -> Result<Reader> {
+        let api = Api::new(&conn, &range.prefix).within(range.timeout);
         let info = api.stream_info(&range.stream).await?;
         let direct = check_direct(&range, &info.config)?;
         let past = info.state.last_seq + 1;
@@ -126,6 +110,11 @@ impl Reader {
         let rows = (ask_bytes / mean).clamp(1, PULL_ROWS);
         let created = info.created.clone();
         let builder = Builder::new(range.layout.clone(), false);
+        let latest = match range.each {
+            Each::All => None,
+            Each::Latest { markers } => Some(Latest::new(markers)),
+        };
+        let changed = latest.as_ref().map(|latest| latest.changed.clone());
         let run = Run {
             earliest: !matches!(range.start, Bound::Seq(_)),
             created: info.created,
@@ -140,6 +129,7 @@ impl Reader {
             rows,
             ask_bytes,
             direct,
+            latest,
             builder,
             typed,
             out,
@@ -155,6 +145,7 @@ impl Reader {
             start,
             end,
             created,
+            changed,
         })
     }
 
@@ -257,6 +248,7 @@ struct Run {
     rows: usize,
     ask_bytes: usize,
     direct: bool,
+    latest: Option<Latest>,
     builder: Builder,
     typed: Option<Typed>,
     out: mpsc::Sender<Result<Item>>,
@@ -270,12 +262,16 @@ struct Run {
 
 impl Run {
     async fn drive(mut self) {
-        let out = self.out.clone();
+        let (out, conn) = (self.out.clone(), self.conn.clone());
         tokio::select! {
             biased;
             done = self.read() => if let Err(err) = done {
                 let _ = out.send(Err(err)).await;
             },
+            // Whatever it waits for: the server may not answer any more.
+            () = conn.hub.ending() => {
+                let _ = out.send(Err(conn.closed())).await;
+            }
             // Whatever it waits for.
             () = out.closed() => {}
         }
@@ -284,7 +280,7 @@ impl Run {
 
     async fn read(&mut self) -> Result<()> {
         let mut trouble: Option<Instant> = None;
-        while self.next < self.end {
+        while self.latest.is_some() || self.next < self.end {
             weak_spot(Spot::Reader);
             let stop = match if self.direct { self.get().await } else { self.pull().await } {
                 Ok(stop) => {
@@ -308,9 +304,15 @@ impl Run {
                 }
                 Stop::Dry => {
                     if self.nothing_left().await? {
-                        // Deleted, or did the head of the stream move past it?
-                        self.gap.get_or_insert(self.next);
+                        if self.latest.is_none() {
+                            // Deleted, or did the head of the stream move past it?
+                            self.gap.get_or_insert(self.next);
+                        }
                         break;
+                    }
+                    if self.latest.is_some() {
+                        // What was last may be gone, and what was before it is the last now.
+                        self.drop_consumer().await;
                     }
                     // The consumer's replica lags behind the stream's leader.
                     sleep(RETRY).await;
@@ -332,6 +334,9 @@ impl Run {
                     self.check_stream().await?;
                     let breaks = self.conn.breaks();
                     if std::mem::replace(&mut self.breaks, breaks) != breaks {
+                        if let Some(latest) = &mut self.latest {
+                            latest.broke(self.next);
+                        }
                         match self.step_over().await {
                             Ok(Some(Stop::Dropped)) => return Ok(()),
                             Ok(Some(_)) => break,
@@ -363,6 +368,9 @@ impl Run {
         meta: &Meta<'_>,
         headers: Option<&RawHeaders>,
     ) -> Result<Option<Stop>> {
+        if self.latest.is_some() {
+            return self.accept_latest(message, meta, headers);
+        }
         let seq = meta.seq as u64;
         if seq > self.next && self.gap.is_none() {
             self.gap = Some(self.next);

@@ -7,19 +7,22 @@ use std::time::Duration;
 
 use async_nats::{Message, Subject};
 use bytes::Bytes;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::sync::{Notify, oneshot};
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use crate::engine::connection::Connection;
-use crate::engine::connection::outbox::Outgoing;
+use crate::engine::connection::outbox::{Outgoing, Turn};
+use crate::engine::receive::message::Received;
 use crate::error::{JetError, Result};
 use crate::lock::lock;
 use crate::task::spawn;
 
+mod malformed;
 mod pump;
 
+pub use malformed::Origin;
 use pump::Pump;
 
 /// How much may wait; 0 is no limit. What comes beyond it is dropped and counted.
@@ -74,12 +77,27 @@ pub enum Ready {
     Gap,
     /// Nothing came for the time that was given, not even a heartbeat.
     Silent,
+    /// The wait was over; heartbeats may have come.
+    Late,
 }
 
 enum Waiting {
     Message(Message),
+    /// One that did not come from the connection.
+    Stored(Box<Received>),
     /// To be answered once all before it were taken.
     FlowControl(Subject),
+}
+
+impl Waiting {
+    /// Bytes of the payload; None for what is no message.
+    fn payload(&self) -> Option<usize> {
+        match self {
+            Waiting::Message(message) => Some(message.payload.len()),
+            Waiting::Stored(message) => Some(message.data().len()),
+            Waiting::FlowControl(_) => None,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -98,6 +116,10 @@ struct State {
     seq: i64,
     /// Of the last one that was not dropped.
     held_seq: i64,
+    /// Up to here all was taken in another way than from the connection.
+    complete_to: i64,
+    /// Of a push consumer, once it is known.
+    origin: Option<Origin>,
 }
 
 struct Shared {
@@ -108,6 +130,8 @@ struct Shared {
     changed: Notify,
     /// The last message was taken.
     emptied: Notify,
+    /// When something came last, a heartbeat at least.
+    alive: Mutex<Instant>,
 }
 
 impl Shared {
@@ -115,10 +139,19 @@ impl Shared {
         lock(&self.state)
     }
 
+    /// Something did, a heartbeat at least.
+    fn came(&self) {
+        *lock(&self.alive) = Instant::now();
+        self.changed.notify_waiters();
+    }
+
     /// No more messages will come.
     fn end(&self, failure: Option<JetError>) {
         {
             let mut state = self.lock();
+            if state.ended {
+                return;
+            }
             state.ended = true;
             state.failure = failure;
         }
@@ -126,17 +159,27 @@ impl Shared {
     }
 }
 
-enum Control {
+/// What is to become of the interest; the server is told in its turn.
+enum Order {
+    /// Nothing that comes from now on is kept.
     Unsubscribe,
     After(u64),
-    /// No more from the server; the channel gets a value once the connection has passed it on.
-    Withdraw(oneshot::Sender<()>),
+    /// No more from the server; what is on its way is kept.
+    Withdraw,
+}
+
+enum Control {
+    Interest(Order, Turn),
+    /// What could not be looked for before now can.
+    Look,
 }
 
 pub struct Subscription {
     shared: Arc<Shared>,
     control: UnboundedSender<Control>,
     conn: Arc<Connection>,
+    /// Of a core subscription, for texts about the connection.
+    _subject: Option<Arc<str>>,
 }
 
 /// Counts of a subscription.
@@ -159,27 +202,36 @@ pub fn subscribe(
     if conn.link.borrow().closed {
         return Err(conn.closed());
     }
+    let listens: Option<Arc<str>> = (kind == Kind::Core).then(|| subject.as_str().into());
+    listens.iter().for_each(|subject| conn.hub.listens(subject));
+    let garbled = conn.hub.garbled();
     // After all that was published before, which must not come back to it; and nobody waits for the server.
     let subscriber = conn.outbox.subscribe(subject.into(), queue);
-    let shared =
-        Arc::new(Shared { state: Mutex::default(), limits, kind, changed: Notify::new(), emptied: Notify::new() });
+    let shared = Arc::new(Shared {
+        state: Mutex::default(),
+        limits,
+        kind,
+        changed: Notify::new(),
+        emptied: Notify::new(),
+        alive: Mutex::new(Instant::now()),
+    });
     let (control, orders) = unbounded_channel();
-    let pump = Pump { subscriber, orders, shared: shared.clone(), conn: conn.clone(), on_notice };
+    let pump = Pump { subscriber, orders, shared: shared.clone(), conn: conn.clone(), on_notice, garbled };
     let ended = shared.clone();
     spawn(unconstrained(pump.run()), move |error| ended.end(Some(error)))?;
-    Ok(Subscription { shared, control, conn })
+    Ok(Subscription { shared, control, conn, _subject: listens })
 }
 
 impl Subscription {
     /// The next message, if one waits.
-    pub fn take(&self) -> Option<Message> {
+    pub fn take(&self) -> Option<Received> {
         loop {
             let (next, empty) = {
                 let mut state = self.shared.lock();
                 let next = state.queue.pop_front()?;
-                if let Waiting::Message(message) = &next {
+                if let Some(bytes) = next.payload() {
                     state.messages -= 1;
-                    state.bytes -= message.payload.len();
+                    state.bytes -= bytes;
                 }
                 (next, state.queue.is_empty())
             };
@@ -187,14 +239,23 @@ impl Subscription {
                 self.shared.emptied.notify_waiters();
             }
             match next {
-                Waiting::Message(message) => return Some(message),
+                Waiting::Message(message) => return Some(message.into()),
+                Waiting::Stored(message) => return Some(*message),
                 Waiting::FlowControl(subject) => answer(&self.conn, subject),
             }
         }
     }
 
-    /// Waits until a message waits or none will come; an error where it is over and nobody had asked for that. With `silence`, at most that long after the last sign of life.
-    pub async fn ready(&self, silence: Option<Duration>) -> Result<Ready> {
+    /// Waits until a message waits or none will come; an error where it is over and nobody had asked for that.
+    /// At most `silence` after the last sign of life, and at most `wait` in all.
+    pub async fn ready(&self, silence: Option<Duration>, wait: Option<Duration>) -> Result<Ready> {
+        match wait {
+            None => self.changes(silence).await,
+            Some(wait) => tokio::time::timeout(wait, self.changes(silence)).await.unwrap_or(Ok(Ready::Late)),
+        }
+    }
+
+    async fn changes(&self, silence: Option<Duration>) -> Result<Ready> {
         loop {
             let changed = self.shared.changed.notified();
             {
@@ -212,13 +273,29 @@ impl Subscription {
             match silence {
                 None => changed.await,
                 Some(silence) => {
-                    if tokio::time::timeout(silence, changed).await.is_err() {
+                    // Not from here on: who asks often, with little time, has to learn of it too.
+                    let end = *lock(&self.shared.alive) + silence;
+                    if tokio::time::timeout_at(end, changed).await.is_err() {
                         return Ok(Ready::Silent);
                     }
                 }
             }
             // Only flow control waits: it is answered here.
             self.answer_first();
+        }
+    }
+
+    /// Waits until nothing came for so long, not even a heartbeat, or it is over: whether anybody takes what has come,
+    /// or not.
+    pub async fn quiet(&self, silence: Duration) -> Ready {
+        loop {
+            let changed = self.shared.changed.notified();
+            if self.shared.lock().ended {
+                return Ready::Ended;
+            }
+            if tokio::time::timeout(silence, changed).await.is_err() {
+                return Ready::Silent;
+            }
         }
     }
 
@@ -237,29 +314,38 @@ impl Subscription {
         Counts { pending: messages, pending_bytes: bytes, delivered, dropped }
     }
 
+    /// Says which consumer sends the messages, so that those which async-nats cannot read are found.
+    pub fn set_origin(&self, origin: Origin) {
+        self.shared.lock().origin = Some(origin);
+        let _already_over = self.control.send(Control::Look);
+    }
+
     /// The stream's sequence of the last message in order; 0 before the first.
     pub fn last_seq(&self) -> i64 {
         self.shared.lock().seq
     }
 
-    /// No more messages; those that wait can still be taken.
+    /// No more messages; those that have come can still be taken.
     pub fn unsubscribe(&self) {
-        let _already_over = self.control.send(Control::Unsubscribe);
+        self.order(Order::Unsubscribe);
     }
 
     /// Unsubscribes once `limit` messages have come, counted from the beginning.
     pub fn unsubscribe_after(&self, limit: u64) {
-        let _already_over = self.control.send(Control::After(limit));
+        self.order(Order::After(limit));
+    }
+
+    fn order(&self, order: Order) {
+        // After the end there is nobody to take a turn.
+        if !self.control.is_closed() {
+            let _just_ended = self.control.send(Control::Interest(order, self.conn.outbox.turn()));
+        }
     }
 
     /// Unsubscribes, and returns when all that the server had sent by then has come.
     pub async fn drain(&self, timeout: Duration) -> Result<()> {
-        let (send, done) = oneshot::channel();
-        let deadline = Instant::now() + timeout;
-        if self.control.send(Control::Withdraw(send)).is_ok() {
-            let _over = tokio::time::timeout_at(deadline, done).await;
-        }
-        let trip = self.conn.round_trip(deadline.saturating_duration_since(Instant::now())).await;
+        self.order(Order::Withdraw);
+        let trip = self.conn.round_trip(timeout).await;
         self.unsubscribe();
         trip
     }

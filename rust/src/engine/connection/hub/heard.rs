@@ -1,9 +1,12 @@
 //! What `tap` hears of the connection.
 
+use std::sync::Weak;
+
 use super::{Hub, Notice, place};
 use crate::engine::connection::fault;
 use crate::engine::connection::info::Info;
 use crate::error::JetError;
+use crate::lock::lock;
 
 impl Hub {
     pub fn pinged(&self) {
@@ -60,7 +63,8 @@ impl Hub {
         let mut state = self.lock();
         if state.reason.is_none() {
             let server = state.current.as_ref().map(place).unwrap_or_default();
-            let reason = fault::of_break(&server, error);
+            let listening: Vec<_> = lock(&self.listening).iter().filter_map(Weak::upgrade).collect();
+            let reason = fault::of_break(&server, error, &listening);
             state.garbled += u64::from(matches!(reason, JetError::Protocol { .. }));
             state.reason = Some(reason);
         }

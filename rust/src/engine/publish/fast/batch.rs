@@ -45,6 +45,8 @@ pub enum Answer {
     /// Rows up to here are stored, or duplicates.
     Ack(u64),
     Refused(u64, JetError),
+    /// There is no one to take it: this row, or a message that is none.
+    Nobody(Option<u64>),
     /// The batch is over and this row was not stored.
     Unknown(u64),
     End {
@@ -91,8 +93,11 @@ pub struct Batch {
     pub accepted: bool,
     /// It gets no more rows.
     pub exhausted: bool,
-    /// The link broke since the batch began.
+    /// The link broke since the batch began, or its leader went.
     pub broken: bool,
+    /// Nobody was there for the last message; and the first row that nobody took.
+    pub unheard: bool,
+    pub lost: u64,
     pub breaks: u64,
     pub last_answer: Instant,
     /// How long a message may wait until it can be sent.
@@ -127,6 +132,8 @@ impl Batch {
             accepted: false,
             exhausted: false,
             broken: false,
+            unheard: false,
+            lost: u64::MAX,
             breaks: conn.breaks(),
             last_answer: Instant::now(),
             timeout: window.timeout,
@@ -194,12 +201,11 @@ impl Batch {
 
     /// Each answer comes on the reply subject of the message that caused it.
     pub fn parse(&self, message: &Message) -> Answer {
-        let place = message.subject.strip_prefix(self.prefix.as_str()).and_then(|rest| rest.split('.').next());
-        let Some(place) = place.and_then(|seq| seq.parse::<u64>().ok()) else { return Answer::Note };
+        let mut tokens = message.subject.strip_prefix(self.prefix.as_str()).unwrap_or_default().split('.');
+        let Some(place) = tokens.next().and_then(|seq| seq.parse::<u64>().ok()) else { return Answer::Note };
         if message.status == Some(StatusCode::NO_RESPONDERS) {
-            let row = place.checked_sub(self.confirmed + 1).and_then(|index| self.rows.get(index as usize));
-            let subject = row.map_or_else(String::new, |(_, body)| body.subject().to_string());
-            return Answer::Refused(place, JetError::NoStream { subject });
+            let is_row = matches!(tokens.next(), Some("0" | "1"));
+            return Answer::Nobody(is_row.then_some(place));
         }
         match serde_json::from_slice(&message.payload) {
             Ok(Flow::Ack { seq }) => return Answer::Ack(seq),

@@ -7,7 +7,7 @@ use super::{Item, Outlet, Run};
 use crate::engine::connection::token::read_token;
 use crate::engine::publish::inflight::Sent;
 use crate::engine::publish::puback;
-use crate::error::{JetError, Result};
+use crate::error::Result;
 
 impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     pub(super) fn answer(&mut self, message: Message) {
@@ -21,7 +21,8 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         } else if message.status == Some(StatusCode::NO_RESPONDERS) {
             let sent = Sent { first: None, ..sent };
             if let Some(sent) = self.unheard.take(sent, self.now) {
-                self.outlet.failed(sent.row, JetError::NoStream { subject: sent.body.subject().to_string() });
+                let error = self.unheard_error(&sent);
+                self.outlet.failed(sent.row, error);
             }
         } else {
             match puback::parse(&message.payload) {

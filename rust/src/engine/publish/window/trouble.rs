@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::{Item, Outlet, Run, TICK};
 use crate::engine::publish::inflight::Sent;
+use crate::engine::publish::unheard::PAUSE;
 use crate::error::{JetError, Result};
 
 pub fn silence(after: Duration) -> JetError {
@@ -24,6 +25,20 @@ pub fn expire(waiting: &mut VecDeque<Sent>, outlet: &mut impl Outlet, now: Insta
     }
 }
 
+/// The error of a message that has no answer when all is given up: after a silence it says whether it was sent, and may be
+/// stored, or may still be.
+pub fn ended_by(sent: &Sent, cause: &JetError) -> JetError {
+    let JetError::Timeout { after, .. } = cause else { return cause.clone() };
+    let subject = sent.body.subject().to_string();
+    JetError::Unanswered { verb: "publish", subject, after: *after, sent: sent.first.is_some() }
+}
+
+/// Of what nobody took: once it was sent three times it was asked for, and a stream takes it.
+fn nobody_took(sent: &Sent, after: Duration) -> JetError {
+    let subject = sent.body.subject().to_string();
+    if sent.tries > 1 { JetError::NoLeader { subject, after } } else { JetError::NoStream { subject } }
+}
+
 /// `written` is false where the message never was, and never will be.
 fn fail_late(sent: &Sent, written: bool, outlet: &mut impl Outlet, timeout: Duration) {
     let after = sent.body.timeout().unwrap_or(timeout);
@@ -31,7 +46,7 @@ fn fail_late(sent: &Sent, written: bool, outlet: &mut impl Outlet, timeout: Dura
     // What met nobody, and could not be tried once more in time.
     let nobody = sent.tries > 0 && sent.first.is_none();
     let err = match nobody {
-        true => JetError::NoStream { subject },
+        true => nobody_took(sent, after),
         false => JetError::Unanswered { verb: "publish", subject, after, sent: written },
     };
     outlet.failed(sent.row, err);
@@ -76,8 +91,8 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             return self.give_up(silence(self.window.timeout));
         }
         self.expire();
-        let due = self.unheard.due(self.now);
-        self.send_again(due);
+        self.send_unheard();
+        self.look_for_leader();
     }
 
     /// Where async-nats is on another link than the one we know of, the events that tell of it are on their way.
@@ -111,7 +126,18 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         for sent in self.inflight.expire(self.now) {
             fail_late(&sent, true, &mut self.outlet, self.window.timeout);
         }
+        for sent in self.unheard.expire(self.now) {
+            fail_late(&sent, sent.first.is_some(), &mut self.outlet, self.window.timeout);
+        }
         expire(&mut self.again, &mut self.outlet, self.now, self.window.timeout);
+    }
+
+    /// Why a message that nobody took is not sent again.
+    pub(super) fn unheard_error(&self, sent: &Sent) -> JetError {
+        match sent.deadline.is_some_and(|deadline| deadline <= self.now + PAUSE) {
+            true => nobody_took(sent, sent.body.timeout().unwrap_or(self.window.timeout)),
+            false => JetError::NoStream { subject: sent.body.subject().to_string() },
+        }
     }
 
     /// Messages without permission get no ack, and neither does any where the acks are not let through.
@@ -136,7 +162,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     /// What was in flight may be lost: messages that the server recognises go again, the others end here and now.
     fn link_broke(&mut self) {
         self.deaf = None;
-        self.asking = None;
+        (self.asking, self.asked.leader) = (None, None);
         let mut resent = Vec::new();
         for sent in self.inflight.take_all() {
             if self.window.resend.unwrap_or_else(|| sent.body.has_id()) {
@@ -172,11 +198,11 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
 
     /// Every message that has no answer gets this one, also those that are at hand and not sent yet.
     pub(super) fn give_up(&mut self, cause: JetError) {
-        self.asking = None;
+        (self.asking, self.asked.leader) = (None, None);
         let unheard = self.unheard.take_all();
         self.send_again(unheard);
         for sent in self.inflight.take_all().into_iter().chain(std::mem::take(&mut self.again)) {
-            self.outlet.failed(sent.row, cause.clone());
+            self.outlet.failed(sent.row, ended_by(&sent, &cause));
         }
         if self.window.one_call || matches!(cause, JetError::Closed { .. }) {
             self.over = Some(cause);

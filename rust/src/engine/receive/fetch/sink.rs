@@ -1,5 +1,6 @@
 //! Where fetched messages go, and what becomes of them when nobody takes them from there.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_nats::{Message, Subject};
@@ -22,8 +23,8 @@ pub trait Sink: Send + 'static {
     fn push(&mut self, message: Message) -> Result<bool>;
     /// As `push`, with headers that were read from what is stored.
     fn push_malformed(&mut self, message: Message, meta: &Meta<'_>, headers: RawHeaders) -> Result<()>;
-    /// The stream's sequence of the last message.
-    fn last_seq(&self) -> Option<u64>;
+    /// Of the last message: the stream's sequence, and how many more the consumer had for us then.
+    fn last(&self) -> Option<(u64, u64)>;
     /// Ack subjects of what is in it, to give the messages back when the call was cancelled.
     fn replies(&self) -> Vec<Subject>;
 }
@@ -51,8 +52,8 @@ impl Sink for Builder {
         self.push_with(&message, meta, Some(&headers))
     }
 
-    fn last_seq(&self) -> Option<u64> {
-        Builder::last_seq(self)
+    fn last(&self) -> Option<(u64, u64)> {
+        Builder::last(self)
     }
 
     fn replies(&self) -> Vec<Subject> {
@@ -60,11 +61,48 @@ impl Sink for Builder {
     }
 }
 
-/// Messages one by one, each in memory of its own.
+/// Messages one by one, each in memory of its own. In blocks, which go one after the other when they are handed out: a
+/// list that grows, or is turned into another one, would be there twice.
 #[derive(Default)]
 pub struct Messages {
-    pub messages: Vec<Received>,
+    pub messages: Blocks,
     bytes: usize,
+}
+
+#[derive(Default)]
+pub struct Blocks(VecDeque<Vec<Received>>);
+
+impl Blocks {
+    const SIZE: usize = 4096;
+
+    fn push(&mut self, message: Received) {
+        match self.0.back_mut().filter(|block| block.len() < Self::SIZE) {
+            Some(block) => block.push(message),
+            None => self.0.push_back(vec![message]),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Received> {
+        self.0.iter().flatten()
+    }
+
+    pub fn len(&self) -> usize {
+        let full = self.0.len().saturating_sub(1) * Self::SIZE;
+        full + self.0.back().map_or(0, Vec::len)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl IntoIterator for Blocks {
+    type Item = Received;
+    type IntoIter = std::iter::Flatten<std::collections::vec_deque::IntoIter<Vec<Received>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter().flatten()
+    }
 }
 
 impl Sink for Messages {
@@ -92,14 +130,14 @@ impl Sink for Messages {
     fn push_malformed(&mut self, message: Message, _: &Meta<'_>, headers: RawHeaders) -> Result<()> {
         self.bytes += message.length;
         let mut received = Received::from(message);
-        received.raw_headers = Some(headers);
+        received.raw_headers = Some(Box::new(headers));
         self.messages.push(received);
         Ok(())
     }
 
-    fn last_seq(&self) -> Option<u64> {
-        let meta = parse_meta(self.messages.last()?.reply())?;
-        u64::try_from(meta.seq).ok()
+    fn last(&self) -> Option<(u64, u64)> {
+        let meta = parse_meta(self.messages.0.back()?.last()?.reply())?;
+        Some((u64::try_from(meta.seq).ok()?, u64::try_from(meta.pending).unwrap_or_default()))
     }
 
     fn replies(&self) -> Vec<Subject> {

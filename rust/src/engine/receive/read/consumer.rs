@@ -26,7 +26,7 @@ impl Run {
     pub(super) async fn pull(&mut self) -> Result<Stop> {
         if self.consumer.is_none() {
             let waiting = self.make_consumer().await?;
-            if self.next >= self.end {
+            if self.latest.is_none() && self.next >= self.end {
                 return Ok(Stop::End);
             }
             if waiting == 0 && !self.range.follow {
@@ -38,7 +38,11 @@ impl Run {
         let ahead = if self.ask_bytes > self.range.fetch_bytes / 2 { 0 } else { self.rows };
         loop {
             let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
-            let missing = usize::try_from(self.end - self.next).unwrap_or(usize::MAX);
+            let missing = match self.latest {
+                // Its end is where the consumer has no more.
+                Some(_) => usize::MAX,
+                None => usize::try_from(self.end - self.next).unwrap_or(usize::MAX),
+            };
             let breaks = consumer.breaks;
             while consumer.owed <= ahead && consumer.owed < missing && !(consumer.whole && consumer.owed > 0) {
                 let whole = std::mem::take(&mut consumer.whole);
@@ -79,7 +83,7 @@ impl Run {
                 // Silence: what was to come may have been purged, and the requests would wait for it for ever.
                 Some((_, Status::Heartbeat)) if !self.range.follow => Ok(Some(Stop::Dry)),
                 None | Some((_, Status::Heartbeat)) => Ok(None),
-                Some((_, Status::Refused(err))) => Err(err),
+                Some((_, Status::Refused(err) | Status::Limited(_, err))) => Err(err),
                 Some((_, Status::Gone(_))) => Ok(Some(Stop::Renew)),
                 Some((_, Status::Over { unserved, too_large })) => {
                     match unserved {
@@ -111,15 +115,21 @@ impl Run {
             "action": "create",
             "config": {
                 "name": name,
-                "deliver_policy": "by_start_sequence",
-                "opt_start_seq": self.next,
                 "ack_policy": "none",
                 "mem_storage": true,
                 "num_replicas": 1,
                 "inactive_threshold": INACTIVE.as_nanos() as u64,
             },
         });
+        if self.latest.as_ref().is_some_and(|latest| !latest.by_sequence) {
+            body["config"]["deliver_policy"] = json!("last_per_subject");
+        } else {
+            body["config"]["deliver_policy"] = json!("by_start_sequence");
+            body["config"]["opt_start_seq"] = json!(self.next);
+        }
         match self.range.subjects.as_slice() {
+            // It must be there for the last of each subject.
+            [] if self.latest.is_some() => body["config"]["filter_subject"] = json!(">"),
             [] => {}
             [one] => body["config"]["filter_subject"] = json!(one),
             several => body["config"]["filter_subjects"] = json!(several),
@@ -131,7 +141,7 @@ impl Run {
         let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
         // A consumer that starts below the head is accepted in silence; this is where it really starts.
         let effective = info.delivered.stream_seq + 1;
-        if effective > self.next {
+        if effective > self.next && self.latest.is_none() {
             if !self.earliest {
                 self.lost(self.next, effective).await?;
             }

@@ -9,7 +9,7 @@ use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
 use super::malformed::MOST_CAREFUL;
-use super::{Range, Run, Stop, arrival};
+use super::{Each, Range, Run, Stop, arrival};
 use crate::engine::api::{StreamConfig, direct_get};
 use crate::engine::columns::decode::nanoseconds;
 use crate::engine::columns::meta::Meta;
@@ -26,8 +26,13 @@ pub fn check_direct(range: &Range, config: &StreamConfig) -> Result<bool> {
     if !range.direct.unwrap_or(consumes && !range.follow) {
         return Ok(false);
     }
-    if range.follow || range.subjects.len() > 1 {
-        let what = if range.follow { "follow=True" } else { "several subjects" };
+    let latest = range.each != Each::All;
+    if range.follow || latest || range.subjects.len() > 1 {
+        let what = match (range.follow, latest) {
+            (true, _) => "follow=True",
+            (_, true) => "the last message of each subject",
+            _ => "several subjects",
+        };
         return Err(JetError::Value(format!(
             "{what} cannot be read by direct gets; stream {:?} has retention {:?}",
             range.stream, config.retention
@@ -137,7 +142,7 @@ impl Run {
             return Ok(None);
         }
         let mut most = self.careful * 2 + 1;
-        while let Some(stored) = self.stored().await?
+        while let Some(stored) = self.api().next_stored(&self.range.stream, self.next, &self.range.subjects).await?
             && stored.seq < seq
         {
             if most == 0 {

@@ -7,12 +7,12 @@ impl Run {
     /// Sends a batch that is full to the reader; false when the reader is gone.
     pub(super) async fn flush_if_full(&mut self) -> Result<bool> {
         let builder = &self.builder;
-        let full =
-            builder.len() >= self.range.batch_rows || builder.bytes() >= self.range.batch_bytes || builder.room() == 0;
+        let most = self.range.limit.map_or(self.range.batch_rows, |left| self.range.batch_rows.min(left as usize));
+        let full = builder.len() >= most || builder.bytes() >= self.range.batch_bytes || builder.room() == 0;
         Ok(!full || self.flush().await?)
     }
 
-    /// Sends what there is to the reader, as a batch; false when the reader is gone.
+    /// Sends what there is to the reader, as a batch; false when the reader is gone, or has all the rows that it wants.
     pub(super) async fn flush(&mut self) -> Result<bool> {
         if let Some(gap) = self.gap.take() {
             self.report_loss_since(gap).await?;
@@ -27,6 +27,11 @@ impl Run {
                 return Ok(true);
             }
         }
-        Ok(self.out.send(Ok(Item::Batch(batch))).await.is_ok())
+        let mut more = true;
+        if let Some(left) = &mut self.range.limit {
+            *left = left.saturating_sub(batch.record.num_rows() as u64);
+            more = *left > 0;
+        }
+        Ok(self.out.send(Ok(Item::Batch(batch))).await.is_ok() && more)
     }
 }

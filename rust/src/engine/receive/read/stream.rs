@@ -24,7 +24,7 @@ impl Run {
     }
 
     pub(super) fn api(&self) -> Api<'_> {
-        Api::new(&self.conn, &self.range.prefix)
+        Api::new(&self.conn, &self.range.prefix).within(self.range.timeout)
     }
 
     pub(super) async fn stream_info(&self) -> Result<StreamInfo> {

@@ -1,18 +1,22 @@
 //! The task behind a subscription: from the connection's channel into the queue, with what a push consumer's status
 //! messages ask for.
 
-use std::future::poll_fn;
+use std::collections::{BTreeSet, VecDeque};
+use std::future::{pending, poll_fn, ready};
 use std::sync::Arc;
 use std::task::Poll;
 
 use async_nats::{HeaderMap, Message, StatusCode, Subscriber};
-use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
-use super::{Control, Kind, Notice, OnNotice, Shared, State, Waiting, answer};
+use super::malformed::{Found, Look};
+use super::{Control, Kind, Notice, OnNotice, Order, Shared, State, Waiting, answer};
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::Connection;
+use crate::engine::connection::outbox::Turn;
 use crate::engine::connection::withdraw::withdraw;
 use crate::task::{Spot, weak_spot};
 
@@ -27,48 +31,106 @@ pub struct Pump {
     pub shared: Arc<Shared>,
     pub conn: Arc<Connection>,
     pub on_notice: OnNotice,
+    /// How often the connection had broken over something unreadable when this was looked at last.
+    pub garbled: u64,
 }
 
 impl Pump {
     pub async fn run(mut self) {
-        let mut early = Vec::new();
+        let mut due = VecDeque::new();
         let subscriber = loop {
             tokio::select! {
                 biased;
                 made = &mut self.subscriber => break made.ok(),
                 order = self.orders.recv() => match order {
                     // It is never made.
-                    Some(Control::Unsubscribe) | None => break None,
-                    Some(order) => early.push(order),
+                    Some(Control::Interest(Order::Unsubscribe, _)) | None => break None,
+                    Some(Control::Interest(order, turn)) => due.push_back((order, turn)),
+                    Some(Control::Look) => {}
                 },
             }
         };
         if let Some(mut subscriber) = subscriber {
-            self.pass_on(&mut subscriber, early).await;
+            self.pass_on(&mut subscriber, due).await;
         }
         self.shared.end(self.conn.hub.failure());
     }
 
-    /// Until the subscription ends.
-    async fn pass_on(&mut self, subscriber: &mut Subscriber, early: Vec<Control>) {
-        for order in early {
-            if !obey(subscriber, Some(order)).await {
-                return;
-            }
-        }
+    /// Until the subscription ends; `due` are the orders whose turn has not come.
+    async fn pass_on(&mut self, subscriber: &mut Subscriber, mut due: VecDeque<(Order, Turn)>) {
+        let mut link = self.conn.link.clone();
+        let mut doubtful = self.shared.kind != Kind::Core;
+        let mut known = BTreeSet::new();
+        let mut looking: Option<BoxFuture<'static, Found>> = None;
         loop {
+            let (waits, look) = (looking.is_some(), &mut looking);
+            let core = self.shared.kind == Kind::Core;
             let more = tokio::select! {
                 biased;
-                order = self.orders.recv() => obey(subscriber, order).await,
-                more = Self::burst(subscriber, &self.shared, &self.conn, &self.on_notice) => {
-                    self.shared.changed.notify_waiters();
+                order = self.orders.recv() => match order {
+                    Some(Control::Interest(order, turn)) => {
+                        if matches!(order, Order::Unsubscribe) {
+                            // What has arrived by now is the last.
+                            let (shared, conn, tell) = (&self.shared, &self.conn, &self.on_notice);
+                            while Self::burst(subscriber, shared, conn, tell).now_or_never() == Some(true) {}
+                            self.shared.end(None);
+                        }
+                        due.push_back((order, turn));
+                        true
+                    }
+                    Some(Control::Look) => {
+                        doubtful = !core;
+                        true
+                    }
+                    // Nobody holds the subscription any more.
+                    None => obey(subscriber, Order::Unsubscribe).await,
+                },
+                open = come(&mut due) => match due.pop_front() {
+                    Some((order, turn)) if open => {
+                        let more = obey(subscriber, order).await;
+                        turn.pass();
+                        more
+                    }
+                    // The connection is closed, which ends the channel too, after what is still in it.
+                    _ => true,
+                },
+                found = async { match look { Some(look) => look.await, None => pending().await } } => {
+                    looking = None;
+                    known.extend(found.messages.iter().map(|(seq, _)| *seq));
+                    self.shared.insert(found).into_iter().for_each(&self.on_notice);
+                    self.shared.came();
+                    doubtful = true;
+                    true
+                }
+                more = Self::burst(subscriber, &self.shared, &self.conn, &self.on_notice), if !waits => {
+                    self.shared.came();
                     more
+                }
+                // After the burst: what had come before the break is in the queue.
+                () = ready(()), if doubtful && !waits => {
+                    doubtful = false;
+                    looking = self.look(&known);
+                    true
+                }
+                Ok(()) = link.changed(), if !core && !waits => {
+                    doubtful = true;
+                    true
                 }
             };
             if !more {
                 return;
             }
         }
+    }
+
+    /// Begins to look for what async-nats could not read, where there is any, and the consumer is known.
+    fn look(&mut self, known: &BTreeSet<u64>) -> Option<BoxFuture<'static, Found>> {
+        let now = self.conn.hub.garbled();
+        let state = self.shared.lock();
+        let origin = state.origin.clone().filter(|_| self.garbled != now)?;
+        self.garbled = now;
+        let (ordered, last) = (self.shared.kind == Kind::Ordered, u64::try_from(state.seq).unwrap_or_default());
+        Some(Look { conn: self.conn.clone(), origin, ordered, last, known: known.clone() }.run().boxed())
     }
 
     /// Takes what is there, at least one message; false at the end.
@@ -104,17 +166,20 @@ impl Pump {
     }
 }
 
+/// Waits until the first order may be handed over; false where none ever will be.
+async fn come(due: &mut VecDeque<(Order, Turn)>) -> bool {
+    match due.front_mut() {
+        Some((_, turn)) => turn.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// False where the subscription ends with it.
-async fn obey(subscriber: &mut Subscriber, order: Option<Control>) -> bool {
+async fn obey(subscriber: &mut Subscriber, order: Order) -> bool {
     match order {
-        Some(Control::After(limit)) => subscriber.unsubscribe_after(limit).await.is_ok(),
-        Some(Control::Withdraw(done)) => {
-            let known = withdraw(subscriber).await;
-            let _nobody_waits = done.send(());
-            known.is_ok()
-        }
-        // It ended, or was dropped.
-        Some(Control::Unsubscribe) | None => {
+        Order::After(limit) => subscriber.unsubscribe_after(limit).await.is_ok(),
+        Order::Withdraw => withdraw(subscriber).await.is_ok(),
+        Order::Unsubscribe => {
             let _closed = subscriber.unsubscribe().await;
             false
         }
@@ -122,9 +187,41 @@ async fn obey(subscriber: &mut Subscriber, order: Option<Control>) -> bool {
 }
 
 impl Shared {
+    /// Takes in what was found, as if it had come; an ordered subscription goes on behind it.
+    fn insert(&self, found: Found) -> Option<Notice> {
+        let mut state = self.lock();
+        let mut dropped = 0;
+        for (seq, message) in found.messages {
+            let size = message.data().len();
+            state.delivered += 1;
+            if self.is_full(&state, size) {
+                dropped += 1;
+                state.dropped += 1;
+                continue;
+            }
+            if self.kind == Kind::Ordered {
+                state.gap = true;
+                (state.seq, state.held_seq) = (seq as i64, seq as i64);
+            }
+            state.messages += 1;
+            state.bytes += size;
+            state.queue.push_back(Waiting::Stored(Box::new(message)));
+        }
+        state.complete_to = state.complete_to.max(found.complete_to.unwrap_or_default() as i64);
+        (dropped > 0).then_some(Notice::Dropped(dropped))
+    }
+
+    fn is_full(&self, state: &State, more: usize) -> bool {
+        let full = |limit: usize, held: usize| limit > 0 && held > limit;
+        full(self.limits.messages, state.messages + 1) || full(self.limits.bytes, state.bytes + more)
+    }
+
     fn keep(&self, conn: &Connection, message: Message) -> Option<Notice> {
         conn.traffic.received(message.payload.len());
         let mut state = self.lock();
+        if state.ended {
+            return None;
+        }
         if self.kind != Kind::Core {
             if message.status == Some(StatusCode::IDLE_HEARTBEAT) {
                 return state.heartbeat(conn, self.kind, message);
@@ -136,16 +233,16 @@ impl Shared {
                 state.gap = true;
                 return None;
             }
+            if meta.is_some_and(|meta| meta.seq <= state.complete_to) {
+                return None;
+            }
             if let Some(meta) = meta {
                 state.consumer_seq = meta.consumer_seq;
                 state.seq = meta.seq;
             }
         }
         state.delivered += 1;
-        let full = |limit: usize, held: usize| limit > 0 && held > limit;
-        if full(self.limits.messages, state.messages + 1)
-            || full(self.limits.bytes, state.bytes + message.payload.len())
-        {
+        if self.is_full(&state, message.payload.len()) {
             state.dropped += 1;
             if self.kind == Kind::Ordered {
                 // It is read again, from here.

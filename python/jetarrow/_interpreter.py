@@ -1,0 +1,39 @@
+"""Which interpreters the native core can be used in: said at import, and not by whatever fails first."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+
+def check() -> None:
+    """Refuses an interpreter that the native core does not know.
+
+    Raises:
+        ImportError: It is a subinterpreter, or a free-threaded build for which there is no native core.
+    """
+    if _is_subinterpreter():
+        raise ImportError(
+            "jetarrow cannot be imported in a subinterpreter: its native core belongs to the main one; "
+            "use threads, or a process of its own"
+        )
+    # The stable ABI, for which it is built, is not that of free-threaded builds.
+    if "t" in getattr(sys, "abiflags", ""):
+        try:
+            importlib.import_module("jetarrow._jetarrow")
+        except ImportError as error:
+            raise ImportError(
+                f"jetarrow has no native core for free-threaded Python ({sys.version.split()[0]}t): "
+                "use the build of the same version that has the GIL"
+            ) from error
+
+
+def _is_subinterpreter() -> bool:
+    # One of them is there from Python 3.13 on, the other one before; neither is needed where there are no others.
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        try:
+            interpreters = importlib.import_module(name)
+            return bool(interpreters.get_current() != interpreters.get_main())
+        except (ImportError, AttributeError):
+            continue
+    return False

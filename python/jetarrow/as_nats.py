@@ -1,0 +1,136 @@
+"""After `import jetarrow.as_nats`, every `import nats…` finds jetarrow: for frameworks that are built on nats-py.
+
+    import jetarrow.as_nats                              # first of all, before anything that imports nats
+    from faststream.nats import NatsBroker
+
+    python -m jetarrow.as_nats program.py arguments      # or: -m module arguments
+
+A file `jetarrow.pth` in site-packages with the line `import jetarrow.as_nats` does it for every program of an
+environment, and for the processes that they start.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import runpy
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+# What is under nats-py's paths, in the version that we stand for.
+VERSION = "2.16.0"
+_PARTS = ("aio", "errors", "js", "micro", "nuid", "protocol")
+
+
+class _Nats(ModuleType):
+    """The module `nats`: jetarrow, with nats-py's version."""
+
+    def __init__(self) -> None:
+        super().__init__("nats", "jetarrow, in the place of nats-py.")
+        self.__version__ = VERSION
+        self.__path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _PARTS:
+            return importlib.import_module(f"nats.{name}")
+        try:
+            return getattr(importlib.import_module("jetarrow"), name)
+        except AttributeError:
+            raise _missing("nats", name) from None
+
+
+def _missing(module: str, name: str) -> Exception:
+    """What says that a name is not there; `from … import` says no more of an AttributeError than that there was one."""
+    from opcode import opmap
+
+    text = f"jetarrow, which stands in for nats-py {VERSION} here, has no {name!r} in {module!r}"
+    frame = sys._getframe(2)
+    if frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]:
+        return ImportError(f"{text}: MIGRATION.md says what is left out, and why", name=name)
+    return AttributeError(text, name=name)
+
+
+def _explained(module: ModuleType, alias: str) -> Callable[[str], Any]:
+    """A `__getattr__` for one of jetarrow's modules that says whom it stands in for."""
+    own: Callable[[str], Any] | None = vars(module).get("__getattr__")
+
+    def __getattr__(name: str) -> Any:
+        if own is not None:
+            try:
+                return own(name)
+            except AttributeError:
+                pass
+        raise _missing(alias, name)
+
+    return __getattr__
+
+
+class _Alias(Loader):
+    """Loads `nats.x` as the module `jetarrow.x` itself."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        if spec.name == "nats":
+            return _Nats()
+        module = importlib.import_module("jetarrow" + spec.name.removeprefix("nats"))
+        self._own = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        if not isinstance(module, _Nats):
+            # It was loaded by its own name, and stays what it is.
+            alias, module.__spec__ = getattr(module.__spec__, "name", ""), self._own
+            module.__getattr__ = _explained(module, alias)  # type: ignore[method-assign]
+
+
+class _Finder(MetaPathFinder):
+    """Finds `nats` and all below it."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        first, _, rest = name.partition(".")
+        if first != "nats":
+            return None
+        if rest and (rest.partition(".")[0] not in _PARTS or importlib.util.find_spec(f"jetarrow.{rest}") is None):
+            raise ModuleNotFoundError(
+                f"No module named {name!r}: jetarrow stands in for nats-py {VERSION} here (jetarrow.as_nats) and has no"
+                " such module; MIGRATION.md says what is left out, and why",
+                name=name,
+            )
+        return ModuleSpec(name, _Alias(), origin="jetarrow", is_package=not rest)
+
+
+def _install() -> None:
+    found = sys.modules.get("nats")
+    if found is not None and not isinstance(found, _Nats):
+        raise ImportError(
+            f"nats-py was imported before jetarrow.as_nats (from {getattr(found, '__file__', 'nowhere')}), and what"
+            " imported it holds its classes: import jetarrow.as_nats before anything that imports nats",
+            name="nats",
+        )
+    sys.meta_path.insert(0, _Finder())
+
+
+def _main(arguments: list[str]) -> None:
+    """Runs a program, as Python would."""
+    if not arguments or arguments == ["-m"]:
+        print("usage: python -m jetarrow.as_nats (program.py | -m module) [arguments]", file=sys.stderr)
+        raise SystemExit(2)
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return
+    sys.argv = arguments
+    if not sys.flags.safe_path:
+        sys.path[0] = str(Path(arguments[0]).resolve().parent)
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    # As a module of its own name, so that a program that imports it too finds it there.
+    importlib.import_module("jetarrow.as_nats")._main(sys.argv[1:])
+else:
+    _install()

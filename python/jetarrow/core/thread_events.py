@@ -1,0 +1,103 @@
+"""The connection's callbacks without an event loop: plain functions, in a thread of their own, in order."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import selectors
+import threading
+import weakref
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from jetarrow._jetarrow import Bridge, Notices
+from jetarrow.core.errors import InvalidCallbackTypeError
+from jetarrow.core.journal import Journal
+
+_log = logging.getLogger("jetarrow")
+
+# Seconds between two looks at whether the client is gone.
+_LOOK = 5.0
+
+
+class ThreadEvents:
+    """A connection's events, on their way to the callbacks and to the log.
+
+    Args:
+        callbacks: By the name of the option; plain functions, or None.
+        session: Whose events; held weakly.
+
+    Raises:
+        InvalidCallbackTypeError: One is no plain function.
+    """
+
+    def __init__(self, callbacks: Mapping[str, Any], session: Any) -> None:
+        for name, callback in callbacks.items():
+            if callback and (not callable(callback) or inspect.iscoroutinefunction(callback)):
+                raise InvalidCallbackTypeError(
+                    f"nats: {name} must be a plain function here: it is called in a thread of its own, without a loop"
+                )
+        self._callbacks = {name.removesuffix("_cb"): callback for name, callback in callbacks.items() if callback}
+        self._journal = Journal(session)
+        self._waiting: deque[tuple[str, Exception | None]] = deque()
+        self._settling: deque[threading.Event] = deque()
+        self._over = False
+        self.bridge = Bridge()
+        self.notices = Notices(self._take, self.bridge, in_loop=False)
+        self.last_error: Exception | None = None
+        arguments = (weakref.ref(session),)
+        self._thread = threading.Thread(target=self._serve, args=arguments, name="jetarrow-events", daemon=True)
+        self._thread.start()
+
+    def tell(self, kind: str, error: Exception | None = None) -> None:
+        """Takes one event, from any thread."""
+        self._take(kind, error)
+        self.notices.wake()
+
+    def stop(self) -> None:
+        """Ends the thread, once it has handled what there is."""
+        self._over = True
+        self.notices.wake()
+
+    def settle(self) -> None:
+        """Waits until all events so far were handled; a callback that calls this does not wait for itself."""
+        if threading.current_thread() is self._thread:
+            return
+        done = threading.Event()
+        self._settling.append(done)
+        self.notices.wake()
+        while not done.wait(0.2) and self._thread.is_alive():
+            pass
+
+    def _take(self, kind: str, error: Exception | None) -> None:
+        if error is not None:
+            self.last_error = error
+        self._waiting.append((kind, error))
+
+    def _serve(self, owner: weakref.ref[Any]) -> None:
+        # Not `select.select`, which knows only descriptors below 1024.
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.bridge.fileno(), selectors.EVENT_READ)
+            while True:
+                if selector.select(_LOOK):
+                    settling = list(self._settling)
+                    self.bridge.drain()
+                    while self._waiting:
+                        self._call(*self._waiting.popleft())
+                    for done in settling:
+                        self._settling.remove(done)
+                        done.set()
+                if self._over or owner() is None:
+                    return
+
+    def _call(self, kind: str, error: Exception | None) -> None:
+        # Nothing comes after it.
+        self._over |= kind == "closed"
+        callback = self._callbacks.get(kind)
+        try:
+            self._journal.note(kind, error, told=callback is not None)
+            if callback is not None:
+                callback() if error is None else callback(error)
+        except Exception:
+            _log.exception("the callback %s_cb has failed", kind)

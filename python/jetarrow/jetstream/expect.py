@@ -1,0 +1,198 @@
+"""What a message may ask of its stream beside being stored: headers, by keyword."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from jetarrow.core.session import Headers
+from jetarrow.jetstream.models.constants import Header
+from jetarrow.jetstream.models.values import to_rfc3339
+from jetarrow.jetstream.needs import require
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.api import JetStreamApi
+
+Ttl = float | timedelta | str
+_ROLLUPS = ("sub", "all")
+
+
+class PublishExtras(TypedDict, total=False):
+    """Keywords of a publish that few messages have."""
+
+    expected_last_subject_seq_subject: str | None
+    """The subject that `expected_last_subject_seq` is about, wildcards allowed (server 2.11); default the message's."""
+    rollup: str | None
+    """"sub": it takes the place of all earlier messages of its subject; "all": of all there are. The stream must have
+    `allow_rollup_hdrs`. Default: of none."""
+    schedule: str | datetime | timedelta | None
+    """When, or how often, the message is published to `schedule_target`: a time, an interval, or the server's text
+    ("@at …" and, from server 2.14 on, "@every 5m", "@hourly", a cron line with seconds first). The stream must have
+    `allow_msg_schedules` (server 2.12). A subject has one schedule, the last; purging the subject ends it."""
+    schedule_target: str | None
+    """The subject, another one of the same stream, that the schedule publishes to."""
+    schedule_source: str | None
+    """Instead of this payload the schedule publishes the last message of this subject (server 2.14)."""
+    schedule_ttl: float | timedelta | str | None
+    """Time to live of what the schedule publishes, as `msg_ttl`."""
+    schedule_time_zone: str | None
+    """The zone that a cron line is about, such as "Europe/Berlin" (server 2.14); default UTC."""
+    schedule_rollup: str | None
+    """"sub": what the schedule publishes takes the place of what it published before (server 2.14)."""
+
+
+def ttl_text(value: Ttl, name: str = "msg_ttl") -> str:
+    """A time to live as the server reads it: whole seconds, at least one, or "never" (ADR-43)."""
+    if isinstance(value, str):
+        if value != "never":
+            raise ValueError(f'{name} must be seconds, a timedelta or "never", not {value!r}')
+        return value
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if not seconds >= 1 or seconds == float("inf"):
+        raise ValueError(f"{name} must be at least 1 second, not {value}")
+    return str(int(seconds))
+
+
+def _schedule(value: str | datetime | timedelta) -> str:
+    """A schedule as the server reads it (ADR-51)."""
+    if isinstance(value, datetime):
+        return f"@at {to_rfc3339(value)}"
+    if isinstance(value, timedelta):
+        if value < timedelta(seconds=1):
+            raise ValueError(f"schedule must be at least every second, not {value}")
+        return f"@every {value.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
+    return value
+
+
+def _rollup(value: str) -> str:
+    if value not in _ROLLUPS:
+        raise ValueError(f'rollup must be "sub" or "all", not {value!r}')
+    return value
+
+
+def _extra_headers(api: JetStreamApi, extras: PublishExtras) -> dict[str, str]:
+    """The headers that stand for the keywords."""
+    given: dict[str, Any] = {name: value for name, value in extras.items() if value is not None}
+    if unknown := given.keys() - PublishExtras.__annotations__.keys():
+        raise TypeError(f"publish has no option {sorted(unknown)[0]!r}")
+    result: dict[str, str] = {}
+    if (subject := given.get("expected_last_subject_seq_subject")) is not None:
+        require(api, "expected_last_subject_seq_subject", (2, 11))
+        result[Header.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT] = subject
+    if (rollup := given.get("rollup")) is not None:
+        result[Header.ROLLUP] = _rollup(rollup)
+    if (schedule := given.get("schedule")) is not None:
+        text = _schedule(schedule)
+        require(api, f"schedule={text!r}", (2, 12) if text.startswith("@at ") else (2, 14))
+        result[Header.SCHEDULE] = text
+    elif any(name.startswith("schedule") for name in given):
+        raise ValueError("schedule is missing: when, or how often")
+    for name, header in _SCHEDULE.items():
+        if (value := given.get(name)) is not None:
+            require(api, name, (2, 12) if name == "schedule_target" else (2, 14))
+            result[header] = value
+    if (ttl := given.get("schedule_ttl")) is not None:
+        result[Header.SCHEDULE_TTL] = ttl_text(ttl, "schedule_ttl")
+    return result
+
+
+_SCHEDULE = {
+    "schedule_target": Header.SCHEDULE_TARGET,
+    "schedule_source": Header.SCHEDULE_SOURCE,
+    "schedule_time_zone": Header.SCHEDULE_TIME_ZONE,
+    "schedule_rollup": Header.SCHEDULE_ROLLUP,
+}
+
+
+def expect(
+    api: JetStreamApi,
+    headers: Headers | None,
+    stream: str | None,
+    last_seq: int | None,
+    last_subject_seq: int | None,
+    last_msg_id: str | None,
+    ttl: Ttl | None,
+    extras: PublishExtras | None = None,
+) -> Headers | None:
+    """The headers, and those that say what is expected, in a mapping of its own.
+
+    Raises:
+        ValueError: A value that the server does not take.
+        TypeError: An unknown keyword.
+        UnsupportedError: The server is too old.
+    """
+    expected = {
+        Header.EXPECTED_STREAM.value: stream,
+        Header.EXPECTED_LAST_SEQUENCE.value: last_seq,
+        Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: last_subject_seq,
+        Header.EXPECTED_LAST_MSG_ID.value: last_msg_id,
+    }
+    result = {**(headers or {}), **{name: str(value) for name, value in expected.items() if value is not None}}
+    if ttl is not None:
+        require(api, "msg_ttl", (2, 11))
+        result[Header.MSG_TTL.value] = ttl_text(ttl)
+    if extras:
+        result.update(_extra_headers(api, extras))
+    return result
+
+
+# What a message nearly always expects.
+NOTHING = (None, None, None, None, None)
+
+
+def _is_one(value: object) -> bool:
+    """Whether it is one value for all rows, and not one per row."""
+    return value is None or isinstance(value, str | int | float | timedelta)
+
+
+def _values(name: str, value: Any, rows: int) -> list[Any]:
+    """One value per row."""
+    if _is_one(value):
+        return [value] * rows
+    if not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be one value or one per row, not {type(value).__name__}")
+    # What an Arrow array of pyarrow yields has its Python value inside.
+    found = [item.as_py() if hasattr(item, "as_py") else item for item in value]
+    if len(found) != rows:
+        raise ValueError(f"{name} has {len(found)} entries, payloads has {rows}")
+    return found
+
+
+Rows = Headers | Sequence[Headers | None] | None
+
+
+def expect_rows(
+    api: JetStreamApi, headers: Rows, payloads: Any, *, last_seq: Any, last_subject_seq: Any, last_msg_id: Any, ttl: Any
+) -> tuple[Rows, str | None]:
+    """The headers of the rows of a batch with what each of them expects, and the time to live of all of them.
+
+    Raises:
+        ValueError: A value that the server does not take, or not one per row.
+        TypeError: A value of a wrong type; or the payloads are a stream, whose rows nobody has counted.
+        UnsupportedError: The server is too old.
+    """
+    all_ttl = None
+    if ttl is not None and _is_one(ttl):
+        require(api, "msg_ttl", (2, 11))
+        all_ttl, ttl = ttl_text(ttl), None
+    given = {
+        "expected_last_seq": last_seq,
+        "expected_last_subject_seq": last_subject_seq,
+        "expected_last_msg_id": last_msg_id,
+        "msg_ttl": ttl,
+    }
+    if all(value is None for value in given.values()):
+        return headers, all_ttl
+    if all(map(_is_one, given.values())) and (headers is None or isinstance(headers, Mapping)):
+        return expect(api, headers, None, *given.values()), all_ttl
+    try:
+        rows = len(payloads)
+    except TypeError:
+        raise TypeError("what is expected per row needs payloads with a length, not a stream") from None
+    columns = [_values(name, value, rows) for name, value in given.items()]
+    each = [headers] * rows if headers is None or isinstance(headers, Mapping) else headers
+    if len(each) != rows:
+        raise ValueError(f"headers has {len(each)} entries, payloads has {rows}")
+    both = zip(each, zip(*columns, strict=True), strict=True)
+    return [expect(api, own, None, *values) or None for own, values in both], all_ttl

@@ -1,0 +1,44 @@
+"""What the verbs of a bucket have in common."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NoReturn
+
+from jetarrow._jetarrow import Entries
+from jetarrow.jetstream.api import STREAM_NOT_FOUND
+from jetarrow.jetstream.errors import BucketNotFoundError, KeyNotFoundError, NotFoundError
+from jetarrow.jetstream.ordered import Order
+from jetarrow.jetstream.publish import Publish
+from jetarrow.jetstream.subscribe import Subscribe
+
+
+class BucketContext(Publish, Subscribe, Order):
+    """The verbs of a context that a bucket is made of."""
+
+
+class Bucket:
+    """A bucket's name, and where it is."""
+
+    _name: str
+    _stream: str
+    # What its subjects begin with, as they are stored, and as they are published.
+    _pre: str
+    _put_pre: str
+    _js: BucketContext
+    # Whether any replica may answer.
+    _direct: bool
+    # How native code makes its entries.
+    _entries: Entries
+    # When its stream was created, where that is known.
+    _created: datetime | None
+
+    def _raise_missing(self, error: NotFoundError) -> NoReturn:
+        if error.err_code == STREAM_NOT_FOUND:
+            raise no_bucket(self._name, error) from None
+        raise KeyNotFoundError from None
+
+
+def no_bucket(name: str, error: NotFoundError) -> BucketNotFoundError:
+    """The error for a bucket whose stream is not there."""
+    return BucketNotFoundError(error.code, error.description, error.err_code, message=f"there is no bucket {name!r}")

@@ -1,0 +1,116 @@
+"""A bucket as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jetarrow.jetstream.arrow import ArrowSchema
+from jetarrow.jetstream.kv.base import Bucket
+from jetarrow.jetstream.kv.names import filters_of
+from jetarrow.jetstream.progress import Progress
+from jetarrow.jetstream.read import DEFAULT_FETCH_BYTES, Reader
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class Tables(Bucket):
+    """The verbs `read` and `to_table`."""
+
+    def read(
+        self,
+        filters: str | Sequence[str] | None = None,
+        schema: ArrowSchema | None = None,
+        *,
+        mode: str = "PERMISSIVE",
+        batch_rows: int = 65536,
+        batch_bytes: int = 16 * 1024 * 1024,
+        timestamp_unit: str = "ns",
+        progress: Progress | bool | None = None,
+    ) -> Reader:
+        """Reads the values that keys have now, as Arrow batches, in the order of their revisions.
+
+        Columns: `key: string, value: binary, revision: int64, created: timestamp[ns, UTC]`. Keys that were deleted are
+        left out. The read ends when it has caught up; a key that changes before that comes again with its new
+        revision, and one that is deleted meanwhile stays: `to_table` has neither.
+
+        Args:
+            filters: Only keys that match one of these, such as `orders.*`; None is all.
+            schema: Decodes JSON values: `value` becomes `struct<...>` of these fields, as in `js.read`.
+            mode: What happens to values that do not fit the schema, as in `js.read`.
+            batch_rows: Most rows of a batch.
+            batch_bytes: A batch is cut when its values have this number of bytes, 1 GiB at most.
+            timestamp_unit: "ns", or "us" for readers that know no nanoseconds.
+            progress: As in `js.read`.
+
+        Returns:
+            A reader to iterate (`async for`), or to read at once with `await reader.read_all()`.
+        """
+        wanted = filters_of(filters)
+        return Reader(
+            self._js._api,
+            self._stream,
+            start_seq=None,
+            end_seq=None,
+            start_time=None,
+            end_time=None,
+            # All subjects of a bucket are keys.
+            subjects=[] if wanted == [">"] else [self._pre + key for key in wanted],
+            follow=False,
+            columns=None,
+            batch_rows=batch_rows,
+            batch_bytes=batch_bytes,
+            fetch_bytes=DEFAULT_FETCH_BYTES,
+            direct=None,
+            timestamp_unit=timestamp_unit,
+            on_data_loss="warn",
+            schema=schema,
+            mode=mode,
+            flatten=False,
+            limit=None,
+            progress=progress,
+            bucket=self._pre,
+        )
+
+    async def to_table(
+        self,
+        filters: str | Sequence[str] | None = None,
+        schema: ArrowSchema | None = None,
+        *,
+        mode: str = "PERMISSIVE",
+        timestamp_unit: str = "ns",
+        progress: Progress | bool | None = None,
+    ) -> pyarrow.Table:
+        """The values that keys have now, as one table: one row a key, none for what was deleted (needs pyarrow).
+
+        Args:
+            filters: As `read`.
+            schema: As `read`.
+            mode: As `read`.
+            timestamp_unit: As `read`.
+            progress: As `read`.
+
+        Raises:
+            NotFoundError: The bucket is gone.
+            DecodeError: Mode FAILFAST, and a value does not fit the schema.
+            InvalidKeyError: A filter that is none.
+        """
+        reader = self.read(filters, schema, mode=mode, timestamp_unit=timestamp_unit, progress=progress)
+        async with reader:
+            table = await reader.read_all()
+            changed = reader.changed()
+        return _settled(table, changed) if changed else table
+
+
+def _settled(table: pyarrow.Table, changed: dict[str, int]) -> pyarrow.Table:
+    """Without the rows that were no longer a key's last when the read had caught up."""
+    import pyarrow
+    import pyarrow.compute
+
+    keys = pyarrow.array(list(changed), pyarrow.string())
+    last = pyarrow.array(list(changed.values()), pyarrow.int64())
+    # Null where the key has not changed.
+    revisions = last.take(pyarrow.compute.index_in(table["key"], keys))
+    keep = pyarrow.compute.fill_null(pyarrow.compute.equal(table["revision"], revisions), True)
+    return table.filter(keep)

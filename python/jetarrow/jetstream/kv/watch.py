@@ -1,0 +1,108 @@
+"""Watching keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jetarrow.jetstream import models
+from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.kv.base import Bucket
+from jetarrow.jetstream.kv.names import filters_of
+from jetarrow.jetstream.kv.watcher import KeyWatcher, Updates
+
+# Default seconds that the server keeps the consumer of a watch while nobody listens.
+INACTIVE = 5 * 60.0
+
+
+class Watch(Bucket):
+    """The verbs `watch` and `watchall`."""
+
+    async def watch(
+        self,
+        keys: str | Sequence[str],
+        headers_only: bool = False,
+        include_history: bool = False,
+        ignore_deletes: bool = False,
+        meta_only: bool = False,
+        inactive_threshold: float | None = None,
+        *,
+        updates_only: bool = False,
+        resume_from_revision: int | None = None,
+    ) -> KeyWatcher:
+        """Watches keys: the last value of each that is there, then None, then every change.
+
+        Args:
+            keys: A key or a filter, such as `orders.>`, or several.
+            headers_only: Another name for `meta_only`.
+            include_history: All revisions that are kept, not only the last of each key.
+            ignore_deletes: Leaves markers out.
+            meta_only: Leaves the values out.
+            inactive_threshold: Seconds that the server keeps the consumer while nobody listens, default 300.
+            updates_only: Only what happens from now on; None comes first.
+            resume_from_revision: Begins with this revision, whether or not it is its key's last.
+
+        Returns:
+            The watcher: iterate it, or await its `updates()`; `stop()` ends it, and so does `async with`.
+
+        Raises:
+            BucketNotFoundError: The bucket is gone.
+            InvalidKeyError: A filter that is none.
+            ValueError: Two of `include_history`, `updates_only` and `resume_from_revision`.
+        """
+        policy = models.DeliverPolicy.LAST_PER_SUBJECT
+        if include_history + updates_only + (resume_from_revision is not None) > 1:
+            raise ValueError("include_history, updates_only and resume_from_revision exclude each other")
+        if include_history:
+            policy = models.DeliverPolicy.ALL
+        elif updates_only:
+            policy = models.DeliverPolicy.NEW
+        elif resume_from_revision is not None:
+            policy = models.DeliverPolicy.BY_START_SEQUENCE
+        subjects = [self._pre + key for key in filters_of(keys)]
+        config = models.ConsumerConfig(
+            deliver_policy=policy,
+            opt_start_seq=resume_from_revision,
+            filter_subject=subjects[0] if len(subjects) == 1 else None,
+            filter_subjects=subjects if len(subjects) > 1 else None,
+            headers_only=headers_only or meta_only or None,
+            inactive_threshold=inactive_threshold or INACTIVE,
+        )
+        updates = Updates(self._js._api, self._stream, config, self._created)
+        try:
+            await updates.open()
+        except NotFoundError as error:
+            self._raise_missing(error)
+        return KeyWatcher(updates, self._name, self._pre, ignore_deletes=ignore_deletes)
+
+    async def watchall(
+        self,
+        headers_only: bool = False,
+        include_history: bool = False,
+        ignore_deletes: bool = False,
+        meta_only: bool = False,
+        inactive_threshold: float | None = None,
+        *,
+        updates_only: bool = False,
+        resume_from_revision: int | None = None,
+    ) -> KeyWatcher:
+        """As `watch`, of all keys.
+
+        Args:
+            headers_only: As `watch`.
+            include_history: As `watch`.
+            ignore_deletes: As `watch`.
+            meta_only: As `watch`.
+            inactive_threshold: As `watch`.
+            updates_only: As `watch`.
+            resume_from_revision: As `watch`.
+        """
+        return await self.watch(
+            ">",
+            headers_only,
+            include_history,
+            ignore_deletes,
+            meta_only,
+            inactive_threshold,
+            updates_only=updates_only,
+            resume_from_revision=resume_from_revision,
+        )

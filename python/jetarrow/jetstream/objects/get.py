@@ -1,0 +1,199 @@
+"""Getting objects."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager, suppress
+from typing import Any, BinaryIO, Protocol
+
+from jetarrow.jetstream import models
+from jetarrow.jetstream.errors import (
+    BadObjectMetaError,
+    DigestMismatchError,
+    LinkIsABucketError,
+    NotFoundError,
+)
+from jetarrow.jetstream.objects.base import new_version
+from jetarrow.jetstream.objects.info import Info
+from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, chunks_of, same_digest
+from jetarrow.jetstream.objects.status import ObjectResult
+from jetarrow.jetstream.objects.told import Told
+from jetarrow.jetstream.objects.worker import Worker
+from jetarrow.jetstream.progress import Progress
+
+
+class Writable(Protocol):
+    """A binary file, or what is written like one."""
+
+    def write(self, data: bytes, /) -> int | None:
+        """Takes bytes; how many it took, None is all."""
+
+
+class _Sink:
+    """Takes an object's bytes: hashes them, counts them, writes them."""
+
+    def __init__(self, write: Callable[[Any], int | None]) -> None:
+        self._write = write
+        self._hash = hashlib.sha256()
+        self._size = 0
+
+    def take(self, piece: bytes) -> None:
+        self._hash.update(piece)
+        self._size += len(piece)
+        view = memoryview(piece)
+        # A file without a buffer may take less than it is given.
+        while view and (taken := self._write(view)) is not None:
+            view = view[taken:]
+
+    def check(self, info: models.ObjectInfo) -> None:
+        if self._size != info.size or not same_digest(info.digest, self._hash.digest()):
+            raise DigestMismatchError(
+                f"digest mismatch: object {info.name!r} of bucket {info.bucket!r} is not what was stored, or was"
+                f" replaced while it was read ({self._size} of {info.size} bytes came); read it again"
+            )
+
+
+@contextmanager
+def _replacing(path: str) -> Iterator[BinaryIO]:
+    """A file that takes another one's place at the end, and goes where there is a failure before."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        # A pipe or a device is not replaced.
+        with open(path, "wb") as file:
+            yield file
+        return
+    beside = f"{path}.{new_version()}.part"
+    try:
+        with open(beside, "xb") as file:
+            yield file
+        os.replace(beside, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+class Get(Info):
+    """The verbs `get` and `get_file`."""
+
+    async def get(
+        self,
+        name: str,
+        writeinto: Writable | None = None,
+        show_deleted: bool | None = False,
+        *,
+        progress: Progress | bool | None = None,
+    ) -> ObjectResult:
+        """Reads an object; a link is followed, once.
+
+        Args:
+            name: The object.
+            writeinto: A binary file, or what is written like one: the bytes go there, in another thread, and not into
+                the result; memory stays at some megabytes whatever the size. What stands there is the object only once
+                this has returned: it is neither flushed nor closed, and where it raises it may hold a part.
+            show_deleted: Also one that was deleted, which has no data.
+            progress: Called with (bytes read, bytes in all) at most ten times a second; True shows a bar on stderr
+                where that is a terminal.
+
+        Returns:
+            What is said about the object, and its data.
+
+        Raises:
+            ObjectNotFoundError: There is no such object, or it was deleted; or it is a link to none.
+            DigestMismatchError: What was read is not what was stored: it is damaged, or was replaced meanwhile.
+            LinkIsABucketError: It is a link to a bucket.
+            BadObjectMetaError: What is said about it cannot be read, or it is a link to a link.
+            BucketNotFoundError: The bucket is gone, or the link leads to one that is.
+        """
+        info = await self.get_info(name, show_deleted)
+        source: Get = self
+        if info.is_link():
+            source, info = await self._follow(info)
+        if not info.nuid:
+            raise BadObjectMetaError
+        if not info.size:
+            return ObjectResult(info)
+        if writeinto is not None:
+            await source._read(info, getattr(writeinto, "buffer", writeinto).write, progress)
+            return ObjectResult(info)
+        held = io.BytesIO()
+        await source._read(info, held.write, progress)
+        return ObjectResult(info, held.getvalue())
+
+    async def get_file(
+        self,
+        name: str,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        progress: Progress | bool | None = None,
+    ) -> models.ObjectInfo:
+        """Reads an object into a file, which is there once it is whole: a file that had the name stays until then.
+
+        Args:
+            name: The object.
+            path: The file; None is the one at `name`.
+            progress: As `get`.
+
+        Returns:
+            What is said about the object.
+
+        Raises:
+            OSError: The file cannot be written.
+            ObjectNotFoundError: As `get`, and so are the others.
+        """
+        target = os.path.realpath(name if path is None else path)  # noqa: ASYNC240  # short
+        with _replacing(target) as file:
+            result = await self.get(name, file, progress=progress)
+        return result.info
+
+    async def _follow(self, link: models.ObjectInfo) -> tuple[Get, models.ObjectInfo]:
+        """The bucket that a link leads to, and what is said about the object there."""
+        to = None if link.options is None else link.options.link
+        if to is None or not to.name:
+            raise LinkIsABucketError
+        bucket = self._other(to.bucket)
+        info = await bucket.get_info(to.name)
+        if info.is_link():
+            raise BadObjectMetaError(f"object {link.name!r} is a link to a link, {to.name!r} of bucket {to.bucket!r}")
+        return bucket, info
+
+    async def _read(
+        self, info: models.ObjectInfo, write: Callable[[Any], int | None], progress: Progress | bool | None
+    ) -> None:
+        """Reads an object's chunks; each piece is hashed and written while the next one comes."""
+        sink, told = _Sink(write), Told(progress, "getting", info.size)
+        if info.chunks == 1 and (info.size or 0) <= OBJ_DEFAULT_CHUNK_SIZE:
+            sink.take(await self._only_chunk(info))
+            sink.check(info)
+            told.add(info.size or 0)
+            return
+        with Worker(self._js._api.session) as worker:
+            taken = None
+            async with aclosing(self._pieces(info)) as pieces:
+                async for piece in pieces:
+                    if taken is not None:
+                        await worker.done(taken)
+                    taken = worker.start(sink.take, piece)
+                    told.add(len(piece))
+            if taken is not None:
+                await worker.done(taken)
+        sink.check(info)
+
+    async def _only_chunk(self, info: models.ObjectInfo) -> bytes:
+        """A small object: one request, and no consumer."""
+        try:
+            return (await self._js.get_last_msg(self._stream, chunks_of(self._name, info.nuid))).data or b""
+        except NotFoundError:
+            return b""
+
+    async def _pieces(self, info: models.ObjectInfo) -> AsyncGenerator[bytes]:
+        """An object's bytes in order, some chunks at a time; less than all where chunks are gone."""
+        left = info.chunks or 0
+        async with aclosing(self._batches(chunks_of(self._name, info.nuid), ("data",))) as batches:
+            async for batch in batches:
+                yield batch.payload()
+                left -= len(batch)
+                if left <= 0:
+                    return

@@ -1,0 +1,209 @@
+"""Putting objects."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterable
+from contextlib import aclosing, suppress
+from dataclasses import replace
+
+from jetarrow.jetstream import models
+from jetarrow.jetstream.errors import APIError, BadObjectMetaError, Error, InvalidObjectNameError
+from jetarrow.jetstream.objects.base import Bucket, Stored, new_version, now
+from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, chunks_of, digest_text
+from jetarrow.jetstream.objects.pieces import PIECE, Cutter, Data, pieces, size_of
+from jetarrow.jetstream.objects.told import Told
+from jetarrow.jetstream.objects.worker import Worker
+from jetarrow.jetstream.progress import Progress
+
+# Seconds that whoever gives a put up waits for what it has sent to be removed; on a loop that goes on afterwards.
+HURRY = 0.25
+_leaving: set[asyncio.Task[bool]] = set()
+
+
+class Put(Bucket):
+    """The verbs `put` and `put_file`."""
+
+    async def put(
+        self,
+        name: str,
+        data: Data,
+        meta: models.ObjectMeta | None = None,
+        *,
+        progress: Progress | bool | None = None,
+    ) -> models.ObjectInfo:
+        """Stores an object, in the place of what had its name.
+
+        Who reads has the old object until the new one is whole. A put that fails, or is cancelled, takes back what it
+        has sent, and the old object stays. Memory stays at some megabytes whatever the size.
+
+        Args:
+            name: The object's name, any text. Empty takes the one in `meta`.
+            data: Bytes-like; str, which is stored as UTF-8; a binary file or what reads like one, which is read to its
+                end in another thread; or an iterable (on an event loop also an asynchronous one) of bytes or str.
+            meta: Description, headers and metadata, and the size of a chunk in its `options`; default 128 KiB.
+            progress: Called with (bytes sent, bytes in all or None) at most ten times a second; True shows a bar on
+                stderr where that is a terminal.
+
+        Returns:
+            What is stored about it.
+
+        Raises:
+            InvalidObjectNameError: No name.
+            BadObjectMetaError: `meta` has a link: use `add_link`.
+            BucketNotFoundError: The bucket is gone.
+            APIError: The bucket refuses it: it is full, or sealed.
+            MaxPayloadError: A chunk is larger than the server takes.
+            PublishUnconfirmedError: The connection was lost meanwhile.
+            TypeError: The data is of a wrong type.
+        """
+        meta = replace(meta) if meta is not None else models.ObjectMeta()
+        options = meta.options or models.ObjectMetaOptions()
+        if options.link is not None:
+            raise BadObjectMetaError("an object with data is no link: use add_link")
+        chunk_size = options.max_chunk_size or OBJ_DEFAULT_CHUNK_SIZE
+        if chunk_size < 0:
+            raise ValueError(f"max_chunk_size must be 1 or more, not {chunk_size}")
+        if not (name := name or meta.name or ""):
+            raise InvalidObjectNameError
+        if isinstance(data, str):
+            data = data.encode()
+        if isinstance(data, AsyncIterable) and self._js._api.session.blocks:
+            raise TypeError("nats: invalid type for object store: an asynchronous iterable needs an event loop")
+        former = await self._find(name)
+        info = models.ObjectInfo(
+            name=name,
+            description=meta.description,
+            headers=meta.headers,
+            metadata=meta.metadata,
+            options=replace(options, max_chunk_size=chunk_size),
+            bucket=self._name,
+            nuid=new_version(),
+        )
+        committing = False
+
+        def put(found: Stored | None) -> models.ObjectInfo:
+            nonlocal former, committing
+            former, committing = found, True
+            return info
+
+        try:
+            cutter = Cutter(chunk_size)
+            await self._send(data, cutter, chunks_of(self._name, info.nuid), progress)
+            info = replace(
+                info, size=cutter.size, chunks=cutter.chunks, digest=digest_text(cutter.hash.digest()), mtime=now()
+            )
+            await self._commit(name, former, put)
+        except BaseException as error:
+            if not await self._give_up(info, former, error, committing=committing):
+                raise
+        else:
+            await self._purge_former(former)
+        return await self._dated(info)
+
+    async def put_file(
+        self,
+        name: str,
+        path: str | os.PathLike[str] | None = None,
+        meta: models.ObjectMeta | None = None,
+        *,
+        progress: Progress | bool | None = None,
+    ) -> models.ObjectInfo:
+        """Stores a file.
+
+        Args:
+            name: The object's name.
+            path: The file; None is the one at `name`.
+            meta: As `put`.
+            progress: As `put`.
+
+        Returns:
+            What is stored about it.
+
+        Raises:
+            OSError: The file cannot be read.
+            APIError: As `put`, and so are the others.
+        """
+        with open(name if path is None else path, "rb", buffering=0) as file:  # noqa: ASYNC230  # read elsewhere
+            return await self.put(name, file, meta, progress=progress)
+
+    async def _send(self, data: Data, cutter: Cutter, subject: str, progress: Progress | bool | None) -> None:
+        """Publishes the chunks; each piece is stored before the next one goes, so that they are in order."""
+        told = Told(progress, "putting", size_of(data))
+        last = 0
+        with Worker(self._js._api.session) as worker:
+            async with aclosing(pieces(data, cutter, worker)) as cut:
+                async for chunks in cut:
+                    last = await self._send_piece(subject, chunks, last)
+                    told.add(sum(map(len, chunks)))
+
+    async def _send_piece(self, subject: str, chunks: list[bytes], last: int) -> int:
+        """Publishes chunks that have to be stored behind sequence `last`; the sequence of the last one."""
+        if not chunks:
+            return last
+        result = await self._js.publish_batch(
+            subject, chunks, expected_stream=self._stream, mode="window", max_bytes=2 * PIECE
+        )
+        if result.errors:
+            raise result.errors[0].error
+        for seq in result.seqs.to_pylist():
+            if seq is None or seq <= last:
+                # One was sent again, because the stream had no leader for a moment.
+                raise Error("chunks were not stored in the order in which they were sent: put the object again")
+            last = seq
+        return last
+
+    async def _give_up(
+        self, info: models.ObjectInfo, former: Stored | None, error: BaseException, *, committing: bool
+    ) -> bool:
+        """Removes what a put that failed has stored; True where the object is there after all.
+
+        Who cancels, or presses Ctrl-C, does not wait for a server that is away.
+        """
+        if isinstance(error, Exception):
+            return await self._take_back(info, former, error, committing=committing)
+        session = self._js._api.session
+        if session.blocks:
+            if not committing:
+                await self._take_back_quickly(info, error)
+            return False
+        task = asyncio.ensure_future(self._take_back(info, former, error, committing=committing))
+        _leaving.add(task)
+        task.add_done_callback(_leaving.discard)
+        await asyncio.wait([task], timeout=HURRY)
+        return False
+
+    async def _take_back(
+        self, info: models.ObjectInfo, former: Stored | None, error: BaseException, *, committing: bool
+    ) -> bool:
+        """As `_give_up`. The object is there where the answer was lost, and not what was written."""
+        last = new_version()
+        try:
+            # Answered after all that was sent before, whatever the answer: nothing comes in behind the purge.
+            with suppress(APIError):
+                await self._js.publish(chunks_of(self._name, last), stream=self._stream)
+                await self._purge(last)
+            if committing:
+                stored = await self._find(info.name)
+                if stored is not None and stored.info.nuid == info.nuid:
+                    await self._purge_former(former)
+                    return True
+            await self._purge(info.nuid)
+        except Exception as trouble:
+            error.add_note(f"chunks of it may still be in bucket {self._name!r}: {trouble}")
+        return False
+
+    async def _take_back_quickly(self, info: models.ObjectInfo, error: BaseException) -> None:
+        last, api = new_version(), self._js._api
+        try:
+            await self._js.publish(chunks_of(self._name, last), timeout=HURRY / 2, stream=self._stream)
+            for nuid in (last, info.nuid):
+                body = {"filter": chunks_of(self._name, nuid)}
+                await api.request(f"STREAM.PURGE.{self._stream}", body, timeout=HURRY / 4)
+        except Exception as trouble:
+            error.add_note(f"chunks of it may still be in bucket {self._name!r}: {trouble}")
+
+    async def _purge_former(self, former: Stored | None) -> None:
+        if former is not None and not former.info.deleted:
+            await self._purge(former.info.nuid)

@@ -1,0 +1,122 @@
+"""The verbs of a context that open, make and list buckets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Unpack
+
+from jetarrow.jetstream import models
+from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.objects.base import StoreContext, no_bucket
+from jetarrow.jetstream.objects.names import (
+    ANY_BUCKET,
+    OBJ_ALL_CHUNKS_PRE_TEMPLATE,
+    OBJ_ALL_META_PRE_TEMPLATE,
+    STREAM_PREFIX,
+    stream_of,
+)
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.objects.bucket import ObjectStore
+    from jetarrow.jetstream.objects.option_types import ObjectStoreOptions
+    from jetarrow.jetstream.objects.status import ObjectStoreStatus
+
+
+class ObjectStores(StoreContext):
+    """The verbs on object stores."""
+
+    async def object_store(self, bucket: str) -> ObjectStore:
+        """A bucket of objects that is there.
+
+        Args:
+            bucket: Its name.
+
+        Raises:
+            BucketNotFoundError: There is no such bucket.
+            InvalidBucketNameError: The name has other characters than letters, digits, `-` and `_`.
+        """
+        from jetarrow.jetstream.objects.bucket import ObjectStore
+
+        stream = stream_of(bucket)
+        try:
+            await self.stream_info(stream)
+        except NotFoundError as error:
+            raise no_bucket(bucket, error) from None
+        return ObjectStore(bucket, stream, self)
+
+    async def create_object_store(
+        self,
+        /,
+        bucket: str | None = None,
+        config: models.ObjectStoreConfig | None = None,
+        **params: Unpack[ObjectStoreOptions],
+    ) -> ObjectStore:
+        """Creates a bucket of objects; does nothing where it is there with the same configuration.
+
+        Args:
+            bucket: Its name; None takes the one in `config`.
+            config: The configuration.
+            **params: Fields of `ObjectStoreConfig`, by name; they win over `config`.
+
+        Raises:
+            InvalidBucketNameError: No name, or one with other characters than letters, digits, `-` and `_`.
+            BadRequestError: The server refuses the configuration, or the bucket is there with another one.
+        """
+        from jetarrow.jetstream.objects.bucket import ObjectStore
+
+        config = (config or models.ObjectStoreConfig()).evolve(**params)
+        name = bucket or config.bucket or ""
+        stream = stream_of(name)
+        await self.add_stream(
+            models.StreamConfig(
+                name=stream,
+                description=config.description,
+                subjects=[
+                    each.format(bucket=name) for each in (OBJ_ALL_CHUNKS_PRE_TEMPLATE, OBJ_ALL_META_PRE_TEMPLATE)
+                ],
+                max_age=config.ttl,
+                max_bytes=config.max_bytes or -1,
+                storage=config.storage,
+                num_replicas=config.replicas,
+                placement=config.placement,
+                compression=models.StoreCompression.S2 if config.compression else None,
+                metadata=config.metadata,
+                discard=models.DiscardPolicy.NEW,
+                allow_rollup_hdrs=True,
+                allow_direct=True,
+            )
+        )
+        return ObjectStore(name, stream, self)
+
+    async def delete_object_store(self, bucket: str) -> bool:
+        """Deletes a bucket with all its objects.
+
+        Args:
+            bucket: Its name.
+
+        Returns:
+            True.
+
+        Raises:
+            BucketNotFoundError: There is no such bucket.
+            InvalidBucketNameError: The name has other characters than letters, digits, `-` and `_`.
+        """
+        try:
+            return await self.delete_stream(stream_of(bucket))
+        except NotFoundError as error:
+            raise no_bucket(bucket, error) from None
+
+    async def object_store_names(self) -> AsyncIterator[str]:
+        """The names of all object stores, sorted: `async for name in js.object_store_names()`."""
+        async for stream in self.stream_names(ANY_BUCKET):
+            if stream.startswith(STREAM_PREFIX):
+                yield stream.removeprefix(STREAM_PREFIX)
+
+    async def object_stores(self) -> AsyncIterator[ObjectStoreStatus]:
+        """State and configuration of all object stores, in the order of their names."""
+        from jetarrow.jetstream.objects.status import ObjectStoreStatus
+
+        async for info in self.streams(ANY_BUCKET):
+            name = info.config.name or ""
+            if name.startswith(STREAM_PREFIX):
+                yield ObjectStoreStatus(info, name.removeprefix(STREAM_PREFIX))

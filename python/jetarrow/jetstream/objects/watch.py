@@ -1,0 +1,174 @@
+"""Watching a bucket, and listing it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+from types import TracebackType
+
+from jetarrow._jetarrow import Msg
+from jetarrow.core.errors import BadSubscriptionError, ConnectionClosedError, ConnectionDrainingError
+from jetarrow.jetstream import models
+from jetarrow.jetstream.api import STREAM_NOT_FOUND
+from jetarrow.jetstream.errors import BadObjectMetaError, NotFoundError
+from jetarrow.jetstream.objects.base import Bucket, info_of
+from jetarrow.jetstream.objects.names import OBJ_ALL_META_PRE_TEMPLATE
+from jetarrow.jetstream.push import PushSubscription
+
+
+class ObjectWatcher:
+    """What happens to the objects of a bucket: first those that are there, then None, then every change.
+
+    Made by `store.watch()`. It goes on after reconnects and leader changes, without a gap and without repeating
+    anything. Iterate it, or await `updates()`; `stop()` ends it, and so does `async with`.
+    """
+
+    def __init__(self, sub: PushSubscription, initial: int | None, *, ignore_deletes: bool) -> None:
+        self._sub = sub
+        # How many messages there were at the beginning; None once None was handed out for them.
+        self._initial = initial
+        self._came = 0
+        self._ignore_deletes = ignore_deletes
+        self._stopped = False
+
+    async def updates(self, timeout: float | None = 5.0) -> models.ObjectInfo | None:
+        """The next change: what is said about the object now; None once, after what was there at the beginning.
+
+        Args:
+            timeout: Seconds to wait; None waits as long as it takes.
+
+        Raises:
+            TimeoutError: Nothing happened in time.
+            BadSubscriptionError: The watcher was stopped, or the bucket is gone.
+            ConnectionClosedError: The connection is closed.
+        """
+        deadline = None if timeout is None else self._sub._session.now() + timeout
+        while not self._stopped:
+            if self._initial is not None and self._came >= self._initial:
+                self._initial = None
+                return None
+            left = None if deadline is None else max(deadline - self._sub._session.now(), 0.0)
+            info = self._taken(await self._sub.next_msg(left))
+            if info is not None and not (info.deleted and self._ignore_deletes):
+                return info
+        raise BadSubscriptionError
+
+    def _taken(self, msg: Msg) -> models.ObjectInfo | None:
+        metadata = msg.metadata
+        self._came += 1
+        if self._initial is not None and metadata.num_pending == 0:
+            # Something that was counted went before it was sent.
+            self._initial = self._came
+        try:
+            return info_of(msg.data, metadata.timestamp)
+        except BadObjectMetaError as error:
+            # It is no object for anybody; the others are.
+            self._sub._session.report(error)
+            return None
+
+    async def stop(self) -> None:
+        """Ends it: whoever waits for the next change has reached the end. A second time it does nothing."""
+        self._stopped = True
+        with suppress(BadSubscriptionError, ConnectionClosedError, ConnectionDrainingError):
+            await self._sub.unsubscribe()
+
+    def __aiter__(self) -> AsyncIterator[models.ObjectInfo | None]:
+        return self
+
+    async def __anext__(self) -> models.ObjectInfo | None:
+        try:
+            return await self.updates(None)
+        except BadSubscriptionError:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> ObjectWatcher:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+class Watch(Bucket):
+    """The verbs `watch` and `list`."""
+
+    async def watch(
+        self,
+        ignore_deletes: bool = False,
+        include_history: bool = False,
+        meta_only: bool = False,
+        updates_only: bool = False,
+    ) -> ObjectWatcher:
+        """Watches the bucket: what is said about each object, then None, then every change.
+
+        Args:
+            ignore_deletes: Leaves deleted objects out.
+            include_history: Also what was said before, where the bucket still has it: clients replace it.
+            meta_only: Taken for nats-py's sake: data never comes.
+            updates_only: Only what happens from now on; no None then.
+
+        Returns:
+            The watcher: iterate it, or await its `updates()`; `stop()` ends it, and so does `async with`.
+
+        Raises:
+            BucketNotFoundError: The bucket is gone.
+        """
+        everything = OBJ_ALL_META_PRE_TEMPLATE.format(bucket=self._name)
+        config = models.ConsumerConfig(deliver_policy=models.DeliverPolicy.LAST_PER_SUBJECT)
+        try:
+            if updates_only:
+                # A sequence, not "new": that would begin anew, with a gap, whenever the consumer is made again.
+                last = (await self._js.stream_info(self._stream)).state.last_seq
+                config.deliver_policy, config.opt_start_seq = models.DeliverPolicy.BY_START_SEQUENCE, last + 1
+            elif include_history:
+                config.deliver_policy = models.DeliverPolicy.ALL
+            sub = await self._js.subscribe(everything, stream=self._stream, config=config, ordered_consumer=True)
+            initial = None if updates_only else await _count(sub)
+        except NotFoundError as error:
+            if error.err_code == STREAM_NOT_FOUND:
+                raise self._gone(error) from None
+            raise
+        return ObjectWatcher(sub, initial, ignore_deletes=ignore_deletes)
+
+    async def list(self, ignore_deletes: bool = False) -> list[models.ObjectInfo]:
+        """What is said about each object of the bucket, in the order in which they were stored.
+
+        Args:
+            ignore_deletes: Leaves deleted objects out.
+
+        Raises:
+            NotFoundError: There are none.
+            BucketNotFoundError: The bucket is gone.
+        """
+        session = self._js._api.session
+        found: dict[str, models.ObjectInfo] = {}
+        everything = OBJ_ALL_META_PRE_TEMPLATE.format(bucket=self._name)
+        try:
+            async with aclosing(self._batches(everything, ("subject", "data", "reply"))) as batches:
+                async for batch in batches:
+                    for row in range(len(batch)):
+                        msg = batch.message(session, row)
+                        # One that was replaced meanwhile comes again.
+                        found.pop(msg.subject, None)
+                        try:
+                            found[msg.subject] = info_of(msg.data, msg.metadata.timestamp)
+                        except BadObjectMetaError as error:
+                            session.report(error)
+        except NotFoundError as error:
+            raise self._gone(error) from None
+        infos = [info for info in found.values() if not (ignore_deletes and info.deleted)]
+        if not infos:
+            raise NotFoundError(message=f"bucket {self._name!r} has no objects")
+        return infos
+
+
+async def _count(sub: PushSubscription) -> int:
+    """How many messages the subscription's consumer had to send when it was made."""
+    try:
+        info = await sub.consumer_info()
+    except BaseException:
+        await sub.unsubscribe()
+        raise
+    sent = info.delivered.consumer_seq if info.delivered is not None else 0
+    return (info.num_pending or 0) + (sent or 0)

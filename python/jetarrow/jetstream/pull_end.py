@@ -1,0 +1,246 @@
+"""How a pull subscription ends, and how messages are asked for that its iteration yields."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
+
+from jetarrow import _jetarrow
+from jetarrow._jetarrow import Msg
+from jetarrow.core.ending import Ending
+from jetarrow.core.errors import BadSubscriptionError
+from jetarrow.core.session import Session
+from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.priority import Member, PriorityOptions, member
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.api import JetStreamApi
+
+
+_T = TypeVar("_T")
+
+
+class Asked(NamedTuple):
+    """One call of `pull`."""
+
+    batch: int
+    expires: float
+    no_wait: bool
+    max_bytes: int | None
+    heartbeat: float | None
+    group: Member | None
+
+
+def size(msg: Msg) -> int:
+    """Bytes of a message, nearly as the server counts them for a `max_bytes`."""
+    headers = sum(len(name) + sum(map(len, values)) for name, values in (msg.headers_all or {}).items())
+    return len(msg.subject) + len(msg.reply) + len(msg.data) + headers
+
+
+class PullEnd:
+    """What a pull subscription has for its end, and `pull`."""
+
+    _api: JetStreamApi
+    _session: Session
+    _manage: Management
+    _native: _jetarrow.PullSubscription
+    _stream: str
+    _consumer: str
+    _delivered: int
+
+    def _begin_life(self) -> None:
+        self._closed = False
+        self._limit = 0
+        self._ending = Ending(self._session)
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self._asked: asyncio.Queue[Asked | None] = asyncio.Queue()
+
+    async def _fetch(
+        self,
+        most: int,
+        *,
+        timeout: float,
+        heartbeat: float | None = None,
+        max_bytes: int | None = None,
+        min_messages: int = 1,
+        group: Member | None = None,
+    ) -> list[Msg]:
+        raise NotImplementedError
+
+    async def _give_back(self, messages: list[Msg]) -> None:
+        raise NotImplementedError
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended, or its connection has."""
+        return self._closed or self._session.is_closed
+
+    @property
+    def closed(self) -> Ending:
+        """Its end, to wait for: `await sub.closed`; in threads `sub.closed.wait(timeout)`."""
+        return self._ending.watched()
+
+    async def unsubscribe(self, limit: int = 0) -> None:
+        """Ends the subscription. The consumer stays.
+
+        Args:
+            limit: End it only once this number of messages has been handed out, counted from its beginning; 0 ends it
+                now.
+
+        Raises:
+            BadSubscriptionError: It has ended already.
+        """
+        if self._closed:
+            raise BadSubscriptionError
+        if limit > self._delivered:
+            self._limit = limit
+        else:
+            self._end()
+
+    async def drain(self) -> None:
+        """Asks for nothing more. What is at hand is still handed out, then iterations end.
+
+        Raises:
+            BadSubscriptionError: It has ended already.
+        """
+        if self._closed:
+            raise BadSubscriptionError
+        self._end()
+
+    async def destroy(self) -> None:
+        """Ends the subscription and deletes its consumer, if that is still there."""
+        if not self._closed:
+            self._end()
+        with suppress(NotFoundError):
+            await self._manage.delete_consumer(self._stream, self._consumer)
+
+    def _end(self) -> None:
+        self._closed = True
+        self._native.give_back()
+        self._asked.put_nowait(None)
+        self._ending.come()
+        for task in self._waiting:
+            task.cancel()
+
+    async def _while_open(self, messages: Awaitable[_T]) -> _T:
+        """Waits for messages, until the subscription ends.
+
+        Raises:
+            BadSubscriptionError: It has ended.
+        """
+        task = None if self._session.blocks else asyncio.current_task()
+        if task is None:
+            return await messages
+        self._waiting.add(task)
+        try:
+            return await messages
+        except asyncio.CancelledError:
+            # Ours is one of the cancellations; another one goes on.
+            if self._closed and task.uncancel() == 0:
+                raise BadSubscriptionError from None
+            raise
+        finally:
+            self._waiting.discard(task)
+
+    def _room(self, most: int) -> int:
+        """How many messages may still be asked for.
+
+        Raises:
+            BadSubscriptionError: None: it has ended.
+        """
+        if self._closed:
+            raise BadSubscriptionError
+        return min(most, self._limit - self._delivered) if self._limit else most
+
+    def _count(self, messages: int) -> None:
+        self._delivered += messages
+        if self._limit and self._delivered >= self._limit and not self._closed:
+            self._end()
+
+    def pull(
+        self,
+        batch: int = 1,
+        expires: float | None = None,
+        *,
+        no_wait: bool = False,
+        max_bytes: int | None = None,
+        idle_heartbeat: float | None = None,
+        max_wait: float | None = None,
+        **priority: Unpack[PriorityOptions],
+    ) -> None:
+        """Asks for messages that iterating the subscription then yields; nothing comes there that was not asked for.
+
+        Args:
+            batch: Most messages.
+            expires: Seconds until the request is over, default 5.
+            no_wait: Only what the server has now.
+            max_bytes: Most bytes of messages, as the server counts them; None is no limit.
+            idle_heartbeat: Seconds between the server's signs of life while it has nothing.
+            max_wait: Another name for `expires`.
+            **priority: `group`, `min_pending`, `min_ack_pending` and `priority`, for consumers with priority groups.
+
+        Raises:
+            ValueError: A number is not positive.
+            TypeError: Both `expires` and `max_wait`.
+        """
+        if expires is not None and max_wait is not None:
+            raise TypeError("expires and max_wait are one: give one of them")
+        wait = expires if expires is not None else 5.0 if max_wait is None else max_wait
+        if batch < 1 or not wait > 0:
+            raise ValueError(f"batch must be at least 1 and expires positive, not {batch} and {wait}")
+        if max_bytes is not None and max_bytes < 1:
+            raise ValueError(f"max_bytes must be at least 1, not {max_bytes}")
+        group = member(self._api, priority)
+        self._asked.put_nowait(Asked(batch, wait, no_wait, max_bytes, idle_heartbeat, group))
+
+    def __aiter__(self) -> AsyncIterator[Msg]:
+        return self._pulled(wait=True)
+
+    async def _pulled(self, *, wait: bool) -> AsyncIterator[Msg]:
+        """What `pull` asked for; then waits for the next `pull`, or is over."""
+        rest: list[Msg] = []
+        try:
+            while wait or not self._asked.empty():
+                asked = await self._asked.get()
+                if asked is None:
+                    # For the next iteration too.
+                    self._asked.put_nowait(None)
+                    return
+                async for rest in self._answers(asked):
+                    while rest:
+                        yield rest.pop(0)
+        finally:
+            # The iteration has ended: what was not handed out is for others.
+            await self._give_back(rest)
+
+    async def _answers(self, asked: Asked) -> AsyncIterator[list[Msg]]:
+        """The messages of one `pull`, as they come."""
+        now = self._session.now
+        deadline = now() + asked.expires
+        batch, room = asked.batch, asked.max_bytes
+        while batch > 0 and (room is None or room > 0) and (left := deadline - now()) > 0 and not self._closed:
+            try:
+                messages = await self._fetch(
+                    batch,
+                    timeout=left,
+                    heartbeat=asked.heartbeat,
+                    max_bytes=room,
+                    min_messages=0 if asked.no_wait else 1,
+                    group=asked.group,
+                )
+            except BadSubscriptionError:
+                return
+            except ValueError:
+                if room == asked.max_bytes:
+                    raise
+                # The next message does not fit what is left of `max_bytes`.
+                return
+            batch -= len(messages)
+            if room is not None:
+                room -= sum(map(size, messages))
+            yield messages
+            if asked.no_wait:
+                return

@@ -1,0 +1,176 @@
+"""Endpoints, and groups of them."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Protocol
+
+from jetarrow._jetarrow import Msg
+from jetarrow.client import Client
+from jetarrow.core.errors import Error
+from jetarrow.core.subscription import Subscription
+from jetarrow.micro.config import DEFAULT_QUEUE_GROUP, EndpointConfig, GroupConfig, inherited
+from jetarrow.micro.models import EndpointInfo, EndpointStats
+from jetarrow.micro.request import Handler, Request, ServiceError
+
+
+class HasClient(Protocol):
+    """A service, as its endpoints know it."""
+
+    _client: Client
+
+
+class Endpoint:
+    """Answers the requests to a subject. Made by `add_endpoint`."""
+
+    def __init__(self, service: HasClient, config: EndpointConfig) -> None:
+        self._service = service
+        self._name = config.name
+        self._subject = config.subject or config.name
+        self._queue_group = "" if config.queue_group_disabled else config.queue_group or DEFAULT_QUEUE_GROUP
+        self._handler = config.handler
+        self._metadata = config.metadata
+        self._subscription: Subscription | None = None
+        self._reset()
+
+    async def _start(self) -> None:
+        self._subscription = await self._service._client.subscribe(
+            self._subject, queue=self._queue_group, cb=self._handle_request
+        )
+
+    async def _stop(self) -> None:
+        """Answers what has come, and takes no more."""
+        if self._subscription is not None:
+            # Ended or closed already.
+            with suppress(Error):
+                await self._subscription.drain()
+            self._subscription = None
+
+    def _reset(self) -> None:
+        self._num_requests = 0
+        self._num_errors = 0
+        self._processing_time = 0
+        self._last_error: str | None = None
+
+    def stats(self) -> EndpointStats:
+        """What it has done so far."""
+        return EndpointStats(
+            name=self._name,
+            subject=self._subject,
+            queue_group=self._queue_group,
+            num_requests=self._num_requests,
+            num_errors=self._num_errors,
+            last_error=self._last_error,
+            processing_time=self._processing_time,
+            average_processing_time=self._processing_time // max(self._num_requests, 1),
+        )
+
+    def info(self) -> EndpointInfo:
+        """What it is."""
+        return EndpointInfo(self._name, self._subject, self._queue_group, self._metadata or {})
+
+    async def _handle_request(self, msg: Msg) -> None:
+        start = time.perf_counter_ns()
+        self._num_requests += 1
+        request = Request(msg, client=self._service._client)
+        try:
+            done = self._handler(request)
+            if inspect.isawaitable(done):
+                await done
+            if request._error is not None:
+                self._failed(request._error)
+        except Exception as error:
+            self._failed(error)
+            if msg.reply:
+                told = error if isinstance(error, ServiceError) else ServiceError("500", repr(error))
+                await request.respond_error(told.code, told.description)
+        finally:
+            self._processing_time += time.perf_counter_ns() - start
+
+    def _failed(self, error: Exception) -> None:
+        self._num_errors += 1
+        self._last_error = repr(error)
+
+
+class EndpointManager(ABC):
+    """What endpoints are added to: a service, or a group."""
+
+    @abstractmethod
+    async def add_endpoint(
+        self, config: EndpointConfig | str | None = None, handler: Handler | None = None, **kwargs: Any
+    ) -> None:
+        """Adds an endpoint."""
+
+
+class GroupManager(ABC):
+    """What groups are added to: a service, or a group."""
+
+    @abstractmethod
+    def add_group(self, config: GroupConfig | str | None = None, **kwargs: Any) -> Group:
+        """Adds a group."""
+
+
+class Group(GroupManager, EndpointManager):
+    """Endpoints whose subjects begin alike. Made by `add_group`."""
+
+    def __init__(self, service: EndpointManager, config: GroupConfig) -> None:
+        self._service = service
+        self._prefix = config.name
+        self._queue_group = config.queue_group
+        self._queue_group_disabled = config.queue_group_disabled
+
+    async def add_endpoint(
+        self, config: EndpointConfig | str | None = None, handler: Handler | None = None, **kwargs: Any
+    ) -> None:
+        """As `Service.add_endpoint`; its subject begins with the group's name.
+
+        Args:
+            config: As there.
+            handler: As there.
+            **kwargs: As there.
+        """
+        endpoint = endpoint_config(config, handler, kwargs)
+        group, disabled = inherited(
+            endpoint.queue_group, endpoint.queue_group_disabled, self._queue_group, self._queue_group_disabled
+        )
+        subject = f"{self._prefix.strip('.')}.{endpoint.subject or endpoint.name}".strip(".")
+        await self._service.add_endpoint(
+            replace(endpoint, subject=subject, queue_group=group, queue_group_disabled=disabled)
+        )
+
+    def add_group(self, config: GroupConfig | str | None = None, **kwargs: Any) -> Group:
+        """As `Service.add_group`; its name begins with this group's.
+
+        Args:
+            config: As there.
+            **kwargs: As there.
+        """
+        made = group_config(config, kwargs, self._queue_group, self._queue_group_disabled)
+        return Group(self._service, replace(made, name=f"{self._prefix}.{made.name}"))
+
+
+def endpoint_config(
+    config: EndpointConfig | str | None, handler: Handler | None, fields: dict[str, Any]
+) -> EndpointConfig:
+    """The configuration that the arguments of `add_endpoint` make."""
+    if handler is not None:
+        fields = {**fields, "handler": handler}
+    if isinstance(config, EndpointConfig):
+        return replace(config, **fields)
+    return EndpointConfig(**fields) if config is None else EndpointConfig(config, **fields)
+
+
+def group_config(
+    config: GroupConfig | str | None, fields: dict[str, Any], queue_group: str | None, disabled: bool
+) -> GroupConfig:
+    """The configuration that the arguments of `add_group` make, within what the group is in."""
+    if isinstance(config, GroupConfig):
+        made = replace(config, **fields)
+    else:
+        made = GroupConfig(**fields) if config is None else GroupConfig(config, **fields)
+    group, without = inherited(made.queue_group, made.queue_group_disabled, queue_group, disabled)
+    return replace(made, queue_group=group, queue_group_disabled=without)

@@ -1,0 +1,235 @@
+"""Services. Beside them stand here, as in nats-py, what they are made of and what they say."""
+
+from __future__ import annotations
+
+import json
+from asyncio import Event
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from enum import Enum
+from types import TracebackType
+from typing import Any
+
+from jetarrow._jetarrow import Msg
+from jetarrow.client import Client
+from jetarrow.core.errors import Error
+from jetarrow.core.nuid import NUID
+from jetarrow.core.subscription import Subscription
+from jetarrow.micro.config import DEFAULT_QUEUE_GROUP as DEFAULT_QUEUE_GROUP
+from jetarrow.micro.config import NAME_REGEX as NAME_REGEX
+from jetarrow.micro.config import SEMVER_REGEX as SEMVER_REGEX
+from jetarrow.micro.config import SUBJECT_REGEX as SUBJECT_REGEX
+from jetarrow.micro.config import EndpointConfig, GroupConfig, ServiceConfig, inherited
+from jetarrow.micro.config import StatsHandler as StatsHandler
+from jetarrow.micro.endpoint import (
+    Endpoint,
+    EndpointManager,
+    Group,
+    GroupManager,
+    endpoint_config,
+    group_config,
+)
+from jetarrow.micro.models import INFO_RESPONSE_TYPE as INFO_RESPONSE_TYPE
+from jetarrow.micro.models import PING_RESPONSE_TYPE as PING_RESPONSE_TYPE
+from jetarrow.micro.models import STATS_RESPONSE_TYPE as STATS_RESPONSE_TYPE
+from jetarrow.micro.models import EndpointInfo as EndpointInfo
+from jetarrow.micro.models import EndpointStats as EndpointStats
+from jetarrow.micro.models import ServiceIdentity as ServiceIdentity
+from jetarrow.micro.models import ServiceInfo, ServicePing, ServiceStats
+from jetarrow.micro.request import Handler as Handler
+from jetarrow.micro.request import Request as Request
+from jetarrow.micro.request import ServiceError as ServiceError
+
+DEFAULT_PREFIX = "$SRV"
+"""What the subjects begin with at which services say what they are and do."""
+
+_nuid = NUID()
+
+
+class ServiceVerb(str, Enum):  # noqa: UP042  # nats-py's bases
+    """What a service can be asked."""
+
+    PING = "PING"
+    STATS = "STATS"
+    INFO = "INFO"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Service"]):
+    """One instance of a service. Made by `add_service`; its endpoints are added afterwards."""
+
+    def __init__(self, client: Client, config: ServiceConfig) -> None:
+        self._id = _nuid.next().decode()
+        self._config = config
+        self._client = client
+        self._subscriptions: list[Subscription] = []
+        self._endpoints: list[Endpoint] = []
+        self._started = _now()
+        self._stopped = Event()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Service: {self._config.name!r} {self._config.version}, {len(self._endpoints)} endpoints, id {self._id}>"
+        )
+
+    @property
+    def id(self) -> str:
+        """The instance's own name."""
+        return self._id
+
+    async def start(self) -> None:
+        """Begins to answer at `$SRV`; `add_service` has done it. A second time it does nothing.
+
+        Raises:
+            ConnectionClosedError: The connection is closed.
+        """
+        if self._subscriptions:
+            return
+        answers: dict[ServiceVerb, Callable[[], Any]] = {
+            ServiceVerb.PING: self._ping,
+            ServiceVerb.INFO: self.info,
+            ServiceVerb.STATS: self.stats,
+        }
+        name = self._config.name
+        for verb, answer in answers.items():
+            for subject in (
+                control_subject(verb),
+                control_subject(verb, name),
+                control_subject(verb, name, self._id),
+            ):
+                self._subscriptions.append(await self._client.subscribe(subject, cb=_answering(answer)))
+        self._started = _now()
+        # From here on others find it.
+        await self._client.flush()
+
+    async def add_endpoint(
+        self, config: EndpointConfig | str | None = None, handler: Handler | None = None, **kwargs: Any
+    ) -> None:
+        """Adds an endpoint, which answers from now on.
+
+        Args:
+            config: What it is, or its name.
+            handler: A coroutine function that is given each `Request`. Raising `ServiceError` answers with that error,
+                any other exception with code "500".
+            **kwargs: Further fields of `EndpointConfig`, by name: `name`, `subject`, `queue_group`, `metadata`,
+                `queue_group_disabled`; they win over `config`.
+
+        Raises:
+            ValueError: A name, subject or queue group that is not valid.
+            TypeError: No name or handler, or a field that there is not.
+            BadSubjectError: The subject cannot be listened to.
+        """
+        made = endpoint_config(config, handler, kwargs)
+        group, disabled = inherited(
+            made.queue_group,
+            made.queue_group_disabled,
+            self._config.queue_group,
+            self._config.queue_group_disabled,
+        )
+        endpoint = Endpoint(self, replace(made, queue_group=group, queue_group_disabled=disabled))
+        await endpoint._start()
+        self._endpoints.append(endpoint)
+
+    def add_group(self, config: GroupConfig | str | None = None, **kwargs: Any) -> Group:
+        """Adds a group: the subjects of its endpoints begin with its name. Groups can be in groups.
+
+        Args:
+            config: What it is, or its name.
+            **kwargs: Further fields of `GroupConfig`, by name: `name`, `queue_group`, `queue_group_disabled`.
+
+        Raises:
+            ValueError: A name or queue group that is not valid.
+        """
+        return Group(self, group_config(config, kwargs, self._config.queue_group, self._config.queue_group_disabled))
+
+    def stats(self) -> ServiceStats:
+        """What the service has done, endpoint by endpoint."""
+        stats = [endpoint.stats() for endpoint in self._endpoints]
+        if self._config.stats_handler is not None:
+            for each in stats:
+                each.data = self._config.stats_handler(each)
+        return ServiceStats(
+            id=self._id,
+            name=self._config.name,
+            version=self._config.version,
+            metadata=self._config.metadata or {},
+            endpoints=stats,
+            started=self._started,
+        )
+
+    def info(self) -> ServiceInfo:
+        """What the service is, and its endpoints."""
+        return ServiceInfo(
+            id=self._id,
+            name=self._config.name,
+            version=self._config.version,
+            metadata=self._config.metadata or {},
+            description=self._config.description,
+            endpoints=[endpoint.info() for endpoint in self._endpoints],
+        )
+
+    def _ping(self) -> ServicePing:
+        return ServicePing(self._id, self._config.name, self._config.version, self._config.metadata or {})
+
+    async def reset(self) -> None:
+        """Sets the counters of all endpoints to 0, and the time from which on they count."""
+        for endpoint in self._endpoints:
+            endpoint._reset()
+        self._started = _now()
+
+    async def stop(self) -> None:
+        """Takes no more requests, and answers those that have come. A second time it does nothing."""
+        if self._stopped.is_set():
+            return
+        endpoints, subscriptions = self._endpoints, self._subscriptions
+        self._endpoints, self._subscriptions = [], []
+        for endpoint in endpoints:
+            await endpoint._stop()
+        for subscription in subscriptions:
+            # Ended or closed already.
+            with suppress(Error):
+                await subscription.drain()
+        self._stopped.set()
+
+    @property
+    def stopped(self) -> Event:
+        """Set once `stop` is through: `await service.stopped.wait()`."""
+        return self._stopped
+
+    async def __aenter__(self) -> Service:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+def _answering(answer: Callable[[], Any]) -> Any:
+    """A callback that answers with what is so at that moment."""
+
+    async def respond(msg: Msg) -> None:
+        if msg.reply:
+            await msg.respond(json.dumps(answer().to_dict()).encode())
+
+    return respond
+
+
+def control_subject(
+    verb: ServiceVerb, name: str | None = None, id: str | None = None, prefix: str = DEFAULT_PREFIX
+) -> str:
+    """The subject at which services are asked.
+
+    Args:
+        verb: What they are asked.
+        name: Only services of this name; None asks all.
+        id: Only this instance.
+        prefix: What it begins with.
+    """
+    return ".".join([prefix, verb.value, *(part for part in (name, id) if part is not None)])

@@ -1,0 +1,1 @@
+"""The words of the protocol, under nats-py's path."""

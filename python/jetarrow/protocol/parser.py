@@ -1,0 +1,26 @@
+"""The words that a server says, under nats-py's path. What reads them is native."""
+
+from __future__ import annotations
+
+from jetarrow.core.errors import ProtocolError
+from jetarrow.core.protocol import AUTHORIZATION_VIOLATION, PERMISSIONS_ERR, STALE_CONNECTION
+from jetarrow.core.protocol import absent as _absent
+
+__all__ = ["AUTHORIZATION_VIOLATION", "PERMISSIONS_ERR", "STALE_CONNECTION", "ErrProtocol"]
+
+INFO_OP = b"INFO"
+CONNECT_OP = b"CONNECT"
+PUB_OP = b"PUB"
+MSG_OP = b"MSG"
+HMSG_OP = b"HMSG"
+SUB_OP = b"SUB"
+UNSUB_OP = b"UNSUB"
+PING_OP = b"PING"
+PONG_OP = b"PONG"
+OK_OP = b"+OK"
+ERR_OP = b"-ERR"
+
+# What the server says that is not the protocol.
+ErrProtocol = ProtocolError
+
+__getattr__ = _absent(__name__, "what the server sends is read by the native core")

@@ -1,0 +1,48 @@
+"""How often an idle query asks: Spark comes every few milliseconds, and many streams take longer than that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from .offsets import Offset
+
+# Fewer are looked at every time Spark comes.
+_MANY_STREAMS = 16
+# After a look that found nothing, this many times as long as it took is waited, so that an idle query costs a tenth of
+# what it would.
+_TIMES = 10.0
+_MOST = 1.0
+
+
+class Pause:
+    """A pause after a look at the streams that found nothing."""
+
+    def __init__(self) -> None:
+        self._asked = time.monotonic()
+        self._until = 0.0
+        self._at: Offset | None = None
+
+    def lasts(self, at: Offset) -> bool:
+        """Whether there is no need to look again yet; else a look begins.
+
+        Args:
+            at: Where the query stands.
+        """
+        now = time.monotonic()
+        if now < self._until and at == self._at:
+            return True
+        self._asked = now
+        return False
+
+    def begin(self, at: Offset, sizes: Mapping[str, int]) -> None:
+        """Say that a look has ended with nothing to do.
+
+        Args:
+            at: Where the query stands.
+            sizes: How much waits, by stream.
+        """
+        idle = len(sizes) >= _MANY_STREAMS and not any(sizes.values())
+        now = time.monotonic()
+        self._until = now + min(_MOST, _TIMES * (now - self._asked)) if idle else 0.0
+        self._at = at

@@ -1,0 +1,87 @@
+"""Key-value buckets that block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from jetarrow.core.session import finish
+from jetarrow.jetstream.arrow import ArrowSchema
+from jetarrow.jetstream.kv import bucket, entry, status, watcher
+from jetarrow.sync.blocking import blocking, wrapped
+from jetarrow.sync.fetch import Reader
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from jetarrow.jetstream.option_types import BucketReadOptions
+
+
+class KeyWatcher:
+    """As `jetarrow.js.kv.KeyWatcher`, blocking: iterate it with `for`."""
+
+    def __init__(self, inner: watcher.KeyWatcher) -> None:
+        self._inner = inner
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    updates = blocking(watcher.KeyWatcher.updates)
+    stop = blocking(watcher.KeyWatcher.stop)
+
+    def __iter__(self) -> Iterator[entry.Entry | None]:
+        return self
+
+    def __next__(self) -> entry.Entry | None:
+        try:
+            return finish(self._inner.__anext__())
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    def __enter__(self) -> KeyWatcher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class KeyValue:
+    """As `jetarrow.js.kv.KeyValue`, blocking."""
+
+    Entry = entry.Entry
+    BucketStatus = status.BucketStatus
+    KeyWatcher = KeyWatcher
+
+    def __init__(self, inner: bucket.KeyValue) -> None:
+        self._inner = inner
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    get = blocking(bucket.KeyValue.get)
+    put = blocking(bucket.KeyValue.put)
+    create = blocking(bucket.KeyValue.create)
+    update = blocking(bucket.KeyValue.update)
+    delete = blocking(bucket.KeyValue.delete)
+    purge = blocking(bucket.KeyValue.purge)
+    purge_deletes = blocking(bucket.KeyValue.purge_deletes)
+    put_batch = blocking(bucket.KeyValue.put_batch)
+    keys = blocking(bucket.KeyValue.keys)
+    history = blocking(bucket.KeyValue.history)
+    status = blocking(bucket.KeyValue.status)
+    to_table = blocking(bucket.KeyValue.to_table)
+
+    watch = wrapped(bucket.KeyValue.watch, KeyWatcher)
+    watchall = wrapped(bucket.KeyValue.watchall, KeyWatcher)
+
+    def read(
+        self,
+        filters: str | Sequence[str] | None = None,
+        schema: ArrowSchema | None = None,
+        **options: Unpack[BucketReadOptions],
+    ) -> Reader:
+        """As `jetarrow.js.kv.KeyValue.read`, with the same options; the reader blocks."""
+        return Reader(self._inner.read(filters, schema, **options))

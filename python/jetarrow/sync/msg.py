@@ -1,0 +1,7 @@
+"""A message whose verbs block."""
+
+from __future__ import annotations
+
+from jetarrow._jetarrow import SyncMsg as Msg
+
+__all__ = ["Msg"]

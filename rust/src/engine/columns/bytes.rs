@@ -1,0 +1,79 @@
+//! Columns of byte strings and texts, while they grow.
+//!
+//! arrow's own builders ask for memory with an alignment that the allocator can only grow by copying: for a moment a large
+//! column is there twice. These are plain vectors, whose memory is moved by the operating system.
+
+use arrow_array::{BinaryArray, StringArray};
+use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_schema::ArrowError;
+
+pub struct BytesBuilder {
+    /// Where each begins, and where the last ends.
+    offsets: Vec<i32>,
+    values: Vec<u8>,
+    nulls: NullBufferBuilder,
+}
+
+impl Default for BytesBuilder {
+    fn default() -> Self {
+        BytesBuilder { offsets: vec![0], values: Vec::new(), nulls: NullBufferBuilder::new(0) }
+    }
+}
+
+impl BytesBuilder {
+    /// The caller sees to it that all of them together stay below 2 GiB.
+    pub fn append(&mut self, value: Option<&[u8]>) {
+        self.values.extend_from_slice(value.unwrap_or_default());
+        self.offsets.push(self.values.len() as i32);
+        self.nulls.append(value.is_some());
+    }
+
+    /// What was appended, nulls as empty ones.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.offsets.windows(2).filter_map(|ends| self.values.get(ends[0] as usize..ends[1] as usize))
+    }
+
+    pub fn finish_binary(&mut self) -> Result<BinaryArray, ArrowError> {
+        let BytesBuilder { offsets, values, mut nulls } = std::mem::take(self);
+        BinaryArray::try_new(ends(offsets), bytes(values), nulls.finish())
+    }
+
+    pub fn finish_texts(&mut self) -> Result<StringArray, ArrowError> {
+        let BytesBuilder { offsets, values, mut nulls } = std::mem::take(self);
+        StringArray::try_new(ends(offsets), bytes(values), nulls.finish())
+    }
+}
+
+fn ends(mut offsets: Vec<i32>) -> OffsetBuffer<i32> {
+    offsets.shrink_to_fit();
+    OffsetBuffer::new(ScalarBuffer::from(offsets))
+}
+
+fn bytes(mut values: Vec<u8>) -> Buffer {
+    values.shrink_to_fit();
+    Buffer::from_vec(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Array;
+
+    use super::*;
+
+    #[test]
+    fn what_was_appended_comes_out_and_the_builder_starts_anew() -> Result<(), ArrowError> {
+        let mut builder = BytesBuilder::default();
+        for value in [Some(&b"one"[..]), None, Some(b""), Some(b"two")] {
+            builder.append(value);
+        }
+        assert_eq!(builder.iter().collect::<Vec<_>>(), [&b"one"[..], b"", b"", b"two"]);
+        let texts = builder.finish_texts()?;
+        assert_eq!(texts.iter().collect::<Vec<_>>(), [Some("one"), None, Some(""), Some("two")]);
+        assert_eq!(builder.finish_texts()?.len(), 0);
+        builder.append(Some(b"\xff"));
+        assert!(builder.finish_texts().is_err());
+        builder.append(Some(b"\xff"));
+        assert_eq!(builder.finish_binary()?.value(0), b"\xff");
+        Ok(())
+    }
+}

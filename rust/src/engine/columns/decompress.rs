@@ -1,0 +1,243 @@
+//! Compressed payloads, decoded up to a limit each: a few bytes may stand for gigabytes.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array as _, ArrayRef, BinaryArray, RecordBatch};
+use arrow_buffer::{Buffer, OffsetBuffer};
+use arrow_schema::ArrowError;
+use flate2::{Decompress, FlushDecompress, Status};
+use zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
+
+use super::batch::Batch;
+
+/// Offsets of an Arrow binary array are 32 bits: a batch ends with the payload that fills it, and both have to fit.
+const MOST: usize = 1 << 29;
+/// Room for what comes out next, at first.
+const ROOM: usize = 1 << 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Codec {
+    /// With a zlib or a gzip header.
+    Zlib,
+    Zstd,
+}
+
+/// Why a payload stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    Malformed,
+    TooLarge,
+}
+
+/// Some rows of a batch, decompressed.
+pub struct Decompressed {
+    pub batch: Batch,
+    /// Rows whose payload stayed compressed, counted from the first of these rows.
+    pub failed: Vec<(usize, Problem)>,
+}
+
+/// Decompresses payloads one after another, with the memory of one.
+pub struct Decoder {
+    most: usize,
+    kind: Kind,
+}
+
+enum Kind {
+    Zlib(Decompress),
+    Zstd(DCtx<'static>),
+}
+
+impl Decoder {
+    /// `most` are the bytes of one payload.
+    pub fn new(codec: Codec, most: usize) -> Self {
+        let kind = match codec {
+            Codec::Zlib => Kind::Zlib(Decompress::new(true)),
+            Codec::Zstd => Kind::Zstd(DCtx::create()),
+        };
+        Decoder { most: most.min(MOST), kind }
+    }
+
+    /// The rows from `start` on, until their payloads have `most_bytes` together; at least one where there is one.
+    pub fn rows(&mut self, batch: &Batch, start: usize, most_bytes: usize) -> Result<Decompressed, ArrowError> {
+        let at = batch.record.schema_ref().index_of("data")?;
+        let wrong = || ArrowError::InvalidArgumentError("the payloads are not binary".into());
+        let data: &BinaryArray = batch.record.column(at).as_binary_opt().ok_or_else(wrong)?;
+        let (mut values, mut lengths, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+        let start = start.min(data.len());
+        let mut row = start;
+        while row < data.len() && (row == start || values.len() < most_bytes.min(MOST)) {
+            let before = values.len();
+            if let Err(problem) = self.append(data.value(row), &mut values) {
+                values.truncate(before);
+                values.extend_from_slice(data.value(row));
+                failed.push((row - start, problem));
+            }
+            lengths.push(values.len() - before);
+            row += 1;
+        }
+        let rows = batch.slice(start, row - start);
+        let payloads = BinaryArray::try_new(OffsetBuffer::from_lengths(lengths), Buffer::from_vec(values), None)?;
+        let mut columns = rows.record.columns().to_vec();
+        columns[at] = Arc::new(payloads) as ArrayRef;
+        let record = RecordBatch::try_new(rows.record.schema(), columns)?;
+        Ok(Decompressed { batch: Batch { record, ..rows }, failed })
+    }
+
+    /// Appends what a payload stands for; what is there after an error is of no meaning.
+    fn append(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
+        let most = out.len() + self.most;
+        match &mut self.kind {
+            Kind::Zlib(_) if is_gzip(payload) => gunzip(payload, out, most),
+            Kind::Zlib(state) => {
+                state.reset(true);
+                inflate(state, payload, out, most).map(drop)
+            }
+            Kind::Zstd(context) => {
+                let done = unzstd(context, payload, out, most);
+                if done.is_err() {
+                    // Else the next one would go on with this one's rest.
+                    let _ = context.reset(ResetDirective::SessionOnly);
+                }
+                done
+            }
+        }
+    }
+}
+
+fn is_gzip(payload: &[u8]) -> bool {
+    payload.starts_with(&[0x1f, 0x8b])
+}
+
+/// A gzip file may have several members, one after another.
+fn gunzip(mut payload: &[u8], out: &mut Vec<u8>, most: usize) -> Result<(), Problem> {
+    while is_gzip(payload) {
+        payload = &payload[inflate(&mut Decompress::new_gzip(15), payload, out, most)?..];
+    }
+    Ok(())
+}
+
+/// Returns how many bytes of `payload` there were up to the end of the compressed data.
+fn inflate(state: &mut Decompress, payload: &[u8], out: &mut Vec<u8>, most: usize) -> Result<usize, Problem> {
+    let begin = out.len();
+    loop {
+        reserve(out, begin, payload.len(), most);
+        let (read, written) = (state.total_in() as usize, out.len());
+        let rest = payload.get(read..).unwrap_or_default();
+        let status = state.decompress_vec(rest, out, FlushDecompress::None).map_err(|_| Problem::Malformed)?;
+        if out.len() > most {
+            return Err(Problem::TooLarge);
+        }
+        let read_now = state.total_in() as usize;
+        match status {
+            Status::StreamEnd => return Ok(read_now),
+            // Cut off, or it asks for a dictionary.
+            _ if read_now == read && out.len() == written => return Err(Problem::Malformed),
+            _ => {}
+        }
+    }
+}
+
+fn unzstd(context: &mut DCtx<'_>, payload: &[u8], out: &mut Vec<u8>, most: usize) -> Result<(), Problem> {
+    let begin = out.len();
+    let mut input = InBuffer::around(payload);
+    loop {
+        reserve(out, begin, payload.len(), most);
+        let written = out.len();
+        let mut output = OutBuffer::around_pos(out, written);
+        let read = input.pos();
+        let missing = context.decompress_stream(&mut output, &mut input).map_err(|_| Problem::Malformed)?;
+        if out.len() > most {
+            return Err(Problem::TooLarge);
+        }
+        let at_end = input.pos() == payload.len();
+        match missing {
+            // A frame is complete; there may be another one.
+            0 if at_end => return Ok(()),
+            _ if at_end && input.pos() == read && out.len() == written => return Err(Problem::Malformed),
+            _ => {}
+        }
+    }
+}
+
+/// Room for more, one byte beyond the limit at most: that byte says that it is exceeded.
+fn reserve(out: &mut Vec<u8>, begin: usize, compressed: usize, most: usize) {
+    if out.capacity() == out.len() {
+        let grown = (out.len() - begin).max(compressed.saturating_mul(4)).max(ROOM);
+        out.reserve(grown.min(most + 1 - out.len()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::{GzEncoder, ZlibEncoder};
+
+    use super::*;
+
+    fn zlib(text: &[u8]) -> Vec<u8> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text).and_then(|()| encoder.finish()).unwrap_or_default()
+    }
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text).and_then(|()| encoder.finish()).unwrap_or_default()
+    }
+
+    fn zstd(text: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(zstd_safe::compress_bound(text.len()));
+        zstd_safe::compress(&mut out, text, 1).map(|_| out).unwrap_or_default()
+    }
+
+    type Compress = fn(&[u8]) -> Vec<u8>;
+    const CODECS: [(Codec, Compress); 3] = [(Codec::Zlib, zlib), (Codec::Zlib, gzip), (Codec::Zstd, zstd)];
+
+    fn decoded(decoder: &mut Decoder, payload: &[u8]) -> Result<Vec<u8>, Problem> {
+        let mut out = b"before".to_vec();
+        decoder.append(payload, &mut out).map(|()| out[6..].to_vec())
+    }
+
+    #[test]
+    fn what_was_compressed_comes_back() {
+        for (codec, compress) in CODECS {
+            let mut decoder = Decoder::new(codec, 1 << 20);
+            for size in [0, 1, 1000, 5000, 1 << 20] {
+                let text: Vec<u8> = (0..size).map(|i: usize| (i * i % 251) as u8).collect();
+                assert_eq!(decoded(&mut decoder, &compress(&text)), Ok(text), "{codec:?} {size}");
+            }
+            let two = [compress(b"one"), compress(b"two")].concat();
+            // Frames and members follow each other; behind zlib data anything may.
+            let expected: &[u8] = if two.starts_with(&[0x78]) { b"one" } else { b"onetwo" };
+            assert_eq!(decoded(&mut decoder, &two).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn a_bomb_ends_at_the_limit() {
+        for (codec, compress) in CODECS {
+            let mut decoder = Decoder::new(codec, 1000);
+            let bomb = compress(&vec![0; 5 << 20]);
+            let mut out = Vec::new();
+            assert_eq!(decoder.append(&bomb, &mut out), Err(Problem::TooLarge));
+            // What the compressed bytes leave room for is the most that is taken.
+            assert!(out.capacity() <= 8 * 1000 + 2 * ROOM, "{}", out.capacity());
+            assert_eq!(decoded(&mut decoder, &compress(&[1; 1001])), Err(Problem::TooLarge));
+            assert_eq!(decoded(&mut decoder, &compress(&[1; 1000])), Ok(vec![1; 1000]));
+        }
+    }
+
+    #[test]
+    fn what_is_not_compressed_or_cut_off_is_malformed() {
+        for (codec, compress) in CODECS {
+            let mut decoder = Decoder::new(codec, 1000);
+            let whole = compress(b"some text that is long enough to be cut");
+            for payload in [&b""[..], b"not compressed", &whole[..whole.len() / 2], &whole[..whole.len() - 1]] {
+                assert_eq!(decoded(&mut decoder, payload), Err(Problem::Malformed), "{codec:?} {payload:?}");
+                assert!(decoded(&mut decoder, &whole).is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Which server comes next.
+
+use super::*;
+
+fn rules(max_failures: Option<u32>) -> Rules {
+    Rules { randomize: false, max_failures, wait: Duration::from_secs(2) }
+}
+
+fn list(addresses: &[&str]) -> Vec<String> {
+    addresses.iter().map(|text| (*text).to_owned()).collect()
+}
+
+#[test]
+fn user_info_is_decoded_and_kept_apart() {
+    for (text, plain) in
+        [("p%40ss%3a", "p@ss:"), ("100%", "100%"), ("%zz%4", "%zz%4"), ("gr%C3%BCn", "grün"), ("%ff", "%ff")]
+    {
+        assert_eq!(decode(text), plain);
+    }
+    let server = parse("nats://me:s3cret@host:4222").unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((server.user.as_deref(), server.password.as_deref()), (Some("me"), Some("s3cret")));
+    assert_eq!(server.addr.as_url_str(), "nats://host:4222");
+    assert_eq!(url(&server.addr), "nats://host:4222");
+}
+
+#[test]
+fn shown_servers_have_no_password() {
+    let servers = list(&["nats://me:s3cret@host:4222", "tls://other:1", "127.0.0.1:4222"]);
+    assert_eq!(display_servers(&servers), "host:4222, tls://other:1, 127.0.0.1:4222");
+}
+
+#[test]
+fn addresses_are_checked() {
+    for text in [
+        "http://x",
+        "nats://host:notaport",
+        "nats://[::",
+        "",
+        "nats://",
+        "nats://a b",
+        "nats://:4222",
+        "nats://h\r\n:1",
+    ] {
+        assert!(parse(text).is_err(), "{text:?}");
+    }
+    for (text, shown) in [
+        ("host", "nats://host:4222"),
+        ("tls://h:1", "tls://h:1"),
+        ("[::1]", "nats://[::1]:4222"),
+        ("ws://h:80/path", "ws://h:80/path"),
+    ] {
+        assert_eq!(parse(text).map(|server| url(&server.addr)).ok().as_deref(), Some(shown));
+    }
+    assert!(Pool::new(&list(&["ws://a", "nats://b"]), rules(None)).is_err());
+}
+
+#[test]
+fn servers_take_turns_and_are_given_up() {
+    let mut pool = Pool::new(&list(&["a", "b"]), rules(Some(1))).unwrap_or_else(|e| panic!("{e}"));
+    let usable = pool.addresses();
+    let hosts: Vec<_> = std::iter::from_fn(|| pool.first()).map(|addr| addr.host().to_owned()).collect();
+    assert_eq!(hosts, ["a", "b"]);
+    let mut tried = Vec::new();
+    while let Some((addr, wait)) = pool.next(&usable) {
+        assert_eq!(wait.is_zero(), tried.len() < 2, "the first attempt at each is at once");
+        pool.failed(&addr);
+        tried.push(addr.host().to_owned());
+    }
+    assert_eq!(tried, ["a", "b", "a", "b"]);
+}
+
+#[test]
+fn attempts_at_a_server_are_the_wait_apart() {
+    let mut pool = Pool::new(&list(&["a"]), rules(None)).unwrap_or_else(|e| panic!("{e}"));
+    let usable = pool.addresses();
+    for failures in 0..5 {
+        let (addr, wait) = pool.next(&usable).unwrap_or_else(|| panic!("given up after {failures}"));
+        let expected = if failures == 0 { 0.0..0.001 } else { 1.9..2.21 };
+        assert!(expected.contains(&wait.as_secs_f64()), "{failures}: {wait:?}");
+        pool.failed(&addr);
+    }
+    assert!(Rules { wait: Duration::ZERO, ..rules(None) }.pause() > Duration::ZERO);
+}
+
+#[test]
+fn discovered_servers_keep_the_scheme_and_come_once() {
+    let mut pool = Pool::new(&list(&["tls://a:1"]), rules(None)).unwrap_or_else(|e| panic!("{e}"));
+    let from = pool.addresses()[0].clone();
+    assert!(pool.discover(&from, &list(&["a:1", "10.0.0.1:4222", "10.0.0.1:4222"]), true));
+    assert!(!pool.discover(&from, &list(&["10.0.0.1:4222"]), true));
+    let all: Vec<_> = pool.servers().map(|s| (url(&s.addr), s.discovered, s.tls_name.clone())).collect();
+    assert_eq!(
+        all,
+        [("tls://a:1".to_owned(), false, None), ("tls://10.0.0.1:4222".to_owned(), true, Some("a".to_owned())),]
+    );
+}

@@ -1,0 +1,133 @@
+//! One request of a fetch, and what it brings.
+
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use super::{GRACE, Job, Late, Sink, Unclaimed};
+use crate::engine::connection::withdraw::withdraw;
+use crate::engine::receive::limits::Limit;
+use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
+use crate::error::{JetError, Result};
+use crate::lock::lock;
+
+/// How a request ended.
+pub(super) enum End {
+    Full,
+    Dry {
+        too_large: bool,
+    },
+    Gone(String),
+    /// It was more than the consumer allows.
+    Limited(Limit),
+    /// The consumer gives no more before messages are acknowledged.
+    WindowFull,
+    LinkBroke,
+    Deadline,
+}
+
+impl<S: Sink> Job<'_, S> {
+    /// Sends one request and takes its messages until it is over, or the call is: then the rest comes late.
+    pub(super) async fn round(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
+        let request = lock(&self.sub.limits).allowed(*request);
+        let end = self.take_messages(&request, deadline).await;
+        match end {
+            Ok(End::Full | End::Dry { .. } | End::Gone(_) | End::Limited(_)) | Err(JetError::Api { .. }) => {
+                self.open = false
+            }
+            _ => {
+                if std::mem::take(&mut self.open)
+                    && let Some(mut inbox) = self.inbox.take()
+                {
+                    // Here, not later: an ack that the caller sends next may make room, and it is not for this request.
+                    let conn = &self.sub.conn;
+                    let withdrawn = conn.while_up(async { drop(withdraw(&mut inbox.messages).await) });
+                    let _queue_full = timeout(GRACE, withdrawn).await;
+                    self.late.push_back(Late::new(conn, inbox, self.breaks));
+                }
+            }
+        }
+        end
+    }
+
+    async fn take_messages(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
+        let Job { sub, fetched: Unclaimed { sink: Some(sink), .. }, inbox, open, breaks, heard, member, .. } = self
+        else {
+            return Err(JetError::Internal("no sink".into()));
+        };
+        let conn = &sub.conn;
+        let inbox = match inbox {
+            Some(inbox) => inbox,
+            None => {
+                let idle = sub.idle().pop();
+                inbox.insert(match idle {
+                    Some(idle) => idle,
+                    None => {
+                        let new = PullInbox::new(conn, &sub.prefix, &sub.stream, &sub.consumer);
+                        let Ok(new) = timeout_at(deadline + GRACE, new).await else { return Ok(End::Deadline) };
+                        new?
+                    }
+                })
+            }
+        };
+        inbox.member.clone_from(member);
+        *breaks = conn.breaks();
+        let mut link = conn.link.clone();
+        *open = true;
+        let asked = timeout_at(deadline + GRACE, inbox.request(conn, request)).await;
+        let Ok(number) = asked else { return Ok(End::Deadline) };
+        let number = number?;
+        let mut left = request.batch;
+        let mut patience = sub.ack_window().patience(request);
+        while left > 0 {
+            let message = match inbox.messages.next().now_or_never() {
+                Some(message) => message,
+                None => {
+                    // Silence counts from here: until now there was something to take.
+                    let silence_limit = if request.heartbeat.is_zero() { Duration::MAX } else { request.heartbeat * 2 };
+                    let silent = Instant::now().checked_add(silence_limit).unwrap_or(deadline + GRACE);
+                    let look = patience.map_or(deadline + GRACE, |patience| Instant::now() + patience);
+                    tokio::select! {
+                        biased;
+                        message = inbox.messages.next() => message,
+                        Ok(()) = link.changed() => {
+                            if conn.breaks() != *breaks {
+                                return Ok(End::LinkBroke);
+                            }
+                            if let Some(cause) = inbox.refused() {
+                                return Err(cause);
+                            }
+                            continue;
+                        }
+                        () = sleep_until(look), if look < deadline => {
+                            if sub.window_is_full(deadline).await {
+                                *heard = true;
+                                return Ok(End::WindowFull);
+                            }
+                            patience = sub.ack_window().patience(request);
+                            continue;
+                        }
+                        () = sleep_until(silent.min(deadline + GRACE)) => {
+                            return Ok(if silent < deadline { End::LinkBroke } else { End::Deadline });
+                        }
+                    }
+                }
+            };
+            let Some(message) = message else { return Err(conn.closed()) };
+            conn.traffic.received(message.payload.len());
+            let status = inbox.status(&message);
+            *heard |= status.as_ref().is_none_or(|(of, _)| *of == number);
+            match status {
+                None => left -= usize::from(sink.push(message)?),
+                Some((other, _)) if other != number => {}
+                Some((_, Status::Heartbeat)) => {}
+                Some((_, Status::Over { too_large, .. })) => return Ok(End::Dry { too_large }),
+                Some((_, Status::Gone(why))) => return Ok(End::Gone(why)),
+                Some((_, Status::Limited(limit, _))) => return Ok(End::Limited(limit)),
+                Some((_, Status::Refused(err))) => return Err(err),
+            }
+        }
+        Ok(End::Full)
+    }
+}

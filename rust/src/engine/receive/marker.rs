@@ -1,0 +1,68 @@
+//! Markers of key-value buckets (ADR-8, ADR-48): messages that say that a key has no value any more.
+
+use async_nats::HeaderMap;
+
+use crate::engine::columns::raw_headers::RawHeaders;
+
+/// What a message of a bucket does to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Put,
+    Delete,
+    Purge,
+    /// The server put it there, for a reason that this version does not know: no value either.
+    Unknown,
+}
+
+impl Operation {
+    pub fn of(headers: Option<&HeaderMap>) -> Operation {
+        let Some(headers) = headers else { return Operation::Put };
+        let text = |name: &str| headers.get_last(name).map(|value| value.as_str());
+        Operation::said(text("KV-Operation"), text("Nats-Marker-Reason"))
+    }
+
+    pub fn of_raw(headers: &RawHeaders) -> Operation {
+        let text = |wanted: &str| {
+            let found = headers.iter().find(|(name, _)| name.as_str() == wanted);
+            found.and_then(|(_, values)| values.last()).map(String::as_str)
+        };
+        Operation::said(text("KV-Operation"), text("Nats-Marker-Reason"))
+    }
+
+    /// A client says it in the one header, the server in the other.
+    fn said(operation: Option<&str>, reason: Option<&str>) -> Operation {
+        match (operation, reason) {
+            (Some("DEL"), _) => Operation::Delete,
+            (Some("PURGE"), _) => Operation::Purge,
+            (Some(_), _) | (None, None) => Operation::Put,
+            (None, Some("Remove")) => Operation::Delete,
+            (None, Some("MaxAge" | "Purge")) => Operation::Purge,
+            (None, Some(_)) => Operation::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_or_the_server_says_it() {
+        let of = |pairs: &[(&str, &str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.append(*name, *value);
+            }
+            Operation::of(Some(&headers))
+        };
+        assert_eq!(Operation::of(None), Operation::Put);
+        assert_eq!(of(&[("Other", "DEL")]), Operation::Put);
+        assert_eq!(of(&[("KV-Operation", "DEL")]), Operation::Delete);
+        assert_eq!(of(&[("KV-Operation", "PURGE"), ("Nats-Rollup", "sub")]), Operation::Purge);
+        assert_eq!(of(&[("KV-Operation", "PUT")]), Operation::Put);
+        assert_eq!(of(&[("Nats-Marker-Reason", "MaxAge"), ("Nats-TTL", "5s")]), Operation::Purge);
+        assert_eq!(of(&[("Nats-Marker-Reason", "Purge")]), Operation::Purge);
+        assert_eq!(of(&[("Nats-Marker-Reason", "Remove")]), Operation::Delete);
+        assert_eq!(of(&[("Nats-Marker-Reason", "Later")]), Operation::Unknown);
+    }
+}

@@ -1,0 +1,50 @@
+//! What is to be read.
+
+use std::time::Duration;
+
+use crate::engine::columns::column::Layout;
+
+#[derive(Clone, Debug)]
+pub struct Range {
+    pub prefix: String,
+    pub stream: String,
+    pub start: Bound,
+    /// Exclusive. Open, or beyond the end: one past the last message at opening.
+    pub end: Bound,
+    /// Filters; none is all.
+    pub subjects: Vec<String>,
+    /// Goes on with new messages, without end.
+    pub follow: bool,
+    pub batch_rows: usize,
+    pub batch_bytes: usize,
+    /// Most bytes outstanding at the server.
+    pub fetch_bytes: usize,
+    pub warn_on_loss: bool,
+    /// By direct gets instead of a consumer. None: where a consumer would take the messages away.
+    pub direct: Option<bool>,
+    pub each: Each,
+    /// Most rows, those that malformed payloads leave out not counted.
+    pub limit: Option<u64>,
+    pub layout: Layout,
+    /// How long JetStream's answer to one question may take.
+    pub timeout: Duration,
+}
+
+/// Which messages of the range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Each {
+    All,
+    /// The last of each subject (read/latest.rs); with or without the markers of key-value buckets.
+    Latest {
+        markers: bool,
+    },
+}
+
+/// Where a range begins or ends.
+#[derive(Clone, Debug)]
+pub enum Bound {
+    Open,
+    Seq(u64),
+    /// The first message at or after this time (RFC 3339).
+    Time(String),
+}

@@ -1,0 +1,432 @@
+"""A message is open: it is made by hand, written to, derived from, copied, compared and mocked, with both clients."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import dataclasses
+import gc
+import inspect
+import weakref
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from .face import Face, make_stream, spread, subject
+from .test_acks import one, pull
+
+VERBS = ["ack", "ack_sync", "nak", "in_progress", "term", "respond"]
+NINE = "$JS.ACK.ORDERS.work.2.30.4.1700000000123456789.5"
+ELEVEN = "$JS.ACK.hub.ACCHASH.ORDERS.work.2.30.4.1700000000123456789.5"
+
+
+@pytest.fixture
+def msg_class(face: Face) -> Any:
+    return face.load("aio.msg").Msg
+
+
+async def received(nc: Any, data: bytes = b"x", **more: Any) -> Any:
+    sub = await nc.subscribe(where := subject())
+    await nc.publish(where, data, **more)
+    return await sub.next_msg(5)
+
+
+async def test_fields_can_be_written(nc: Any) -> None:
+    msg = await received(nc, headers={"a": "1"}, reply="r")
+    msg.subject, msg.reply, msg.data, msg.headers = "s", "t", {"decoded": [1, 2]}, {"b": "2"}
+    assert (msg.subject, msg.reply, msg.data, msg.headers, msg.header) == (
+        "s",
+        "t",
+        {"decoded": [1, 2]},
+        *[{"b": "2"}] * 2,
+    )
+    msg.headers = None
+    assert (msg.headers, msg.header) == (None, None)
+
+
+async def test_headers_that_are_written_into_are_kept(nc: Any) -> None:
+    msg = await received(nc, headers={"a": "1"})
+    msg.headers["b"] = "2"
+    assert (msg.headers, msg.header) == ({"a": "1", "b": "2"}, {"a": "1", "b": "2"})
+    assert msg.headers is msg.headers
+
+
+async def test_respond_sends_the_headers_that_the_handler_wrote(face: Face, nc: Any) -> None:
+    async def handle(msg: Any) -> None:
+        msg.headers["status"] = "done"
+        await msg.respond(b"answer")
+
+    await nc.subscribe(where := subject(), cb=handle)
+    answer = await nc.request(where, b"", timeout=5, headers={"id": "1"})
+    assert (answer.data, answer.headers) == (b"answer", {"id": "1", "status": "done"})
+
+
+async def test_respond_goes_where_reply_was_written_to(nc: Any) -> None:
+    inbox = await nc.subscribe(elsewhere := nc.new_inbox())
+    msg = await received(nc, reply="nobody")
+    msg.reply = elsewhere
+    await msg.respond(b"answer")
+    assert (await inbox.next_msg(5)).data == b"answer"
+
+
+async def test_attributes_can_be_hung_on_it(nc: Any) -> None:
+    msg = await received(nc)
+    assert not hasattr(msg, "span")
+    msg.span, msg.more = "a", [msg]
+    assert (msg.span, msg.more[0] is msg, vars(msg)["span"]) == ("a", True, "a")
+    # Names that our messages have, and nats-py's have not.
+    for name in ("stream", "consumer", "pending", "seq", "info", "headers_all"):
+        setattr(msg, name, name)
+        assert getattr(msg, name) == name
+    assert (msg.data, msg.span) == (b"x", "a")
+    del msg.span
+    assert not hasattr(msg, "span")
+    with pytest.raises(AttributeError, match="Msg"):
+        _ = msg.span
+
+
+async def test_a_message_that_holds_itself_is_collected(nc: Any) -> None:
+    msg = await received(nc)
+    msg.context = {"message": msg}
+    gone = weakref.ref(msg)
+    del msg
+    # The loop's callbacks of this turn may hold it.
+    await asyncio.sleep(0)
+    gc.collect()
+    assert gone() is None
+
+
+async def test_all_fields_are_among_its_variables(nc: Any) -> None:
+    msg = await received(nc, b"data", headers={"a": "1"}, reply="r")
+    found, where = vars(msg), msg.subject
+    assert [found[name] for name in ("subject", "reply", "data", "headers")] == [where, "r", b"data", {"a": "1"}]
+    assert (found["_client"], found["_sid"], found["_ackd"]) == (nc, msg.sid, False)
+    found["data"] = b"other"
+    assert msg.data == b"other"
+    assert type(msg)(**found) == msg
+
+
+async def test_read_only_members_stay(nc: Any) -> None:
+    msg = await received(nc)
+    for name in ("is_acked", "header", "metadata", "sid"):
+        with pytest.raises(AttributeError):
+            setattr(msg, name, None)
+
+
+async def test_the_client_of_a_message(face: Face, nc: Any, js: Any) -> None:
+    where, stream = subject(), await make_stream(js)
+    await spread(js, stream, 1)
+    sub = await nc.subscribe(where)
+    await nc.publish(where, b"")
+    pulled = await js.pull_subscribe(f"{stream}.>", "d")
+    for msg in (await sub.next_msg(5), *await pulled.fetch(1)):
+        assert msg._client is nc
+    other = await face.connect()
+    msg = await received(nc, reply=(inbox := other.new_inbox()))
+    answers = await other.subscribe(inbox)
+    await other.flush()
+    msg._client = other
+    await msg.respond(b"by the other")
+    assert ((await answers.next_msg(5)).data, msg._client is other) == (b"by the other", True)
+
+
+async def test_made_by_hand(msg_class: Any, nc: Any) -> None:
+    msg = msg_class(nc, subject="a", data={"any": "thing"})
+    assert (msg.subject, msg.reply, msg.data, msg.headers, msg._client) == ("a", "", {"any": "thing"}, None, nc)
+    assert (msg.is_acked, msg._ackd, msg._sid) == (False, False, None)
+    positional = msg_class(nc, "a", "b", b"c", {"d": "e"}, None, True, 7)
+    assert (positional.subject, positional.reply, positional.data, positional.headers) == ("a", "b", b"c", {"d": "e"})
+    assert (positional._ackd, positional.is_acked, positional.sid) == (True, True, 7)
+    for wrong in ({"nothing_of_the_kind": 1}, {"_client": nc}):
+        with pytest.raises(TypeError):
+            msg_class(nc, **wrong)
+
+
+async def test_made_by_hand_it_answers(face: Face, msg_class: Any, nc: Any) -> None:
+    sub = await nc.subscribe(where := subject())
+    await msg_class(nc, reply=where, headers={"a": "1"}).respond(b"x")
+    answer = await sub.next_msg(5)
+    assert (answer.data, answer.headers) == (b"x", {"a": "1"})
+    assert await face.failure(msg_class(nc).respond(b"")) == "errors.Error"
+    assert await face.failure(msg_class(None, reply="a").respond(b"")) == "errors.Error"
+
+
+@pytest.mark.parametrize("verb", ["ack", "nak", "in_progress", "term", "ack_sync"])
+async def test_a_verb_goes_to_any_reply_subject(msg_class: Any, nc: Any, verb: str) -> None:
+    # As programs do with requests: an ack is an empty answer.
+    sub = await nc.subscribe(where := subject())
+    msg = msg_class(nc, reply=where)
+    sending = asyncio.ensure_future(getattr(msg, verb)())
+    got = await sub.next_msg(5)
+    wanted = {"nak": b"-NAK", "in_progress": b"+WPI", "term": b"+TERM"}.get(verb, b"")
+    assert got.data == wanted
+    if verb == "ack_sync":
+        await nc.publish(got.reply, b"answer")
+    answer = await sending
+    assert (msg.is_acked, answer and answer.data) == (verb != "in_progress", b"answer" if verb == "ack_sync" else None)
+
+
+async def test_a_message_of_a_stream_made_again(js: Any, msg_class: Any, nc: Any) -> None:
+    sub = await pull(js)
+    came = await one(sub)
+    msg = msg_class(nc, subject=came.subject, reply=came.reply, data="decoded")
+    assert msg.metadata.sequence.stream == 1
+    await msg.ack_sync()
+    assert (await sub.consumer_info()).num_ack_pending == 0
+
+
+async def test_acks_by_another_client(msg_class: Any) -> None:
+    # What mocks see.
+    client = mock.AsyncMock()
+    for verb, payload in (("ack", None), ("nak", b"-NAK"), ("term", b"+TERM"), ("in_progress", b"+WPI")):
+        await getattr(msg_class(client, reply="there"), verb)()
+        sent = client.publish.await_args.args
+        assert (sent[0], sent[1:] or (b"",)) == ("there", (payload or b"",))
+    await msg_class(client, reply="there").nak(delay=1.5)
+    assert client.publish.await_args.args[1] == b'-NAK {"delay": 1500000000}'
+    await msg_class(client, reply="there", headers={"a": "1"}).respond(b"x")
+    client.publish.assert_awaited_with("there", b"x", headers={"a": "1"})
+    client.request.return_value = "the answer"
+    assert await msg_class(client, reply=NINE).ack_sync(timeout=3) == "the answer"
+    client.request.assert_awaited_with(NINE, timeout=3)
+
+
+@pytest.mark.parametrize("verb", ["ack", "ack_sync", "nak", "term"])
+async def test_what_could_not_be_sent_may_be_tried_again(msg_class: Any, verb: str) -> None:
+    client = mock.AsyncMock()
+    client.publish.side_effect = client.request.side_effect = OSError("no")
+    msg = msg_class(client, reply=NINE)
+    with pytest.raises(OSError, match="no"):
+        await getattr(msg, verb)()
+    assert msg.is_acked is False
+    client.publish.side_effect = client.request.side_effect = None
+    await getattr(msg, verb)()
+    assert msg.is_acked is True
+
+
+async def test_a_confirmation_that_does_not_come_may_be_asked_for_again(face: Face, js: Any) -> None:
+    sub = await pull(js)
+    msg = await one(sub)
+    reply, msg.reply = msg.reply, msg.reply.replace("$JS.ACK.", "$JS.ACK.X.X.", 1)
+    assert await face.failure(msg.ack_sync(timeout=0.5)) in ("errors.NoRespondersError", "errors.TimeoutError")
+    msg.reply = reply
+    await msg.ack_sync()
+    assert msg.is_acked
+
+
+async def test_ack_sync_returns_the_servers_answer(msg_class: Any, js: Any) -> None:
+    answer = await (await one(await pull(js))).ack_sync()
+    assert isinstance(answer, msg_class)
+    assert answer.data == b""
+
+
+async def test_ackd_is_read_and_set(face: Face, js: Any) -> None:
+    sub = await pull(js, 2)
+    first, second = await sub.fetch(2, timeout=5)
+    first._ackd = True
+    assert (first.is_acked, second._ackd) == (True, False)
+    assert await face.failure(first.ack) == "errors.MsgAlreadyAckdError"
+    await second.ack()
+    assert second._ackd is True
+    first._ackd = False
+    await first.ack_sync()
+    assert (await sub.consumer_info()).num_ack_pending == 0
+
+
+async def test_numbers_of_subscriptions(face: Face, msg_class: Any, nc: Any, js: Any) -> None:
+    stream = await make_stream(js)
+    await spread(js, stream, 2)
+    pulled = await js.pull_subscribe(f"{stream}.>", "d")
+    pushed = await js.subscribe(f"{stream}.>")
+    fetched = await pulled.fetch(2)
+    sids = [(await received(nc)).sid, fetched[0].sid, (await pushed.next_msg(5)).sid]
+    assert all(isinstance(sid, int) for sid in sids)
+    assert (len(set(sids)), fetched[1].sid) == (3, fetched[0].sid)
+    with pytest.raises(face.errors.Error, match="sid not set"):
+        _ = msg_class(nc).sid
+    assert msg_class(nc, _sid=3).sid == 3
+
+
+@pytest.mark.parametrize(("reply", "domain"), [(NINE, None), (ELEVEN, "hub"), (ELEVEN + ".rnd", "hub")])
+async def test_metadata_of_a_reply_subject(msg_class: Any, nc: Any, reply: str, domain: str | None) -> None:
+    msg = msg_class(nc)
+    msg.reply = reply
+    meta = msg.metadata
+    assert (meta.stream, meta.consumer, meta.num_delivered, meta.num_pending) == ("ORDERS", "work", 2, 5)
+    assert (meta.sequence.stream, meta.sequence.consumer, meta.domain) == (30, 4, domain)
+    assert int(meta.timestamp.timestamp()) == 1700000000
+    assert meta.sequence == msg_class.Metadata.SequencePair(consumer=4, stream=30)
+
+
+@pytest.mark.parametrize("reply", ["", "a.b", "$JS.ACK.S.c", "$JS.ACK.S.c.1.2.3.4", "$JS.ACK.a.b.S.c.1.2.3.4"])
+async def test_metadata_of_other_subjects(face: Face, msg_class: Any, nc: Any, reply: str) -> None:
+    with pytest.raises(face.errors.NotJSMessageError):
+        _ = msg_class(nc, reply=reply).metadata
+
+
+async def test_metadata_that_was_given(msg_class: Any, nc: Any) -> None:
+    meta = msg_class(nc, reply=NINE).metadata
+    assert msg_class(nc, _metadata=meta).metadata is meta
+    msg = msg_class(nc)
+    msg._metadata = meta
+    assert msg.metadata is meta
+
+
+async def test_what_is_printed(nc: Any) -> None:
+    msg = await received(nc, b"payload", headers={"key": "value"})
+    for text in (str(msg), repr(msg), f"{msg}"):
+        assert all(part in text for part in (f"subject='{msg.subject}'", "data=b'payload'", "headers={'key': 'value'}"))
+
+
+async def test_equality(msg_class: Any, nc: Any) -> None:
+    def make(**fields: Any) -> Any:
+        return msg_class(nc, **{"subject": "a", "data": b"x", **fields})
+
+    assert make() == make()
+    others = [{"subject": "b"}, {"data": b"y"}, {"reply": "r"}, {"headers": {}}, {"_ackd": True}, {"_sid": 1}]
+    assert all(make() != make(**other) for other in others)
+    assert make() != "a"
+    assert make() != type("Derived", (msg_class,), {})(nc, "a", "", b"x")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(make())
+
+
+async def test_copies(nc: Any) -> None:
+    msg = await received(nc, b"one", headers={"a": "1"}, reply="r")
+    msg.own = "kept"
+    made = copy.copy(msg)
+    assert (made == msg, made is msg, made.own, type(made)) == (True, False, "kept", type(msg))
+    made.data = b"two"
+    assert (msg.data, made.data, made.subject, made.sid) == (b"one", b"two", msg.subject, msg.sid)
+    assert made.headers is msg.headers
+    await made.respond(b"")
+
+
+async def test_replace(nc: Any) -> None:
+    msg = await received(nc, b"one", headers={"a": "1"})
+    made = dataclasses.replace(msg, data=b"two", reply="r")
+    assert (made.subject, made.data, made.reply, made.headers) == (msg.subject, b"two", "r", {"a": "1"})
+    assert (made._client, made.sid, msg.data) == (nc, msg.sid, b"one")
+
+
+async def test_it_is_a_dataclass(msg_class: Any, nc: Any) -> None:
+    names = ["_client", "subject", "reply", "data", "headers", "_metadata", "_ackd", "_sid"]
+    assert dataclasses.is_dataclass(msg_class)
+    assert [field.name for field in dataclasses.fields(msg_class)] == names
+    assert list(inspect.signature(msg_class).parameters) == names
+
+    @dataclasses.dataclass
+    class Decoded(msg_class):  # type: ignore[misc]
+        value: int = 0
+
+    made = Decoded(nc, "a", data=b"7", value=7)
+    assert (made.subject, made.data, made.value) == ("a", b"7", 7)
+    assert dataclasses.replace(made, value=8).value == 8
+    assert made == Decoded(nc, "a", data=b"7", value=7) != Decoded(nc, "a", data=b"7", value=8)
+
+
+async def test_structural_matching(msg_class: Any, nc: Any) -> None:
+    found = None
+    match await received(nc, b"x", headers={"kind": "order"}):
+        case msg_class(subject="elsewhere"):
+            found = "elsewhere"
+        case msg_class(data=b"x", headers={"kind": kind}):
+            found = kind
+    assert found == "order"
+
+
+async def test_subclasses(msg_class: Any, nc: Any) -> None:
+    class Wrapped(msg_class):  # type: ignore[misc]
+        def __init__(self, msg: Any, value: int) -> None:
+            super().__init__(msg._client, msg.subject, msg.reply, msg.data, msg.headers, _sid=msg.sid)
+            self.value = value
+
+        @property
+        def text(self) -> str:
+            return str(self.data.decode())
+
+        async def ack(self) -> None:
+            self.value += 1
+
+    msg = await received(nc, b"one", reply="r")
+    made = Wrapped(msg, 1)
+    await made.ack()
+    made.other = "hung"
+    assert (made.text, made.value, made.other, made.sid, made.is_acked) == ("one", 2, "hung", msg.sid, False)
+    made.data = b"two"
+    assert (made.text, copy.copy(made).text, copy.copy(made).value, copy.copy(made).other) == ("two", "two", 2, "hung")
+    assert isinstance(made, msg_class)
+    await super(Wrapped, made).ack()
+    assert made.is_acked
+
+
+async def test_a_client_names_the_class_of_its_messages(face: Face, msg_class: Any, js: Any) -> None:
+    class Own(msg_class):  # type: ignore[misc]
+        pass
+
+    client_class = face.load("aio.client").Client
+
+    class OwnClient(client_class):  # type: ignore[misc]
+        msg_class = Own
+
+    async def echo(msg: Any) -> None:
+        assert type(msg) is Own
+        await msg.respond(msg.data)
+
+    assert client_class.msg_class is msg_class
+    stream = await make_stream(js)
+    await spread(js, stream, 2)
+    derived, single = OwnClient(), client_class()
+    single.msg_class = Own
+    for nc in (derived, single):
+        await nc.connect(face.url)
+        assert nc.msg_class is Own
+        own = nc.jetstream()
+        pulled = await own.pull_subscribe(f"{stream}.>")
+        pushed = await own.subscribe(f"{stream}.>", ordered_consumer=True)
+        await nc.subscribe(where := subject(), cb=echo)
+        messages = [*await pulled.fetch(2), await pushed.next_msg(5), await received(nc, headers={"a": "1"})]
+        messages.append(await nc.request(where, b"x", timeout=5))
+        assert [type(msg) for msg in messages] == [Own] * 5
+        assert (messages[3].headers, messages[3]._client, messages[0].data) == ({"a": "1"}, nc, b"0")
+        await messages[0].ack_sync()
+        await nc.close()
+    assert type(await received(await face.connect())) is msg_class
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_verbs_are_coroutine_functions(msg_class: Any, nc: Any, verb: str) -> None:
+    msg = await received(nc)
+    for owner in (msg_class, msg):
+        assert inspect.iscoroutinefunction(getattr(owner, verb))
+        assert asyncio.iscoroutinefunction(getattr(owner, verb))
+    for mocked in (mock.AsyncMock(spec=msg_class), mock.Mock(spec=msg_class), mock.create_autospec(msg_class)):
+        assert inspect.iscoroutinefunction(getattr(mocked, verb))
+    mocked = mock.AsyncMock(spec=msg_class)
+    await getattr(mocked, verb)()
+    getattr(mocked, verb).assert_awaited_once_with()
+    with pytest.raises(AttributeError):
+        _ = mocked.nothing_of_the_kind
+
+
+async def test_a_verb_is_replaced_on_one_message(msg_class: Any, nc: Any) -> None:
+    msg, other = await received(nc, reply="r"), await received(nc, reply="r")
+    msg.ack = mock.AsyncMock()
+    await msg.ack()
+    msg.ack.assert_awaited_once_with()
+    assert (msg.is_acked, msg.data, isinstance(msg, msg_class), msg.__class__) == (False, b"x", True, msg_class)
+    with mock.patch.object(other, "ack") as ack:
+        await other.ack()
+        ack.assert_awaited_once_with()
+    await other.ack()
+    assert other.is_acked
+
+
+async def test_a_verb_is_replaced_for_all(msg_class: Any, nc: Any) -> None:
+    msg = await received(nc, reply="r")
+    with mock.patch.object(msg_class, "ack", autospec=True) as ack:
+        await msg.ack()
+        ack.assert_awaited_once_with(msg)
+    await msg.ack()
+    assert msg.is_acked

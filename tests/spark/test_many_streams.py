@@ -1,0 +1,107 @@
+"""Queries of many streams: what is asked about them is asked side by side, and an idle query asks less often."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jetarrow.spark.source import metadata, pause
+from jetarrow.spark.source.offsets import Entry, Offset
+from jetarrow.spark.source.pause import Pause
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+if TYPE_CHECKING:
+    from .tools import Here, Streams
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def eight(streams: Streams) -> list[str]:
+    mark = uuid.uuid4().hex[:8]
+    names = [f"M{mark}{i}" for i in range(8)]
+    for name in names:
+        streams.create(name)
+        streams.publish(name, [b"x"] * 2)
+    return names
+
+
+@pytest.mark.parametrize("by_pattern", [False, True])
+def test_requests_are_side_by_side(
+    here: Here, eight: list[str], monkeypatch: pytest.MonkeyPatch, by_pattern: bool
+) -> None:
+    """None is answered before all have been sent."""
+    given: dict[str, Any] = {"streamPattern": f"{eight[0][:-1]}."} if by_pattern else {"stream": ",".join(eight)}
+    reader = here.stream(**given, startingOffsets="earliest")
+    together = threading.Barrier(8)
+    info = metadata.Lookup.info
+
+    def waits(self: metadata.Lookup, stream: str) -> Any:
+        together.wait(30)
+        return info(self, stream)
+
+    monkeypatch.setattr(metadata.Lookup, "info", waits)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    found = reader.partitions(start, end)
+    assert [(one.stream, one.start, one.end) for one in found] == [(name, 1, 3) for name in eight]
+    assert [one.stream for one in here.plan(**given)] == eight
+
+
+def test_an_idle_query_asks_less_often(
+    here: Here, streams: Streams, eight: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pause, "_MANY_STREAMS", 8)
+    looks = 0
+    infos = metadata.Lookup.infos
+    now = 0.0
+
+    def counted(self: metadata.Lookup) -> Any:
+        nonlocal looks, now
+        looks, now = looks + 1, now + 0.02
+        return infos(self)
+
+    monkeypatch.setattr(metadata.Lookup, "infos", counted)
+    monkeypatch.setattr("jetarrow.spark.source.pause.time.monotonic", lambda: now)
+    reader = here.stream(",".join(eight), startingOffsets="earliest")
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    assert looks == 2
+    assert reader.latestOffset(end, ALL) == end
+    assert looks == 3
+    # That took 20 ms: for 200 more nobody is asked.
+    streams.publish(eight[3], [b"x"])
+    for _ in range(10):
+        assert reader.latestOffset(end, ALL) == end
+        now += 0.0199
+    assert looks == 3
+    now += 0.01
+    after = reader.latestOffset(end, ALL)
+    assert (looks, after["streams"][eight[3]]["next"]) == (4, 4)
+    # Busy: no pause.
+    streams.publish(eight[3], [b"x"])
+    assert reader.latestOffset(after, ALL)["streams"][eight[3]]["next"] == 5
+
+
+def test_a_pause_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("jetarrow.spark.source.pause.time.monotonic", lambda: now)
+    at, other = Offset({}), Offset({"A": Entry("c", 1)})
+    idle = {str(i): 0 for i in range(16)}
+
+    def paused(sizes: dict[str, int]) -> list[bool]:
+        nonlocal now
+        now, query = 0.0, Pause()
+        assert not query.lasts(at)
+        now = 30.0
+        query.begin(at, sizes)
+        now = 30.9
+        found = [query.lasts(at), query.lasts(other)]
+        now = 31.1
+        return [*found, query.lasts(at)]
+
+    assert paused(idle) == [True, False, False]
+    assert paused({**idle, "3": 1}) == [False] * 3
+    # Few streams are quick to look at.
+    assert paused(dict(list(idle.items())[1:])) == [False] * 3

@@ -1,0 +1,98 @@
+"""A way on for a streaming query whose stream was deleted and made again: option onRecreated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jetarrow.js.errors import DataLossError, StreamRecreatedError
+from jetarrow.spark.source import positions
+from jetarrow.spark.source.offsets import Offset
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+if TYPE_CHECKING:
+    from .tools import Here, Streams
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def again(here: Here, streams: Streams) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """A stream of ten messages that was made again with four, and the offsets of a query that had read seven."""
+    name = streams.new()
+    streams.publish(name, [b"old"] * 7)
+    reader = here.stream(name, startingOffsets="earliest")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    streams.publish(name, [b"old"] * 3)
+    streams.delete(name)
+    streams.create(name)
+    streams.publish(name, [b"new"] * 4)
+    return name, start, end
+
+
+def test_it_fails_and_says_how_to_go_on(here: Here, again: tuple[str, Any, Any]) -> None:
+    name, start, end = again
+    reader = here.stream(name)
+    for call in (lambda: reader.latestOffset(end, ALL), lambda: reader.partitions(start, end)):
+        with pytest.raises(StreamRecreatedError, match=r"or set onRecreated to earliest .* or continue"):
+            call()
+    with pytest.raises(ValueError, match=r"'onRecreated': a batch read goes on nowhere; valid: fail"):
+        here.read(name, onRecreated="earliest")
+
+
+@pytest.mark.filterwarnings("ignore:jetstream. stream .* was deleted and made again")
+def test_earliest_begins_with_the_new_one(here: Here, streams: Streams, again: tuple[str, Any, Any]) -> None:
+    name, start, end = again
+    reader = here.stream(name, onRecreated="earliest")
+    # The batch that may have to be replayed is of the old one.
+    assert reader.partitions(start, end) == []
+    with pytest.warns(UserWarning, match=f"stream '{name}' of 20.* was deleted and made again at 20.* is lost"):
+        after = reader.latestOffset(end, ALL)
+    read = here.batch(reader, end, after)
+    assert (read["seq"].to_pylist(), set(read["data"].to_pylist())) == ([1, 2, 3, 4], {b"new"})
+    assert reader.latestOffset(after, ALL) == after
+    streams.publish(name, [b"new"])
+    last = reader.latestOffset(after, ALL)
+    assert here.batch(reader, after, last)["seq"].to_pylist() == [5]
+    # Spark before 4.2 does not say where a batch begins, after a restart: its end says of which stream it is.
+    assert here.batch(reader, end, Offset(Offset.of(after).streams, start=None).json())["seq"].to_pylist() == [
+        1,
+        2,
+        3,
+        4,
+    ]
+    # Longer than the old one was: nothing that is there before was read.
+    streams.publish(name, [b"new"] * 20)
+    longer = reader.latestOffset(end, ALL)
+    assert here.batch(reader, end, longer)["seq"].to_pylist() == list(range(1, 26))
+
+
+def test_continue_takes_the_same_sequences(
+    here: Here, streams: Streams, again: tuple[str, Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a restore from a backup, or where a mirror took over."""
+    monkeypatch.setattr(positions, "_NEW_LEADER_TIMEOUT", 0.3)
+    name, start, end = again
+    reader = here.stream(name, onRecreated="continue")
+    with pytest.raises(DataLossError, match=f"stream '{name}' ends with 4, but this query has read up to 7"):
+        reader.latestOffset(end, ALL)
+    streams.publish(name, [b"new"] * 6)
+    assert here.batch(reader, start, end)["seq"].to_pylist() == list(range(1, 8))
+    after = reader.latestOffset(end, ALL)
+    assert here.batch(reader, end, after)["seq"].to_pylist() == [8, 9, 10]
+
+
+@pytest.mark.parametrize(("chosen", "left"), [("earliest", [1, 2, 3, 4]), ("continue", [4])])
+def test_commits_after_it(here: Here, streams: Streams, chosen: str, left: list[int]) -> None:
+    """What was never read of the new one stays; with the same sequences it was read."""
+    queue = {"retention": "workqueue", "allow_direct": True}
+    name = streams.new(**queue)
+    streams.publish(name, [b"old"] * 3)
+    reader = here.stream(name, commitMode="purge", onRecreated=chosen)
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    streams.delete(name)
+    streams.create(name, **queue)
+    streams.publish(name, [b"new"] * 4)
+    reader.commit(end)
+    assert streams.left(name) == left

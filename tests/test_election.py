@@ -1,0 +1,172 @@
+"""Publishing while a leader is elected, which can take longer than a moment: it goes on until its time is over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import jetarrow
+import jetarrow.sync
+import pyarrow as pa
+import pytest
+from jetarrow.aio.msg import Msg
+from jetarrow.js import errors as js_errors
+from jetarrow.js.client import JetStreamContext
+from jetarrow.server import NatsServer
+
+AWAY = 1.5
+
+
+@contextlib.asynccontextmanager
+async def long_election(own: JetStreamContext, url: str, answer: bool = True, asked: bool = True) -> AsyncIterator[str]:
+    """An API that knows a stream for late.>, for which nobody is there in the first seconds; gives its prefix."""
+    names: list[bytes] = []
+
+    async def tell(msg: Msg) -> None:
+        names.append(msg.data)
+        if answer:
+            await msg.respond(b'{"streams": ["LATE"], "total": 1, "offset": 0, "limit": 1024}')
+
+    async def later() -> None:
+        await asyncio.sleep(AWAY)
+        await own.add_stream(name="LATE", subjects=["late.>"], allow_batched=True, allow_atomic=True)
+
+    async with await jetarrow.connect(url) as nc:
+        await nc.subscribe("FAKE.API.STREAM.NAMES", cb=tell)
+        config = (
+            b'{"config": {"allow_batched": true, "allow_atomic": true}, "created": "2026-01-01T00:00:00Z", "state": '
+        )
+        config += b'{"messages": 0, "bytes": 0, "first_seq": 0, "last_seq": 0}}'
+
+        async def info(msg: Msg) -> None:
+            await msg.respond(config)
+
+        await nc.subscribe("FAKE.API.STREAM.INFO.LATE", cb=info)
+        await nc.flush()
+        late = asyncio.create_task(later())
+        yield "FAKE.API"
+        await late
+    # A leader that is heard of no more is no reason to ask.
+    assert names or not asked, "nobody asked whether there is a stream"
+
+
+@pytest.mark.parametrize("answer", [True, False], ids=["answered", "unanswered"])
+@pytest.mark.parametrize("verb", ["publish", "publish_async", "publish_batch", "atomic", "fast", "sync"])
+async def test_an_election_that_takes_long(
+    own_server: NatsServer, own: JetStreamContext, verb: str, answer: bool
+) -> None:
+    if verb in ("fast", "atomic") and not answer:
+        pytest.skip("these modes ask for the stream before they begin")
+    async with long_election(own, own_server.url, answer) as prefix, await jetarrow.connect(own_server.url) as nc:
+        js = nc.jetstream(prefix=prefix)
+        rows = [b"%d" % i for i in range(500)]
+        if verb == "publish":
+            assert (await js.publish("late.a", b"x")).stream == "LATE"
+        elif verb == "publish_async":
+            futures = [await js.publish_async("late.a", row) for row in rows]
+            assert [(await future).seq for future in futures] == list(range(1, 501))
+        elif verb == "sync":
+
+            def work() -> str | None:
+                with jetarrow.sync.connect(own_server.url) as nc:
+                    return nc.jetstream(prefix=prefix).publish("late.a", b"x").stream
+
+            assert await asyncio.to_thread(work) == "LATE"
+        else:
+            mode = "window" if verb == "publish_batch" else verb
+            result = await js.publish_batch("late.a", rows, mode=mode)
+            result.raise_for_errors()
+            assert result.stored == 500
+
+
+@pytest.mark.parametrize("verb", ["publish", "publish_async", "publish_batch", "sync"])
+async def test_one_that_does_not_end_in_time(own_server: NatsServer, own: JetStreamContext, verb: str) -> None:
+    async with long_election(own, own_server.url) as prefix, await jetarrow.connect(own_server.url) as nc:
+        js = nc.jetstream(prefix=prefix, ack_timeout=1)
+        begun = time.monotonic()
+        with pytest.raises(js_errors.NoStreamResponseError, match=r"had no leader within 1 s"):
+            if verb == "publish":
+                await js.publish("late.a", b"x", timeout=1)
+            elif verb == "publish_async":
+                await (await js.publish_async("late.a", b"x"))
+            elif verb == "publish_batch":
+                raise (await js.publish_batch("late.a", [b"x"], timeout=1)).errors[0].error
+            else:
+
+                def work() -> None:
+                    with jetarrow.sync.connect(own_server.url) as nc:
+                        nc.jetstream(prefix=prefix).publish("late.a", b"x", timeout=1)
+
+                await asyncio.to_thread(work)
+        assert time.monotonic() - begun < AWAY
+
+
+@pytest.mark.parametrize("ids", [True, False], ids=["ids", "no ids"])
+async def test_a_leader_that_goes_in_a_fast_batch(own_server: NatsServer, own: JetStreamContext, ids: bool) -> None:
+    """Here it is the subject that goes, so that the server knows the batch no more than a new leader would."""
+    config = {"allow_batched": True, "duplicate_window": 60}
+    await own.add_stream(name="S", subjects=["s.>", "late.>"], **config)
+    rows = 3_000
+
+    def blocks() -> Iterator[pa.RecordBatch]:
+        for block in range(3):
+            numbers = range(block * 1_000, block * 1_000 + 1_000)
+            columns: dict[str, Any] = {"data": [b"%d" % n for n in numbers]}
+            if ids:
+                columns["msg_id"] = [f"id-{n}" for n in numbers]
+            if block == 2:
+                asyncio.run_coroutine_threadsafe(away(), loop).result(20)
+            yield pa.RecordBatch.from_pydict(columns)
+
+    async def away() -> None:
+        await own.update_stream(name="S", subjects=["s.>"], **config)
+        back.append(asyncio.create_task(again()))
+
+    async def again() -> None:
+        await asyncio.sleep(AWAY)
+        await own.update_stream(name="S", subjects=["s.>", "late.>"], **config)
+
+    loop, back = asyncio.get_running_loop(), list[asyncio.Task[None]]()
+    first = next(blocks())
+    reader = pa.RecordBatchReader.from_batches(first.schema, blocks())
+    result = await own.publish_batch("late.a", reader, mode="fast", expected_stream="S", timeout=20)
+    await back[0]
+    result.raise_for_errors()
+    assert result.stored == rows
+    assert (await own.stream_info("S")).state.messages == rows
+
+
+@pytest.mark.parametrize("verb", ["publish", "publish_batch"])
+@pytest.mark.parametrize("ids", [True, False], ids=["ids", "no ids"])
+async def test_what_a_leader_took_along(own_server: NatsServer, own: JetStreamContext, verb: str, ids: bool) -> None:
+    """Who takes the messages at first gives no answer; what the stream would recognise is sent to the next one."""
+    async with long_election(own, own_server.url, asked=ids) as prefix, await jetarrow.connect(own_server.url) as nc:
+        js = nc.jetstream(prefix=prefix)
+        swallowed = await nc.subscribe("late.a")
+        await nc.flush()
+        msg_ids = [f"id-{n}" for n in range(50)] if ids else None
+        begun = time.monotonic()
+        if verb == "publish":
+            call = asyncio.ensure_future(js.publish("late.a", b"x", timeout=6, msg_id="id" if ids else None))
+            await swallowed.next_msg(5)
+        else:
+            rows = [b"%d" % n for n in range(50)]
+            call = asyncio.ensure_future(js.publish_batch("late.a", rows, timeout=6, msg_ids=msg_ids))
+            for _ in rows:
+                await swallowed.next_msg(5)
+        await swallowed.unsubscribe()
+        if verb == "publish" and not ids:
+            with pytest.raises(jetarrow.errors.TimeoutError):
+                await call
+        elif verb == "publish":
+            assert (await call).seq == 1
+        else:
+            result = await call
+            assert result.stored == (50 if ids else 0)
+            if ids:
+                assert result.seqs.to_pylist() == list(range(1, 51))
+        took = time.monotonic() - begun
+        assert took < 6 if ids else took >= 6

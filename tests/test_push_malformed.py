@@ -1,0 +1,178 @@
+"""Push subscriptions get past stored messages whose headers async-nats cannot read, and core ones survive them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import jetarrow
+import jetarrow.sync
+import pytest
+from jetarrow.aio.msg import Msg
+from jetarrow.js import errors as js_errors
+from jetarrow.js.client import JetStreamContext
+
+from .test_read_malformed import MALFORMED, publish_raw, wait_stored
+from .tools import until
+
+GOOD = b"NATS/1.0\r\nA: 1\r\n\r\n"
+# No case needs more; without the way round it was one after the other.
+A_HANDFUL = 5
+
+
+def mixed(bad: set[int], count: int) -> list[tuple[bytes, bytes]]:
+    """Messages 1 to `count`, of which some are malformed."""
+    kinds = [raw for raw, _ in MALFORMED.values()]
+    return [(kinds[n % len(kinds)] if n in bad else GOOD, b"%d" % n) for n in range(1, count + 1)]
+
+
+class Told:
+    """What the error callback was told."""
+
+    def __init__(self) -> None:
+        self.errors: list[Exception] = []
+
+    async def tell(self, error: Exception) -> None:
+        self.errors.append(error)
+
+    def malformed(self) -> set[tuple[str, int]]:
+        found = [error for error in self.errors if isinstance(error, js_errors.MalformedMessageError)]
+        return {(error.stream, error.seq) for error in found if error.stream and error.seq}
+
+
+@pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "durable"])
+@pytest.mark.parametrize("kind", MALFORMED)
+async def test_it_is_handed_out(js: JetStreamContext, nats_url: str, stream: str, kind: str, ordered: bool) -> None:
+    raw, headers = MALFORMED[kind]
+    publish_raw(nats_url, f"{stream}.a", [(GOOD, b"1"), (raw, b"2"), (GOOD, b"3")])
+    await wait_stored(js, stream, 3)
+    told = Told()
+    async with await jetarrow.connect(nats_url, error_cb=told.tell, reconnect_time_wait=0.05) as nc:
+        options: dict[str, Any] = {"ordered_consumer": True} if ordered else {"durable": "d", "ack_wait": 1}
+        sub = await nc.jetstream().subscribe(f"{stream}.>", stream=stream, **options)
+        seen: dict[int | None, Msg] = {}
+        while len(seen) < 3:
+            msg = await sub.next_msg(timeout=20)
+            seen.setdefault(msg.seq, msg)
+            if not ordered:
+                await msg.ack_sync()
+        assert [seen[seq].data for seq in (1, 2, 3)] == [b"1", b"2", b"3"]
+        assert [seen[seq].headers_all for seq in (1, 2, 3)] == [{"A": ["1"]}, headers, {"A": ["1"]}]
+        assert seen[2].metadata.sequence.stream == 2
+        assert seen[2].metadata.stream == stream
+        assert nc.stats["reconnects"] <= A_HANDFUL
+        if not ordered:
+
+            async def acknowledged() -> bool:
+                info = await sub.consumer_info()
+                return info.num_ack_pending == 0 and info.num_pending == 0
+
+            await until(acknowledged)
+    assert told.malformed() == {(stream, 2)}
+
+
+@pytest.mark.parametrize("bad", [{1}, {20}, {5, 6, 7}, {1, 4, 9, 15, 20}, set(range(1, 21))], ids=str)
+@pytest.mark.parametrize("policy", ["ordered", "none", "explicit"])
+async def test_wherever_they_are(js: JetStreamContext, nats_url: str, stream: str, policy: str, bad: set[int]) -> None:
+    publish_raw(nats_url, f"{stream}.a", mixed(bad, 20))
+    await wait_stored(js, stream, 20)
+    told = Told()
+    async with await jetarrow.connect(nats_url, error_cb=told.tell, reconnect_time_wait=0.05) as nc:
+        options: dict[str, Any] = {"durable": "d", "ack_wait": 1, "ack_policy": policy}
+        if policy == "ordered":
+            options = {"ordered_consumer": True, "idle_heartbeat": 1}
+        sub = await nc.jetstream().subscribe(f"{stream}.>", stream=stream, **options)
+        seen: list[int | None] = []
+        while set(seen) != set(range(1, 21)):
+            msg = await sub.next_msg(timeout=20)
+            assert msg.data == b"%d" % (msg.seq or 0)
+            seen.append(msg.seq)
+            if policy == "explicit":
+                await msg.ack()
+        if policy != "explicit":
+            assert seen == list(range(1, 21))
+        assert nc.stats["reconnects"] <= A_HANDFUL
+        # And it goes on.
+        publish_raw(nats_url, f"{stream}.a", [(GOOD, b"21")])
+        while (await sub.next_msg(timeout=20)).seq != 21:
+            pass
+    assert told.malformed() == {(stream, seq) for seq in bad}
+
+
+async def test_only_what_the_filter_takes(js: JetStreamContext, nats_url: str, stream: str) -> None:
+    raw = MALFORMED["space"][0]
+    for subject, headers in (("a", GOOD), ("b", raw), ("a", raw), ("b", GOOD), ("a", GOOD)):
+        publish_raw(nats_url, f"{stream}.{subject}", [(headers, b"x")])
+    async with await jetarrow.connect(nats_url, reconnect_time_wait=0.05) as nc:
+        sub = await nc.jetstream().subscribe(f"{stream}.a", ordered_consumer=True, headers_only=True)
+        seen = [await sub.next_msg(timeout=20) for _ in range(3)]
+    assert [msg.seq for msg in seen] == [1, 3, 5]
+    assert [msg.data for msg in seen] == [b""] * 3
+
+
+async def test_one_that_is_not_acknowledged_comes_again(js: JetStreamContext, nats_url: str, stream: str) -> None:
+    publish_raw(nats_url, f"{stream}.a", [(MALFORMED["latin-1"][0], b"1")])
+    await wait_stored(js, stream, 1)
+    async with await jetarrow.connect(nats_url, reconnect_time_wait=0.05) as nc:
+        sub = await nc.jetstream().subscribe(f"{stream}.>", durable="d", ack_wait=1)
+        assert (await sub.next_msg(timeout=20)).data == b"1"
+        again = await sub.next_msg(timeout=20)
+        assert again.seq == 1
+        await again.ack_sync()
+
+
+async def test_callbacks(js: JetStreamContext, nats_url: str, stream: str) -> None:
+    publish_raw(nats_url, f"{stream}.a", mixed({2, 3}, 5))
+    await wait_stored(js, stream, 5)
+    seen: set[int | None] = set()
+    done = asyncio.Event()
+
+    async def take(msg: Msg) -> None:
+        seen.add(msg.seq)
+        if len(seen) == 5:
+            done.set()
+
+    async with await jetarrow.connect(nats_url, reconnect_time_wait=0.05) as nc:
+        await nc.jetstream().subscribe(f"{stream}.>", durable="d", ack_wait=1, cb=take)
+        await asyncio.wait_for(done.wait(), 20)
+
+
+@pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "durable"])
+def test_the_sync_twin(nats_url: str, ordered: bool) -> None:
+    with jetarrow.sync.connect(nats_url, reconnect_time_wait=0.05) as nc:
+        js = nc.jetstream()
+        name = f"SYNC_{'ORDERED' if ordered else 'DURABLE'}"
+        js.add_stream(name=name, subjects=[f"{name}.>"])
+        publish_raw(nats_url, f"{name}.a", mixed({2, 3}, 5))
+        options: dict[str, Any] = {"ordered_consumer": True} if ordered else {"durable": "d", "ack_wait": 1}
+        sub = js.subscribe(f"{name}.>", **options)
+        seen = set()
+        while len(seen) < 5:
+            msg = sub.next_msg(timeout=20)
+            seen.add(msg.seq)
+            if not ordered:
+                msg.ack()
+        js.delete_stream(name)
+
+
+async def test_core_subscriptions_survive_it(nats_url: str) -> None:
+    told = Told()
+    async with await jetarrow.connect(nats_url, error_cb=told.tell, reconnect_time_wait=0.05) as nc:
+        one, two = await nc.subscribe("malformed.one.*"), await nc.subscribe("malformed.two")
+        await nc.flush()
+        publish_raw(nats_url, "malformed.one.x", [(MALFORMED["latin-1"][0], b"1")])
+
+        async def back() -> bool:
+            return nc.stats["reconnects"] == 1 and nc.is_connected
+
+        await until(back)
+        await nc.flush()
+        publish_raw(nats_url, "malformed.one.x", [(GOOD, b"2")])
+        publish_raw(nats_url, "malformed.two", [(GOOD, b"3")])
+        assert (await one.next_msg(5)).data == b"2"
+        assert (await two.next_msg(5)).data == b"3"
+    (error,) = told.errors
+    assert isinstance(error, jetarrow.errors.ProtocolError)
+    # The connection ended before it was known which: it was one of these.
+    assert "malformed.one.*" in str(error)
+    assert "malformed.two" in str(error)
