@@ -15,7 +15,7 @@ from jetarrow.jetstream.push import PushSubscription
 from jetarrow.jetstream.table import PublishTable
 
 
-class JetStreamContext(Increment, ByName, KeyValues, ObjectStores, JetStreamManager):
+class JetStreamContext(Increment, ByName, KeyValues, ObjectStores, PublishTable, JetStreamManager):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription

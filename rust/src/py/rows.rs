@@ -206,7 +206,7 @@ fn texts(what: &str, value: &Bound<'_, PyAny>, rows: Option<usize>, nulls: bool)
 }
 
 /// What a table may have: a misspelt `msg_id` would be a row without an id.
-const COLUMNS: [&str; 5] = ["data", "subject", "headers", "msg_id", "msg_ids"];
+const COLUMNS: [&str; 6] = ["data", "subject", "headers", "msg_id", "msg_ids", ERROR];
 /// What a read gives besides: its tables are published again as they are.
 const OF_A_READ: [&str; 7] = ["stream", "seq", "timestamp", "delivered", "consumer_seq", "pending", "reply"];
 
