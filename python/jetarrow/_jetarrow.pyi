@@ -39,6 +39,7 @@ __all__ = [
     "Subjects",
     "Subscription",
     "SyncMsg",
+    "TableMessages",
     "__debug_build__",
     "__version__",
     "check_name",
@@ -894,6 +895,46 @@ class ContentIds:
 
     def forget(self) -> None:
         """Forget the rows that were not seen since the last call."""
+
+@final
+class TableMessages:
+    """A table's rows as messages, made when they are asked for: an Arrow stream of what `publish_batch` takes.
+
+    Args:
+        table: Any Arrow data with columns.
+        columns: The columns of the payload; None is all.
+        subject: A subject, or a template of columns; None is the column `subject`.
+        msg_id: A column, "content", or None.
+        nulls: Whether null fields are written.
+
+    Raises:
+        TypeError: It is no table, or a column has a type that has no JSON.
+        ValueError: A column is missing, or the template is wrong.
+        BadSubjectError: The subject is wrong whatever the columns hold.
+    """
+
+    def __new__(
+        cls,
+        table: object,
+        *,
+        columns: list[str] | None,
+        subject: str | None,
+        msg_id: str | None,
+        nulls: bool,
+    ) -> TableMessages: ...
+    def __len__(self) -> int:
+        """Return how many rows there are.
+
+        Raises:
+            ValueError: The table is a stream, which does not say.
+        """
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the messages, once.
+
+        Raises:
+            ValueError: They were taken already.
+        """
 
 @final
 class Ids:

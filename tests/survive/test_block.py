@@ -109,6 +109,7 @@ THE_SAME = {
     "JetStream.consume": "PullSubscription.messages",
     "JetStream.fetch": "PullSubscription.fetch",
     "JetStream.increment": "JetStream.publish",
+    "JetStream.publish_table": "JetStream.publish_batch",
     "JetStreamManager.get_batch": "Client.request_many",
     "JetStreamManager.get_last_msgs_for": "Client.request_many",
     "Stream.get_batch": "Client.request_many",

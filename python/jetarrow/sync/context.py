@@ -42,6 +42,7 @@ class JetStream(JetStreamManager):
 
     publish = blocking(JetStreamContext.publish)
     publish_batch = blocking(JetStreamContext.publish_batch)
+    publish_table = blocking(JetStreamContext.publish_table)
     increment = blocking(JetStreamContext.increment)
     publish_async_completed = blocking(JetStreamContext.publish_async_completed)
 

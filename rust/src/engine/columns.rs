@@ -6,6 +6,7 @@ pub mod bytes;
 pub mod column;
 pub mod decode;
 pub mod decompress;
+pub mod encode;
 pub mod meta;
 pub mod raw_headers;
 pub mod typed;

@@ -11,6 +11,8 @@ pub mod puback;
 pub mod publisher;
 pub mod rows;
 pub mod size;
+pub mod subject_template;
+pub mod table;
 pub mod unheard;
 pub mod window;
 

@@ -28,6 +28,7 @@ mod requested;
 mod rows;
 mod status;
 mod subscribe;
+mod table;
 mod typed;
 
 use pyo3::prelude::*;
@@ -63,6 +64,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<status::PoolServer>()?;
     module.add_class::<subscribe::Missed>()?;
     module.add_class::<subscribe::Subscription>()?;
+    module.add_class::<table::TableMessages>()?;
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
     module.add_function(wrap_pyfunction!(call::last_words, module)?)?;
     module.add_function(wrap_pyfunction!(keys::key_subjects, module)?)?;

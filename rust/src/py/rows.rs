@@ -18,6 +18,7 @@ use pyo3_arrow::input::AnyArray;
 
 use crate::engine::publish::outcome::Blocks;
 use crate::engine::publish::rows::{Headers, OffsetTexts, Payloads, Rows, Subjects, Texts};
+use crate::engine::publish::table::ERROR;
 use crate::engine::subject;
 use crate::error::{JetError, Result};
 use crate::py::arrow::{extract, header_column, is_producer, payload_column, strings, text_column};
@@ -170,6 +171,7 @@ pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>, max_pa
         msg_ids,
         headers: header_rows(arguments.headers, Some(len))?,
         expected_stream: arguments.expected_stream.map(Arc::from),
+        reasons: None,
         checked: false,
     };
     Ok(checked(rows, arguments.first_row, max_payload)?)
@@ -204,7 +206,7 @@ fn texts(what: &str, value: &Bound<'_, PyAny>, rows: Option<usize>, nulls: bool)
 }
 
 /// What a table may have: a misspelt `msg_id` would be a row without an id.
-const COLUMNS: [&str; 5] = ["data", "subject", "headers", "msg_id", "msg_ids"];
+const COLUMNS: [&str; 6] = ["data", "subject", "headers", "msg_id", "msg_ids", ERROR];
 /// What a read gives besides: its tables are published again as they are.
 const OF_A_READ: [&str; 7] = ["stream", "seq", "timestamp", "delivered", "consumer_seq", "pending", "reply"];
 
@@ -291,7 +293,9 @@ impl Template {
             }
         };
         let (expected_stream, fixed) = (self.expected_stream.clone(), self.fixed.clone());
-        Ok(Rows { len: array.len(), fixed, subjects, payloads, msg_ids, headers, expected_stream, checked: false })
+        let reasons = column(ERROR).map(|reasons| strings(ERROR, reasons)).transpose()?;
+        let len = array.len();
+        Ok(Rows { len, fixed, subjects, payloads, msg_ids, headers, expected_stream, reasons, checked: false })
     }
 }
 

@@ -175,7 +175,7 @@ fn check(conn: &Connection, rows: &[Item]) -> Result<()> {
     for (row, body) in rows {
         body.check(*row, conn.client.max_payload()).map_err(|err| refused(Some(*row), err))?;
         if body.payload().is_none() {
-            return Err(refused(Some(*row), JetError::Row { row: *row, reason: "the payload is null".into() }));
+            return Err(refused(Some(*row), body.no_payload(*row)));
         }
         if body.msg_id().is_some_and(|id| !ids.insert(id)) {
             return Err(refused(

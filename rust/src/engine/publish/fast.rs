@@ -103,7 +103,7 @@ impl Fast<'_, '_> {
             match item.1.check(item.0, self.conn.client.max_payload()) {
                 Ok(()) if item.1.payload().is_some() => return Ok(Some(item)),
                 Ok(()) => {
-                    self.outlet.failed(item.0, JetError::Row { row: item.0, reason: "the payload is null".into() });
+                    self.outlet.failed(item.0, item.1.no_payload(item.0));
                 }
                 Err(err) => self.outlet.failed(item.0, err),
             }

@@ -14,6 +14,8 @@ use crate::engine::publish::size::{check_total, header_block, header_line, heade
 use crate::engine::subject;
 use crate::error::{About, JetError, Result};
 
+const NULL: &str = "the payload is null";
+
 /// A column of byte strings; `None` is a null.
 pub trait Payloads: Send + Sync {
     fn get(&self, row: usize) -> Option<&[u8]>;
@@ -97,6 +99,8 @@ pub struct Rows {
     /// Headers that the call sets for all its rows: the expected stream, a time to live.
     pub fixed: Arc<[(HeaderName, HeaderValue)]>,
     pub expected_stream: Option<Arc<str>>,
+    /// Why a row has no payload, where there is a reason; it is not sent.
+    pub reasons: Option<Arc<dyn Texts>>,
     /// `checked` has passed. Rows that are read as they go are checked one by one when they are sent.
     pub checked: bool,
 }
@@ -151,10 +155,15 @@ impl Rows {
         Ok(self)
     }
 
+    fn no_payload(&self, row: usize, number: u64) -> JetError {
+        let reason = self.reasons.as_ref().and_then(|reasons| reasons.get(row)).unwrap_or(NULL);
+        JetError::Row { row: number, reason: reason.into() }
+    }
+
     /// Everything about one row that the server, or the wire, would choke on.
     pub fn check(&self, row: usize, number: u64, max_payload: usize) -> Result<()> {
         let Some(payload) = self.payloads.get(row) else {
-            return Err(JetError::Row { row: number, reason: "the payload is null".into() });
+            return Err(self.no_payload(row, number));
         };
         match &self.subjects {
             Subjects::One(_) => {}
@@ -208,6 +217,14 @@ impl Body {
         match self {
             Body::Row(rows, row) => rows.payloads.get(*row),
             Body::Single(single) => Some(&single.payload),
+        }
+    }
+
+    /// Why row `number` has no payload.
+    pub fn no_payload(&self, number: u64) -> JetError {
+        match self {
+            Body::Row(rows, row) => rows.no_payload(*row, number),
+            Body::Single(_) => JetError::Row { row: number, reason: NULL.into() },
         }
     }
 
@@ -301,6 +318,7 @@ mod tests {
             headers: Headers::None,
             fixed: Arc::new([]),
             expected_stream: None,
+            reasons: None,
             checked: false,
         }
     }

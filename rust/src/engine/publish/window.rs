@@ -312,7 +312,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.last_answer = self.now;
         }
         let Some(payload) = sent.body.payload() else {
-            let err = JetError::Row { row: sent.row, reason: "the payload is null".into() };
+            let err = sent.body.no_payload(sent.row);
             self.outlet.failed(sent.row, err);
             return Ok(true);
         };

@@ -1,0 +1,217 @@
+//! Rows of a table into JSON objects, one payload each: the way back of `decode`.
+//!
+//! | Arrow | JSON |
+//! |---|---|
+//! | bool | true, false |
+//! | int, uint | a number, exact |
+//! | float | the shortest number that reads back as the same; NaN and infinities are the row's error |
+//! | decimal | a number with all its digits |
+//! | string | a string |
+//! | binary | standard base64, padded |
+//! | date | "YYYY-MM-DD"; a year beyond 0 to 9999 is the row's error |
+//! | timestamp | ISO 8601, `Z` where the type has a zone; beyond those years the units since 1970 |
+//! | time | "HH:MM:SS", with a fraction where the unit has one |
+//! | duration | a number of its units |
+//! | list, struct, map | an array, an object, an object |
+//! | dictionary | what it stands for |
+//!
+//! A null field is left out, or (`nulls`) written as null; a null in a list is null.
+
+mod nested;
+mod scalar;
+#[cfg(test)]
+mod tests;
+mod text;
+mod time;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, LargeBinaryArray, StructArray};
+use arrow_buffer::{BooleanBufferBuilder, NullBuffer, OffsetBuffer};
+use arrow_schema::{ArrowError, DataType, Field, Fields};
+
+const SUPPORTED: &str = "null, bool, int, uint, float, decimal, string, binary, date, time, timestamp, duration, list, struct, \
+     map with string keys, and dictionaries of them";
+/// Of types, as in `decode`.
+const MAX_DEPTH: usize = 64;
+
+/// Why a value has no JSON.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The dotted path of the column.
+    pub column: String,
+    pub reason: String,
+}
+
+impl Fault {
+    pub fn new(reason: impl Into<String>) -> Fault {
+        Fault { column: String::new(), reason: reason.into() }
+    }
+
+    /// The fault of a column of this name.
+    pub fn within(mut self, name: &str) -> Fault {
+        self.column = if self.column.is_empty() { name.to_owned() } else { format!("{name}.{}", self.column) };
+        self
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "column {:?}: {}", self.column, self.reason)
+    }
+}
+
+/// The cells of one column of a block.
+trait Cells: Send + Sync {
+    fn is_null(&self, row: usize) -> bool;
+    /// A cell that is not null.
+    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Fault>;
+}
+
+/// One payload a row; null where the row has a fault.
+pub struct Encoded {
+    pub payloads: LargeBinaryArray,
+    pub faults: Vec<(usize, Fault)>,
+}
+
+/// Whether all columns can be written; the text names the one that cannot.
+pub fn check(fields: &Fields) -> Result<(), String> {
+    fields.iter().try_for_each(|field| check_type(field.data_type(), field.name(), 0))
+}
+
+fn check_type(data_type: &DataType, path: &str, depth: usize) -> Result<(), String> {
+    use DataType::*;
+    if depth == MAX_DEPTH {
+        return Err(format!("column {path:?} is nested deeper than {MAX_DEPTH}"));
+    }
+    match data_type {
+        Null | Boolean | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => Ok(()),
+        Float16 | Float32 | Float64 | Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => Ok(()),
+        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => Ok(()),
+        Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Ok(()),
+        List(item) | LargeList(item) | FixedSizeList(item, _) => {
+            check_type(item.data_type(), &format!("{path}[]"), depth + 1)
+        }
+        Struct(fields) => fields
+            .iter()
+            .try_for_each(|field| check_type(field.data_type(), &format!("{path}.{}", field.name()), depth + 1)),
+        Map(entries, _) => match entries.data_type() {
+            Struct(pair) if pair.len() == 2 && matches!(pair[0].data_type(), Utf8 | LargeUtf8 | Utf8View) => {
+                check_type(pair[1].data_type(), &format!("{path}.value"), depth + 1)
+            }
+            _ => Err(format!("column {path:?} is a map whose keys are no strings")),
+        },
+        Dictionary(_, value) => check_type(value, path, depth + 1),
+        other => Err(format!("column {path:?} is {other}; JSON is made of {SUPPORTED}")),
+    }
+}
+
+/// Writes each row as an object of its columns.
+pub fn encode(table: &StructArray, nulls: bool) -> Result<Encoded, ArrowError> {
+    let objects = nested::Objects::new(table, nulls)?;
+    let rows = table.len();
+    let mut faults = Vec::new();
+    let mut data = Vec::with_capacity(rows * 32);
+    let mut ends = Vec::with_capacity(rows + 1);
+    ends.push(0i64);
+    for row in 0..rows {
+        let start = data.len();
+        if let Err(fault) = objects.write(row, &mut data) {
+            data.truncate(start);
+            faults.push((row, fault));
+        }
+        ends.push(data.len() as i64);
+    }
+    let valid = (!faults.is_empty()).then(|| {
+        let mut valid = BooleanBufferBuilder::new(rows);
+        valid.append_n(rows, true);
+        faults.iter().for_each(|(row, _)| valid.set_bit(*row, false));
+        NullBuffer::new(valid.finish())
+    });
+    let payloads = LargeBinaryArray::try_new(OffsetBuffer::new(ends.into()), data.into(), valid)?;
+    Ok(Encoded { payloads, faults })
+}
+
+/// A column whose cells are written as plain text: a string as it is, a number, bool, date or time as in JSON.
+pub struct Texts {
+    cells: Box<dyn Cells>,
+    /// In JSON they stand in quotes.
+    quoted: bool,
+}
+
+impl Texts {
+    /// Of a column that `check_text` lets through.
+    pub fn new(array: &ArrayRef) -> Result<Texts, ArrowError> {
+        use DataType::*;
+        let (cells, quoted) = match array.data_type() {
+            Utf8 | LargeUtf8 | Utf8View => (scalar::plain(array)?, false),
+            Dictionary(..) => {
+                let (keys, values) = entries(array)?;
+                let Texts { cells, quoted } = Texts::new(values)?;
+                (Box::new(nested::Dictionary { keys, values: cells }) as Box<dyn Cells>, quoted)
+            }
+            Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) => (time::cells(array)?, true),
+            _ => (scalar::cells(array)?, false),
+        };
+        Ok(Texts { cells, quoted })
+    }
+
+    /// False: the cell is null.
+    pub fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        if self.cells.is_null(row) {
+            return Ok(false);
+        }
+        let start = out.len();
+        self.cells.write(row, out)?;
+        // A moment beyond the years of ISO 8601 is a number.
+        if self.quoted && out.get(start) == Some(&b'"') {
+            out.pop();
+            out.remove(start);
+        }
+        Ok(true)
+    }
+}
+
+/// Whether a column's values can be plain text.
+pub fn check_text(field: &Field) -> Result<(), String> {
+    use DataType::*;
+    match field.data_type() {
+        Boolean | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => Ok(()),
+        Utf8 | LargeUtf8 | Utf8View | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) => Ok(()),
+        Dictionary(_, value) => check_text(&Field::new(field.name(), value.as_ref().clone(), true)),
+        other => Err(format!("column {:?} is {other}, which is no text: cast it to string", field.name())),
+    }
+}
+
+/// The cells of a column of a type that `check` lets through.
+fn cells(array: &ArrayRef, nulls: bool) -> Result<Box<dyn Cells>, ArrowError> {
+    Ok(match array.data_type() {
+        DataType::Null => Box::new(scalar::Nothing),
+        DataType::Struct(_) => Box::new(nested::Objects::new(array.as_struct(), nulls)?),
+        DataType::List(_) => Box::new(nested::lists(array.as_list::<i32>().clone(), nulls)?),
+        DataType::LargeList(_) => Box::new(nested::lists(array.as_list::<i64>().clone(), nulls)?),
+        DataType::FixedSizeList(..) => Box::new(nested::fixed_lists(array.as_fixed_size_list(), nulls)?),
+        DataType::Map(..) => Box::new(nested::maps(array.as_map(), nulls)?),
+        DataType::Dictionary(..) => {
+            let (keys, values) = entries(array)?;
+            Box::new(nested::Dictionary { keys, values: cells(values, nulls)? })
+        }
+        DataType::Date32
+        | DataType::Date64
+        | DataType::Time32(_)
+        | DataType::Time64(_)
+        | DataType::Timestamp(..)
+        | DataType::Duration(_) => time::cells(array)?,
+        _ => scalar::cells(array)?,
+    })
+}
+
+/// A dictionary's value of each row, and the values.
+fn entries(array: &ArrayRef) -> Result<(Vec<Option<usize>>, &ArrayRef), ArrowError> {
+    let Some(array) = array.as_any_dictionary_opt() else { return Err(unexpected(array.data_type())) };
+    let keys = array.normalized_keys().into_iter().enumerate();
+    Ok((keys.map(|(row, key)| array.is_valid(row).then_some(key)).collect(), array.values()))
+}
+
+fn unexpected(data_type: &DataType) -> ArrowError {
+    ArrowError::NotYetImplemented(format!("JSON of {data_type}"))
+}
