@@ -69,10 +69,12 @@ class ThreadEvents:
             return
         done = threading.Event()
         self._settling.append(done)
-        # After its end nobody answers; before it, whoever ends answers all.
-        if not self._ended:
-            self.notices.wake()
-            done.wait()
+        # After its end nobody answers; before it, whoever ends answers all. In a forked child there is no thread.
+        if self._ended:
+            return
+        self.notices.wake()
+        while not done.wait(0.2) and self._thread.is_alive():
+            pass
 
     def _take(self, kind: str, error: Exception | None) -> None:
         if error is not None:

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use futures_util::Stream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -13,6 +14,9 @@ use crate::engine::publish::window::{Item, Outlet, Window, run};
 use crate::error::{JetError, Result};
 use crate::runtime;
 use crate::task::spawn;
+
+/// How long a loop that has let go of its channel may take to say why.
+const LAST_WORD: Duration = Duration::from_millis(100);
 
 /// The way in. How many messages may wait in it is the caller's to limit. Dropping it ends the loop, after the results.
 pub struct Publisher {
@@ -81,6 +85,14 @@ impl Publisher {
     }
 
     fn over(&self) -> JetError {
+        // A loop that panics lets go of its channel a moment before it can say why.
+        let until = Instant::now() + LAST_WORD;
+        while self.failure.get().is_none()
+            && self.task.as_ref().is_some_and(|task| !task.is_finished())
+            && Instant::now() < until
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         self.failure.get().cloned().unwrap_or_else(|| self.conn.closed())
     }
 
