@@ -16,7 +16,8 @@ from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.models import DeliverPolicy, ReplayPolicy
 from jetarrow.jetstream.push import PushSubscription, ordered_config
-from jetarrow.jetstream.read import Read, Reader
+from jetarrow.jetstream.read import Read
+from jetarrow.jetstream.reader import Reader
 
 # What a message is made of, and how many are handed over at a time while there are many.
 COLUMNS = ("subject", "headers", "data", "reply")

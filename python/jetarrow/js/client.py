@@ -30,7 +30,7 @@ from jetarrow.jetstream.ordered import OrderedConsumer as OrderedConsumer
 from jetarrow.jetstream.outcome import PublishResult as PublishResult
 from jetarrow.jetstream.publisher import Publisher as Publisher
 from jetarrow.jetstream.push import PushSubscription as PushSubscription
-from jetarrow.jetstream.read import Reader as Reader
+from jetarrow.jetstream.reader import Reader as Reader
 from jetarrow.jetstream.subscribe import Callback
 from jetarrow.js import api as api
 

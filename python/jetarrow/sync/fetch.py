@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.ending import Ending
-from jetarrow.jetstream import batch, read
+from jetarrow.jetstream import batch, reader
 from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
 from jetarrow.sync.blocking import blocking, drained_messages, giving, twin_repr, wrapped
@@ -137,16 +137,16 @@ class PullSubscription:
 class Reader:
     """As `jetarrow.read.Reader`, blocking: iterate it with `for`."""
 
-    def __init__(self, inner: read.Reader) -> None:
+    def __init__(self, inner: reader.Reader) -> None:
         self._inner = inner
 
     __repr__ = twin_repr
-    __reduce__ = read.Reader.__reduce__
-    read_all = blocking(read.Reader.read_all)
-    to_polars = blocking(read.Reader.to_polars)
-    to_pandas = blocking(read.Reader.to_pandas)
-    to_duckdb = blocking(read.Reader.to_duckdb)
-    close = blocking(read.Reader.close)
+    __reduce__ = reader.Reader.__reduce__
+    read_all = blocking(reader.Reader.read_all)
+    to_polars = blocking(reader.Reader.to_polars)
+    to_pandas = blocking(reader.Reader.to_pandas)
+    to_duckdb = blocking(reader.Reader.to_duckdb)
+    close = blocking(reader.Reader.close)
 
     @property
     def position(self) -> int | None:

@@ -9,7 +9,7 @@ from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.kv.base import Bucket
 from jetarrow.jetstream.kv.names import filters_of
 from jetarrow.jetstream.progress import Progress
-from jetarrow.jetstream.read import DEFAULT_FETCH_BYTES, Reader
+from jetarrow.jetstream.reader import DEFAULT_FETCH_BYTES, Reader
 
 if TYPE_CHECKING:
     import pyarrow

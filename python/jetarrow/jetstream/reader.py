@@ -1,0 +1,308 @@
+"""A range of a stream that is being read."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+import warnings
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from jetarrow import _jetarrow
+from jetarrow.core.errors import Error
+from jetarrow.core.session import finish
+from jetarrow.jetstream.absent import absent
+from jetarrow.jetstream.api import STREAM_NOT_FOUND, JetStreamApi
+from jetarrow.jetstream.arrow import ArrowStream, needs_pyarrow
+from jetarrow.jetstream.batch import MessageBatch
+from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.models.values import moment
+from jetarrow.jetstream.one_thread import OneThread
+from jetarrow.jetstream.progress import Progress, progress_bar
+from jetarrow.jetstream.read_out import ReadOut
+from jetarrow.jetstream.schema import arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+_log = logging.getLogger("jetarrow")
+
+# Rows that a schema is inferred from.
+SAMPLE = 1000
+DEFAULT_FETCH_BYTES = 16 * 1024 * 1024
+MOST_FETCH_BYTES = 32 * 1024 * 1024
+TIMESTAMP_UNITS = ("ns", "us")
+ON_DATA_LOSS = ("error", "warn")
+
+
+class Reader(ReadOut):
+    """Reads `[start, end)` of a stream in order. Made by `js.read`; opened at the first use.
+
+    `async for`, `async with` and `read_all` wait on the event loop; `for` and `with` block the thread, with the GIL
+    released, and are for use off the loop.
+    """
+
+    def __init__(
+        self,
+        api: JetStreamApi,
+        stream: str,
+        *,
+        start_seq: int | None,
+        end_seq: int | None,
+        start_time: datetime | timedelta | str | None,
+        end_time: datetime | timedelta | str | None,
+        subjects: str | Sequence[str] | None,
+        follow: bool,
+        columns: Sequence[str] | None,
+        batch_rows: int,
+        batch_bytes: int,
+        fetch_bytes: int,
+        direct: bool | None,
+        timestamp_unit: str,
+        on_data_loss: str,
+        schema: object | None,
+        mode: str,
+        flatten: bool,
+        limit: int | None,
+        progress: Progress | bool | None,
+        bucket: str | None = None,
+    ) -> None:
+        if timestamp_unit not in TIMESTAMP_UNITS:
+            raise ValueError(f"timestamp_unit must be one of {', '.join(TIMESTAMP_UNITS)}, not {timestamp_unit!r}")
+        if on_data_loss not in ON_DATA_LOSS:
+            raise ValueError(f"on_data_loss must be one of {', '.join(ON_DATA_LOSS)}, not {on_data_loss!r}")
+        for name, seq in (("start_seq", start_seq), ("end_seq", end_seq)):
+            if seq is not None and seq < 0:
+                raise ValueError(f"{name} must be 0 or more, not {seq}")
+        if fetch_bytes < 1:
+            raise ValueError(f"fetch_bytes must be 1 or more, not {fetch_bytes}")
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit must be 1 or more, not {limit}")
+        if flatten and schema is None:
+            raise ValueError("flatten=True makes columns of the fields of value: give schema= as well")
+        self._session = api.session
+        self._stream = stream
+        self._manage = Management(api)
+        native = functools.partial(
+            api.session.native.read,
+            api.prefix,
+            stream,
+            start_seq=start_seq,
+            end_seq=end_seq,
+            start_time=None if start_time is None else moment(start_time),
+            end_time=None if end_time is None else moment(end_time),
+            subjects=[subjects] if isinstance(subjects, str) else list(subjects or ()),
+            batch_rows=batch_rows,
+            batch_bytes=batch_bytes,
+            # The server cuts a client that it cannot write 64 MiB to.
+            fetch_bytes=min(fetch_bytes, MOST_FETCH_BYTES),
+            microseconds=timestamp_unit == "us",
+            warn_on_loss=on_data_loss == "warn",
+            direct=direct,
+            # Of a key-value bucket only each key's last value is read.
+            latest=bucket is not None,
+            bucket=bucket,
+            timeout=api.timeout,
+        )
+        self._make = functools.partial(native, columns=columns, follow=follow, limit=limit, flatten=flatten, mode=mode)
+        self._call: _jetarrow.Call[_jetarrow.Reader] | None = None
+        if schema == "infer":
+            # What the payloads are is asked when the reader is opened.
+            self._sample = functools.partial(
+                native, columns=["data"], follow=False, limit=SAMPLE, schema=None, mode=mode
+            )
+        else:
+            self._call = self._make(schema=arrow_schema(schema))
+        self._report = progress_bar("reading") if progress is True else progress or None
+        self._told = 0.0
+        self._follow = follow
+        self._native: _jetarrow.Reader | None = None
+        self._position = start_seq
+        self._limit = limit
+        self._rows_read = 0
+        self._closed = False
+        # All of it was read, or was handed over as an Arrow stream.
+        self._spent = False
+        self._alone = OneThread()
+        self._inferred: pyarrow.Schema | None = None
+
+    def __repr__(self) -> str:
+        at = "" if self._position is None else f" at {self._position}"
+        state = ", closed" if self._closed else ", read to its end" if self._spent else ""
+        return f"<{type(self).__name__} of stream {self._stream}{at}{state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Reader belongs to its connection and cannot be pickled or copied: send what it has read")
+
+    async def _open(self) -> _jetarrow.Reader:
+        return self._native or await self._opening(self._session.run)
+
+    def _open_blocking(self) -> _jetarrow.Reader:
+        return self._native or finish(self._opening(_block))
+
+    async def _opening(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> _jetarrow.Reader:
+        try:
+            if self._call is None:
+                await self._infer(wait)
+            native: _jetarrow.Reader = await wait(self._call or self._make(schema=self._inferred))
+        except NotFoundError as error:
+            if error.err_code != STREAM_NOT_FOUND:
+                raise
+            # With `_block` nothing else may be waited for on an event loop.
+            names = self._manage.stream_names() if wait is not _block or self._session.blocks else None
+            raise await absent(error, self._stream, names) from None
+        self._native = native
+        self._position = native.start
+        return native
+
+    async def _infer(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> None:
+        from jetarrow.jetstream.read_schema import infer  # here, as it is rarely needed
+
+        pa = needs_pyarrow('schema="infer"')
+        sample = await wait(self._sample())
+        payloads: list[bytes] = []
+        while (item := await wait(sample.next())) is not None:
+            if not isinstance(item, _jetarrow.Loss):
+                payloads += pa.record_batch(item).column("data").to_pylist()
+        await wait(sample.close())
+        self._inferred = infer(payloads)
+        fields = ", ".join(f"{field.name}: {field.type}" for field in self._inferred)
+        _log.info("nats: the schema of stream %s, from %d messages: %s", self._stream, len(payloads), fields)
+
+    @property
+    def inferred(self) -> pyarrow.Schema | None:
+        """What `schema="infer"` found, once the reader is open: the fields of `value`. None without it."""
+        return self._inferred
+
+    def _check_unspent(self) -> None:
+        if self._spent:
+            raise Error(
+                f"this reader of stream {self._stream!r} has been read to its end: js.read(...) gives a new one"
+            )
+
+    def _take(self, native: _jetarrow.Reader, item: _jetarrow.Batch | _jetarrow.Loss | None) -> MessageBatch | None:
+        """What the native reader has handed out: a batch, or a warning before it, or the end."""
+        if isinstance(item, _jetarrow.Loss):
+            warnings.warn(str(item), stacklevel=3)
+            return None
+        start, end = native.start, native.end
+        if item is not None:
+            self._position = (item.seqs[-1] or 0) + 1
+            self._rows_read += len(item)
+        elif self._limit is None or self._rows_read < self._limit:
+            self._position = end
+        now = time.monotonic()
+        if self._report is not None and (item is None or now - self._told >= 0.1):
+            self._told = now
+            done = (self._position or start) - start
+            self._report(*((done, None) if self._follow else (min(done, end - start), end - start)))
+        return None if item is None else MessageBatch(self._session, item)
+
+    @property
+    def position(self) -> int | None:
+        """The next sequence to be read; None before the first use of a reader without `start_seq`."""
+        return self._position
+
+    @property
+    def created(self) -> str:
+        """When the stream was created, as the server writes it: a later stream of the same name has another time."""
+        return self._open_blocking().created
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """The Arrow schema of the batches (needs pyarrow)."""
+        schema: pyarrow.Schema = needs_pyarrow("schema").schema(self)
+        return schema
+
+    def __arrow_c_schema__(self) -> object:
+        return self._open_blocking().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rest of the range as an Arrow stream; waits in the reading thread with the GIL released."""
+        self._check_unspent()
+        stream = self._open_blocking().__arrow_c_stream__(requested_schema)
+        self._spent = True
+        return stream
+
+    def __aiter__(self) -> AsyncIterator[MessageBatch]:
+        self._check_unspent()
+        return self
+
+    async def __anext__(self) -> MessageBatch:
+        with self._alone:
+            while not self._closed and not self._spent:
+                native = await self._open()
+                item = await self._session.run(native.next())
+                if (batch := self._handed(native, item)) is not None:
+                    return batch
+        raise StopAsyncIteration
+
+    def __iter__(self) -> Iterator[MessageBatch]:
+        self._check_unspent()
+        return self
+
+    def __next__(self) -> MessageBatch:
+        with self._alone:
+            while not self._closed and not self._spent:
+                native = self._open_blocking()
+                item = native.next().block()
+                if (batch := self._handed(native, item)) is not None:
+                    return batch
+        raise StopIteration
+
+    def _handed(self, native: _jetarrow.Reader, item: _jetarrow.Batch | _jetarrow.Loss | None) -> MessageBatch | None:
+        """A batch; None where there is more to wait for, or nothing more."""
+        if item is None and self._closed:
+            return None
+        batch = self._take(native, item)
+        self._spent = item is None
+        return batch
+
+    def changed(self) -> dict[str, int]:
+        """Of a read of a bucket: the keys that changed meanwhile, and the last revision of each."""
+        return {} if self._native is None else self._native.changed()
+
+    async def _rows(self) -> AsyncIterator[MessageBatch]:
+        async for batch in self:
+            yield batch
+        if self._closed:
+            raise Error("the reader was closed before its range was read")
+
+    async def _empty(self) -> ArrowStream:
+        return await self._open()
+
+    async def close(self) -> None:
+        """Stops reading and removes the consumer at the server.
+
+        Whoever waits for the next batch, in any task or thread, has reached the end; `read_all` raises `Error`.
+        """
+        self._closed = True
+        if self._native is not None:
+            await self._session.run(self._native.close())
+
+    async def __aenter__(self) -> Reader:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed = True
+        if self._native is not None:
+            self._native.close().block()
+
+
+async def _block(call: _jetarrow.Call[Any]) -> Any:
+    return call.block()
