@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 from datetime import datetime
 
@@ -127,7 +125,7 @@ async def test_a_server_that_is_silent(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url) as nc:
         js = nc.jetstream(timeout=0.3)
         await js.add_stream(name="A", subjects=["a"], allow_direct=True)
-        os.kill(own_server.pid, signal.SIGSTOP)
+        own_server.pause()
         try:
             began = time.monotonic()
             calls = [js.account_info(), js.get_msg("A", 1, direct=True), js.consumer_info("A", "c", timeout=0.2)]
@@ -136,5 +134,5 @@ async def test_a_server_that_is_silent(own_server: NatsServer) -> None:
                     await call
             assert time.monotonic() - began < 3
         finally:
-            os.kill(own_server.pid, signal.SIGCONT)
+            own_server.resume()
         assert (await nc.jsm().stream_info("A")).config.name == "A"

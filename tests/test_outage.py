@@ -128,6 +128,7 @@ def test_callbacks_of_the_sync_face(own_server: NatsServer, log: pytest.LogCaptu
         return callback
 
     names = ("error", "disconnected", "reconnected", "closed")
+    before = set(threading.enumerate())
     options: Any = {f"{name}_cb": note(name) for name in names}
     nc = jetarrow.sync.connect(own_server.url, reconnect_time_wait=0.05, **options)
     own_server.kill()
@@ -141,7 +142,7 @@ def test_callbacks_of_the_sync_face(own_server: NatsServer, log: pytest.LogCaptu
     assert isinstance(seen[0][1], errors.UnexpectedEOF)
     assert threads == {"jetarrow-events"}
     assert not has(log, "WARNING", "encountered error"), "what a callback gets is not logged as well"
-    wait_until(lambda: not any(thread.name == "jetarrow-events" for thread in threading.enumerate()))
+    wait_until(lambda: not any(thread.name == "jetarrow-events" for thread in set(threading.enumerate()) - before))
 
 
 def test_a_callback_that_fails_or_closes(own_server: NatsServer, log: pytest.LogCaptureFixture) -> None:

@@ -34,7 +34,8 @@ class Setting:
 
     def freeze(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
-        while Path(f"/proc/{self.pid}/stat").read_text().split()[2] != "T":
+        # A thread that still runs may still answer.
+        while any(task.read_text().split()[2] != "T" for task in Path(f"/proc/{self.pid}/task").glob("*/stat")):
             time.sleep(0.001)
         print("go", flush=True)
 
