@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import jetarrow
@@ -11,6 +12,7 @@ import jetarrow.sync
 import pytest
 from jetarrow import errors
 from jetarrow.aio.client import Client
+from jetarrow.server import NatsServer
 
 from .listener import Listener
 from .tools import until, wait_until
@@ -127,7 +129,7 @@ async def test_a_call_that_waits(call: str, lie: str, capfd: pytest.CaptureFixtu
         async with asyncio.timeout(PATIENCE):
             await liar.published.wait()
             liar.say(LIES[lie])
-            with pytest.raises(errors.Error, match="async-nats cannot read|closed"):
+            with pytest.raises(errors.Error, match=r"async-nats cannot read|closed"):
                 await waiting
             await until(lambda: "closed" in told)
             # Nothing turns round and round in the only thread: what is called now ends at once, too.
@@ -139,11 +141,51 @@ async def test_a_call_that_waits(call: str, lie: str, capfd: pytest.CaptureFixtu
     assert "panicked" not in capfd.readouterr().err
 
 
+async def test_a_message_without_end_is_not_gathered() -> None:
+    """As much as any message has is; then the connection is over."""
+    said = 0
+
+    class Endless(Listener):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal said
+            writer.write(INFO)
+            async for verb, _ in requests(reader):
+                if verb == b"PING":
+                    writer.write(b"PONG\r\n")
+                if verb == b"SUB":
+                    writer.write(b"MSG a 1 99000000000000\r\n")
+                    with suppress(ConnectionError):
+                        while said < 1 << 30:
+                            writer.write(bytes(65_536))
+                            await writer.drain()
+                            said += 65_536
+                    return
+
+    async with Endless() as liar, asyncio.timeout(PATIENCE):
+        nc = await jetarrow.connect(liar.url)
+        sub = await nc.subscribe("a")
+        with pytest.raises(errors.Error):
+            await sub.next_msg(timeout=TIMEOUT)
+        await until(lambda: nc.is_closed and nc.last_error is not None)
+        assert "bytes that are no message" in str(nc.last_error)
+    # The rest is what the system held on the way.
+    assert 64 << 20 < said < 160 << 20
+
+
+async def test_large_messages_are_no_flood(own_server: NatsServer) -> None:
+    """Many of them, more bytes than one message may have."""
+    async with await jetarrow.connect(own_server.url) as nc:
+        sub = await nc.subscribe("a")
+        for _ in range(100):
+            await nc.publish("a", bytes(1_000_000))
+            assert len((await sub.next_msg(timeout=TIMEOUT)).data) == 1_000_000
+
+
 @pytest.mark.parametrize("lie", LIES)
 async def test_a_thread_that_waits(lie: str) -> None:
     def publish(url: str) -> str:
         with jetarrow.sync.connect(url) as nc:
-            with pytest.raises(errors.Error, match="async-nats cannot read|closed"):
+            with pytest.raises(errors.Error, match=r"async-nats cannot read|closed"):
                 nc.jetstream().publish("s.a", b"x", timeout=TIMEOUT)
             # Events are told in a thread of their own.
             wait_until(lambda: nc.last_error is not None)
