@@ -9,7 +9,6 @@ use async_nats::{Message, Subject};
 use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use crate::engine::connection::Connection;
@@ -17,11 +16,13 @@ use crate::engine::connection::outbox::{Outgoing, Turn};
 use crate::engine::receive::message::Received;
 use crate::error::{JetError, Result};
 use crate::lock::lock;
-use crate::task::spawn;
 
+mod bells;
 mod malformed;
 mod pump;
 
+pub use bells::Ring;
+use bells::{Bell, Bells};
 pub use malformed::Origin;
 use pump::Pump;
 
@@ -132,6 +133,7 @@ struct Shared {
     emptied: Notify,
     /// When something came last, a heartbeat at least.
     alive: Mutex<Instant>,
+    bells: Bells,
 }
 
 impl Shared {
@@ -142,6 +144,9 @@ impl Shared {
     /// Something did, a heartbeat at least.
     fn came(&self) {
         *lock(&self.alive) = Instant::now();
+        if self.lock().messages > 0 {
+            self.bells.ring();
+        }
         self.changed.notify_waiters();
     }
 
@@ -214,11 +219,12 @@ pub fn subscribe(
         changed: Notify::new(),
         emptied: Notify::new(),
         alive: Mutex::new(Instant::now()),
+        bells: Bells::default(),
     });
     let (control, orders) = unbounded_channel();
     let pump = Pump { subscriber, orders, shared: shared.clone(), conn: conn.clone(), on_notice, garbled };
     let ended = shared.clone();
-    spawn(unconstrained(pump.run()), move |error| ended.end(Some(error)))?;
+    conn.arrivals.add(pump.run(), move |error| ended.end(Some(error)));
     Ok(Subscription { shared, control, conn, _subject: listens })
 }
 
@@ -253,6 +259,12 @@ impl Subscription {
             None => self.changes(silence).await,
             Some(wait) => tokio::time::timeout(wait, self.changes(silence)).await.unwrap_or(Ok(Ready::Late)),
         }
+    }
+
+    /// Has `ring` called when messages come, in the order in which they come to the connection's subscriptions, before
+    /// anything that waits in `ready` is woken. Once, and not after what is returned was dropped.
+    pub fn bell(self: &Arc<Self>, ring: Ring) -> Bell {
+        Bell::new(self.shared.clone(), ring)
     }
 
     async fn changes(&self, silence: Option<Duration>) -> Result<Ready> {
