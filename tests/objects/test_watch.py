@@ -112,7 +112,6 @@ async def test_a_watch_survives_a_restart(own_server: NatsServer, updates_only: 
                 there = await other.jetstream().object_store("b")
                 for number in range(20):
                     await there.put(f"{number}", b"x")
-            # Two heartbeats are missed first.
             assert await seen(watcher, 20, 30) == [f"{number}" for number in range(20)]
             with pytest.raises(TimeoutError):
                 await watcher.updates(0.2)

@@ -110,7 +110,8 @@ impl Subscription {
     }
 
     /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing),
-    /// "silent" (not even a heartbeat came for `silence` seconds) or "late" (`wait` seconds are over).
+    /// "silent" (not even a heartbeat came for `silence` seconds), "relinked" (of an ordered one, once after the link broke
+    /// and came back) or "late" (`wait` seconds are over).
     #[pyo3(signature = (silence=None, wait=None))]
     fn ready(&self, silence: Option<f64>, wait: Option<f64>) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
@@ -124,8 +125,8 @@ impl Subscription {
         Ok(Call::new(async move { inner.ready(silence, wait).await }, word).with_early(told_first))
     }
 
-    /// Waits until nothing came for `silence` seconds ("silent"), or it has "ended", whether anybody takes what has come,
-    /// or not.
+    /// Waits until nothing came for `silence` seconds ("silent"), the link is "relinked", or it has "ended", whether
+    /// anybody takes what has come, or not.
     fn quiet(&self, silence: f64) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
         let silence = seconds("silence", silence)?;
@@ -199,6 +200,7 @@ fn word(py: Python<'_>, ready: Ready) -> PyResult<Bound<'_, PyAny>> {
         Ready::Gap => "gap",
         Ready::Silent => "silent",
         Ready::Late => "late",
+        Ready::Relinked => "relinked",
     };
     Ok(word.into_pyobject(py)?.into_any())
 }
