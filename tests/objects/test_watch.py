@@ -81,8 +81,10 @@ async def test_iteration_ends_with_stop(store: ObjectStore) -> None:
     await watcher.stop()
     await asyncio.wait_for(task, PATIENCE)
     assert found == ["a", None]
+    with pytest.raises(TimeoutError):
+        await watcher.updates(0.05)
     with pytest.raises(BadSubscriptionError):
-        await watcher.updates()
+        await watcher.updates(None)
 
 
 async def test_no_consumer_stays(js: JetStreamContext, store: ObjectStore, bucket: str) -> None:
