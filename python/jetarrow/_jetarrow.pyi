@@ -1061,7 +1061,7 @@ class Subscription:
 
     def ready(
         self, silence: float | None = None, wait: float | None = None
-    ) -> Call[Literal["messages", "ended", "gap", "silent", "late"]]:
+    ) -> Call[Literal["messages", "ended", "gap", "silent", "relinked", "late"]]:
         """Wait for a message.
 
         Args:
@@ -1070,10 +1070,10 @@ class Subscription:
 
         Returns:
             A call for why the wait is over: "messages", "ended", "gap" (a message of an ordered subscription is
-            missing), "silent" or "late".
+            missing), "silent", "relinked" (of an ordered one, once after the link broke and came back) or "late".
         """
 
-    def quiet(self, silence: float) -> Call[Literal["ended", "silent"]]:
+    def quiet(self, silence: float) -> Call[Literal["ended", "silent", "relinked"]]:
         """Wait until nothing comes any more, whether anybody takes what has come, or not.
 
         Args:
