@@ -15,6 +15,7 @@ WRITE_OPTIONS = (
     "stream",
     "subject",
     "publishMode",
+    "atomicBy",
     "dedup",
     "dedupScope",
     "exactlyOnce",
@@ -33,6 +34,7 @@ class WriteOptions:
         stream: The stream that has to take every row.
         subject: Subject of all rows. Default: the column `subject` says it row by row.
         publish_mode: How rows are published. Default: async.
+        atomic_by: The column of which rows with equal values are stored whole or not at all. Default: none.
         dedup: Whether a row without a `msg_id` gets an id made of the row. Default: content, it does.
         dedup_scope: Names a batch write: repeated under the same name it has the same ids. Default: each write is one
             of its own. A streaming query names its batches itself.
@@ -46,6 +48,7 @@ class WriteOptions:
     stream: str
     subject: str | None = None
     publish_mode: PublishMode = PublishMode.ASYNC
+    atomic_by: str | None = None
     dedup: Dedup = Dedup.CONTENT
     dedup_scope: str | None = None
     sink_state: str | None = None
@@ -76,13 +79,31 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         connection=connect_options(options),
         stream=names[0],
         subject=options.text("subject"),
-        publish_mode=options.choice("publishMode", PublishMode),
+        publish_mode=_publish_mode(options),
+        atomic_by=_atomic_by(options, dedup),
         dedup=dedup,
         dedup_scope=dedup_scope,
         sink_state=_sink_state(options, dedup),
         recovery_window=options.seconds("recoveryWindow", "2m"),
         max_in_flight=options.positive("maxInFlight", 5000),
     )
+
+
+def _publish_mode(options: OptionTexts) -> PublishMode:
+    if options.text("atomicBy") is None:
+        return options.choice("publishMode", PublishMode)
+    chosen = options.choice_or_none("publishMode", PublishMode)
+    if chosen not in (None, PublishMode.ATOMIC):
+        raise invalid("publishMode", f"{chosen} does not go with atomicBy", "atomic, or leave it out")
+    return PublishMode.ATOMIC
+
+
+def _atomic_by(options: OptionTexts, dedup: Dedup) -> str | None:
+    column = options.text("atomicBy")
+    if column is not None and dedup != Dedup.CONTENT:
+        # Without ids nobody knows whether a group whose answer was lost is stored.
+        raise invalid("atomicBy", f"does not go with dedup={dedup}", "dedup=content with it")
+    return column
 
 
 def _sink_state(options: OptionTexts, dedup: Dedup) -> str | None:

@@ -27,11 +27,47 @@ _CORE_MODES = {
     PublishMode.AUTO: "auto",
 }
 # A server that is silent for longer, in seconds, is given up: the task fails, and Spark tries it again.
-_ANSWER_TIMEOUT = 30.0
+ANSWER_TIMEOUT = 30.0
 # The server's number for a message id of an atomic batch that it knows already.
-_DUPLICATE_IN_BATCH = 10201
+DUPLICATE_IN_BATCH = 10201
 # Seconds added to the duplicate window: the server forgets ids a little later than it says.
-_WINDOW_MARGIN = 30.0
+WINDOW_MARGIN = 30.0
+
+
+def open_target(
+    options: WriteOptions, name: BatchName | None
+) -> tuple[jetarrow.sync.Client, jetarrow.sync.JetStream, SinkState | None]:
+    """Connect a task, and take over what is remembered of it.
+
+    Args:
+        options: Checked options of the write.
+        name: What is written, where `sink_state` is to remember it.
+
+    Raises:
+        Exception: As `connection.connect`, after a minute without a server; or as `SinkState`.
+    """
+    # The driver has reached a server a moment ago: one that restarts just now is waited for.
+    client = retry_transient(lambda: shared_client(options.connection))
+    js = jetstream(client, options.connection)
+    bucket = options.sink_state
+    if name is None or bucket is None:
+        return client, js, None
+    return client, js, SinkState(js, bucket, options.stream, subject=options.subject, name=name)
+
+
+def repeated_id(row: int, partition: int, msg_id: str) -> ValueError:
+    """Make the error for a row with the id of another one of its task.
+
+    Args:
+        row: Its number in the partition.
+        partition: The partition's.
+        msg_id: The id.
+    """
+    return ValueError(
+        f"jetstream: row {row} of partition {partition} has the msg_id {msg_id!r} of another"
+        " row of it: the stream would drop it as a duplicate. An id stands for one row of the output (concat"
+        " more columns into it); rows that are meant to be one are made one by dropDuplicates(['msg_id'])"
+    )
 
 
 class PartitionWriter:
@@ -48,13 +84,16 @@ class PartitionWriter:
         duplicates: How many of the rows published so far the stream had before.
         sent_again: Whether this task itself may have published rows twice: it had to reconnect, or an atomic batch was
             partly there.
+        groups: Empty: there are none.
     """
+
+    groups = b""
 
     def __init__(
         self, options: WriteOptions, *, window: float, scope: str, partition: int, name: BatchName | None = None
     ) -> None:
         self._options = options
-        self._keep_ids = window + _WINDOW_MARGIN
+        self._keep_ids = window + WINDOW_MARGIN
         self._partition = partition
         self._name = name
         self._state: SinkState | None = None
@@ -80,12 +119,7 @@ class PartitionWriter:
             Error: No server, or the server was silent for 30 seconds.
         """
         options = self._options
-        # The driver has reached a server a moment ago: one that restarts just now is waited for.
-        client = retry_transient(lambda: shared_client(options.connection))
-        js = jetstream(client, options.connection)
-        bucket = options.sink_state
-        if self._name is not None and bucket is not None:
-            self._state = SinkState(js, bucket, options.stream, subject=options.subject, name=self._name)
+        client, js, self._state = open_target(options, self._name)
         calls = PublishCalls(batches, self._prepare, atomic=options.publish_mode == PublishMode.ATOMIC)
         forgot, reconnects = monotonic(), client.stats["reconnects"]
         for reader in calls:
@@ -119,7 +153,7 @@ class PartitionWriter:
             window = js.stream_info(self._options.stream).config.duplicate_window
         except Error:
             return False  # it is asked again after the next call
-        self._keep_ids = float(window or 0) + _WINDOW_MARGIN
+        self._keep_ids = float(window or 0) + WINDOW_MARGIN
         return monotonic() - since > self._keep_ids
 
     def _prepare(self, piece: pa.RecordBatch) -> pa.RecordBatch:
@@ -129,7 +163,8 @@ class PartitionWriter:
         if self._content or "msg_id" in names:
             found = self._ids.column(piece, self._options.subject)
             if found.repeated is not None:
-                raise self._repeated(*found.repeated)
+                row, msg_id = found.repeated
+                raise repeated_id(self._prepared + row, self._partition, msg_id)
             columns = {name: piece.column(name) for name in names if name != "msg_id"}
             own = piece.column("msg_id").is_valid() if "msg_id" in names else None
             piece = pa.RecordBatch.from_pydict(columns | {"msg_id": pa.array(found)})
@@ -137,13 +172,6 @@ class PartitionWriter:
             return piece if self._state is None else self._state.note(piece, own)
         self._prepared += piece.num_rows
         return piece
-
-    def _repeated(self, row: int, msg_id: str) -> ValueError:
-        return ValueError(
-            f"jetstream: row {self._prepared + row} of partition {self._partition} has the msg_id {msg_id!r} of another"
-            " row of it: the stream would drop it as a duplicate. An id stands for one row of the output (concat"
-            " more columns into it); rows that are meant to be one are made one by dropDuplicates(['msg_id'])"
-        )
 
     def _call(self, js: jetarrow.sync.JetStream, rows: pa.RecordBatchReader, *, max_in_flight: int) -> PublishResult:
         mode = self._options.publish_mode
@@ -155,7 +183,7 @@ class PartitionWriter:
             raise self._row_failed("a batch of rows", self._done if error.row is None else error.row, error) from error
 
     def _publish_atomic(self, js: jetarrow.sync.JetStream, unit: pa.Table, *, max_in_flight: int) -> PublishResult:
-        deadline = monotonic() + _ANSWER_TIMEOUT
+        deadline = monotonic() + ANSWER_TIMEOUT
         while True:
             try:
                 return self._publish(js, unit, PublishMode.ATOMIC, max_in_flight=max_in_flight)
@@ -164,7 +192,7 @@ class PartitionWriter:
                 if "msg_id" not in unit.schema.names or unit["msg_id"].null_count or monotonic() > deadline:
                     raise
             except BatchError as error:
-                if error.err_code != _DUPLICATE_IN_BATCH:
+                if error.err_code != DUPLICATE_IN_BATCH:
                     raise
                 # An earlier attempt has stored rows of it: now only the others are missing.
                 self.sent_again = True
@@ -186,7 +214,7 @@ class PartitionWriter:
             mode=_CORE_MODES[mode],
             expected_stream=self._options.stream,
             max_inflight=max_in_flight,
-            timeout=_ANSWER_TIMEOUT,
+            timeout=ANSWER_TIMEOUT,
         )
 
     def _count(self, result: PublishResult) -> None:

@@ -12,7 +12,7 @@ from jetarrow.spark.options.choices import Dedup
 from jetarrow.spark.options.write import WriteOptions
 
 from .state import BatchName
-from .writer import Written, tell_duplicates, write_partition
+from .writer import Written, check_groups, tell_duplicates, write_partition
 
 
 class JetStreamStreamWriter(DataSourceStreamArrowWriter):
@@ -62,5 +62,9 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
         Args:
             messages: What the tasks report.
             batchId: Number of the micro-batch.
+
+        Raises:
+            ValueError: As `writer.check_groups`.
         """
         tell_duplicates(self._options.stream, messages, named=f"batch {batchId}")
+        check_groups(self._options, messages)

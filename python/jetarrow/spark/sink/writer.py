@@ -22,6 +22,8 @@ from jetarrow.spark.options.choices import Dedup, PublishMode
 from jetarrow.spark.options.texts import invalid
 from jetarrow.spark.options.write import WriteOptions
 
+from .group_writer import GroupWriter
+from .groups import in_two_tasks
 from .partition_writer import PartitionWriter
 from .rows import check_columns
 from .state import BatchName, check_target, open_bucket
@@ -42,11 +44,13 @@ class Written(WriterCommitMessage):
         rows: Rows that the stream has.
         duplicates: How many of them it had before; 0 in mode fast, where the server does not say.
         expected: Whether that is how it should be: the task was tried again, or has itself sent rows again.
+        groups: With `atomicBy` eight bytes for each group.
     """
 
     rows: int
     duplicates: int
     expected: bool
+    groups: bytes = b""
 
 
 class JetStreamWriter(DataSourceArrowWriter):
@@ -85,8 +89,12 @@ class JetStreamWriter(DataSourceArrowWriter):
 
         Args:
             messages: What the tasks report.
+
+        Raises:
+            ValueError: As `check_groups`.
         """
         tell_duplicates(self._options.stream, messages, named=self._options.dedup_scope)
+        check_groups(self._options, messages)
 
 
 def write_partition(
@@ -114,9 +122,29 @@ def write_partition(
     partition = context.partitionId()
     with hide_traceback():
         scope = f"{scope}:{partition}"
-        writer = PartitionWriter(options, window=window, scope=scope, partition=partition, name=name)
+        made = PartitionWriter if options.atomic_by is None else GroupWriter
+        writer = made(options, window=window, scope=scope, partition=partition, name=name)
         count = writer.write(rows)
-        return Written(count, writer.duplicates, expected=context.attemptNumber() > 0 or writer.sent_again)
+        again = context.attemptNumber() > 0 or writer.sent_again
+        return Written(count, writer.duplicates, expected=again, groups=writer.groups)
+
+
+def check_groups(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Check that no group of `atomicBy` was written by two tasks, each of which has stored its part of it.
+
+    Args:
+        options: Checked options.
+        messages: What the tasks report.
+
+    Raises:
+        ValueError: One was: the rows are stored, but not as they should be.
+    """
+    if options.atomic_by is None:
+        return
+    found = [message.groups for message in messages if isinstance(message, Written)]
+    with hide_traceback():
+        if (problem := in_two_tasks(options.atomic_by, found)) is not None:
+            raise ValueError(problem)
 
 
 def tell_duplicates(stream: str, messages: Sequence[WriterCommitMessage | None], *, named: str | None = None) -> None:
@@ -168,7 +196,7 @@ def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, strea
             f"jetstream: {asked} would have to delete the messages of stream {options.stream!r}, for all who read it,"
             f" and is never done; use {instead}, and purge the stream yourself where that is meant"
         )
-    check_columns(schema, subject=options.subject)
+    check_columns(schema, subject=options.subject, atomic_by=options.atomic_by)
     if streaming and options.dedup_scope is not None:
         raise invalid(
             "dedupScope", "a streaming query names its batches itself", "leave it out; it is for foreachBatch"
