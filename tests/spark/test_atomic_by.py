@@ -19,7 +19,7 @@ from jetarrow.spark.sink import group_writer
 from jetarrow.spark.sink.group_writer import GroupWriter
 from jetarrow.spark.sink.rows import check_columns
 from jetarrow.spark.sink.state import BatchName
-from jetarrow.spark.sink.writer import prepare
+from jetarrow.spark.sink.target import prepare
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, DoubleType, LongType, StringType, StructField, StructType
 
@@ -111,7 +111,7 @@ def test_ids_of_the_rows_own(run: Run, streams: Streams, stored: Read) -> None:
     with pytest.raises(ValueError, match="row 3 of partition 0 has the msg_id 'b' of another"):
         run(name, rows, batch(rows_of(2, 1)).append_column("msg_id", pa.array(["b"])))
     # An id of another row: the group is not there, nor may it be taken for one that is.
-    with pytest.raises(Error, match=r"of the 2 rows of the group order=3 the stream '.*' has 1: it has changed"):
+    with pytest.raises(Error, match=r"of the 2 rows of the group order=3 stream '.*' has 1: it has changed"):
         run(name, batch(rows_of(3, 2)).append_column("msg_id", pa.array(["x", "b"])))
     assert [message.id for message in stored(name)] == ["a", "b", "c"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from jetarrow.spark.options.write import WriteOptions
 
 from .groups import Group, Groups
 from .partition_writer import ANSWER_TIMEOUT, DUPLICATE_IN_BATCH, WINDOW_MARGIN, open_target, repeated_id
+from .routes import Route
 from .rows import check_headers
 from .seen_ids import SeenIds
 from .state import BatchName, SinkState
@@ -46,6 +47,7 @@ class GroupWriter:
         scope: As `PartitionWriter`.
         partition: As `PartitionWriter`.
         name: As `PartitionWriter`.
+        routes: As `PartitionWriter`; of no use here, as there is one stream.
 
     Attributes:
         duplicates: How many of the rows the stream had before.
@@ -54,7 +56,14 @@ class GroupWriter:
     """
 
     def __init__(
-        self, options: WriteOptions, *, window: float, scope: str, partition: int, name: BatchName | None = None
+        self,
+        options: WriteOptions,
+        *,
+        window: float,
+        scope: str,
+        partition: int,
+        name: BatchName | None = None,
+        routes: Sequence[Route] = (),
     ) -> None:
         self._options = options
         self._scope = scope.encode()
@@ -129,7 +138,7 @@ class GroupWriter:
                 row, msg_id = repeated
                 raise repeated_id(group.first_row + row, self._partition, msg_id)
             if self._seen is None and self._state is None:
-                self._seen = SeenIds(js, self._options.stream, window=self._window)
+                self._seen = SeenIds(js, self._options.streams[0], window=self._window)
         else:
             ids = _ids_of_all(ids)
         columns = {name: piece.column(name) for name in piece.schema.names if name != "msg_id"}
@@ -184,7 +193,7 @@ class GroupWriter:
         """Check that the stream has all of the groups of which it knows an id."""
         if not self._suspects:
             return
-        seen = self._seen or SeenIds(js, self._options.stream, window=self._window)
+        seen = self._seen or SeenIds(js, self._options.streams[0], window=self._window)
         found = seen.of(pa.concat_arrays([ids for _, ids in self._suspects]))
         for group, ids in self._suspects:
             known = pc.sum(pc.is_in(ids, value_set=found)).as_py()
@@ -195,16 +204,16 @@ class GroupWriter:
     def _failed(self, group: Group, cause: Exception) -> BatchError:
         row = getattr(cause, "row", None)
         return BatchError(
-            f"jetstream: the group {self._options.atomic_by}={group.value!r} could not be stored in stream"
-            f" {self._options.stream!r}, and nothing of it was; it begins with row {group.first_row} of partition"
+            f"jetstream: the group {self._options.atomic_by}={group.value!r} could not be stored in"
+            f" {self._options.target}, and nothing of it was; it begins with row {group.first_row} of partition"
             f" {self._partition}: {reason_of(cause)}",
             row=group.first_row if row is None else row,
         )
 
     def _changed(self, group: Group, known: int) -> Error:
         return Error(
-            f"jetstream: of the {group.rows.num_rows} rows of the group {self._options.atomic_by}={group.value!r} the"
-            f" stream {self._options.stream!r} has {known}: it has changed since an earlier attempt, or rows of another"
+            f"jetstream: of the {group.rows.num_rows} rows of the group {self._options.atomic_by}={group.value!r}"
+            f" {self._options.target} has {known}: it has changed since an earlier attempt, or rows of another"
             " group have their ids. atomicBy needs rows that are the same whenever they are computed (no rand(), no"
             " current_timestamp()), and one msg_id for each"
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from time import monotonic
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import jetarrow.sync
 from jetarrow.core.errors import Error
@@ -16,6 +17,7 @@ from jetarrow.spark.connection import jetstream, retry_transient, shared_client
 from jetarrow.spark.options.choices import Dedup, PublishMode
 from jetarrow.spark.options.write import WriteOptions
 
+from .routes import Route, Routes, expect_streams
 from .rows import PublishCalls, check_headers
 from .state import BatchName, SinkState
 
@@ -52,7 +54,7 @@ def open_target(
     bucket = options.sink_state
     if name is None or bucket is None:
         return client, js, None
-    return client, js, SinkState(js, bucket, options.stream, subject=options.subject, name=name)
+    return client, js, SinkState(js, bucket, options.streams[0], subject=options.subject, name=name)
 
 
 def repeated_id(row: int, partition: int, msg_id: str) -> ValueError:
@@ -79,6 +81,7 @@ class PartitionWriter:
         scope: Names query, batch and partition: every attempt has the same scope, and no other rows have it.
         partition: Number of the partition, for messages.
         name: What is written, where `sink_state` is to remember it. Default: none.
+        routes: What each of several streams takes. Default: there is one stream.
 
     Attributes:
         duplicates: How many of the rows published so far the stream had before.
@@ -90,15 +93,24 @@ class PartitionWriter:
     groups = b""
 
     def __init__(
-        self, options: WriteOptions, *, window: float, scope: str, partition: int, name: BatchName | None = None
+        self,
+        options: WriteOptions,
+        *,
+        window: float,
+        scope: str,
+        partition: int,
+        name: BatchName | None = None,
+        routes: Sequence[Route] = (),
     ) -> None:
         self._options = options
+        self._routes = Routes(routes) if options.stream is None else None
         self._keep_ids = window + WINDOW_MARGIN
         self._partition = partition
         self._name = name
         self._state: SinkState | None = None
         self._content = options.dedup == Dedup.CONTENT
         self._ids = ContentIds(scope.encode() if self._content else None)
+        self._streams = options.streams or tuple({name for _, name in routes})
         self._prepared = 0
         self._done = 0
         self.duplicates = 0
@@ -150,10 +162,10 @@ class PartitionWriter:
         if monotonic() - since <= self._keep_ids:
             return False
         try:
-            window = js.stream_info(self._options.stream).config.duplicate_window
+            windows = [js.stream_info(name).config.duplicate_window or 0 for name in self._streams]
         except Error:
             return False  # it is asked again after the next call
-        self._keep_ids = float(window or 0) + WINDOW_MARGIN
+        self._keep_ids = float(max(windows, default=0)) + WINDOW_MARGIN
         return monotonic() - since > self._keep_ids
 
     def _prepare(self, piece: pa.RecordBatch) -> pa.RecordBatch:
@@ -168,10 +180,29 @@ class PartitionWriter:
             columns = {name: piece.column(name) for name in names if name != "msg_id"}
             own = piece.column("msg_id").is_valid() if "msg_id" in names else None
             piece = pa.RecordBatch.from_pydict(columns | {"msg_id": pa.array(found)})
-            self._prepared += piece.num_rows
-            return piece if self._state is None else self._state.note(piece, own)
+            if self._state is not None:
+                self._prepared += piece.num_rows
+                return self._state.note(piece, own)
+        if self._routes is not None:
+            piece = self._routed(piece, self._routes)
         self._prepared += piece.num_rows
         return piece
+
+    def _routed(self, piece: pa.RecordBatch, routes: Routes) -> pa.RecordBatch:
+        """Rows that say which stream has to take each."""
+        fixed = self._options.subject
+        subjects = piece.column("subject") if fixed is None else pa.array([fixed] * piece.num_rows, pa.string())
+        # One without a subject fails by itself, and says so.
+        streams = routes.streams_of(pc.fill_null(subjects, ""))
+        lost = pc.and_(streams.is_null(), subjects.is_valid())
+        if (row := pc.index(lost, True).as_py()) >= 0:
+            raise ValueError(
+                f"jetstream: row {self._prepared + row} of partition {self._partition} has the subject"
+                f" {subjects[row].as_py()!r}, which none of {self._options.target} takes; where the account maps"
+                " subjects, write those that they are mapped to; a stream that has just been made is known when the"
+                " query is started again"
+            )
+        return expect_streams(piece, pc.fill_null(streams, ""))
 
     def _call(self, js: jetarrow.sync.JetStream, rows: pa.RecordBatchReader, *, max_in_flight: int) -> PublishResult:
         mode = self._options.publish_mode
@@ -227,7 +258,7 @@ class PartitionWriter:
 
     def _row_failed(self, what: str, row: int, cause: Exception) -> BatchError:
         return BatchError(
-            f"jetstream: {what} could not be stored in stream {self._options.stream!r}; the first is row {row} of"
+            f"jetstream: {what} could not be stored in {self._options.target}; the first is row {row} of"
             f" partition {self._partition}: {reason_of(cause)}",
             row=row,
         )
