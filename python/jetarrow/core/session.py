@@ -70,6 +70,8 @@ class Session(Protocol):
     # What `connect` was given: without secrets, and for TLS.
     options: dict[str, Any]
     tls: ssl.SSLContext | TLS | None
+    # What the context file of `connect` says of JetStream.
+    jetstream_options: dict[str, str]
     # "", "subs" while the subscriptions are drained, then "pubs".
     draining: str
     drain_timeout: float
@@ -171,6 +173,7 @@ class SharedState(Session):
         self.closed = False
         self.options: dict[str, Any] = {}
         self.tls: ssl.SSLContext | TLS | None = None
+        self.jetstream_options: dict[str, str] = {}
         self.draining = ""
         self.drain_timeout: float = DEFAULT_DRAIN_TIMEOUT
         self.failure: Exception | None = None
