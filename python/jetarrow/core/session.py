@@ -22,6 +22,7 @@ from jetarrow.core.options import DEFAULT_DRAIN_TIMEOUT
 from jetarrow.core.tls import TLS
 
 _T = TypeVar("_T")
+_A = TypeVar("_A")
 Headers = Mapping[str, str | list[str]]
 
 # While the link is up, a publish waits when more bytes than this are queued.
@@ -143,6 +144,11 @@ class Session(Protocol):
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         """A lock between those that wait on this session."""
+
+    async def side_by_side(
+        self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int
+    ) -> list[_T]:
+        """What `work` makes of each item, in their order; at most `most` of them at a time. The first error ends it."""
 
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
         """Drains subscriptions side by side, at most `drain_timeout` seconds."""
