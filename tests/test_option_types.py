@@ -109,6 +109,8 @@ EXPECTED = {
     "PublisherPublishOptions": {**keywords(Publisher.publish, "payload"), **EXTRAS},
     "PublishExtras": EXTRAS,
     "PriorityOptions": PRIORITY,
+    "BatchesOptions": {**keywords(PullSubscription.batches), **PRIORITY},
+    "ConsumerBatchesOptions": {**keywords(Consumer.batches, "max_messages"), **PRIORITY},
     "FetchOptions": {**keywords(PullSubscription.fetch, "batch"), **PRIORITY},
     "PublisherOptions": keywords(JetStreamContext.publisher, "subject"),
     "ReadOptions": keywords(JetStreamContext.read, "stream"),

@@ -101,6 +101,7 @@ THE_SAME = {
     "MessageBatch.nak": "MessageBatch.ack",
     "MessageBatch.term": "MessageBatch.ack",
     "MessageBatch.in_progress": "MessageBatch.ack",
+    "PullSubscription.batches": "Consumer.batches",
     "PullSubscription.consume": "PullSubscription.messages",
     "Reader.to_polars": "Reader.read_all",
     "Reader.to_pandas": "Reader.read_all",

@@ -122,6 +122,19 @@ class LoopSession(SharedState):
             for task in tasks:
                 task.cancel()
 
+    def repeat(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+        async def run() -> None:
+            while True:
+                await asyncio.sleep(seconds)
+                await work()
+
+        task = asyncio.ensure_future(run())
+
+        def stop() -> None:
+            task.cancel()
+
+        return stop
+
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
         tasks = [asyncio.ensure_future(sub._drain()) for sub in subscriptions]
         if not tasks:

@@ -117,6 +117,38 @@ class PublisherPublishOptions(PublishExtras, total=False):
     """The last message's id must be this; default any."""
 
 
+class BatchesOptions(PriorityOptions, total=False):
+    """Options of a pull subscription's `batches`."""
+
+    rows: int
+    """Most rows of a batch; default 50,000."""
+    seconds: float
+    """A batch waits no longer for more rows; default 60."""
+    bytes: int
+    """Nor once its messages have this number of bytes; default 64 MiB."""
+    columns: Sequence[str] | None
+    """What is built; default stream, seq, subject, timestamp, headers, data."""
+
+
+class ConsumerBatchesOptions(PriorityOptions, total=False):
+    """Options of a consumer's `batches`."""
+
+    rows: int | None
+    """As in `BatchesOptions`; with it, `seconds` or `bytes` the batches are kept from redelivery; default none."""
+    seconds: float | None
+    """Likewise."""
+    bytes: int | None
+    """Likewise."""
+    max_bytes: int | None
+    """Without these three: most bytes of a batch, as the server counts them; default no limit."""
+    timeout: float
+    """Likewise: seconds after which a batch has what came until then; default 30."""
+    min_messages: int
+    """Likewise: rows worth waiting for; default 1."""
+    columns: Sequence[str] | None
+    """What is built; default stream, seq, subject, timestamp, headers, data."""
+
+
 class PublisherOptions(TypedDict, total=False):
     """Options of `js.publisher`."""
 
