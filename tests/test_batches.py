@@ -207,7 +207,7 @@ async def test_without_acknowledgements(js: JetStreamContext, stream: str) -> No
 
 def test_without_a_loop(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     sub = sync_js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=QUICK)
-    fill_sync(sync_js, stream, 9)
+    fill_sync(sync_js, stream, 8)
     batches = sub.batches(rows=4, seconds=1)
     batch = next(batches)
     assert [msg.data for msg in batch] == numbers(4)
