@@ -169,43 +169,60 @@ class Collector:
         self._sub, self._options = sub, options
         self._rows, self._seconds, self._bytes = rows, seconds, bytes
         self._slice = math.inf
+        self._stop: Callable[[], None] | None = None
         self._gathering = Hold(sub._session)
         # Weakly: a batch that the program has thrown away is for the server to deliver again.
         self._out: list[ref[Hold]] = []
 
     async def batches(self) -> AsyncIterator[MessageBatch]:
-        """The batches."""
+        """The batches, without end."""
+        await self.begin()
+        try:
+            while not self._sub._closed:
+                batch = await self.gather(rows=self._rows, seconds=self._seconds)
+                if batch is not None:
+                    yield batch
+                    del batch
+        finally:
+            await self.end()
+
+    async def begin(self) -> None:
+        """Asks what the consumer is, and keeps from now on what is held."""
         sub = self._sub
         config = (await sub.consumer_info()).config
-        stop = None
         if config.ack_policy != models.AckPolicy.NONE:
             ack_wait = min([*(config.backoff or ()), config.ack_wait or DEFAULT_ACK_WAIT])
             # A row is at most a quarter old when it is seen here, and three quarters when it is first spoken for.
             self._slice = ack_wait / 4
-            stop = sub._session.repeat(ack_wait / 2, self._keep)
+            self._stop = sub._session.repeat(ack_wait / 2, self._keep)
             if config.max_ack_pending and config.max_ack_pending > 0:
                 # The consumer gives no more before it gets acks.
                 self._rows = min(self._rows, config.max_ack_pending)
-        try:
-            while not sub._closed:
-                await self._gather()
-                if not self._gathering.parts:
-                    continue
-                hold, self._gathering = self._gathering, Hold(sub._session)
-                self._out = [*(held for held in self._out if held()), ref(hold)]
-                parts = hold.parts
-                native: Any = parts[0] if len(parts) == 1 else Parts(parts)
-                batch = HeldBatch(sub._session, native, hold)
-                del hold
-                yield batch
-                del batch
-        finally:
-            if stop is not None:
-                stop()
-                # Others may have them now.
-                with suppress(Error):
-                    for hold in self._holds():
-                        await hold.tell("nak")
+
+    def is_full(self, held: int) -> bool:
+        """Whether the consumer gives no more while so many are not acknowledged."""
+        return held >= self._rows
+
+    async def end(self) -> None:
+        """Gives back whatever is not acknowledged."""
+        if self._stop is not None:
+            self._stop()
+            # Others may have them now.
+            with suppress(Error):
+                for hold in self._holds():
+                    await hold.tell("nak")
+
+    async def gather(self, *, rows: int, seconds: float) -> HeldBatch | None:
+        """One batch; None where nothing came."""
+        await self._gather(min(rows, self._rows), seconds)
+        hold = self._gathering
+        if not hold.parts:
+            return None
+        self._gathering = Hold(self._sub._session)
+        self._out = [*(held for held in self._out if held()), ref(hold)]
+        parts = hold.parts
+        native: Any = parts[0] if len(parts) == 1 else Parts(parts)
+        return HeldBatch(self._sub._session, native, hold)
 
     async def _keep(self) -> None:
         # While the link is down nothing can be said; the next time may be in time.
@@ -216,11 +233,11 @@ class Collector:
     def _holds(self) -> list[Hold]:
         return [self._gathering, *(hold for held in self._out if (hold := held()))]
 
-    async def _gather(self) -> None:
+    async def _gather(self, rows: int, seconds: float) -> None:
         """Fills `_gathering` until it has enough, or its time is over, or the subscription has ended."""
         sub, hold = self._sub, self._gathering
         now = sub._session.now
-        rows, room, deadline = self._rows, self._bytes, now() + self._seconds
+        room, deadline = self._bytes, now() + seconds
         while rows > 0 and room > 0 and (left := deadline - now()) > 0:
             begun, wait = now(), min(left, self._slice)
             try:
