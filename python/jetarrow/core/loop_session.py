@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from selectors import EpollSelector
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from jetarrow.core.journal import Journal, log_error
 from jetarrow.core.session import Closable, Headers, SharedState
 
 _T = TypeVar("_T")
+_A = TypeVar("_A")
 
 _log = logging.getLogger("jetarrow")
 _bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = WeakKeyDictionary()
@@ -119,6 +120,35 @@ class LoopSession(SharedState):
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         return asyncio.Lock()
+
+    async def side_by_side(
+        self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int
+    ) -> list[_T]:
+        room = asyncio.Semaphore(most)
+
+        async def run(item: _A) -> _T:
+            async with room:
+                return await work(item)
+
+        tasks = [asyncio.ensure_future(run(item)) for item in items]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def repeat(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+        async def run() -> None:
+            while True:
+                await asyncio.sleep(seconds)
+                await work()
+
+        task = asyncio.ensure_future(run())
+
+        def stop() -> None:
+            task.cancel()
+
+        return stop
 
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
         tasks = [asyncio.ensure_future(sub._drain()) for sub in subscriptions]

@@ -13,10 +13,11 @@ from jetarrow.jetstream.manager import JetStreamManager
 from jetarrow.jetstream.objects.stores import ObjectStores
 from jetarrow.jetstream.publisher import LoopPublisher
 from jetarrow.jetstream.push import PushSubscription
+from jetarrow.jetstream.sinks.verbs import Sinks
 from jetarrow.jetstream.table import PublishTable
 
 
-class JetStreamContext(Increment, ByName, KeyValues, ObjectStores, PublishTable, JetStreamManager):
+class JetStreamContext(Increment, ByName, KeyValues, ObjectStores, PublishTable, Sinks, JetStreamManager):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription

@@ -16,6 +16,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import FetchTimeoutError
+from jetarrow.jetstream.held import Collector
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import user_level
 from jetarrow.jetstream.names import checked
@@ -285,6 +286,40 @@ class PullSubscription(PullEnd):
         self._count(len(batch))
         self._check_size(max_messages)
         return MessageBatch(session, batch)
+
+    def batches(
+        self,
+        *,
+        rows: int = 50_000,
+        seconds: float = 60.0,
+        bytes: int = 64 * 1024 * 1024,
+        columns: Sequence[str] | None = None,
+        **priority: Unpack[PriorityOptions],
+    ) -> AsyncIterator[MessageBatch]:
+        """Batches of so many rows, or of what came in so many seconds: `async for batch in sub.batches(rows=10_000)`.
+
+        What it holds is kept from redelivery (the server is told every half `ack_wait` that work goes on): the rows
+        that it gathers, and the batches that it has handed out, until they are acknowledged (`await batch.ack_sync()`)
+        or thrown away. When the iteration ends, whatever is not acknowledged is given back, so that others get it at
+        once: keep the iteration open until the last batch is acknowledged. It goes on without end; a time in which
+        nothing came makes no batch.
+
+        Args:
+            rows: Most rows of a batch; the consumer's `max_ack_pending`, if that is less.
+            seconds: A batch waits no longer for more rows.
+            bytes: Nor does it once its messages have this number of bytes, as the server counts them.
+            columns: What is built, as for `fetch_batch`.
+            **priority: As `fetch`.
+
+        Raises:
+            NotFoundError: As `fetch_batch`.
+            APIError: As `fetch_batch`.
+            ValueError: A number is not positive, or a message is larger than `bytes`.
+            UnsupportedError: A batch was gathered in several fetches (`seconds` is more than a quarter of the
+                `ack_wait`), and pyarrow is not installed.
+        """
+        collector = Collector(self, rows=rows, seconds=seconds, bytes=bytes, options={"columns": columns, **priority})
+        return collector.batches()
 
 
 class Messages:
