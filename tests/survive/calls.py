@@ -444,6 +444,13 @@ def add_stream(at: Setting) -> None:
     at.js.add_stream(name="NEW", subjects=["new"])
 
 
+@call("JetStreamManager.lag")
+def lag(at: Setting) -> None:
+    """Its requests are made in threads."""
+    at.freeze()
+    at.nc.jetstream(timeout=LONG).lag()
+
+
 def main(name: str, url: str, pid: str) -> None:
     at = Setting(name, url, int(pid))
     outcome: Any = "it returned"

@@ -17,3 +17,7 @@ def seconds(name: str, value: float | None) -> float | None:
     if value is not None and not isinstance(value, Real):
         raise TypeError(f"{name} must be a number of seconds, or None, not {type(value).__name__}")
     return value
+
+
+# The servers of `connect` where none are given: made here, so that `is` tells it from the same text of a caller.
+DEFAULT_SERVERS = "".join(("nats://", "localhost:4222"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -18,6 +18,7 @@ from jetarrow.core.journal import Journal, log_error
 from jetarrow.core.session import Closable, Headers, SharedState
 
 _T = TypeVar("_T")
+_A = TypeVar("_A")
 
 _log = logging.getLogger("jetarrow")
 _bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = WeakKeyDictionary()
@@ -104,6 +105,22 @@ class LoopSession(SharedState):
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         return asyncio.Lock()
+
+    async def side_by_side(
+        self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int
+    ) -> list[_T]:
+        room = asyncio.Semaphore(most)
+
+        async def run(item: _A) -> _T:
+            async with room:
+                return await work(item)
+
+        tasks = [asyncio.ensure_future(run(item)) for item in items]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
 
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
         tasks = [asyncio.ensure_future(sub._drain()) for sub in subscriptions]
