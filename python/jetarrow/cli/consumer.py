@@ -95,6 +95,26 @@ def info(session: Session, stream: Name, name: Consumer) -> None:
     )
 
 
+@verb(group, "lag", example="jetarrow consumer lag ORDERS")
+def lag(
+    session: Session,
+    stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="The stream; none is all.")] = None,
+) -> None:
+    """Lists how far consumers are behind, in messages and in time, the furthest first."""
+    rows = session.js.lag(stream).to_pylist()
+    rows.sort(key=lambda row: (-(row["num_pending"] + row["num_ack_pending"]), row["stream"], row["consumer"]))
+    columns = (
+        Column("stream", "Stream"),
+        Column("consumer", "Consumer"),
+        Column("num_pending", "To come"),
+        Column("num_ack_pending", "Unacknowledged"),
+        Column("num_redelivered", "Redelivered"),
+        Column("behind", "Behind", lambda behind: "" if behind is None else show_span(behind.total_seconds()) or "0s"),
+        Column("last_active", "Last active", show_time),
+    )
+    session.rows(rows, columns, "there is no consumer")
+
+
 @verb(group, "pause", example="jetarrow consumer pause ORDERS billing 1h")
 def pause(
     session: Session,

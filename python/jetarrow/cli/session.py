@@ -14,13 +14,12 @@ import typer
 
 from jetarrow.cli import output
 from jetarrow.cli.output import Column
+from jetarrow.core import context_files
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     import jetarrow.sync
-
-DEFAULT_SERVER = "nats://localhost:4222"
 
 
 class Session:
@@ -33,7 +32,7 @@ class Session:
 
     def __init__(self, *, as_json: bool, given: Mapping[str, Any]) -> None:
         self.as_json = as_json
-        self._given = given
+        self.given = given
         self._nc: jetarrow.sync.Client | None = None
 
     def __enter__(self) -> Session:
@@ -51,8 +50,7 @@ class Session:
         if self._nc is None:
             import jetarrow.sync
 
-            servers, options = self.address(), self.options()
-            self._nc = jetarrow.sync.connect(servers, name="jetarrow", error_cb=self._heard, **options)
+            self._nc = jetarrow.sync.connect(name="jetarrow", error_cb=self._heard, **self.address(), **self.options())
         return self._nc
 
     def _heard(self, error: Exception) -> None:
@@ -63,38 +61,46 @@ class Session:
     @property
     def js(self) -> jetarrow.sync.JetStream:
         """JetStream on it."""
-        options: dict[str, Any] = {"timeout": self._given.get("timeout") or 5.0}
-        if domain := self._given.get("domain"):
+        options: dict[str, Any] = {"timeout": self.given.get("timeout") or 5.0}
+        if domain := self.given.get("domain"):
             options["domain"] = domain
         return self.nc.jetstream(**options)
 
-    def address(self) -> str:
-        """The servers to connect to."""
-        server: str | None = self._given.get("server")
+    def address(self) -> dict[str, Any]:
+        """Where to connect to, as options of `connect`: servers, a context, or both.
+
+        What is typed goes before the environment, and that before the context that is selected.
+        """
+        server, context = self.given.get("server"), self.given.get("context")
         if "@" in (server or ""):
             raise typer.BadParameter(
                 "an address with a password or token is seen in the list of processes: put it into $NATS_URL,"
                 " or use --user with --password-file.",
                 param_hint="--server",
             )
-        return server or os.environ.get("NATS_URL") or DEFAULT_SERVER
+        if not context:
+            server = server or os.environ.get("NATS_URL")
+            context = os.environ.get("NATS_CONTEXT") or (None if server else context_files.selected())
+        named = {"servers": server, "context": context}
+        return {name: value for name, value in named.items() if value}
 
     def options(self) -> dict[str, Any]:
         """The other options of `connect`."""
-        environment = os.environ
+        # With a context that is named, the environment's credentials are not meant.
+        environment: Mapping[str, str] = {} if self.given.get("context") else os.environ
         options: dict[str, Any] = {}
-        if timeout := self._given.get("timeout"):
+        if timeout := self.given.get("timeout"):
             options["connect_timeout"] = timeout
-        if creds := self._given.get("creds") or environment.get("NATS_CREDS"):
+        if creds := self.given.get("creds") or environment.get("NATS_CREDS"):
             options["user_credentials"] = os.path.expanduser(creds)
-        if seed := self._given.get("nkey") or environment.get("NATS_NKEY"):
+        if seed := self.given.get("nkey") or environment.get("NATS_NKEY"):
             options["nkeys_seed"] = os.path.expanduser(seed)
-        if user := self._given.get("user") or environment.get("NATS_USER"):
-            options |= {"user": user, "password": self._password(user)}
+        if user := self.given.get("user") or environment.get("NATS_USER"):
+            options |= {"user": user, "password": self.password(user)}
         elif token := environment.get("NATS_TOKEN"):
             options["token"] = token
         ca, cert, key = (
-            self._given.get(name) or environment.get(f"NATS_{name.removeprefix('tls').upper()}")
+            self.given.get(name) or environment.get(f"NATS_{name.removeprefix('tls').upper()}")
             for name in ("tlsca", "tlscert", "tlskey")
         )
         if ca or cert or key:
@@ -103,8 +109,13 @@ class Session:
             options["tls"] = TLS(ca=ca, cert=cert, key=key)
         return options
 
-    def _password(self, user: str) -> str:
-        if file := self._given.get("password_file"):
+    def password(self, user: str) -> str:
+        """The password: out of a file, the environment, or asked for; never out of an argument.
+
+        Args:
+            user: Whose.
+        """
+        if file := self.given.get("password_file"):
             return Path(file).expanduser().read_text("utf-8").rstrip("\r\n")
         if (password := os.environ.get("NATS_PASSWORD")) is not None:
             return password
