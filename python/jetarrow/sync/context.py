@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.session import finish
 from jetarrow.jetstream.context import JetStreamContext
-from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
+from jetarrow.jetstream.messages import MESSAGES_AT_ONCE
 from jetarrow.sync.blocking import as_in, blocking, drained_messages, iterated, wrapped
 from jetarrow.sync.fetch import PullSubscription, Reader
 from jetarrow.sync.kv import KeyValue

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Unpack
 from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.ending import Ending
 from jetarrow.jetstream import batch, reader
-from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
+from jetarrow.jetstream.messages import MESSAGES_AT_ONCE
 from jetarrow.sync.blocking import as_in, blocking, drained, drained_messages, giving, twin_repr, wrapped
 
 if TYPE_CHECKING:
