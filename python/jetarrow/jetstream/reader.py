@@ -15,8 +15,7 @@ from jetarrow import _jetarrow
 from jetarrow.core.arguments import check_whole, texts
 from jetarrow.core.errors import Error
 from jetarrow.core.session import finish
-from jetarrow.jetstream.absent import absent
-from jetarrow.jetstream.api import STREAM_NOT_FOUND, JetStreamApi
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowStream, needs_pyarrow
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import NotFoundError
@@ -87,7 +86,7 @@ class Reader(ReadOut):
             raise ValueError(f"limit must be 1 or more, not {limit}")
         if flatten and schema is None:
             raise ValueError("flatten=True makes columns of the fields of value: give schema= as well")
-        self._session = api.session
+        self._session, self._api = api.session, api
         self._stream = stream
         self._manage = Management(api)
         native = functools.partial(
@@ -153,11 +152,9 @@ class Reader(ReadOut):
                 await self._infer(wait)
             native: _jetarrow.Reader = await wait(self._call or self._make(schema=self._inferred))
         except NotFoundError as error:
-            if error.err_code != STREAM_NOT_FOUND:
-                raise
             # With `_block` nothing else may be waited for on an event loop.
-            names = self._manage.stream_names() if wait is not _block or self._session.blocks else None
-            raise await absent(error, self._stream, names) from None
+            near = wait is not _block or self._session.blocks
+            raise await self._api.absent(error, self._stream, near=near) from None
         self._native = native
         self._position = native.start
         return native
