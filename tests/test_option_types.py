@@ -112,6 +112,7 @@ EXPECTED = {
     "FetchOptions": {**keywords(PullSubscription.fetch, "batch"), **PRIORITY},
     "PublisherOptions": keywords(JetStreamContext.publisher, "subject"),
     "ReadOptions": keywords(JetStreamContext.read, "stream"),
+    "LatestOptions": keywords(JetStreamContext.latest, "stream", "subjects"),
     "OrderedConsumerOptions": keywords(JetStreamContext.ordered_consumer, "stream", "subjects"),
     "StreamOptions": STREAM,
     "ConsumerOptions": CONSUMER,

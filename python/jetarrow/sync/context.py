@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.models import PubAck
     from jetarrow.jetstream.option_types import (
         BindOptions,
+        LatestOptions,
         OrderedConsumerOptions,
         PublishAsyncOptions,
         PublisherOptions,
@@ -108,6 +109,12 @@ class JetStream(JetStreamManager):
     @as_in(JetStreamContext.read)
     def read(self, stream: str, **options: Unpack[ReadOptions]) -> Reader:  # noqa: D102
         return Reader(self._inner.read(stream, **options))
+
+    @as_in(JetStreamContext.latest)
+    def latest(  # noqa: D102
+        self, stream: str, subjects: str | Sequence[str] | None = None, **options: Unpack[LatestOptions]
+    ) -> Reader:
+        return Reader(self._inner.latest(stream, subjects, **options))
 
     object_store = wrapped(JetStreamContext.object_store, ObjectStore)
     create_object_store = wrapped(JetStreamContext.create_object_store, ObjectStore)
