@@ -9,6 +9,7 @@ from jetarrow.jetstream.by_name import ByName
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.increment import Increment
 from jetarrow.jetstream.kv.verbs import KeyValues
+from jetarrow.jetstream.latest import Latest
 from jetarrow.jetstream.manager import JetStreamManager
 from jetarrow.jetstream.objects.stores import ObjectStores
 from jetarrow.jetstream.publisher import LoopPublisher
@@ -17,7 +18,7 @@ from jetarrow.jetstream.sinks.verbs import Sinks
 from jetarrow.jetstream.table import PublishTable
 
 
-class JetStreamContext(Increment, ByName, KeyValues, ObjectStores, PublishTable, Sinks, JetStreamManager):
+class JetStreamContext(Increment, ByName, Latest, KeyValues, ObjectStores, PublishTable, Sinks, JetStreamManager):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription

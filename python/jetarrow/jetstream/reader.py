@@ -41,7 +41,7 @@ ON_DATA_LOSS = ("error", "warn")
 
 
 class Reader(ReadOut):
-    """Reads `[start, end)` of a stream in order. Made by `js.read`; opened at the first use.
+    """Reads `[start, end)` of a stream in order. Made by `js.read` and `js.latest`; opened at the first use.
 
     `async for`, `async with` and `read_all` wait on the event loop; `for` and `with` block the thread, with the GIL
     released, and are for use off the loop.
@@ -70,6 +70,8 @@ class Reader(ReadOut):
         flatten: bool,
         limit: int | None,
         progress: Progress | bool | None,
+        latest: bool = False,
+        deleted: bool = True,
         bucket: str | None = None,
     ) -> None:
         if timestamp_unit not in TIMESTAMP_UNITS:
@@ -105,8 +107,8 @@ class Reader(ReadOut):
             microseconds=timestamp_unit == "us",
             warn_on_loss=on_data_loss == "warn",
             direct=direct,
-            # Of a key-value bucket only each key's last value is read.
-            latest=bucket is not None,
+            latest=latest,
+            markers=deleted,
             bucket=bucket,
             timeout=api.timeout,
         )
@@ -261,10 +263,6 @@ class Reader(ReadOut):
         batch = self._take(native, item)
         self._spent = item is None
         return batch
-
-    def changed(self) -> dict[str, int]:
-        """Of a read of a bucket: the keys that changed meanwhile, and the last revision of each."""
-        return {} if self._native is None else self._native.changed()
 
     async def _rows(self) -> AsyncIterator[MessageBatch]:
         async for batch in self:

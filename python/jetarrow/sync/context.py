@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import (
         BindOptions,
         DeltaOptions,
+        LatestOptions,
         OrderedConsumerOptions,
         ParquetOptions,
         PublishAsyncOptions,
@@ -120,6 +121,12 @@ class JetStream(JetStreamManager):
     @as_in(JetStreamContext.to_delta)
     def to_delta(self, stream: str, table_uri: str | PathLike[str], **options: Unpack[DeltaOptions]) -> Sink:  # noqa: D102
         return Sink(self._inner.to_delta(stream, table_uri, **options))
+
+    @as_in(JetStreamContext.latest)
+    def latest(  # noqa: D102
+        self, stream: str, subjects: str | Sequence[str] | None = None, **options: Unpack[LatestOptions]
+    ) -> Reader:
+        return Reader(self._inner.latest(stream, subjects, **options))
 
     object_store = wrapped(JetStreamContext.object_store, ObjectStore)
     create_object_store = wrapped(JetStreamContext.create_object_store, ObjectStore)

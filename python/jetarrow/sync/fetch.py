@@ -158,10 +158,6 @@ class Reader:
         """The next sequence to be read; None before the first use of a reader without `start_seq`."""
         return self._inner.position
 
-    def changed(self) -> dict[str, int]:
-        """As `jetarrow.read.Reader.changed`."""
-        return self._inner.changed()
-
     @property
     def inferred(self) -> pyarrow.Schema | None:
         """What `schema="infer"` found, once the reader is open: the fields of `value`. None without it."""
