@@ -9,6 +9,7 @@ from typing import Unpack
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.arguments import FOREVER, check_whole, seconds
 from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.core.loop_session import bridge_of
 from jetarrow.jetstream import models
@@ -22,8 +23,6 @@ from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.priority import Member, PriorityOptions, member
 from jetarrow.jetstream.pull_end import PullEnd
 
-# Seconds; a wait without end is a very long one.
-FOREVER = 10 * 365 * 86400.0
 # What an iterator asks for at a time, and how long one request waits. Few, because each is on its way to be processed.
 MESSAGES_AT_ONCE = 500
 REQUEST_TIMEOUT = 30.0
@@ -119,6 +118,8 @@ class PullSubscription(PullEnd):
             APIError: The server refuses the request, such as a heartbeat of more than half of `timeout`.
             TypeError: More than one of `batch`, `batch_size`, `max_messages`.
         """
+        check_whole(batch=batch, batch_size=batch_size, max_messages=max_messages, max_bytes=max_bytes)
+        timeout, heartbeat = seconds("timeout", timeout), seconds("heartbeat", heartbeat)
         given = [size for size in (batch, batch_size, max_messages) if size is not None]
         if len(given) > 1:
             raise TypeError("batch, batch_size and max_messages are one number: give one of them")
@@ -214,6 +215,7 @@ class PullSubscription(PullEnd):
                 processed; default half of `max_messages`, 0 sends it when none is left.
             **priority: As `fetch`.
         """
+        check_whole(max_messages=max_messages, max_bytes=max_bytes, threshold=threshold)
         ahead = max_messages // 2 if threshold is None else threshold
         group = member(self._api, priority)
         return Messages(self, max_messages, max_bytes=max_bytes, threshold=ahead, group=group)
