@@ -141,7 +141,10 @@ async def test_other_columns(js: JetStreamContext, stream: str, tmp_path: Path) 
         with pytest.raises(SinkSchemaError, match=said):
             await js.to_parquet(stream, tmp_path, schema=schema).run()
     with pytest.raises(SinkSchemaError, match=r"no such column: town; there are .*region, date, hour"):
-        await js.to_parquet(stream, tmp_path, schema=SCHEMA, partition_by="town").run()
+        await js.to_parquet(stream, tmp_path / "new", schema=SCHEMA, partition_by="town").run()
+    (tmp_path / "new" / "_jetarrow" / "staging").rmdir()
+    with pytest.raises(SinkSchemaError, match="partitioned by nothing"):
+        await js.to_parquet(stream, tmp_path, schema=SCHEMA, partition_by="region").run()
     assert names(tmp_path) == before
     assert (await js.to_parquet(stream, tmp_path, schema=SCHEMA).run()).rows == 2
 
