@@ -50,7 +50,7 @@ async def test_what_was_given_up(js: JetStreamContext, dead: str) -> None:
     one, two, three = rows[("once", 1)], rows[("strict", 2)], rows[("strict", 3)]
     assert (one["kind"], one["reason"], one["deliveries"], one["data"]) == ("max_deliver", None, 1, b"")
     assert (two["kind"], two["reason"], two["data"]) == ("terminated", "no such account", b"2")
-    assert two["headers"] == [("own", ["2"]), ("Nats-Expected-Stream", [dead])]
+    assert dict(two["headers"]) == {"own": ["2"], "Nats-Expected-Stream": [dead]}
     assert rows[("once", 2)]["kind"] == "max_deliver"
     assert (three["stream"], three["subject"]) == (dead, f"{dead}.3")
     assert three["timestamp"] < three["died"]
