@@ -15,6 +15,7 @@ from jetarrow import _jetarrow
 from jetarrow.core.arguments import check_whole, texts
 from jetarrow.core.errors import Error
 from jetarrow.core.session import finish
+from jetarrow.jetstream import html
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowStream, needs_pyarrow
 from jetarrow.jetstream.batch import MessageBatch
@@ -138,6 +139,14 @@ class Reader(ReadOut):
         at = "" if self._position is None else f" at {self._position}"
         state = ", closed" if self._closed else ", read to its end" if self._spent else ""
         return f"<{type(self).__name__} of stream {self._stream}{at}{state}>"
+
+    def _repr_html_(self) -> str:
+        state = "closed" if self._closed else "read to its end" if self._spent else "open" if self._native else "new"
+        fields = None
+        if self._native is not None and self._inferred is not None:
+            fields = ", ".join(f"{field.name}: {field.type}" for field in self._inferred)
+        said = {"state": state, "next sequence": self._position, "rows read": self._rows_read, "inferred": fields}
+        return html.facts(f"{type(self).__name__} of stream {self._stream}", said)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Reader belongs to its connection and cannot be pickled or copied: send what it has read")

@@ -10,6 +10,7 @@ from jetarrow.core.session import finish
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.jetstream.messages import MESSAGES_AT_ONCE
 from jetarrow.sync.blocking import as_in, blocking, drained_messages, iterated, wrapped
+from jetarrow.sync.dead_letters import DeadLetters
 from jetarrow.sync.fetch import PullSubscription, Reader
 from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
@@ -113,6 +114,12 @@ class JetStream(JetStreamManager):
     @as_in(JetStreamContext.read)
     def read(self, stream: str, **options: Unpack[ReadOptions]) -> Reader:  # noqa: D102
         return Reader(self._inner.read(stream, **options))
+
+    keep_dead_letters = blocking(JetStreamContext.keep_dead_letters)
+
+    @as_in(JetStreamContext.dead_letters)
+    def dead_letters(self, stream: str) -> DeadLetters:  # noqa: D102
+        return DeadLetters(self._inner.dead_letters(stream))
 
     @as_in(JetStreamContext.to_parquet)
     def to_parquet(self, stream: str, path: str | PathLike[str], **options: Unpack[ParquetOptions]) -> Sink:  # noqa: D102

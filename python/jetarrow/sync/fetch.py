@@ -147,6 +147,10 @@ class Reader:
 
     __repr__ = twin_repr
     __reduce__ = reader.Reader.__reduce__
+
+    def _repr_html_(self) -> str:
+        return self._inner._repr_html_()
+
     read_all = blocking(reader.Reader.read_all)
     to_polars = blocking(reader.Reader.to_polars)
     to_pandas = blocking(reader.Reader.to_pandas)
