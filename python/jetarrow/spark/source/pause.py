@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from .offsets import Offset
 
 # Fewer are looked at every time Spark comes.
-_MANY_STREAMS = 16
+MANY_STREAMS = 16
 # After a look that found nothing, this many times as long as it took is waited, so that an idle query costs a tenth of
 # what it would.
 _TIMES = 10.0
@@ -42,7 +42,7 @@ class Pause:
             at: Where the query stands.
             sizes: How much waits, by stream.
         """
-        idle = len(sizes) >= _MANY_STREAMS and not any(sizes.values())
+        idle = len(sizes) >= MANY_STREAMS and not any(sizes.values())
         now = time.monotonic()
         self._until = now + min(_MOST, _TIMES * (now - self._asked)) if idle else 0.0
         self._at = at
