@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from jetarrow.js.errors import NotFoundError
-from jetarrow.spark.source import metadata, pause, stream_reader
+from jetarrow.spark.source import metadata, pause, positions, stream_reader
 from jetarrow.spark.source.offsets import Entry, Offset
 from jetarrow.spark.source.pause import Pause
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -129,6 +129,33 @@ def test_an_idle_query_asks_less_often(
     # Busy: no pause.
     streams.publish(eight[3], [b"x"])
     assert reader.latestOffset(after, ALL)["streams"][eight[3]]["next"] == 5
+
+
+@pytest.mark.parametrize(("subjects", "rests"), [("*.9", True), (None, False)])
+def test_foreign_traffic_is_looked_at_less_often(
+    here: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch, subjects: str | None, rests: bool
+) -> None:
+    """For the last match of a wildcard a server goes through all subjects, whenever something has come."""
+    name, looks, now = streams.new(), 0, 0.0
+    ends = positions.Positions.ends
+
+    def slow(*args: Any) -> Any:
+        nonlocal looks, now
+        looks, now = looks + 1, now + 0.007
+        return ends(*args)
+
+    monkeypatch.setattr(positions.Positions, "ends", slow)
+    monkeypatch.setattr("jetarrow.spark.source.pause.time.monotonic", lambda: now)
+    reader = here.stream(name, startingOffsets="earliest", **({"subjects": subjects} if subjects else {}))
+    end = reader.initialOffset()
+    for _ in range(10):
+        streams.publish(name, [b"foreign"] if rests else [])
+        assert reader.latestOffset(end, ALL) == end
+        now += 0.01
+    assert looks == (2 if rests else 10)
+    now += 0.1
+    streams.run(lambda js: js.publish(f"{name}.9", b"ours"))
+    assert reader.latestOffset(end, ALL)["streams"][name]["next"] == (12 if rests else 2)
 
 
 def test_a_pause_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,7 +120,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._prepare(lookup, infos, entries)
         sizes = self._backlog(entries, ends, infos, lookup)
         if self._waits(sum(sizes.values()), limit):
-            self._pause.begin(begin, sizes if self._until is None else {})
+            wild = any("*" in subject or ">" in subject for subject in self._options.subjects)
+            self._pause.begin(begin, sizes if self._until is None else {}, costly=wild and self._until is None)
             return start if start is not None else begin.json()
         advanced = {}
         for name, count in self._admitted(sizes, infos, limit).items():
