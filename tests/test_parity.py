@@ -25,6 +25,7 @@ PAIRS = {
     "Subscription": "Subscription",
     "Publisher": "Publisher",
     "Reader": "Reader",
+    "Sink": "Sink",
     "MessageBatch": "MessageBatch",
     "Msg": "Msg",
     "Advisories": "Advisories",
@@ -78,6 +79,7 @@ def without_waiting(nc: Any, stream: str) -> Held:
         "Consumer": js.stream(stream).consumer("c"),
         "Publisher": js.publisher(),
         "Reader": js.read(stream),
+        "Sink": js.to_parquet(stream, "never-opened"),
         "Advisories": js.advisories(),
     }
 

@@ -101,6 +101,7 @@ THE_SAME = {
     "MessageBatch.nak": "MessageBatch.ack",
     "MessageBatch.term": "MessageBatch.ack",
     "MessageBatch.in_progress": "MessageBatch.ack",
+    "PullSubscription.batches": "Consumer.batches",
     "PullSubscription.consume": "PullSubscription.messages",
     "Reader.to_polars": "Reader.read_all",
     "Reader.to_pandas": "Reader.read_all",
@@ -115,6 +116,10 @@ THE_SAME = {
     "Stream.get_batch": "Client.request_many",
     "Stream.get_last_msgs_for": "Client.request_many",
     "Stream.ordered_consumer": "JetStream.ordered_consumer",
+    "Sink.compact": "Sink.run",
+    "Sink.step": "Sink.run",
+    "Sink.close": "Sink.run",
+    "Sink.__exit__": "Sink.run",
     "Subscription.messages": "Subscription.__iter__",
     # Their __exit__ is their close().
     "Advisories.__exit__": "Advisories.close",
@@ -148,6 +153,8 @@ LOCAL = named("""
     Publisher: __enter__
     PullSubscription: drain pull unsubscribe
     Reader: __enter__ __iter__ changed
+    JetStream: to_delta to_parquet
+    Sink: __enter__
     KeyValue: read
     KeyWatcher: __enter__ __iter__
     ObjectWatcher: __enter__ __iter__
@@ -240,6 +247,9 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "Reader.__enter__": reader.__enter__,
         "Reader.__iter__": reader.__iter__,
         "Reader.changed": reader.changed,
+        "JetStream.to_delta": lambda: js.to_delta(stream, "never"),
+        "JetStream.to_parquet": lambda: js.to_parquet(stream, "never"),
+        "Sink.__enter__": js.to_parquet(stream, "never").__enter__,
         "KeyValue.read": kv.read,
         "KeyWatcher.__enter__": watcher.__enter__,
         "KeyWatcher.__iter__": watcher.__iter__,

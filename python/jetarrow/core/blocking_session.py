@@ -118,6 +118,16 @@ class BlockingSession(SharedState):
             todo.clear()
         return [results[number] for number in range(len(items))]
 
+    def repeat(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+        over = threading.Event()
+
+        def run() -> None:
+            while not over.wait(seconds):
+                finish(work())
+
+        threading.Thread(target=run, daemon=True, name="jetarrow-repeat").start()
+        return over.set
+
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
         for sub in subscriptions:
             await sub._drain()

@@ -150,6 +150,12 @@ class Session(Protocol):
     ) -> list[_T]:
         """What `work` makes of each item, in their order; at most `most` of them at a time. The first error ends it."""
 
+    def repeat(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+        """Does `work` again and again, `seconds` apart, beside what waits; what it returns ends that.
+
+        What `work` raises ends it too.
+        """
+
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
         """Drains subscriptions side by side, at most `drain_timeout` seconds."""
 

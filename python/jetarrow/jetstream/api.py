@@ -27,6 +27,24 @@ class HasSession(Protocol):
     def _session(self) -> Session: ...
 
 
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body).encode()
+    except TypeError as error:
+        raise TypeError(f"{_refused(body)}: {error}") from None
+
+
+def _refused(value: Any) -> str:
+    """The name of what has no JSON."""
+    parts = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in parts:
+        try:
+            json.dumps(part)
+        except TypeError:
+            return ".".join(filter(None, (str(name), _refused(part))))
+    return ""
+
+
 class JetStreamApi:
     """Sends requests to JetStream, and turns what the server refuses into errors.
 
@@ -44,7 +62,7 @@ class JetStreamApi:
 
     async def request(self, verb: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> Any:
         """One request; the decoded answer, which has no error in it."""
-        payload = b"" if body is None else json.dumps(body).encode()
+        payload = b"" if body is None else _encoded(body)
         session = self.session
         call = session.native.request(f"{self.prefix}.{verb}", payload, timeout=timeout or self.timeout)
         try:

@@ -113,7 +113,11 @@ class MessageBatch(Columns[Msg]):
             DecodeError: Mode FAILFAST, and a row does not fit.
             ValueError: A type that cannot be decoded, or an unknown mode.
         """
-        return MessageBatch(self._session, self._native.decode(arrow_schema(schema), mode))
+        return self._like(self._native.decode(arrow_schema(schema), mode))
+
+    def _like(self, native: _jetarrow.Batch) -> MessageBatch:
+        """The same messages in other columns."""
+        return MessageBatch(self._session, native)
 
     async def ack(self, rows: Iterable[int] | Iterable[bool] | None = None) -> None:
         """Acknowledges the messages: they were processed and do not come again.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.arguments import check_whole, seconds
 from jetarrow.core.ending import Ending
 from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.core.session import Session
@@ -188,6 +189,9 @@ class PullEnd:
         """
         if expires is not None and max_wait is not None:
             raise TypeError("expires and max_wait are one: give one of them")
+        check_whole(batch=batch, max_bytes=max_bytes)
+        for name, value in {"expires": expires, "max_wait": max_wait, "idle_heartbeat": idle_heartbeat}.items():
+            seconds(name, value)
         wait = expires if expires is not None else 5.0 if max_wait is None else max_wait
         if batch < 1 or not wait > 0:
             raise ValueError(f"batch must be at least 1 and expires positive, not {batch} and {wait}")

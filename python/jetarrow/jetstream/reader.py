@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jetarrow import _jetarrow
+from jetarrow.core.arguments import check_whole, texts
 from jetarrow.core.errors import Error
 from jetarrow.core.session import finish
 from jetarrow.jetstream.absent import absent
@@ -22,7 +23,7 @@ from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import moment
 from jetarrow.jetstream.one_thread import OneThread
-from jetarrow.jetstream.progress import Progress, progress_bar
+from jetarrow.jetstream.progress import Progress, reporter
 from jetarrow.jetstream.read_out import ReadOut
 from jetarrow.jetstream.schema import arrow_schema
 
@@ -76,6 +77,7 @@ class Reader(ReadOut):
             raise ValueError(f"timestamp_unit must be one of {', '.join(TIMESTAMP_UNITS)}, not {timestamp_unit!r}")
         if on_data_loss not in ON_DATA_LOSS:
             raise ValueError(f"on_data_loss must be one of {', '.join(ON_DATA_LOSS)}, not {on_data_loss!r}")
+        check_whole(start_seq=start_seq, end_seq=end_seq, limit=limit, fetch_bytes=fetch_bytes)
         for name, seq in (("start_seq", start_seq), ("end_seq", end_seq)):
             if seq is not None and seq < 0:
                 raise ValueError(f"{name} must be 0 or more, not {seq}")
@@ -96,7 +98,7 @@ class Reader(ReadOut):
             end_seq=end_seq,
             start_time=None if start_time is None else moment(start_time),
             end_time=None if end_time is None else moment(end_time),
-            subjects=[subjects] if isinstance(subjects, str) else list(subjects or ()),
+            subjects=texts("subjects", subjects),
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
             # The server cuts a client that it cannot write 64 MiB to.
@@ -118,7 +120,7 @@ class Reader(ReadOut):
             )
         else:
             self._call = self._make(schema=arrow_schema(schema))
-        self._report = progress_bar("reading") if progress is True else progress or None
+        self._report = reporter(progress, "reading")
         self._told = 0.0
         self._follow = follow
         self._native: _jetarrow.Reader | None = None

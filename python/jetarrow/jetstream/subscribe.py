@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
 from jetarrow._jetarrow import Msg
+from jetarrow.core.arguments import check_whole, function
 from jetarrow.core.errors import MsgAlreadyAckdError
 from jetarrow.core.subscribe import making
 from jetarrow.core.subscription import Callback as SubscriptionCallback
@@ -117,6 +118,8 @@ class Subscribe(Management):
             BadRequestError: The server refuses the configuration.
             Error: The consumer exists and is not for this: it has another deliver group or filter, or is bound already.
         """
+        function("cb", cb)
+        check_whole(pending_msgs_limit=pending_msgs_limit, pending_bytes_limit=pending_bytes_limit)
         stream = stream or await self.find_stream_name_by_subject(subject)
         config = (config or models.ConsumerConfig()).evolve(**params)
         # What the configuration says holds: another name would be another consumer, which gets all of the stream again.
@@ -217,6 +220,7 @@ class Subscribe(Management):
         if config is None or config.deliver_subject is None:
             raise TypeError("config.deliver_subject is required: this is a pull consumer, use pull_subscribe_bind")
         acks = config.ack_policy not in (models.AckPolicy.NONE, models.AckPolicy.FLOW_CONTROL)
+        function("cb", cb)
         call = None if cb is None else _coroutine(cb, acks and not manual_ack)
 
         name, found = consumer, config
@@ -273,6 +277,7 @@ class Subscribe(Management):
                 them.
             TypeError: An unknown option.
         """
+        check_whole(pending_msgs_limit=pending_msgs_limit)
         config = (config or models.ConsumerConfig()).evolve(**params)
         stream = stream or await self.find_stream_name_by_subject(subject)
         if durable:

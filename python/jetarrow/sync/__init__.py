@@ -22,6 +22,7 @@ from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.msg import Msg
 from jetarrow.sync.objects import ObjectStore, ObjectWatcher
 from jetarrow.sync.publisher import Publisher
+from jetarrow.sync.sinks import Sink
 from jetarrow.sync.subscription import PushSubscription, Subscription
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "PullSubscription",
     "PushSubscription",
     "Reader",
+    "Sink",
     "Stream",
     "Subscription",
     "connect",

@@ -15,15 +15,19 @@ from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.objects import ObjectStore
 from jetarrow.sync.publisher import Publisher
+from jetarrow.sync.sinks import Sink
 from jetarrow.sync.subscription import PushSubscription, without_callbacks
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from os import PathLike
 
     from jetarrow.jetstream.models import PubAck
     from jetarrow.jetstream.option_types import (
         BindOptions,
+        DeltaOptions,
         OrderedConsumerOptions,
+        ParquetOptions,
         PublishAsyncOptions,
         PublisherOptions,
         PushSubscribeOptions,
@@ -108,6 +112,14 @@ class JetStream(JetStreamManager):
     @as_in(JetStreamContext.read)
     def read(self, stream: str, **options: Unpack[ReadOptions]) -> Reader:  # noqa: D102
         return Reader(self._inner.read(stream, **options))
+
+    @as_in(JetStreamContext.to_parquet)
+    def to_parquet(self, stream: str, path: str | PathLike[str], **options: Unpack[ParquetOptions]) -> Sink:  # noqa: D102
+        return Sink(self._inner.to_parquet(stream, path, **options))
+
+    @as_in(JetStreamContext.to_delta)
+    def to_delta(self, stream: str, table_uri: str | PathLike[str], **options: Unpack[DeltaOptions]) -> Sink:  # noqa: D102
+        return Sink(self._inner.to_delta(stream, table_uri, **options))
 
     object_store = wrapped(JetStreamContext.object_store, ObjectStore)
     create_object_store = wrapped(JetStreamContext.create_object_store, ObjectStore)

@@ -59,7 +59,7 @@ def publish_rows(
     *,
     subject: str | None,
     mode: str,
-    expected_stream: str,
+    expected_stream: str | None,
     max_inflight: int,
     timeout: float,
     first_row: int,

@@ -11,11 +11,12 @@ from jetarrow.core.ending import Ending
 from jetarrow.jetstream import batch, reader
 from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
-from jetarrow.sync.blocking import blocking, drained_messages, giving, twin_repr, wrapped
+from jetarrow.sync.blocking import as_in, blocking, drained, drained_messages, giving, twin_repr, wrapped
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from jetarrow.jetstream.option_types import BatchesOptions
     from jetarrow.jetstream.priority import PriorityOptions
 
 
@@ -47,6 +48,10 @@ class PullSubscription:
     consumer_info = blocking(AsyncPullSubscription.consumer_info)
     fetch = giving(AsyncPullSubscription.fetch)
     fetch_batch = wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
+
+    @as_in(AsyncPullSubscription.batches)
+    def batches(self, **options: Unpack[BatchesOptions]) -> Iterator[MessageBatch]:  # noqa: D102
+        return map(MessageBatch, drained(self._inner.batches(**options)))
 
     unsubscribe = blocking(AsyncPullSubscription.unsubscribe)
     drain = blocking(AsyncPullSubscription.drain)

@@ -6,14 +6,14 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import jetarrow.sync
 from jetarrow.jetstream.errors import APIError, NotFoundError, StreamRecreatedError
 from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
 from jetarrow.spark._core import api_request
 from jetarrow.spark.connection import no_such_stream
-from jetarrow.spark.options.read import ReadOptions
+from jetarrow.spark.options.connection import ConnectOptions
 
 # Requests about streams that are under way at once.
 _SIDE_BY_SIDE = 32
@@ -21,19 +21,35 @@ _SIDE_BY_SIDE = 32
 _T = TypeVar("_T")
 
 
+class Named(Protocol):
+    """Options that say which streams are meant."""
+
+    @property
+    def connection(self) -> ConnectOptions:
+        """Where to ask."""
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Names, in the order given."""
+
+    @property
+    def pattern(self) -> str | None:
+        """A regular expression for the whole name, in place of names."""
+
+
 class Lookup:
     """Asks about streams, and changes nothing.
 
     Args:
         js: Where to ask.
-        options: Checked options of the read.
+        options: Checked options of the read, or of a write.
         retry: Does the work it is given; `connection.retry_transient` waits for servers that are away. Default: once.
     """
 
     def __init__(
         self,
         js: jetarrow.sync.JetStream,
-        options: ReadOptions,
+        options: Named,
         retry: Callable[[Callable[[], Any]], Any] = lambda work: work(),
     ) -> None:
         self.js = js
