@@ -41,15 +41,17 @@ def test_programs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                 assert printed.getvalue() == expected
 
 
-def test_deployment_is_a_program() -> None:
-    """It names servers that are not here: its functions are made, and their options are known."""
-    ((program, _),) = _BLOCK.findall((DOCS / "deployment.md").read_text("utf-8"))
+def test_deployment(nats_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its first program names servers that are not here: its functions are made, and their options are known."""
+    (program, _), (watching, told) = _BLOCK.findall((DOCS / "deployment.md").read_text("utf-8"))
     names: dict[str, object] = {}
     exec(compile(program, "docs/deployment.md", "exec"), names)
     options = set(re.findall(r"^ +(\w+)=", program, re.MULTILINE)) | {"context"}
     known = set(inspect.signature(jetarrow.Client.connect).parameters)
     assert len(options) == 5
     assert options <= known
+    exec(compile(watching.replace(ADDRESS, nats_url), "docs/deployment.md", "exec"), {})
+    assert capsys.readouterr().out == told
 
 
 def test_every_error_has_its_place() -> None:
