@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from jetarrow.cli.read import Schema, Subjects, schema_of
+from jetarrow.cli.arguments import Schema, Stream, Subjects, schema_of
 from jetarrow.cli.session import Session
-from jetarrow.cli.stream import Name
 from jetarrow.cli.units import moment, span
 from jetarrow.cli.verb import verb
 
@@ -36,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
 @verb(group, "parquet", example="jetarrow sink parquet ORDERS /data/orders --schema infer --partition-by date --follow")
 def parquet(
     session: Session,
-    stream: Name,
+    stream: Stream,
     target: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder, or a URI such as s3://bucket/orders.")],
     schema: Schema = None,
     subject: Subjects = None,
@@ -71,7 +70,7 @@ def parquet(
 @verb(group, "delta", example="jetarrow sink delta ORDERS /data/orders --schema 'id BIGINT, region STRING'")
 def delta(
     session: Session,
-    stream: Name,
+    stream: Stream,
     target: Annotated[str, typer.Argument(metavar="TABLE", help="A folder, or a URI such as s3://bucket/orders.")],
     schema: Schema = None,
     subject: Subjects = None,
