@@ -1,4 +1,4 @@
-"""A long link to a server: a proxy on loopback, in a process of its own, that delays what passes and may bound its rate.
+"""A long link to a server: a proxy on loopback, in a process of its own, delays what passes and may bound its rate.
 
 The kernels that the benches run on need not have netem; and a delay of our own is in no other connection's way.
 """
