@@ -1,7 +1,7 @@
 """The native core. Not public: use the classes of `jetarrow` and `jetarrow.sync`."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, final
 
@@ -189,6 +189,23 @@ class Bridge:
 
     def drain(self) -> None:
         """Resolve every future that is due. Runs in the loop's thread."""
+
+    def watch_loop(self, selector: int, ready: Sized, scheduled: Sized, clock: Callable[[], float]) -> None:
+        """Show `linger` what an event loop of asyncio's has to do.
+
+        Args:
+            selector: Descriptor of its selector.
+            ready: Its queue of handles that are due.
+            scheduled: Its heap of timers.
+            clock: Its clock, in seconds.
+        """
+
+    def linger(self) -> None:
+        """Wait here for the next result, at most 20 ms, where the loop has nothing else to do. Runs in its thread.
+
+        Whoever awaits a short round trip calls it: this thread then drives the connection, and no result changes
+        threads.
+        """
 
 @final
 class Notices:
@@ -1060,7 +1077,7 @@ class Subscription:
 
     def ready(
         self, silence: float | None = None, wait: float | None = None
-    ) -> Call[Literal["messages", "ended", "gap", "silent", "late"]]:
+    ) -> Call[Literal["messages", "ended", "gap", "silent", "relinked", "late"]]:
         """Wait for a message.
 
         Args:
@@ -1069,10 +1086,10 @@ class Subscription:
 
         Returns:
             A call for why the wait is over: "messages", "ended", "gap" (a message of an ordered subscription is
-            missing), "silent" or "late".
+            missing), "silent", "relinked" (of an ordered one, once after the link broke and came back) or "late".
         """
 
-    def quiet(self, silence: float) -> Call[Literal["ended", "silent"]]:
+    def quiet(self, silence: float) -> Call[Literal["ended", "silent", "relinked"]]:
         """Wait until nothing comes any more, whether anybody takes what has come, or not.
 
         Args:

@@ -59,8 +59,9 @@ def test_watching(sync_js: jetarrow.sync.JetStream, bucket: str) -> None:
         with pytest.raises(errors.TimeoutError):
             watcher.updates(timeout=0.1)
     assert list(watcher) == []
+    assert watcher.updates() is watcher.STOP_ITER
     with pytest.raises(errors.BadSubscriptionError):
-        watcher.updates()
+        watcher.updates(None)
 
 
 def test_another_thread_ends_a_wait(sync_js: jetarrow.sync.JetStream, bucket: str) -> None:

@@ -14,9 +14,9 @@ import pytest
 from jetarrow.server import NatsServer
 from jetarrow.spark import connection
 from jetarrow.spark.options.write import write_options
-from jetarrow.spark.sink import writer
 from jetarrow.spark.sink.partition_writer import PartitionWriter
 from jetarrow.spark.sink.state import BatchName
+from jetarrow.spark.sink.target import prepare
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -97,7 +97,7 @@ def test_writing(with_permissions: Callable[..., str], mode: str, state: bool) -
     given = {"servers": url, "stream": "S", "subject": "s.b", "publishMode": mode, **PASSWORDS}
     given |= {"exactlyOnce": "state", "sinkState": "B"} if state else {}
     options = write_options(given)
-    writer.prepare(StructType([StructField("data", StringType())]), options, overwrite=False, streaming=True)
+    prepare(StructType([StructField("data", StringType())]), options, overwrite=False, streaming=True)
     for _ in range(2):
         name = BatchName("q", 1, 0) if state else None
         task = PartitionWriter(options, window=120, scope="q:1:0", partition=0, name=name)

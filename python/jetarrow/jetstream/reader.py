@@ -12,17 +12,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jetarrow import _jetarrow
+from jetarrow.core.arguments import check_whole, texts
 from jetarrow.core.errors import Error
 from jetarrow.core.session import finish
-from jetarrow.jetstream.absent import absent
-from jetarrow.jetstream.api import STREAM_NOT_FOUND, JetStreamApi
+from jetarrow.jetstream import html
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema, ArrowStream, needs_pyarrow
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import moment
 from jetarrow.jetstream.one_thread import OneThread
-from jetarrow.jetstream.progress import Progress, progress_bar
+from jetarrow.jetstream.progress import Progress, reporter
 from jetarrow.jetstream.read_out import ReadOut
 from jetarrow.jetstream.schema import PayloadSchema, arrow_schema
 
@@ -80,6 +81,7 @@ class Reader(ReadOut):
             raise ValueError(f"timestamp_unit must be one of {', '.join(TIMESTAMP_UNITS)}, not {timestamp_unit!r}")
         if on_data_loss not in ON_DATA_LOSS:
             raise ValueError(f"on_data_loss must be one of {', '.join(ON_DATA_LOSS)}, not {on_data_loss!r}")
+        check_whole(start_seq=start_seq, end_seq=end_seq, limit=limit, fetch_bytes=fetch_bytes)
         for name, seq in (("start_seq", start_seq), ("end_seq", end_seq)):
             if seq is not None and seq < 0:
                 raise ValueError(f"{name} must be 0 or more, not {seq}")
@@ -93,7 +95,7 @@ class Reader(ReadOut):
             schema = "infer"
         if flatten and schema is None:
             raise ValueError("flatten=True makes columns of the fields of value: give schema= as well")
-        self._session = api.session
+        self._session, self._api = api.session, api
         self._stream = stream
         self._manage = Management(api)
         native = functools.partial(
@@ -104,7 +106,7 @@ class Reader(ReadOut):
             end_seq=end_seq,
             start_time=None if start_time is None else moment(start_time),
             end_time=None if end_time is None else moment(end_time),
-            subjects=[subjects] if isinstance(subjects, str) else list(subjects or ()),
+            subjects=texts("subjects", subjects),
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
             # The server cuts a client that it cannot write 64 MiB to.
@@ -129,7 +131,7 @@ class Reader(ReadOut):
             self._learn = self._infer if format == "json" else self._look
         else:
             self._call = self._make(schema=arrow_schema(schema))
-        self._report = progress_bar("reading") if progress is True else progress or None
+        self._report = reporter(progress, "reading")
         self._told = 0.0
         self._follow = follow
         self._native: _jetarrow.Reader | None = None
@@ -147,6 +149,14 @@ class Reader(ReadOut):
         state = ", closed" if self._closed else ", read to its end" if self._spent else ""
         return f"<{type(self).__name__} of stream {self._stream}{at}{state}>"
 
+    def _repr_html_(self) -> str:
+        state = "closed" if self._closed else "read to its end" if self._spent else "open" if self._native else "new"
+        fields = None
+        if self._native is not None and self._inferred is not None:
+            fields = ", ".join(f"{field.name}: {field.type}" for field in self.inferred)
+        said = {"state": state, "next sequence": self._position, "rows read": self._rows_read, "inferred": fields}
+        return html.facts(f"{type(self).__name__} of stream {self._stream}", said)
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Reader belongs to its connection and cannot be pickled or copied: send what it has read")
 
@@ -162,11 +172,9 @@ class Reader(ReadOut):
                 await self._learn(wait)
             native: _jetarrow.Reader = await wait(self._call or self._make(schema=self._inferred))
         except NotFoundError as error:
-            if error.err_code != STREAM_NOT_FOUND:
-                raise
             # With `_block` nothing else may be waited for on an event loop.
-            names = self._manage.stream_names() if wait is not _block or self._session.blocks else None
-            raise await absent(error, self._stream, names) from None
+            near = wait is not _block or self._session.blocks
+            raise await self._api.absent(error, self._stream, near=near) from None
         self._native = native
         self._position = native.start
         return native

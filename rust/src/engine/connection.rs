@@ -3,8 +3,8 @@
 //!
 //! Everything that leans on how async-nats works inside is in here, each with what is missing upstream, how we get it
 //! and which test holds it in place: `tap` (its log lines), `ping` (a PING of our own), `reconnect` (the end of its
-//! task), `withdraw` (the end of the server's side of a subscription), `wire` (how
-//! much it holds).
+//! task), `withdraw` (the end of the server's side of a subscription), `wire` (how much it holds), `hub/unread` (how
+//! much it gathers).
 
 pub mod auth;
 pub mod connect;
@@ -12,6 +12,7 @@ mod fault;
 pub mod hub;
 mod info;
 mod link;
+mod movement;
 mod options;
 pub mod outbox;
 mod ping;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from .bounds import EARLIEST, Bound, bounds
 from .choices import CommitMode, Compression, FailOnDataLoss, OnRecreated, ParseMode, Payload, ReaderKind
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from .subjects import subject_filters
-from .texts import OptionTexts, invalid, stream_names
+from .texts import OptionTexts, invalid, name_pattern, stream_names
 
 # What the offsets of an Arrow batch reach, with room for the rest of the batch.
 _MOST_PAYLOAD_BYTES = 512 << 20
@@ -192,12 +191,7 @@ def _streams(options: OptionTexts) -> tuple[tuple[str, ...], str | None]:
         return stream_names(options.required("stream", "the name of a stream, or a comma list of names")), None
     if options.text("stream") is not None:
         raise invalid("streamPattern", "does not go with 'stream'", "one of the two")
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        valid = "a regular expression for the whole name, such as orders_.*"
-        raise invalid("streamPattern", f"{pattern!r} is not a regular expression: {error}", valid) from None
-    return (), pattern
+    return (), name_pattern(pattern)
 
 
 def _on_recreated(options: OptionTexts, *, streaming: bool | None) -> OnRecreated:

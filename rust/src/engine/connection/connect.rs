@@ -1,20 +1,19 @@
 //! The connection: opened, watched and closed.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_nats::{Client, HeaderMap, Message, Statistics, Subscriber};
+use async_nats::{Client, HeaderMap, Message, Subscriber};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 
 use crate::engine::connection::hub::{Hub, Settings};
 use crate::engine::connection::link::{Link, Traffic};
+use crate::engine::connection::movement::while_moving;
 use crate::engine::connection::options::Options;
-use crate::engine::connection::outbox::{Outbox, Outgoing, Recall};
+use crate::engine::connection::outbox::{Outbox, Outgoing};
 use crate::engine::connection::ping::Pinger;
 use crate::engine::connection::pool::{Pool, display_servers};
 use crate::engine::connection::reconnect::share_pool;
@@ -241,26 +240,6 @@ impl Connection {
             let _not_confirmed = self.round_trip(Duration::MAX).await;
         }))
         .await;
-    }
-}
-
-/// How often it is looked whether something moves.
-const LOOK: Duration = Duration::from_millis(50);
-
-async fn while_moving(statistics: Arc<Statistics>, outbox: Recall, work: impl Future<Output = ()>) {
-    let moved = || {
-        let received = statistics.in_bytes.load(Ordering::Relaxed);
-        (received, statistics.out_bytes.load(Ordering::Relaxed), outbox.bytes())
-    };
-    let mut work = std::pin::pin!(work);
-    let (mut before, mut since) = (moved(), Instant::now());
-    while tokio::time::timeout(LOOK, work.as_mut()).await.is_err() {
-        let now = moved();
-        if now != before {
-            (before, since) = (now, Instant::now());
-        } else if since.elapsed() >= runtime::stall() {
-            return;
-        }
     }
 }
 
