@@ -6,7 +6,7 @@ import functools
 import logging
 import time
 import warnings
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -152,8 +152,9 @@ class Reader(ReadOut):
     def _repr_html_(self) -> str:
         state = "closed" if self._closed else "read to its end" if self._spent else "open" if self._native else "new"
         fields = None
-        if self._native is not None and self._inferred is not None:
-            fields = ", ".join(f"{field.name}: {field.type}" for field in self.inferred)
+        # That of Arrow messages needs pyarrow to be shown.
+        if self._native is not None and isinstance(self._inferred, Iterable):
+            fields = ", ".join(f"{field.name}: {field.type}" for field in self._inferred)
         said = {"state": state, "next sequence": self._position, "rows read": self._rows_read, "inferred": fields}
         return html.facts(f"{type(self).__name__} of stream {self._stream}", said)
 
