@@ -22,7 +22,8 @@ PROGRAM = Path(__file__).parents[1] / "sinks" / "kill.py"
 
 async def measure(every: int, kills: int) -> list[Figure]:
     forms: dict[str, tuple[object, ...]] = {
-        "at each step": ("each", every),
+        "at each step": ("each", "partitions", every),
+        "at each step and of compact": ("each", "compact", every),
         "parquet": ("random", "parquet", kills),
         "partitions": ("random", "partitions", kills),
         "delta": ("random", "delta", kills),
