@@ -149,7 +149,7 @@ TOLD = named("""
 LOCAL = named("""
     Msg: __delattr__ __eq__ __getstate__ __reduce_ex__ __setattr__ __setstate__
     Client: __enter__ msg_class jetstream jsm new_inbox set_server_pool
-    JetStream: is_status_msg publish_async_pending publisher read
+    JetStream: is_status_msg latest publish_async_pending publisher read
     JetStreamManager: advisories get_options jetstream stream
     Stream: consumer
     MessageBatch: __arrow_c_array__ __arrow_c_schema__ __getitem__ __iter__ __len__
@@ -230,6 +230,7 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "JetStream.publish_async_pending": js.publish_async_pending,
         "JetStream.publisher": js.publisher,
         "JetStream.read": lambda: js.read(stream),
+        "JetStream.latest": lambda: js.latest(stream),
         "JetStreamManager.advisories": js.advisories,
         "JetStreamManager.get_options": js.get_options,
         "JetStreamManager.jetstream": js.jetstream,

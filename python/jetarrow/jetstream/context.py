@@ -10,6 +10,7 @@ from jetarrow.jetstream.dead_letters import DeadLetterVerbs
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.increment import Increment
 from jetarrow.jetstream.kv.verbs import KeyValues
+from jetarrow.jetstream.latest import Latest
 from jetarrow.jetstream.manager import JetStreamManager
 from jetarrow.jetstream.objects.stores import ObjectStores
 from jetarrow.jetstream.publisher import LoopPublisher
@@ -19,7 +20,7 @@ from jetarrow.jetstream.table import PublishTable
 
 
 class JetStreamContext(
-    Increment, ByName, KeyValues, ObjectStores, PublishTable, Sinks, DeadLetterVerbs, JetStreamManager
+    Increment, ByName, Latest, KeyValues, ObjectStores, PublishTable, Sinks, DeadLetterVerbs, JetStreamManager
 ):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.session import finish
 from jetarrow.jetstream.context import JetStreamContext
-from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
+from jetarrow.jetstream.messages import MESSAGES_AT_ONCE
 from jetarrow.sync.blocking import as_in, blocking, drained_messages, iterated, wrapped
 from jetarrow.sync.dead_letters import DeadLetters
 from jetarrow.sync.fetch import PullSubscription, Reader
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import (
         BindOptions,
         DeltaOptions,
+        LatestOptions,
         OrderedConsumerOptions,
         ParquetOptions,
         PublishAsyncOptions,
@@ -127,6 +128,12 @@ class JetStream(JetStreamManager):
     @as_in(JetStreamContext.to_delta)
     def to_delta(self, stream: str, table_uri: str | PathLike[str], **options: Unpack[DeltaOptions]) -> Sink:  # noqa: D102
         return Sink(self._inner.to_delta(stream, table_uri, **options))
+
+    @as_in(JetStreamContext.latest)
+    def latest(  # noqa: D102
+        self, stream: str, subjects: str | Sequence[str] | None = None, **options: Unpack[LatestOptions]
+    ) -> Reader:
+        return Reader(self._inner.latest(stream, subjects, **options))
 
     object_store = wrapped(JetStreamContext.object_store, ObjectStore)
     create_object_store = wrapped(JetStreamContext.create_object_store, ObjectStore)
