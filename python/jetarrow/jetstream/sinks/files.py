@@ -117,12 +117,8 @@ class Commit:
         self._table = table
         self._files: dict[str, File] = {}
         self._rows = self._corrupt = 0
-<<<<<<< HEAD
         # From here on the record may be there, whatever is heard of it.
         self._decided = False
-=======
-        self._may_count = False
->>>>>>> main
 
     def add(self, batch: pyarrow.RecordBatch, corrupt: pyarrow.RecordBatch | None, seqs: Any) -> None:
         """Adds rows.
@@ -165,27 +161,15 @@ class Commit:
         table.check()
         for entry in entries:
             table.place_file(entry)
-<<<<<<< HEAD
         self._decided = True
-=======
-        self._may_count = True
->>>>>>> main
         table.write_record(state, entries, rows=self._rows, corrupt=self._corrupt)
         own = [entry for entry in entries if parent(entry["path"]) != "_corrupt"]
         first, last = [entry["first_seq"] for entry in own], [entry["last_seq"] for entry in own]
         return SinkResult(self._rows, len(own), min(first, default=None), max(last, default=None), self._corrupt)
 
     def abort(self) -> None:
-<<<<<<< HEAD
         """Gives it up: nothing of it counts. Where that is not sure, the next start knows what to remove."""
         if self._decided and self._table.may_count():
-=======
-        """Gives it up: nothing of it counts, unless its record may have been written before the caller gave up.
-
-        Then its files are what the record names; where there is none after all, the next start removes them.
-        """
-        if self._may_count:
->>>>>>> main
             return
         for file in self._files.values():
             file.abort()
