@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jetarrow.sync
 import pytest
+from jetarrow.server import NatsServer
 
 from tests.cli.tools import Command, Terminal, command
 from tests.tools import fill_sync
@@ -108,3 +109,23 @@ def test_the_library_does_without_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "set() False\n"
+
+
+def test_a_password_is_asked_for_and_not_shown(away: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "correct-horse-battery"
+    with NatsServer(config=f'authorization {{ user: "ann", password: "{secret}" }}') as server:
+        monkeypatch.setenv("NATS_URL", server.url)
+        with Terminal("stream", "ls", "--user", "ann") as terminal:
+            terminal.until("Password of ann:")
+            terminal.type(secret + "\n")
+            assert terminal.end() == 0
+    assert "there is no stream" in terminal.shown
+    assert secret not in terminal.shown
+
+
+def test_completion(away: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_JETARROW_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "jetarrow stream pu")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    done = subprocess.run(command(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["purge"]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jetarrow.cli.arguments import Stream, Yes
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
-from jetarrow.cli.stream import Name, Yes
 from jetarrow.cli.units import future, plain_time, show_span, show_time
 from jetarrow.cli.verb import verb
 
@@ -48,7 +48,7 @@ def row(info: ConsumerInfo) -> dict[str, Any]:
 
 
 @verb(group, "ls", example="jetarrow consumer ls ORDERS")
-def ls(session: Session, stream: Name) -> None:
+def ls(session: Session, stream: Stream) -> None:
     """Lists the consumers of a stream."""
     columns = (
         Column("name", "Consumer"),
@@ -65,7 +65,7 @@ def ls(session: Session, stream: Name) -> None:
 
 
 @verb(group, "info", example="jetarrow consumer info ORDERS billing")
-def info(session: Session, stream: Name, name: Consumer) -> None:
+def info(session: Session, stream: Stream, name: Consumer) -> None:
     """Shows configuration and state of a consumer; `--json` is the server's own answer."""
     found = session.js.consumer_info(stream, name)
     config, short = found.config, row(found)
@@ -118,7 +118,7 @@ def lag(
 @verb(group, "pause", example="jetarrow consumer pause ORDERS billing 1h")
 def pause(
     session: Session,
-    stream: Name,
+    stream: Stream,
     name: Consumer,
     until: Annotated[datetime, typer.Argument(parser=future, metavar="UNTIL", help="For a span, or until a time.")],
 ) -> None:
@@ -128,14 +128,14 @@ def pause(
 
 
 @verb(group, "resume", example="jetarrow consumer resume ORDERS billing")
-def resume(session: Session, stream: Name, name: Consumer) -> None:
+def resume(session: Session, stream: Stream, name: Consumer) -> None:
     """Ends a pause."""
     answer = session.js.resume_consumer(stream, name)
     session.done(f"{name} goes on", paused=answer.paused)
 
 
 @verb(group, "rm", example="jetarrow consumer rm ORDERS billing --yes")
-def rm(session: Session, stream: Name, name: Consumer, yes: Yes = False) -> None:
+def rm(session: Session, stream: Stream, name: Consumer, yes: Yes = False) -> None:
     """Removes a consumer; the messages stay."""
     session.confirm(f"Remove consumer {name} of stream {stream}?", yes=yes)
     session.js.delete_consumer(stream, name)

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from jetarrow.cli.arguments import Yes
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
-from jetarrow.cli.stream import Yes
 from jetarrow.cli.verb import verb
 from jetarrow.core import context_files
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jetarrow.cli.arguments import Yes
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
-from jetarrow.cli.stream import Yes
 from jetarrow.cli.units import show_size, show_time, size, span
 from jetarrow.cli.verb import verb
 

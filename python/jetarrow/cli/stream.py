@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jetarrow.cli import output
+from jetarrow.cli.arguments import Stream, Yes
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
 from jetarrow.cli.units import plain_time, show_size, show_span, show_time, size, span
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from jetarrow.js.api import StreamInfo
 
 group = typer.Typer(no_args_is_help=True, help="Streams: list, look into, make, purge, remove.")
-
-Name = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -82,7 +80,7 @@ def report(session: Session) -> None:
 
 
 @verb(group, "info", example="jetarrow stream info ORDERS")
-def info(session: Session, name: Name) -> None:
+def info(session: Session, name: Stream) -> None:
     """Shows configuration and state of a stream; `--json` is the server's own answer."""
     found = session.js.stream_info(name)
     config, state = found.config, found.state
@@ -119,7 +117,7 @@ def info(session: Session, name: Name) -> None:
 @verb(group, "add", example="jetarrow stream add ORDERS --subjects 'orders.>' --max-age 7d --max-bytes 10GiB")
 def add(
     session: Session,
-    name: Name,
+    name: Stream,
     subjects: Annotated[
         list[str] | None, typer.Option(help="What it stores; may be given again, or with commas.")
     ] = None,
@@ -169,7 +167,7 @@ def add(
 
 
 @verb(group, "rm", example="jetarrow stream rm ORDERS --yes")
-def rm(session: Session, name: Name, yes: Yes = False) -> None:
+def rm(session: Session, name: Stream, yes: Yes = False) -> None:
     """Removes a stream with all its messages and consumers."""
     if not yes:
         held = session.js.stream_info(name).state.messages
@@ -181,7 +179,7 @@ def rm(session: Session, name: Name, yes: Yes = False) -> None:
 @verb(group, "purge", example="jetarrow stream purge ORDERS --subject 'orders.eu.*' --yes")
 def purge(
     session: Session,
-    name: Name,
+    name: Stream,
     subject: Annotated[str | None, typer.Option(help="Only these subjects.")] = None,
     seq: Annotated[int | None, typer.Option(help="Only what is before this sequence.")] = None,
     keep: Annotated[int | None, typer.Option(help="Keep this number of newest messages.")] = None,
@@ -197,7 +195,7 @@ def purge(
 @verb(group, "subjects", example="jetarrow stream subjects ORDERS 'orders.eu.>'")
 def subjects(
     session: Session,
-    name: Name,
+    name: Stream,
     pattern: Annotated[str, typer.Argument(metavar="[FILTER]", help="Which subjects.")] = ">",
 ) -> None:
     """Lists the subjects that a stream holds, and how many messages of each."""
@@ -209,7 +207,7 @@ def subjects(
 @verb(group, "get", example="jetarrow stream get ORDERS 17")
 def get(
     session: Session,
-    name: Name,
+    name: Stream,
     seq: Annotated[int | None, typer.Argument(metavar="[SEQ]", help="Its sequence.")] = None,
     subject: Annotated[str | None, typer.Option(help="Instead: the last message of this subject.")] = None,
 ) -> None:

@@ -114,6 +114,7 @@ class Commit:
         self._table = table
         self._files: dict[str, File] = {}
         self._rows = self._corrupt = 0
+        self._may_count = False
 
     def add(self, batch: pyarrow.RecordBatch, corrupt: pyarrow.RecordBatch | None, seqs: Any) -> None:
         """Adds rows.
@@ -156,13 +157,19 @@ class Commit:
         table.check()
         for entry in entries:
             table.place_file(entry)
+        self._may_count = True
         table.write_record(state, entries, rows=self._rows, corrupt=self._corrupt)
         own = [entry for entry in entries if parent(entry["path"]) != "_corrupt"]
         first, last = [entry["first_seq"] for entry in own], [entry["last_seq"] for entry in own]
         return SinkResult(self._rows, len(own), min(first, default=None), max(last, default=None), self._corrupt)
 
     def abort(self) -> None:
-        """Gives it up: nothing of it counts."""
+        """Gives it up: nothing of it counts, unless its record may have been written before the caller gave up.
+
+        Then its files are what the record names; where there is none after all, the next start removes them.
+        """
+        if self._may_count:
+            return
         for file in self._files.values():
             file.abort()
             with suppress(Exception):
