@@ -13,10 +13,10 @@ def check() -> None:
         ImportError: It is a subinterpreter, a free-threaded build for which there is no native core, or the package was
             found in a zip file.
     """
-    if type(__loader__).__name__ == "zipimporter":
+    if type(getattr(__spec__, "loader", None)).__name__ == "zipimporter":
         raise ImportError(
-            "jetarrow cannot be imported out of a zip file, such as a wheel in spark-submit --py-files: its native core "
-            "has to be a file; install the wheel, or ship an environment that has it (--archives)"
+            "jetarrow cannot be imported out of a zip file, such as a wheel in spark-submit --py-files: its native "
+            "core has to be a file; install the wheel, or ship an environment that has it (--archives)"
         )
     if _is_subinterpreter():
         raise ImportError(
