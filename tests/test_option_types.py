@@ -119,6 +119,7 @@ EXPECTED = {
     "_SinkOptions": without(PARQUET, "timestamp_unit", "filesystem"),
     "ParquetOptions": PARQUET,
     "DeltaOptions": keywords(JetStreamContext.to_delta, "stream", "table_uri"),
+    "LatestOptions": keywords(JetStreamContext.latest, "stream", "subjects"),
     "OrderedConsumerOptions": keywords(JetStreamContext.ordered_consumer, "stream", "subjects"),
     "StreamOptions": STREAM,
     "ConsumerOptions": CONSUMER,

@@ -26,6 +26,7 @@ PAIRS = {
     "Publisher": "Publisher",
     "Reader": "Reader",
     "Sink": "Sink",
+    "DeadLetters": "DeadLetters",
     "MessageBatch": "MessageBatch",
     "Msg": "Msg",
     "Advisories": "Advisories",
@@ -79,6 +80,7 @@ def without_waiting(nc: Any, stream: str) -> Held:
         "Consumer": js.stream(stream).consumer("c"),
         "Publisher": js.publisher(),
         "Reader": js.read(stream),
+        "DeadLetters": js.dead_letters(stream),
         "Sink": js.to_parquet(stream, "never-opened"),
         "Advisories": js.advisories(),
     }

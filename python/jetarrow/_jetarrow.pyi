@@ -624,6 +624,7 @@ class Connection:
         mode: str,
         timeout: float | None,
         latest: bool = False,
+        markers: bool = True,
         bucket: str | None = None,
         flatten: bool = False,
         limit: int | None = None,
@@ -649,9 +650,9 @@ class Connection:
             schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
             mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
             timeout: Seconds that the answer to one question to JetStream may take.
-            latest: Only the last message of each subject; `end_seq` and `end_time` say nothing then.
-            bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries, and
-                markers are left out.
+            latest: Only the last message of each subject, as of the end.
+            markers: With `latest`: deletion markers too.
+            bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries.
             flatten: The fields of `schema` are columns of their own.
             limit: Most rows; None is all.
 
@@ -1279,9 +1280,6 @@ class Reader:
     @property
     def created(self) -> str:
         """When the stream was created, as the server writes it."""
-
-    def changed(self) -> dict[str, int]:
-        """Of a read of the last messages: which subjects changed meanwhile, and the last sequence of each."""
 
     def next(self) -> Call[Batch | Loss | None]:
         """Read on.

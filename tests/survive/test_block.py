@@ -88,7 +88,7 @@ REQUESTS = named("""
     Consumer: delete info pause reset resume unpin
     PullSubscription: consumer_info destroy
     PushSubscription: consumer_info destroy
-    JetStream: pull_subscribe_bind subscribe_bind
+    JetStream: keep_dead_letters pull_subscribe_bind subscribe_bind
     JetStream: create_key_value delete_key_value key_value key_value_names key_values update_key_value
     KeyValue: create delete get history keys purge purge_deletes put status update watch watchall
     JetStream: create_object_store delete_object_store object_store object_store_names object_stores
@@ -116,6 +116,10 @@ THE_SAME = {
     "Stream.get_batch": "Client.request_many",
     "Stream.get_last_msgs_for": "Client.request_many",
     "Stream.ordered_consumer": "JetStream.ordered_consumer",
+    "DeadLetters.read_all": "Reader.read_all",
+    "DeadLetters.to_polars": "Reader.read_all",
+    "DeadLetters.to_pandas": "Reader.read_all",
+    "DeadLetters.replay": "JetStream.publish_batch",
     "Sink.compact": "Sink.run",
     "Sink.step": "Sink.run",
     "Sink.close": "Sink.run",
@@ -145,7 +149,7 @@ TOLD = named("""
 LOCAL = named("""
     Msg: __delattr__ __eq__ __getstate__ __reduce_ex__ __setattr__ __setstate__
     Client: __enter__ msg_class jetstream jsm new_inbox set_server_pool
-    JetStream: is_status_msg publish_async_pending publisher read
+    JetStream: is_status_msg latest publish_async_pending publisher read
     JetStreamManager: advisories get_options jetstream stream
     Stream: consumer
     MessageBatch: __arrow_c_array__ __arrow_c_schema__ __getitem__ __iter__ __len__
@@ -153,7 +157,7 @@ LOCAL = named("""
     Publisher: __enter__
     PullSubscription: drain pull unsubscribe
     Reader: __enter__ __iter__ changed
-    JetStream: to_delta to_parquet
+    JetStream: dead_letters to_delta to_parquet
     Sink: __enter__
     KeyValue: read
     KeyWatcher: __enter__ __iter__
@@ -226,6 +230,7 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "JetStream.publish_async_pending": js.publish_async_pending,
         "JetStream.publisher": js.publisher,
         "JetStream.read": lambda: js.read(stream),
+        "JetStream.latest": lambda: js.latest(stream),
         "JetStreamManager.advisories": js.advisories,
         "JetStreamManager.get_options": js.get_options,
         "JetStreamManager.jetstream": js.jetstream,
@@ -247,6 +252,7 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "Reader.__enter__": reader.__enter__,
         "Reader.__iter__": reader.__iter__,
         "Reader.changed": reader.changed,
+        "JetStream.dead_letters": lambda: js.dead_letters(stream),
         "JetStream.to_delta": lambda: js.to_delta(stream, "never"),
         "JetStream.to_parquet": lambda: js.to_parquet(stream, "never"),
         "Sink.__enter__": js.to_parquet(stream, "never").__enter__,

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.errors import UnsupportedError
 from jetarrow.core.message import Common
 from jetarrow.core.session import Session
+from jetarrow.jetstream import html
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.schema import arrow_schema
 
@@ -51,6 +53,13 @@ class Columns(Generic[_M]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self)} rows, {', '.join(self._native.column_names)}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            rows = self.to_pyarrow()
+        except UnsupportedError:
+            return html.facts(type(self).__name__, {"rows": len(self), "columns": ", ".join(self._native.column_names)})
+        return html.batch(type(self).__name__, rows, self._native.column_names, len(self))
 
     @property
     def nbytes(self) -> int:

@@ -11,7 +11,8 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.consumer_messages import ConsumerMessages
-from jetarrow.jetstream.fetch import REQUEST_TIMEOUT, PullSubscription
+from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.messages import REQUEST_TIMEOUT
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.priority import PriorityOptions

@@ -10,7 +10,6 @@ from typing import Unpack
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
 from jetarrow.core.arguments import FOREVER, check_whole, seconds
-from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.core.loop_session import bridge_of
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
@@ -18,14 +17,11 @@ from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import FetchTimeoutError
 from jetarrow.jetstream.held import Collector
 from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.messages import MESSAGES_AT_ONCE, REQUEST_TIMEOUT, Messages
 from jetarrow.jetstream.models.values import user_level
 from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.priority import Member, PriorityOptions, member
 from jetarrow.jetstream.pull_end import PullEnd
-
-# What an iterator asks for at a time, and how long one request waits. Few, because each is on its way to be processed.
-MESSAGES_AT_ONCE = 500
-REQUEST_TIMEOUT = 30.0
 
 
 class PullSubscription(PullEnd):
@@ -320,75 +316,3 @@ class PullSubscription(PullEnd):
         """
         collector = Collector(self, rows=rows, seconds=seconds, bytes=bytes, options={"columns": columns, **priority})
         return collector.batches()
-
-
-class Messages:
-    """The messages of a pull subscription, one after the other. It pulls by itself."""
-
-    def __init__(
-        self,
-        sub: PullSubscription,
-        most: int = MESSAGES_AT_ONCE,
-        *,
-        max_bytes: int | None = None,
-        threshold: int = 0,
-        group: Member | None = None,
-    ) -> None:
-        self._sub = sub
-        self._most = most
-        self._max_bytes = max_bytes
-        self._threshold = threshold
-        self._group = group
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of consumer {self._sub._consumer} of stream {self._sub._stream}>"
-
-    def __call__(self) -> Messages:
-        """Itself: `sub.messages` and `sub.messages()` are the same."""
-        return self
-
-    async def __aiter__(self) -> AsyncIterator[Msg]:
-        sub = self._sub
-        ahead: asyncio.Future[list[Msg]] | None = None
-        messages: list[Msg] = []
-        number = 0
-        try:
-            while not sub._closed:
-                messages, number = await self._next(ahead), 0
-                ahead = None
-                for number, msg in enumerate(messages, 1):
-                    few = self._threshold and len(messages) - number < self._threshold
-                    if few and ahead is None and not sub._closed and not sub._limit:
-                        ahead, call = sub._begin(self._most, self._max_bytes, self._group)
-                    yield msg
-        finally:
-            # The iteration has ended: what was not handed out is for others.
-            rest = messages[number:]
-            if ahead is not None:
-                if ahead.done() and not ahead.cancelled() and ahead.exception() is None:
-                    rest += ahead.result()
-                else:
-                    call.cancel()
-                    ahead.cancel()
-            await sub._give_back(rest)
-
-    async def _next(self, ahead: asyncio.Future[list[Msg]] | None) -> list[Msg]:
-        """What the request sent ahead brings, or another one. While the link is down it is waited for."""
-        sub = self._sub
-        while True:
-            try:
-                if ahead is None:
-                    return await self._fetch()
-                messages = await sub._while_open(ahead)
-                sub._count(len(messages))
-                return messages
-            except BadSubscriptionError:
-                # It was ended while this waited.
-                return []
-            except TimeoutError:
-                if sub._session.native.is_connected:
-                    raise
-                ahead = None
-
-    async def _fetch(self) -> list[Msg]:
-        return await self._sub._fetch(self._most, timeout=REQUEST_TIMEOUT, max_bytes=self._max_bytes, group=self._group)

@@ -128,7 +128,7 @@ class HeldBatch(MessageBatch):
         parts = native.parts if isinstance(native := cast(object, self._native), Parts) else [self._native]
         if rows is None:
             return [(part, None) for part in parts]
-        chosen = _numbers(rows, len(self))
+        chosen = numbers(rows, len(self))
         found: list[tuple[_jetarrow.Batch, list[int] | None]] = []
         start = 0
         for part in parts:
@@ -139,8 +139,13 @@ class HeldBatch(MessageBatch):
         return found
 
 
-def _numbers(rows: Any, length: int) -> list[int]:
-    """Row numbers out of numbers or a mask, of any library."""
+def numbers(rows: Any, length: int) -> list[int]:
+    """Row numbers out of numbers or a mask, of any library.
+
+    Raises:
+        IndexError: There is no such row.
+        ValueError: The mask has another length.
+    """
     for name in ("to_pylist", "tolist", "to_list"):
         if hasattr(rows, name):
             rows = getattr(rows, name)()
@@ -148,13 +153,13 @@ def _numbers(rows: Any, length: int) -> list[int]:
     rows = list(rows)
     if rows and all(isinstance(row, bool) or row is None for row in rows):
         if len(rows) != length:
-            raise ValueError(f"the mask has {len(rows)} entries, the batch {length} rows")
+            raise ValueError(f"the mask has {len(rows)} entries, and there are {length} rows")
         return [number for number, chosen in enumerate(rows) if chosen]
-    numbers = [int(row) + length if row < 0 else int(row) for row in rows]
-    for row, number in zip(rows, numbers, strict=True):
+    found = [int(row) + length if row < 0 else int(row) for row in rows]
+    for row, number in zip(rows, found, strict=True):
         if not 0 <= number < length:
-            raise IndexError(f"row {row} of a batch of {length}")
-    return numbers
+            raise IndexError(f"row {row} of {length}")
+    return found
 
 
 class Collector:

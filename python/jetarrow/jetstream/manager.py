@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
+from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.advisories import Advisories
 from jetarrow.jetstream.api import STREAM_NAME_IN_USE, STREAM_NOT_FOUND, HasSession, JetStreamApi
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
@@ -154,7 +155,8 @@ class JetStreamManager(Lag, Management):
         config = (config or models.StreamConfig()).evolve(**params)
         stream = Stream(self._api, config.name)
         try:
-            await stream.info()
+            with expected():
+                await stream.info()
         except NotFoundError:
             try:
                 stream.cached_info = await self.add_stream(config)
@@ -181,7 +183,8 @@ class JetStreamManager(Lag, Management):
         """
         config = (config or models.StreamConfig()).evolve(**params)
         try:
-            info = await self.update_stream(config)
+            with expected():
+                info = await self.update_stream(config)
         except NotFoundError as error:
             if error.err_code != STREAM_NOT_FOUND:
                 raise

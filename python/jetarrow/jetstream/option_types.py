@@ -218,6 +218,37 @@ class ReadOptions(TypedDict, total=False):
     """Called with (sequences done, in all or None); True shows a bar on a terminal. Default none."""
 
 
+class LatestOptions(TypedDict, total=False):
+    """Options of `js.latest`."""
+
+    columns: Sequence[str] | None
+    """What is built, in this order; default stream, seq, subject, timestamp, headers, data."""
+    schema: ArrowSchema | Mapping[str, Any] | str | None
+    """Decodes JSON payloads: `data` gives way to `value` of it (Arrow, DDL, dict, "infer"); default none."""
+    mode: str
+    """What happens to malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
+    flatten: bool
+    """The fields of `value` are columns of their own; default False."""
+    as_of_seq: int | None
+    """The state when this was the last sequence; default now."""
+    as_of_time: datetime | timedelta | str | None
+    """Instead of `as_of_seq`: the state right before this time; a timedelta or a span ("1h") is so long ago."""
+    deleted: bool
+    """Subjects whose last message is a deletion marker have a row too; default False."""
+    limit: int | None
+    """Most rows; default all."""
+    batch_rows: int
+    """Most rows of a batch; default 65536."""
+    batch_bytes: int
+    """A batch is cut when its messages have this number of bytes; default 16 MiB."""
+    fetch_bytes: int
+    """Most bytes on their way at a time, at most 32 MiB."""
+    timestamp_unit: str
+    """Unit of the timestamps: "ns" (default), or "us" for readers that know no nanoseconds."""
+    progress: Progress | bool | None
+    """Called with (sequences done, in all); True shows a bar on a terminal. Default none."""
+
+
 class BindOptions(TypedDict, total=False):
     """Options of the sync twin's `js.subscribe_bind`."""
 

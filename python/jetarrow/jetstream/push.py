@@ -12,6 +12,7 @@ from jetarrow.core.ending import Ending
 from jetarrow.core.errors import Error
 from jetarrow.core.subscription import Callback, Subscription
 from jetarrow.jetstream import models
+from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.api import CONSUMER_NOT_FOUND, JetStreamApi
 from jetarrow.jetstream.errors import APIError, ConsumerSequenceMismatchError, NotFoundError
 from jetarrow.jetstream.manage import Management
@@ -122,7 +123,8 @@ class PushSubscription(Subscription):
     async def _lost(self) -> bool:
         """Whether the server says that the consumer is gone, as after its restart; else heartbeats will tell."""
         try:
-            await self._api.request(f"CONSUMER.INFO.{self._stream}.{self._consumer}", timeout=ASK_WAIT)
+            with expected():
+                await self._api.request(f"CONSUMER.INFO.{self._stream}.{self._consumer}", timeout=ASK_WAIT)
         except NotFoundError as error:
             return error.err_code == CONSUMER_NOT_FOUND
         except Error:
@@ -172,7 +174,7 @@ class PushSubscription(Subscription):
         """Ends the subscription and deletes its consumer, if that is still there."""
         if not self.is_closed:
             await self.unsubscribe()
-        with suppress(NotFoundError):
+        with expected(), suppress(NotFoundError):
             await Management(self._api).delete_consumer(self._stream, self._consumer)
 
     async def consumer_info(self) -> models.ConsumerInfo:

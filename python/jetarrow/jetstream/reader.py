@@ -15,8 +15,8 @@ from jetarrow import _jetarrow
 from jetarrow.core.arguments import check_whole, texts
 from jetarrow.core.errors import Error
 from jetarrow.core.session import finish
-from jetarrow.jetstream.absent import absent
-from jetarrow.jetstream.api import STREAM_NOT_FOUND, JetStreamApi
+from jetarrow.jetstream import html
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowStream, needs_pyarrow
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import NotFoundError
@@ -42,7 +42,7 @@ ON_DATA_LOSS = ("error", "warn")
 
 
 class Reader(ReadOut):
-    """Reads `[start, end)` of a stream in order. Made by `js.read`; opened at the first use.
+    """Reads `[start, end)` of a stream in order. Made by `js.read` and `js.latest`; opened at the first use.
 
     `async for`, `async with` and `read_all` wait on the event loop; `for` and `with` block the thread, with the GIL
     released, and are for use off the loop.
@@ -71,6 +71,8 @@ class Reader(ReadOut):
         flatten: bool,
         limit: int | None,
         progress: Progress | bool | None,
+        latest: bool = False,
+        deleted: bool = True,
         bucket: str | None = None,
     ) -> None:
         if timestamp_unit not in TIMESTAMP_UNITS:
@@ -87,7 +89,7 @@ class Reader(ReadOut):
             raise ValueError(f"limit must be 1 or more, not {limit}")
         if flatten and schema is None:
             raise ValueError("flatten=True makes columns of the fields of value: give schema= as well")
-        self._session = api.session
+        self._session, self._api = api.session, api
         self._stream = stream
         self._manage = Management(api)
         native = functools.partial(
@@ -106,8 +108,8 @@ class Reader(ReadOut):
             microseconds=timestamp_unit == "us",
             warn_on_loss=on_data_loss == "warn",
             direct=direct,
-            # Of a key-value bucket only each key's last value is read.
-            latest=bucket is not None,
+            latest=latest,
+            markers=deleted,
             bucket=bucket,
             timeout=api.timeout,
         )
@@ -138,6 +140,14 @@ class Reader(ReadOut):
         state = ", closed" if self._closed else ", read to its end" if self._spent else ""
         return f"<{type(self).__name__} of stream {self._stream}{at}{state}>"
 
+    def _repr_html_(self) -> str:
+        state = "closed" if self._closed else "read to its end" if self._spent else "open" if self._native else "new"
+        fields = None
+        if self._native is not None and self._inferred is not None:
+            fields = ", ".join(f"{field.name}: {field.type}" for field in self._inferred)
+        said = {"state": state, "next sequence": self._position, "rows read": self._rows_read, "inferred": fields}
+        return html.facts(f"{type(self).__name__} of stream {self._stream}", said)
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Reader belongs to its connection and cannot be pickled or copied: send what it has read")
 
@@ -153,11 +163,9 @@ class Reader(ReadOut):
                 await self._infer(wait)
             native: _jetarrow.Reader = await wait(self._call or self._make(schema=self._inferred))
         except NotFoundError as error:
-            if error.err_code != STREAM_NOT_FOUND:
-                raise
             # With `_block` nothing else may be waited for on an event loop.
-            names = self._manage.stream_names() if wait is not _block or self._session.blocks else None
-            raise await absent(error, self._stream, names) from None
+            near = wait is not _block or self._session.blocks
+            raise await self._api.absent(error, self._stream, near=near) from None
         self._native = native
         self._position = native.start
         return native
@@ -264,10 +272,6 @@ class Reader(ReadOut):
         batch = self._take(native, item)
         self._spent = item is None
         return batch
-
-    def changed(self) -> dict[str, int]:
-        """Of a read of a bucket: the keys that changed meanwhile, and the last revision of each."""
-        return {} if self._native is None else self._native.changed()
 
     async def _rows(self) -> AsyncIterator[MessageBatch]:
         async for batch in self:

@@ -15,6 +15,7 @@ from jetarrow.core.errors import MsgAlreadyAckdError
 from jetarrow.core.subscribe import making
 from jetarrow.core.subscription import Callback as SubscriptionCallback
 from jetarrow.jetstream import existing, models
+from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.errors import APIError, Error, NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription
@@ -55,7 +56,7 @@ def _either_order(
     async def bind(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         if len(args) >= 2:
             stream, consumer = args[:2]
-            with suppress(NotFoundError, ValueError):
+            with expected(), suppress(NotFoundError, ValueError):
                 await self.consumer_info(stream, consumer)
                 swapped: Any = (consumer, stream, *args[2:])
                 return await method(self, *swapped, **kwargs)
@@ -127,7 +128,7 @@ class Subscribe(Management):
         queue = config.deliver_group or queue
         info = None
         if durable:
-            with suppress(NotFoundError):
+            with expected(), suppress(NotFoundError):
                 info = await self.consumer_info(stream, durable)
         if info is not None and info.config is not None:
             _check_group(info, queue)
@@ -173,7 +174,8 @@ class Subscribe(Management):
             return await put_consumer(self._api, stream, config, action="create")
         except APIError:
             try:
-                info = await self.consumer_info(stream, durable)
+                with expected():
+                    info = await self.consumer_info(stream, durable)
             except NotFoundError:
                 info = None
             if info is None:
@@ -282,7 +284,7 @@ class Subscribe(Management):
         stream = stream or await self.find_stream_name_by_subject(subject)
         if durable:
             info = None
-            with suppress(NotFoundError):
+            with expected(), suppress(NotFoundError):
                 info = await self.consumer_info(stream, durable)
             if info is not None:
                 changes = existing.differences(info.config, config, params, subject)

@@ -10,7 +10,7 @@ from jetarrow.core.errors import NoRespondersError, NoServersError, TimeoutError
 from jetarrow.core.servers import RawCredentials
 from jetarrow.jetstream.errors import ServiceUnavailableError
 from jetarrow.jetstream.names import checked
-from jetarrow.sync.embed import native_reader, publish_rows, request
+from jetarrow.sync.embed import native_reader, publish_rows, request, request_each
 
 __all__ = [
     "Batch",
@@ -24,6 +24,7 @@ __all__ = [
     "is_transient",
     "publish_rows",
     "reason_of",
+    "request_each",
 ]
 
 # Messages in Arrow columns, without the wrapper that acknowledges them.

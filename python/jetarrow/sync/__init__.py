@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from jetarrow.sync.client import Client, connect
 from jetarrow.sync.context import JetStream
+from jetarrow.sync.dead_letters import DeadLetters
 from jetarrow.sync.fetch import MessageBatch, PullSubscription, Reader
 from jetarrow.sync.handles import Advisories, Consumer, Stream
 from jetarrow.sync.kv import KeyValue, KeyWatcher
@@ -29,6 +30,7 @@ __all__ = [
     "Advisories",
     "Client",
     "Consumer",
+    "DeadLetters",
     "JetStream",
     "JetStreamManager",
     "KeyValue",

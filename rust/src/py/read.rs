@@ -1,6 +1,5 @@
 //! The reader of a range, as Python holds it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, StructArray};
@@ -14,7 +13,6 @@ use crate::engine::columns::column::{Column, Layout};
 use crate::engine::receive::read::{self as engine, Bound, Each, Item, Range};
 use crate::engine::subject;
 use crate::error::JetError;
-use crate::lock::lock;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
@@ -38,7 +36,7 @@ impl Connection {
     /// Opens a read of [start, end); the result is a `Reader`.
     #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
                         batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, timeout, latest=false,
-                        bucket=None, flatten=false, limit=None))]
+                        markers=true, bucket=None, flatten=false, limit=None))]
     fn read(
         &self,
         prefix: String,
@@ -60,6 +58,7 @@ impl Connection {
         mode: &str,
         timeout: Timeout,
         latest: bool,
+        markers: bool,
         bucket: Option<&str>,
         flatten: bool,
         limit: Option<u64>,
@@ -100,7 +99,7 @@ impl Connection {
             fetch_bytes,
             warn_on_loss,
             direct,
-            each: if latest { Each::Latest { markers: bucket.is_none() } } else { Each::All },
+            each: if latest { Each::Latest { markers } } else { Each::All },
             limit,
             layout: layout.clone(),
             timeout: timeout.0,
@@ -158,13 +157,6 @@ impl Reader {
     #[getter]
     fn end(&self) -> u64 {
         self.end
-    }
-
-    /// Of a read of the last messages: the subjects that may have come more than once, or were deleted meanwhile, as they
-    /// are shown, and the last sequence of each.
-    fn changed(&self) -> PyResult<HashMap<String, u64>> {
-        let changed = self.inner.get()?.changed.as_ref();
-        Ok(changed.map(|changed| lock(changed).clone()).unwrap_or_default())
     }
 
     /// When the stream was created, as the server writes it.

@@ -142,7 +142,7 @@ class MultiGetVerbs:
                     continue
                 status = headers.get(models.Header.STATUS, "")
                 if status == "503":
-                    raise api.no_direct(verb)
+                    raise await api.no_direct(verb)
                 if status not in (_END, _NOTHING):
                     failure = {"code": int(status) if status.isdecimal() else None}
                     said = headers.get(models.Header.DESCRIPTION)

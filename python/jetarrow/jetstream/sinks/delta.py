@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jetarrow.core.errors import UnsupportedError
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.sink_errors import SinkError, SinkLockedError, SinkSchemaError
+from jetarrow.jetstream.sinks.rows import check_same, from_text, to_text
 from jetarrow.jetstream.sinks.state import SinkResult, State
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class DeltaTarget:
         # What this sink has committed last, and how often it has.
         self.version: int | None = None
         self.number = 0
+        self.columns: pyarrow.Schema | None = None
 
     def __str__(self) -> str:
         scheme, colon, rest = self.uri.partition("://")
@@ -87,6 +89,7 @@ class DeltaTarget:
                 found = json.loads(commit.get(_STATE) or "{}")
                 if (found.get("app_id"), found.get("last_seq")) == (self.app_id, self.version):
                     self.number = found["number"]
+                    self.columns = from_text(found["columns"])
                     self._clean()
                     return State.of(found)
         raise SinkError(
@@ -140,6 +143,10 @@ class DeltaCommit:
 
     def add(self, batch: pyarrow.RecordBatch, corrupt: pyarrow.RecordBatch | None, seqs: Any) -> None:
         """Adds rows; as `Commit.add` of a folder."""
+        target = self._target
+        if target.columns is None:
+            target.columns = batch.schema
+        check_same(target.columns, batch.schema, str(target))
         if batch.num_rows:
             self._batches.append(batch)
             self._seqs.append(seqs)
@@ -150,52 +157,67 @@ class DeltaCommit:
         """Commits them."""
         import pyarrow.compute as pc
 
-        pa = needs_pyarrow("to_delta()")
-        target, library = self._target, self._target.library
-        table = target.table()
-        if table is not None and table.transaction_version(target.app_id) != target.version:
+        target = self._target
+        table = target.table() or self._created()
+        if table.transaction_version(target.app_id) != target.version:
             raise SinkLockedError(f"{target} was written by another sink with the app_id {target.app_id!r} meanwhile")
         number = target.number + 1
-        corrupt = self._write_corrupt(pa, number)
-        rows = sum(batch.num_rows for batch in self._batches)
-        said = {**state.as_dict(), "app_id": target.app_id, "number": number}
+        corrupt = self._write_corrupt(number)
+        files = self._write(table, state, number)
+        target.version, target.number = state.last_seq, number
+        seqs = [pc.min_max(seqs).as_py() for seqs in self._seqs]
+        first = min((found["min"] for found in seqs), default=None)
+        last = max((found["max"] for found in seqs), default=None)
+        return SinkResult(sum(batch.num_rows for batch in self._batches), files, first, last, corrupt)
+
+    def _created(self) -> Any:
+        """The table, without rows."""
+        target = self._target
+        try:
+            return target.library.DeltaTable.create(
+                target.uri,
+                target.columns,
+                partition_by=target.partition_by or None,
+                storage_options=target.storage_options,
+            )
+        except (OSError, target.library.exceptions.DeltaError) as error:
+            raise target.failed("cannot make the table", error) from error
+
+    def _write(self, table: Any, state: State, number: int) -> int:
+        """The transaction; how many files it has added."""
+        pa = needs_pyarrow("to_delta()")
+        target, library = self._target, self._target.library
+        assert target.columns is not None
+        said = {**state.as_dict(), "app_id": target.app_id, "number": number, "columns": to_text(target.columns)}
         properties = library.CommitProperties(
             custom_metadata={_STATE: json.dumps(said)},
             app_transactions=[library.Transaction(target.app_id, state.last_seq)],
         )
-        files = 0
+        before = set(table.file_uris())
         try:
-            if self._batches:
-                before = 0 if table is None else len(table.file_uris())
-                library.write_deltalake(
-                    target.uri if table is None else table,
-                    pa.RecordBatchReader.from_batches(self._batches[0].schema, self._batches),
-                    mode="append",
-                    partition_by=target.partition_by or None,
-                    storage_options=target.storage_options,
-                    writer_properties=library.WriterProperties(compression=target.compression.upper()),
-                    commit_properties=properties,
-                )
-                done = target.table()
-                files = len(done.file_uris()) - before
-            elif table is None:
-                raise SinkError(f"{target}: none of the first {corrupt} rows can be decoded, so that no table is made")
-            else:
+            if not self._batches:
                 table.create_write_transaction([], "append", table.schema(), None, commit_properties=properties)
+                return 0
+            library.write_deltalake(
+                table,
+                pa.RecordBatchReader.from_batches(target.columns, self._batches),
+                mode="append",
+                writer_properties=library.WriterProperties(compression=target.compression.upper()),
+                commit_properties=properties,
+            )
         except library.exceptions.SchemaMismatchError as error:
             raise SinkSchemaError(f"{target} has other columns: {str(error).partition(chr(10))[0]}") from error
         except (OSError, library.exceptions.DeltaError) as error:
             raise target.failed("cannot write to", error) from error
-        target.version, target.number = state.last_seq, number
-        seqs = [pc.min_max(seqs).as_py() for seqs in self._seqs]
-        first = min((found["min"] for found in seqs), default=None)
-        return SinkResult(rows, files, first, max((found["max"] for found in seqs), default=None), corrupt)
+        table.update_incremental()
+        return len(set(table.file_uris()) - before)
 
-    def _write_corrupt(self, pa: Any, number: int) -> int:
+    def _write_corrupt(self, number: int) -> int:
         if not self._corrupt:
             return 0
         import pyarrow.parquet as pq
 
+        pa = needs_pyarrow("to_delta()")
         table = pa.Table.from_batches(self._corrupt)
         path = f"_corrupt/{number:020d}-{table['seq'][0].as_py()}.parquet"
         try:

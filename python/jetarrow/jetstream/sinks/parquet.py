@@ -19,7 +19,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from jetarrow.jetstream.sink_errors import SinkError
+from jetarrow.jetstream.sink_errors import SinkError, SinkSchemaError
 from jetarrow.jetstream.sinks.files import GROUP_ROWS, Commit, name_of, parent
 from jetarrow.jetstream.sinks.folder import Folder
 from jetarrow.jetstream.sinks.lock import Lock
@@ -68,6 +68,10 @@ class ParquetTable:
             raise
         if self.newest is None:
             return None
+        if self.newest["partition_by"] != self.partition_by:
+            self.close()
+            there = ", ".join(self.newest["partition_by"]) or "nothing"
+            raise SinkSchemaError(f"{self} is partitioned by {there}: give the same partition_by=, or another folder")
         self.columns = from_text(self.newest["columns"])
         return State.of(self.newest)
 
@@ -132,6 +136,7 @@ class ParquetTable:
             "replaces": number,
             "files": files,
             "columns": to_text(self.columns),
+            "partition_by": self.partition_by,
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             **more,
         }

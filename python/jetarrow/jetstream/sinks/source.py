@@ -212,7 +212,7 @@ class Durable:
         while most > 0 and not over() and (left := deadline - session.now()) > 0:
             batch = await self._collector.gather(rows=most, seconds=min(left, POLL))
             if batch is None:
-                if not self._follow and not (await self._sub.consumer_info()).num_pending:
+                if not self._follow and await self._is_at_end():
                     self.finished = True
                     return
                 if self._held and self._collector.is_full(sum(map(len, self._held))):
@@ -225,6 +225,12 @@ class Durable:
             if fresh:
                 rows = self._decode(batch)
                 yield rows.take(fresh) if len(fresh) < len(batch) else rows
+
+    async def _is_at_end(self) -> bool:
+        """Whether all was delivered, and nothing is still to be delivered again that a writer before this one had."""
+        info = await self._sub.consumer_info()
+        held = {seq for batch in self._held for seq in batch.seqs.to_pylist()}
+        return not info.num_pending and (info.num_ack_pending or 0) <= len(held)
 
     def _fresh(self, seqs: Sequence[int | None]) -> list[int]:
         """The rows that are not written yet: others are delivered again, as an acknowledgement was lost."""
@@ -240,12 +246,12 @@ class Durable:
     async def state(self) -> State:
         """As `Source.state`."""
         info = await self._sub.consumer_info()
-        held = len({seq for batch in self._held for seq in batch.seqs.to_pylist()})
+        held = {seq for batch in self._held for seq in batch.seqs.to_pylist()}
         return self._committed.after(
             sorted(self._seqs),
             delivered=info.delivered.stream_seq if info.delivered else 0,
             settled=info.ack_floor.stream_seq if info.ack_floor else 0,
-            clean=(info.num_ack_pending or 0) <= held,
+            clean=(info.num_ack_pending or 0) <= len(held),
         )
 
     async def committed(self, state: State) -> None:

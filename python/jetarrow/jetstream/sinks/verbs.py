@@ -11,8 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jetarrow.jetstream import models
-from jetarrow.jetstream.absent import absent
-from jetarrow.jetstream.api import STREAM_NOT_FOUND, JetStreamApi
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema, needs_pyarrow
 from jetarrow.jetstream.errors import NotFoundError, StreamRecreatedError
 from jetarrow.jetstream.fetch import PullSubscription
@@ -239,13 +238,7 @@ async def _begin(
     js: Sinks, stream: str, options: _Options, where: str, state: State | None
 ) -> tuple[Ranges | Durable, Shape]:
     """Where the rows come from, from a position on, and their shape."""
-    manage = Management(js._api)
-    try:
-        info = await manage.stream_info(stream)
-    except NotFoundError as error:
-        if error.err_code != STREAM_NOT_FOUND:
-            raise
-        raise await absent(error, stream, manage.stream_names()) from None
+    info = await Management(js._api).stream_info(stream)
     created = info.created_raw or ""
     if state is not None and state.stream != stream:
         raise SinkError(f"{where} is the archive of stream {state.stream!r}, not of {stream!r}")

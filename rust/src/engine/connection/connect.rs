@@ -9,7 +9,6 @@ use futures_util::FutureExt;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
-use crate::engine::connection::arrivals::Arrivals;
 use crate::engine::connection::hub::{Hub, Settings};
 use crate::engine::connection::link::{Link, Traffic};
 use crate::engine::connection::movement::while_moving;
@@ -37,8 +36,6 @@ pub struct Connection {
     /// The last step out, and the only one of what is published in bulk.
     pub wire: Arc<Wire>,
     requests: Requests,
-    /// What takes the subscriptions' messages.
-    pub arrivals: Arrivals,
     pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
     skip_subject_validation: bool,
@@ -350,7 +347,6 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         requests: Requests::new(client.clone(), hub.clone(), traffic.clone(), outbox.recall()),
         outbox,
         wire,
-        arrivals: Arrivals::start(failing(&client, &hub))?,
         traffic,
         pinger: Arc::new(Pinger::new(client.clone(), hub.clone())),
         client,
