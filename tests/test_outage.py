@@ -26,7 +26,7 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def told(log: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    return [(record.levelname, record.getMessage()) for record in log.records if record.name == "jetarrow"]
+    return [(record.levelname, record.getMessage()) for record in log.records if record.name.startswith("jetarrow.")]
 
 
 def has(log: pytest.LogCaptureFixture, level: str, text: str) -> bool:

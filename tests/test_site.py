@@ -107,11 +107,12 @@ def test_every_error_has_its_place() -> None:
     assert set(headings) == classes
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="mkdocs-material is not installed")
 def test_it_builds(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, env=environment, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     pages = {path.relative_to(tmp_path).as_posix(): path.read_text("utf-8") for path in tmp_path.rglob("*.html")}
     assert len(pages) > 30

@@ -59,6 +59,14 @@ def test_contexts(cli: Command, guarded: str, folder: Path, monkeypatch: pytest.
         {"name": "prod", "selected": True, "url": guarded, "description": "for tests"}
     ]
     assert [row["name"] for row in cli("stream", "ls", "--json").json] == ["GUARDED"]
+    monkeypatch.setenv("NATS_CONTEXT", "prod")
+    (folder / "context.txt").write_text("other", "utf-8")
+    assert [row["name"] for row in cli("stream", "ls", "--json").json] == ["GUARDED"]
+    # A server that is named gets no credentials of a context that is not.
+    refused = cli("stream", "ls", "--server", guarded)
+    assert (refused.code, "credentials" in refused.err) == (1, True)
+    monkeypatch.delenv("NATS_CONTEXT")
+    cli("context", "select", "prod")
     # What is named goes before what is selected, and what is typed before the environment.
     monkeypatch.setenv("NATS_URL", "nats://127.0.0.1:1")
     assert cli("stream", "ls", "--timeout", "300ms").code == 1

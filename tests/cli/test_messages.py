@@ -193,3 +193,23 @@ def test_latest(cli: Command, orders: str) -> None:
     assert cli("latest", orders, "--sql", f"select count(*) as n from {orders}", "--json").lines == [{"n": 2}]
     assert cli("latest", orders, "--to", "state.parquet").out == "2 rows in state.parquet\n"
     assert len(cli("latest", orders).out.splitlines()) == 3
+
+
+def test_tables_in_messages(cli: Command, stream: str, away: Path) -> None:
+    """`--format arrow`: many rows a message, and the rows come back with their types."""
+    written(away / "orders.parquet")
+    done = cli("load", "orders.parquet", "--subject", f"{stream}.{{region}}", "--format", "arrow", "--json").json
+    assert (done[0]["messages"], done[0]["errors"]) == (2, 0)
+    rows = cli("read", stream, "--payload", "arrow", "--json").lines
+    assert sorted((row["id"], row["region"], row["amount"]) for row in rows) == [
+        (1, "eu", 2.5),
+        (2, "us", 3.0),
+        (3, "eu", None),
+    ]
+    assert len(cli("read", stream, "--payload", "arrow").out.splitlines()) == 4
+    query = f"select sum(id)::int as total from {stream}"
+    assert cli("read", stream, "--payload", "arrow", "--sql", query, "--json").lines == [{"total": 6}]
+    assert len(cli("latest", stream, "--payload", "arrow", "--json").lines) == 3
+    cli("read", stream, "--payload", "arrow", "--to", "back.parquet", "--columns", "value")
+    assert pq.read_table("back.parquet").schema.field("at").type == pa.timestamp("us", "UTC")
+    assert cli("read", stream, "--payload", "xml").code == 2

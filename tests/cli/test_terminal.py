@@ -146,6 +146,19 @@ def test_a_password_is_asked_for_and_not_shown(away: Path, monkeypatch: pytest.M
     assert secret not in terminal.shown
 
 
+def test_what_is_not_confirmed_is_not_done(filled: str, sync_js: jetarrow.sync.JetStream) -> None:
+    for keys, code in (("n\n", 1), ("\x03", 130)):
+        with Terminal("stream", "rm", filled) as terminal:
+            terminal.until("with 30,000 messages? [y/N]")
+            if keys == "\x03":
+                # The terminal is not the controlling one, and sends no signal.
+                terminal.process.send_signal(signal.SIGINT)
+            else:
+                terminal.type(keys)
+            assert terminal.end() == code
+    assert sync_js.stream_info(filled).state.messages == 30_000
+
+
 def test_completion(away: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_JETARROW_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", "jetarrow stream pu")

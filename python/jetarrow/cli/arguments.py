@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -18,17 +18,21 @@ Schema = Annotated[
         help="Decodes JSON: infer, 'id BIGINT, name STRING', a file with that; none is bytes.", metavar="SCHEMA"
     ),
 ]
+Payload = Annotated[
+    Literal["json", "arrow"], typer.Option(help="arrow: each message is many rows, as load --format arrow.")
+]
 
 
-def schema_of(given: str | None, sql: str | None) -> str | None:
+def schema_of(given: str | None, sql: str | None = None, payload: str = "json") -> str | None:
     """What `schema=` gets: the text, or that of a file; with a query it is inferred unless something else is said.
 
     Args:
         given: What was typed.
         sql: The query, if there is one.
+        payload: What the payloads are; Arrow brings its schema.
     """
     if given is None:
-        return "infer" if sql is not None else None
+        return "infer" if sql is not None and payload == "json" else None
     if given == "none":
         return None
     if given == "infer" or " " in given.strip():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jetarrow.cli.arguments import Schema, Stream, Subjects, schema_of
+from jetarrow.cli.arguments import Payload, Schema, Stream, Subjects, schema_of
 from jetarrow.cli.reading import Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
 from jetarrow.cli.session import Session
 from jetarrow.cli.units import moment
@@ -33,6 +33,7 @@ def latest(
     as_of_seq: Annotated[int | None, typer.Option(help="As it was when this was the last sequence.", min=0)] = None,
     deleted: Annotated[bool, typer.Option(help="Also subjects whose last message is a deletion marker.")] = False,
     subject: Subjects = None,
+    payload: Payload = "json",
     schema: Schema = None,
     columns: Columns = None,
     limit: Limit = None,
@@ -41,7 +42,7 @@ def latest(
     sql: Sql = None,
 ) -> None:
     """Reads the last message of each subject: the state of a stream, now or at a time in the past."""
-    decoded = schema_of(schema, sql)
+    decoded = schema_of(schema, sql, payload)
 
     def make(progress: Any) -> Reader:
         return session.js.latest(
@@ -50,9 +51,10 @@ def latest(
             as_of_seq=as_of_seq,
             as_of_time=as_of,
             deleted=deleted,
+            format=payload,
             schema=decoded,
             flatten=decoded is not None,
-            columns=columns_of(columns, decoded, people=for_people(session, to, sql)),
+            columns=columns_of(columns, decoded or payload == "arrow", people=for_people(session, to, sql)),
             limit=limit,
             progress=progress,
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -57,6 +57,9 @@ def load(
         typer.Option(help="The column with message ids, or content: rows that are sent again are stored once."),
     ] = None,
     columns: Annotated[str | None, typer.Option(help="Columns of the payload, with commas; else all.")] = None,
+    format: Annotated[
+        Literal["json", "arrow"], typer.Option(help="json: a message a row; arrow: many rows a message.")
+    ] = "json",
     mode: Annotated[str, typer.Option(help="window, fast, atomic or auto.")] = "window",
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be sent.")] = False,
 ) -> None:
@@ -68,7 +71,13 @@ def load(
         if dry_run:
             continue
         chosen = None if columns is None else [name.strip() for name in columns.split(",")]
-        options: dict[str, Any] = {"subject": subject, "columns": chosen, "msg_id": msg_id, "mode": mode}
+        options: dict[str, Any] = {
+            "subject": subject,
+            "columns": chosen,
+            "msg_id": msg_id,
+            "mode": mode,
+            "format": format,
+        }
         done.append(_send(session, path, table, batches, **options))
     if session.as_json:
         output.json_document(done)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jetarrow.cli.arguments import Schema, Stream, Subjects, schema_of
+from jetarrow.cli.arguments import Payload, Schema, Stream, Subjects, schema_of
 from jetarrow.cli.reading import Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
 from jetarrow.cli.session import Session
 from jetarrow.cli.units import moment
@@ -36,6 +36,7 @@ def read(
     from_seq: Annotated[int | None, typer.Option(help="From this sequence.", min=0)] = None,
     until_seq: Annotated[int | None, typer.Option(help="Up to this sequence, without it.", min=0)] = None,
     subject: Subjects = None,
+    payload: Payload = "json",
     schema: Schema = None,
     columns: Columns = None,
     limit: Limit = None,
@@ -47,7 +48,7 @@ def read(
     """Reads a range of a stream: exactly, in order, without a consumer that stays."""
     if sql is not None and follow:
         raise typer.BadParameter("a query has no end on a stream that is followed.", param_hint="--sql")
-    decoded = schema_of(schema, sql)
+    decoded = schema_of(schema, sql, payload)
 
     def make(progress: Any) -> Reader:
         return session.js.read(
@@ -57,9 +58,10 @@ def read(
             start_time=since,
             end_time=until,
             subjects=subject,
+            format=payload,
             schema=decoded,
             flatten=decoded is not None,
-            columns=columns_of(columns, decoded, people=for_people(session, to, sql)),
+            columns=columns_of(columns, decoded or payload == "arrow", people=for_people(session, to, sql)),
             limit=limit,
             follow=follow,
             progress=progress,

@@ -34,19 +34,19 @@ def for_people(session: Session, to: str | None, sql: str | None) -> bool:
     return to is None and sql is None and not session.as_json
 
 
-def columns_of(given: str | None, schema: str | None, *, people: bool) -> list[str] | None:
+def columns_of(given: str | None, decoded: object, *, people: bool) -> list[str] | None:
     """The columns that are read; None is all that `js.read` has by default.
 
     Args:
         given: What was typed.
-        schema: Whether payloads are decoded.
+        decoded: Whether payloads are decoded.
         people: Whether rows are shown rather than kept.
     """
     if given is not None:
         return [name.strip() for name in given.split(",")]
     if not people:
         return None
-    return ["seq", "value"] if schema is not None else list(_SHOWN)
+    return ["seq", "value"] if decoded else list(_SHOWN)
 
 
 def write_out(

@@ -42,8 +42,13 @@ def run(arguments: Sequence[str]) -> int:
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        except (KeyboardInterrupt, typer.Abort):
+        except KeyboardInterrupt:
             return INTERRUPTED
+        except typer.Abort as error:
+            if isinstance(error.__context__, KeyboardInterrupt):
+                return INTERRUPTED
+            _say("error", "not confirmed: nothing was done")
+            return 1
         except _UsageError as error:
             if type(error).__name__ == "NoArgsIsHelpError":
                 error.show()

@@ -69,7 +69,8 @@ class Session:
     def address(self) -> dict[str, Any]:
         """Where to connect to, as options of `connect`: servers, a context, or both.
 
-        What is typed goes before the environment, and that before the context that is selected.
+        What is typed goes before the environment, and that before the context that is selected. A server that is named
+        gets no credentials of a context that is not.
         """
         server, context = self.given.get("server"), self.given.get("context")
         if "@" in (server or ""):
@@ -80,7 +81,7 @@ class Session:
             )
         if not context:
             server = server or os.environ.get("NATS_URL")
-            context = os.environ.get("NATS_CONTEXT") or (None if server else context_files.selected())
+            context = None if server else context_files.selected()
         named = {"servers": server, "context": context}
         return {name: value for name, value in named.items() if value}
 

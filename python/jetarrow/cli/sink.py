@@ -113,7 +113,7 @@ def _options(
 ) -> dict[str, Any]:
     """What both kinds take, as the verbs of the library call it."""
     return {
-        "schema": schema_of(schema, None),
+        "schema": schema_of(schema),
         "subjects": subject,
         "start_time": since,
         "start_seq": from_seq,

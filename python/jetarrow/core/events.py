@@ -18,7 +18,7 @@ ErrorCallback: TypeAlias = Callable[[Exception], Awaitable[None]]
 PlainCallback: TypeAlias = Callable[[], object]
 PlainErrorCallback: TypeAlias = Callable[[Exception], object]
 
-_log = logging.getLogger("jetarrow")
+_log = logging.getLogger("jetarrow.callbacks")
 
 
 def check_callbacks(callbacks: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from jetarrow._jetarrow import Bridge, Publisher
 
-_log = logging.getLogger("jetarrow")
+_log = logging.getLogger("jetarrow.publish")
 
 # Seconds between two looks at whether a publisher is gone.
 _LOOK = 1.0

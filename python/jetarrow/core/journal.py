@@ -7,7 +7,7 @@ import time
 import weakref
 from typing import Any
 
-_log = logging.getLogger("jetarrow")
+_log = logging.getLogger("jetarrow.connection")
 
 
 class Journal:

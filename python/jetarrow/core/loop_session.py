@@ -23,7 +23,7 @@ from jetarrow.core.session import Closable, Headers, SharedState
 _T = TypeVar("_T")
 _A = TypeVar("_A")
 
-_log = logging.getLogger("jetarrow")
+_log = logging.getLogger("jetarrow.connection")
 _bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = WeakKeyDictionary()
 
 

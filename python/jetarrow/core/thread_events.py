@@ -15,7 +15,7 @@ from jetarrow._jetarrow import Bridge, Notices
 from jetarrow.core.errors import InvalidCallbackTypeError
 from jetarrow.core.journal import Journal
 
-_log = logging.getLogger("jetarrow")
+_log = logging.getLogger("jetarrow.callbacks")
 
 # Seconds between two looks at whether the client is gone.
 _LOOK = 5.0

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-_log = logging.getLogger("jetarrow")
+_log = logging.getLogger("jetarrow.read")
 
 # Rows that a schema is inferred from.
 SAMPLE = 1000
