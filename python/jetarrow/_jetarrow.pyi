@@ -1218,6 +1218,34 @@ class PullSubscription:
             most: Messages; None is any number.
         """
 
+    def set_ways(self, wants_acks: bool, headers_only: bool) -> None:
+        """Tells what the server said of the consumer.
+
+        Args:
+            wants_acks: Its ack policy is another one than "none".
+            headers_only: It leaves payloads out.
+        """
+
+    def put_back(self, messages: Sequence[Msg]) -> Call[None]:
+        """Take back messages that nobody has got.
+
+        Args:
+            messages: Messages of this subscription, in their order.
+
+        Returns:
+            A call that gives them back to the server where the consumer wants acks; otherwise the next call has them.
+        """
+
+    def put_back_rows(self, batch: Batch) -> Call[None]:
+        """The same with a batch.
+
+        Args:
+            batch: A batch of this subscription.
+
+        Returns:
+            As `put_back`.
+        """
+
     def give_back(self) -> None:
         """Give back what came too late for its call, and what is still to come."""
 

@@ -58,8 +58,10 @@ class PullSubscription(PullEnd):
         return f"<{type(self).__name__} of consumer {self._consumer} of stream {self._stream}>"
 
     def _learn(self, config: models.ConsumerConfig) -> None:
-        """Saves the native core the question how many messages the consumer gives before it wants acks."""
-        limited = config.ack_policy != models.AckPolicy.NONE and (config.max_ack_pending or 0) > 0
+        """Saves the native core the questions whether acks are wanted, and how many messages are given before."""
+        wants_acks = config.ack_policy != models.AckPolicy.NONE
+        self._native.set_ways(wants_acks, bool(config.headers_only))
+        limited = wants_acks and (config.max_ack_pending or 0) > 0
         self._native.set_ack_window(config.max_ack_pending if limited else None)
 
     def _check_size(self, most: int) -> None:
@@ -160,9 +162,7 @@ class PullSubscription(PullEnd):
             heartbeat=heartbeat,
             group=group,
         )
-        messages = await self._while_open(
-            session.run(call, lambda messages: session.native.ack([msg.reply for msg in messages], "nak"))
-        )
+        messages = await self._while_open(session.run(call, self._native.put_back))
         self._count(len(messages))
         return messages
 
@@ -184,10 +184,9 @@ class PullSubscription(PullEnd):
         return call.start(loop, bridge_of(loop)), call
 
     async def _give_back(self, messages: list[Msg]) -> None:
-        """Gives messages that were not handed out back to the server."""
+        """Gives messages that were not handed out back to the server; without acks they are for the next call."""
         if messages:
-            session = self._session
-            await session.run(session.native.ack([msg.reply for msg in messages], "nak"))
+            await self._session.run(self._native.put_back(messages))
 
     @property
     def messages(self) -> Messages:
@@ -278,7 +277,7 @@ class PullSubscription(PullEnd):
             group=member(self._api, priority),
         )
         session = self._session
-        batch = await self._while_open(session.run(call, lambda late: session.native.ack_rows(late, "nak", None)))
+        batch = await self._while_open(session.run(call, self._native.put_back_rows))
         self._count(len(batch))
         self._check_size(max_messages)
         return MessageBatch(session, batch)

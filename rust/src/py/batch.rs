@@ -186,18 +186,12 @@ impl Batch {
         let subject = record.column_by_name("subject").map_or("", |c| c.as_string::<i32>().value(row));
         let data = record.column_by_name("data").map_or(&b""[..], |c| c.as_binary::<i32>().value(row));
         let reply = self.inner.replies.as_ref().filter(|r| r.is_valid(row)).map_or("", |r| r.value(row));
-        let (mut headers, mut raw) = (None, RawHeaders::new());
+        let raw = record.column_by_name("headers").map_or_else(RawHeaders::new, |c| engine::headers(c.as_map(), row));
+        let mut headers = None;
         let mut malformed = false;
-        if let Some(map) = record.column_by_name("headers").map(|c| c.as_map()).filter(|map| map.is_valid(row)) {
-            let entries = map.value(row);
-            let (names, values) = (entries.column(0).as_string::<i32>(), entries.column(1).as_list::<i32>());
-            for i in 0..entries.len() {
-                for text in values.value(i).as_string::<i32>().iter().flatten() {
-                    // What a malformed message has cannot be published.
-                    malformed |= headers::append(headers.get_or_insert_default(), names.value(i), text).is_err();
-                    raw.entry(names.value(i).to_owned()).or_default().push(text.to_owned());
-                }
-            }
+        for (name, text) in raw.iter().flat_map(|(name, texts)| texts.iter().map(move |text| (name, text))) {
+            // What a malformed message has cannot be published.
+            malformed |= headers::append(headers.get_or_insert_default(), name, text).is_err();
         }
         let mut content = Received::new(subject, reply, data, headers);
         content.raw_headers = malformed.then(|| Box::new(raw));

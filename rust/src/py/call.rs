@@ -34,6 +34,8 @@ pub struct Call {
     abort: Mutex<Option<AbortHandle>>,
     progress: Option<Arc<Progress>>,
     early: Mutex<Option<Early>>,
+    /// Told that the work will end without a result, before it does.
+    ending: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// Begun with the work, and given what tells its result ahead of it. What it returns is kept as long as the work.
@@ -55,12 +57,19 @@ impl Call {
             abort: Mutex::default(),
             progress: None,
             early: Mutex::default(),
+            ending: None,
         }
     }
 
     /// Work without a result: None in Python.
     pub fn unit(work: impl Future<Output = Result<()>> + Send + 'static) -> Self {
         Call::new(work, |py, ()| Ok(py.None().into_bound(py)))
+    }
+
+    /// With what is to be told when it is cancelled.
+    pub fn before_cancel(mut self, ending: impl Fn() + Send + Sync + 'static) -> Self {
+        self.ending = Some(Box::new(ending));
+        self
     }
 
     pub fn with_progress(mut self, progress: Option<Progress>) -> Self {
@@ -121,16 +130,18 @@ impl Call {
     /// Does the work while this thread waits, the GIL released. Ctrl-C ends it.
     fn block<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let work = self.take()?;
-        let reply = runtime::block_on(py, work, |py| match &self.progress {
-            Some(progress) => progress.tell(py),
-            None => Ok(()),
-        })??;
-        reply(py)
+        let tick = |py: Python<'_>| self.progress.as_ref().map_or(Ok(()), |progress| progress.tell(py));
+        let done = runtime::block_on(py, work, tick);
+        if done.is_err() {
+            self.ending.iter().for_each(|ending| ending());
+        }
+        done??(py)
     }
 
     /// Ends work that was started; its future is the caller's to cancel.
     fn cancel(&self) {
         if let Some(abort) = lock(&self.abort).take() {
+            self.ending.iter().for_each(|ending| ending());
             abort.abort();
         }
     }

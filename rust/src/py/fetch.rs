@@ -8,14 +8,15 @@ use pyo3::types::PyList;
 
 use crate::engine::columns::builder::Builder;
 use crate::engine::columns::column::{Column, Layout};
-use crate::engine::receive::fetch::{self as engine, Fetch, Messages};
+use crate::engine::receive::fetch::kept::Kept;
+use crate::engine::receive::fetch::{self as engine, Fetch, Messages, Ways};
 use crate::engine::receive::priority::Group;
 use crate::engine::subject;
 use crate::py::batch::Batch;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::convert::{optional_seconds, seconds};
-use crate::py::message::Form;
+use crate::py::message::{Form, Msg};
 use crate::runtime::Owned;
 
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
@@ -88,10 +89,13 @@ impl PullSubscription {
         let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat, group)?;
         let columns = columns.map_or_else(|| Ok(Column::DEFAULT.to_vec()), |names| Column::parse(&names))?;
         let builder = Builder::new(Layout::new(columns, false), true);
-        Ok(Call::new(async move { sub.fetch(&fetch, builder).await }, |py, fetched| {
+        let (cancel, last) = sub.cancel();
+        let work = async move { sub.fetch(&fetch, builder, last).await };
+        let call = Call::new(work, |py, fetched| {
             let inner = fetched.claim()?.finish()?;
             Ok(Batch { inner }.into_pyobject(py)?.into_any())
-        }))
+        });
+        Ok(call.before_cancel(move || cancel.begin()))
     }
 
     /// Up to `max_messages` as a list of messages, whose acks go through `session`; `sid` is their subscription's number.
@@ -110,11 +114,14 @@ impl PullSubscription {
         let sub = self.inner.get()?.clone();
         let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat, group)?;
         let (form, session) = (Form::of(&session)?, session.unbind());
-        Ok(Call::new(async move { sub.fetch(&fetch, Messages::default()).await }, move |py, fetched| {
+        let (cancel, last) = sub.cancel();
+        let work = async move { sub.fetch(&fetch, Messages::default(), last).await };
+        let call = Call::new(work, move |py, fetched| {
             let messages = fetched.claim()?.messages;
             let list = messages.into_iter().map(|message| form.make(py, &session, message, Some(sid)));
             Ok(PyList::new(py, list.collect::<PyResult<Vec<_>>>()?)?.into_any())
-        }))
+        });
+        Ok(call.before_cancel(move || cancel.begin()))
     }
 
     /// No request asks for more than this many messages.
@@ -133,6 +140,23 @@ impl PullSubscription {
     fn set_ack_window(&self, most: Option<usize>) -> PyResult<()> {
         self.inner.get()?.ack_window().learn(most);
         Ok(())
+    }
+
+    /// What the server said of the consumer.
+    fn set_ways(&self, wants_acks: bool, headers_only: bool) -> PyResult<()> {
+        self.inner.get()?.learn(Ways { wants_acks, headers_only });
+        Ok(())
+    }
+
+    /// Takes back messages that nobody has got: for the next call, or for the server.
+    fn put_back(&self, messages: Vec<Bound<'_, Msg>>) -> PyResult<Call> {
+        let kept = messages.iter().map(|message| Kept::of_message(message.get().content())).collect();
+        Ok(Call::unit(self.inner.get()?.put_back(kept)))
+    }
+
+    /// The same with a batch.
+    fn put_back_rows(&self, batch: &Batch) -> PyResult<Call> {
+        Ok(Call::unit(self.inner.get()?.put_back(Kept::of_batch(&batch.inner))))
     }
 
     /// Gives back what came too late for its call, and what is still to come.

@@ -59,6 +59,11 @@ impl Msg {
         Msg { session, content, acked: AtomicBool::new(false), sid, written: OnceLock::new() }
     }
 
+    /// What came.
+    pub fn content(&self) -> &Received {
+        &self.content
+    }
+
     fn empty() -> Self {
         Msg::new(None, Received::new("", "", b"", None), None)
     }

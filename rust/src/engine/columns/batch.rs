@@ -1,9 +1,11 @@
 //! Finished rows.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{BooleanArray, Int64Array, RecordBatch, StringArray};
+use arrow_array::{Array as _, BooleanArray, Int64Array, MapArray, RecordBatch, StringArray};
 use arrow_schema::ArrowError;
 use arrow_select::filter::{filter, filter_record_batch};
+
+use crate::engine::columns::raw_headers::RawHeaders;
 
 /// Some finished rows, with what is needed to acknowledge them.
 #[derive(Clone)]
@@ -26,6 +28,14 @@ impl Batch {
         }
     }
 
+    /// Subject, payload and headers of a row; None where a column of them is not there.
+    pub fn whole_message(&self, row: usize) -> Option<(&str, &[u8], RawHeaders)> {
+        let column = |name| self.record.column_by_name(name);
+        let subject = column("subject")?.as_string_opt::<i32>()?.value(row);
+        let data = column("data")?.as_binary_opt::<i32>()?.value(row);
+        Some((subject, data, headers(column("headers")?.as_map_opt()?, row)))
+    }
+
     /// The rows where the mask is true.
     pub fn filter(&self, mask: &BooleanArray) -> Result<Batch, ArrowError> {
         let replies = self.replies.as_ref().map(|replies| filter(replies, mask)).transpose()?;
@@ -36,4 +46,19 @@ impl Batch {
             bytes: self.bytes,
         })
     }
+}
+
+/// The headers of a row, none where it has none.
+pub fn headers(column: &MapArray, row: usize) -> RawHeaders {
+    let mut headers = RawHeaders::new();
+    if column.is_valid(row) {
+        let entries = column.value(row);
+        let (names, values) = (entries.column(0).as_string::<i32>(), entries.column(1).as_list::<i32>());
+        for i in 0..entries.len() {
+            let values = values.value(i);
+            let texts = values.as_string::<i32>().iter().flatten().map(str::to_owned);
+            headers.entry(names.value(i).to_owned()).or_default().extend(texts);
+        }
+    }
+    headers
 }

@@ -3,7 +3,8 @@
 //! One request at a time is open at the server, and it is always seen to its end: what is at hand is taken with
 //! `no_wait` requests; only while fewer than `min_messages` are there does one request wait, for just the missing
 //! number. So no request is left behind that would eat messages meant for others; what comes after the deadline is kept
-//! for the next call (`late.rs`); and what a cancelled call had received, or receives later, is given back.
+//! for the next call (`late.rs`); and what a cancelled call had received, or receives later, is given back, or kept for the
+//! next call where the consumer wants no acks (`returns.rs`).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,15 +22,19 @@ use crate::error::{JetError, Result};
 use crate::lock::lock;
 
 mod ack_window;
-mod give_back;
+pub mod kept;
 mod late;
 mod malformed;
+mod returns;
 mod round;
 mod sink;
+mod take_kept;
 
 use ack_window::AckWindow;
-use give_back::{give_back, give_back_late};
-use late::Late;
+use kept::Kept;
+use late::{Ending, Late};
+use returns::Returns;
+pub use returns::{Cancel, Last, Ways};
 use round::End;
 pub use sink::{Messages, Sink, Unclaimed};
 
@@ -56,8 +61,7 @@ pub struct PullSubscription {
     pub consumer: String,
     /// Inboxes that no call uses just now. A call has one to itself, so that calls do not mix.
     idle: Mutex<Vec<PullInbox>>,
-    /// What former calls asked for and did not wait for.
-    late: Mutex<VecDeque<Late>>,
+    returns: Arc<Returns>,
     ack_window: Mutex<AckWindow>,
     limits: Mutex<Limits>,
     pins: Pins,
@@ -68,8 +72,9 @@ struct Job<'a, S: Sink> {
     sub: &'a PullSubscription,
     fetched: Unclaimed<S>,
     inbox: Option<PullInbox>,
-    /// There is a request that the server has not ended yet.
+    /// There is a request that the server has not ended yet; and what it is, where it waits for nothing.
     open: bool,
+    at_hand: Option<Ending>,
     /// How often the link had broken when it was sent.
     breaks: u64,
     /// The server has answered something.
@@ -81,26 +86,24 @@ struct Job<'a, S: Sink> {
 
 impl<S: Sink> Drop for Job<'_, S> {
     fn drop(&mut self) {
-        // Cancelled: the messages are for others.
-        if self.open
-            && let Some(inbox) = self.inbox.take()
-        {
-            give_back(self.sub.conn.clone(), Vec::new(), Some(inbox));
-        }
-        self.sub.late().extend(self.late.drain(..));
+        // Cancelled, or over: then there is nothing.
+        let open = self.inbox.take().filter(|_| self.open);
+        self.sub.returns.take(self.fetched.sink.take(), open.map(|inbox| (inbox, self.breaks, self.at_hand)));
+        self.sub.returns.late().extend(self.late.drain(..));
     }
 }
 
 impl Drop for PullSubscription {
     fn drop(&mut self) {
-        self.give_back();
+        self.returns.end();
     }
 }
 
 impl PullSubscription {
     pub fn new(conn: Arc<Connection>, prefix: String, stream: String, consumer: String) -> Self {
-        let (idle, late, ack_window, limits, pins) = Default::default();
-        PullSubscription { conn, prefix, stream, consumer, idle, late, ack_window, limits, pins }
+        let (idle, ack_window, limits, pins) = Default::default();
+        let returns = Arc::new(Returns::new(conn.clone(), prefix.clone(), stream.clone(), consumer.clone()));
+        PullSubscription { conn, prefix, stream, consumer, idle, returns, ack_window, limits, pins }
     }
 
     /// No request asks for more than this many messages.
@@ -112,23 +115,35 @@ impl PullSubscription {
         lock(&self.idle)
     }
 
-    fn late(&self) -> MutexGuard<'_, VecDeque<Late>> {
-        lock(&self.late)
-    }
-
     /// Gives back what came late, or is still to come: no call will take it.
     pub fn give_back(&self) {
-        for late in std::mem::take(&mut *self.late()) {
-            give_back_late(self.conn.clone(), late);
-        }
+        self.returns.end();
+    }
+
+    /// What the server said of the consumer.
+    pub fn learn(&self, ways: Ways) {
+        self.returns.learn(ways);
+    }
+
+    /// Takes messages that were handed out and not wanted, in their order.
+    pub fn put_back(&self, kept: Vec<Kept>) -> impl Future<Output = Result<()>> + Send + use<> {
+        self.returns.put_back(kept)
+    }
+
+    /// For a call of `fetch`: to say that it is about to be cancelled, and for the call itself.
+    pub fn cancel(&self) -> (Arc<Cancel>, Last) {
+        Cancel::new(&self.returns)
     }
 
     /// Fetches into the sink, which comes back in a wrapper that gives its messages back unless they are claimed.
-    pub async fn fetch<S: Sink>(&self, fetch: &Fetch, sink: S) -> Result<Unclaimed<S>> {
-        let fetched = Unclaimed::new(self.conn.clone(), Some(sink));
-        let late = std::mem::take(&mut *self.late());
+    pub async fn fetch<S: Sink>(&self, fetch: &Fetch, sink: S, last: Last) -> Result<Unclaimed<S>> {
+        let _last = last;
+        let fetched = Unclaimed::new(self.returns.clone(), Some(sink));
+        self.returns.settled(Instant::now() + fetch.timeout).await;
+        let late = std::mem::take(&mut *self.returns.late());
         let member = fetch.group.clone().map(|group| Member::new(group, self.pins.clone()));
-        let mut job = Job { sub: self, fetched, inbox: None, open: false, breaks: 0, heard: false, late, member };
+        let mut job =
+            Job { sub: self, fetched, inbox: None, open: false, at_hand: None, breaks: 0, heard: false, late, member };
         // All of it ends in time, wherever it waits; what has come by then counts. Tokio's budget would send us to the
         // back of the queue every 128 messages.
         let last = fetch.timeout.saturating_add(2 * GRACE);
@@ -146,7 +161,7 @@ impl PullSubscription {
         if job.size().0 == 0 {
             self.check_heard(job.heard, fetch)?;
         }
-        Ok(Unclaimed::new(self.conn.clone(), job.fetched.sink.take()))
+        Ok(Unclaimed::result(&self.returns, job.fetched.sink.take()))
     }
 
     /// Gone for good is an error; without a leader for now is a reason to wait a little.
@@ -294,18 +309,19 @@ impl<S: Sink> Job<'_, S> {
     async fn take_late(&mut self, fetch: &Fetch, deadline: Instant) -> Result<bool> {
         while !self.late.is_empty() {
             let (rows, left) = (self.size().0, self.bytes_left(fetch));
-            let (Some(late), Some(sink)) = (self.late.front_mut(), &mut self.fetched.sink) else { break };
+            let Some(late) = self.late.front_mut() else { break };
             if rows >= fetch.max_messages || left == 0 {
                 return Ok(false);
             }
             match timeout_at(deadline + GRACE, late.next()).await {
-                Ok(Some(message)) if message.length > left && (rows > 0 || fetch.max_bytes.is_some()) => {
-                    late.put_back(message);
+                Ok(Some(kept)) if kept.bytes() > left && (rows > 0 || fetch.max_bytes.is_some()) => {
+                    late.put_back(kept);
                     return if rows > 0 { Ok(false) } else { Err(too_large(fetch.max_bytes.unwrap_or(left))) };
                 }
-                Ok(Some(message)) => {
-                    self.sub.conn.traffic.received(message.payload.len());
-                    sink.push(message)?;
+                Ok(Some(kept)) => {
+                    if !self.take_kept(kept, deadline).await? {
+                        return Ok(false);
+                    }
                 }
                 Ok(None) => drop(self.late.pop_front()),
                 Err(_) => return Ok(false),

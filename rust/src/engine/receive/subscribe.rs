@@ -73,20 +73,26 @@ pub enum Notice {
 
 pub type OnNotice = Box<dyn Fn(Notice) + Send + Sync>;
 
+/// What waits is no longer part of the connection's read buffer, of which every piece keeps 64 KiB, unless it is so large
+/// itself that a copy would cost more than it saves.
 enum Waiting {
-    Message(Message),
-    /// One that did not come from the connection.
-    Stored(Box<Received>),
+    Message(Received),
+    Large(Box<Message>),
     /// To be answered once all before it were taken.
     FlowControl(Subject),
 }
 
 impl Waiting {
+    fn new(message: Message) -> Self {
+        const LARGE: usize = 16 << 10;
+        if message.payload.len() < LARGE { Waiting::Message(message.into()) } else { Waiting::Large(Box::new(message)) }
+    }
+
     /// Bytes of the payload; None for what is no message.
     fn payload(&self) -> Option<usize> {
         match self {
-            Waiting::Message(message) => Some(message.payload.len()),
-            Waiting::Stored(message) => Some(message.data().len()),
+            Waiting::Message(message) => Some(message.data().len()),
+            Waiting::Large(message) => Some(message.payload.len()),
             Waiting::FlowControl(_) => None,
         }
     }
@@ -239,8 +245,8 @@ impl Subscription {
                 self.shared.emptied.notify_waiters();
             }
             match next {
-                Waiting::Message(message) => return Some(message.into()),
-                Waiting::Stored(message) => return Some(*message),
+                Waiting::Message(message) => return Some(message),
+                Waiting::Large(message) => return Some((*message).into()),
                 Waiting::FlowControl(subject) => answer(&self.conn, subject),
             }
         }

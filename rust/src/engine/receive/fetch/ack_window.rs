@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::PullSubscription;
+use super::{PullSubscription, Ways};
 use crate::engine::api::{Api, ConsumerState};
 use crate::engine::receive::pull::PullRequest;
 use crate::lock::lock;
@@ -79,6 +79,7 @@ impl PullSubscription {
             known.learn(None);
             return false;
         };
+        self.learn(Ways::from(&state));
         let window = state.window();
         known.learn(window);
         let full = window.is_some_and(|most| state.num_ack_pending >= most as u64);

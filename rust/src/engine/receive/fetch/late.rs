@@ -3,63 +3,149 @@
 //! It belongs to the next call of the same subscription, which asks for nothing new before all of it has come: what is
 //! under way stays bounded by one request. When the subscription ends it is given back.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::Message;
 use futures_util::{FutureExt, StreamExt};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
+use super::kept::Kept;
 use crate::engine::connection::Connection;
-use crate::engine::receive::pull::PullInbox;
+use crate::engine::connection::withdraw::withdraw;
+use crate::engine::receive::pull::{PullInbox, Status};
 use crate::task::spawn;
 
 /// How long one round trip is waited for, before it is looked whether the link still stands.
 const TRIP: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(100);
 
-/// An inbox whose request was withdrawn.
 pub struct Late {
-    inbox: PullInbox,
-    /// Came, and was too large for the call that looked at it.
-    refused: Option<Message>,
-    /// Ends when all that the server had sent has come; then it is None.
-    coming: Option<JoinHandle<()>>,
+    /// What is here already: it was taken out of a cancelled call, or was too large for the one that looked at it.
+    at_hand: VecDeque<Kept>,
+    coming: Option<Coming>,
 }
 
+/// An inbox, and what its request still brings.
+struct Coming {
+    inbox: PullInbox,
+    conn: Arc<Connection>,
+    /// Of the link, when the request was sent.
+    breaks: u64,
+    rest: Rest,
+}
+
+enum Rest {
+    /// The request is open, and to be withdrawn.
+    Open,
+    /// The request is open, and so short that it is left to end by itself: what the server is about to send would be lost
+    /// with it otherwise.
+    Ending(Ending),
+    /// It was withdrawn; the task ends when all that the server had sent has come.
+    Underway(JoinHandle<()>),
+    Here,
+}
+
+/// A request for what is at hand.
+#[derive(Clone, Copy)]
+pub struct Ending {
+    pub number: u64,
+    /// How many of its messages have not come.
+    pub left: usize,
+}
+
+/// How long a server may be silent about such a request.
+const SILENCE: Duration = Duration::from_secs(5);
+
 impl Late {
-    /// `breaks`: of the link, when the request was sent.
-    pub fn new(conn: &Arc<Connection>, inbox: PullInbox, breaks: u64) -> Self {
-        let coming = spawn(all_came(conn.clone(), breaks), |_| ()).ok();
-        Late { inbox, refused: None, coming }
+    /// An inbox whose request ends by itself.
+    pub fn ending(conn: &Arc<Connection>, inbox: PullInbox, breaks: u64, ending: Ending) -> Self {
+        let coming = Coming { inbox, conn: conn.clone(), breaks, rest: Rest::Ending(ending) };
+        Late { at_hand: VecDeque::new(), coming: Some(coming) }
+    }
+
+    /// An inbox whose request is still open: it is withdrawn now where that can be done at once. `breaks`: of the link,
+    /// when the request was sent.
+    pub fn open(conn: &Arc<Connection>, inbox: PullInbox, breaks: u64) -> Self {
+        let mut coming = Coming { inbox, conn: conn.clone(), breaks, rest: Rest::Open };
+        let _not_yet = coming.withdraw().now_or_never();
+        Late { at_hand: VecDeque::new(), coming: Some(coming) }
+    }
+
+    /// Withdraws the request, where that was not done yet. Safe to give up.
+    pub async fn withdraw(&mut self) {
+        if let Some(coming) = &mut self.coming {
+            coming.withdraw().await;
+        }
+    }
+
+    /// Nothing more comes.
+    pub fn at_hand(kept: Vec<Kept>) -> Self {
+        Late { at_hand: kept.into(), coming: None }
     }
 
     /// The next message; None when all have come.
-    pub async fn next(&mut self) -> Option<Message> {
-        if let Some(message) = self.refused.take() {
-            return Some(message);
+    pub async fn next(&mut self) -> Option<Kept> {
+        if let Some(kept) = self.at_hand.pop_front() {
+            return Some(kept);
         }
-        loop {
-            let message = match &mut self.coming {
-                None => self.inbox.messages.next().now_or_never().flatten()?,
-                Some(coming) => tokio::select! {
-                    biased;
-                    message = self.inbox.messages.next() => message?,
-                    _over = coming => {
-                        self.coming = None;
-                        continue;
-                    }
-                },
-            };
-            if self.inbox.status(&message).is_none() {
-                return Some(message);
-            }
-        }
+        self.coming.as_mut()?.next().await
     }
 
     /// Takes back what `next` gave.
-    pub fn put_back(&mut self, message: Message) {
-        self.refused = Some(message);
+    pub fn put_back(&mut self, kept: Kept) {
+        self.at_hand.push_front(kept);
+    }
+}
+
+impl Coming {
+    async fn withdraw(&mut self) {
+        if let Rest::Open = self.rest {
+            let _closed = withdraw(&mut self.inbox.messages).await;
+            let all = spawn(all_came(self.conn.clone(), self.breaks), |_| ());
+            self.rest = all.map_or(Rest::Here, Rest::Underway);
+        }
+    }
+
+    async fn next(&mut self) -> Option<Kept> {
+        loop {
+            let message = match &mut self.rest {
+                Rest::Open => {
+                    self.withdraw().await;
+                    continue;
+                }
+                Rest::Ending(Ending { number, left }) => {
+                    if *left == 0 || self.conn.breaks() != self.breaks {
+                        self.rest = Rest::Here;
+                        continue;
+                    }
+                    let Ok(message) = timeout(SILENCE, self.inbox.messages.next()).await else {
+                        self.rest = Rest::Open;
+                        continue;
+                    };
+                    let message = message?;
+                    match self.inbox.status(&message) {
+                        None => *left -= 1,
+                        Some((of, status)) if of == *number && !matches!(status, Status::Heartbeat) => *left = 0,
+                        Some(_) => {}
+                    }
+                    message
+                }
+                Rest::Underway(all) => tokio::select! {
+                    biased;
+                    message = self.inbox.messages.next() => message?,
+                    _over = all => {
+                        self.rest = Rest::Here;
+                        continue;
+                    }
+                },
+                Rest::Here => self.inbox.messages.next().now_or_never().flatten()?,
+            };
+            if self.inbox.status(&message).is_none() {
+                return Some(Kept::Fresh(message));
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use async_nats::Subject;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Fetch, Job, Sink};
+use super::{Fetch, Job, Sink, Ways};
 use crate::engine::api::{Api, ConsumerState, Stored};
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::columns::raw_headers::is_malformed;
@@ -32,6 +32,7 @@ impl<S: Sink> Job<'_, S> {
         let sub = self.sub;
         let api = Api::new(&sub.conn, &sub.prefix);
         let state = api.consumer_state(&sub.stream, &sub.consumer).await?;
+        sub.learn(Ways::from(&state));
         let filters = state.config.filters();
         let mut from = state.ack_floor.stream_seq + 1;
         if state.config.ack_policy == "none" {

@@ -5,8 +5,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::{GRACE, Job, Late, Sink, Unclaimed};
-use crate::engine::connection::withdraw::withdraw;
+use super::{Ending, GRACE, Job, Sink, Unclaimed};
 use crate::engine::receive::limits::Limit;
 use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
 use crate::error::{JetError, Result};
@@ -38,13 +37,15 @@ impl<S: Sink> Job<'_, S> {
             }
             _ => {
                 if std::mem::take(&mut self.open)
-                    && let Some(mut inbox) = self.inbox.take()
+                    && let Some(inbox) = self.inbox.take()
                 {
                     // Here, not later: an ack that the caller sends next may make room, and it is not for this request.
-                    let conn = &self.sub.conn;
-                    let withdrawn = conn.while_up(async { drop(withdraw(&mut inbox.messages).await) });
-                    let _queue_full = timeout(GRACE, withdrawn).await;
-                    self.late.push_back(Late::new(conn, inbox, self.breaks));
+                    // In `late` first, where nothing is lost should the call be cancelled now.
+                    let conn = self.sub.conn.clone();
+                    self.late.push_back(self.sub.returns.rest_of(inbox, self.breaks, self.at_hand));
+                    if let Some(late) = self.late.back_mut() {
+                        let _queue_full = timeout(GRACE, conn.while_up(late.withdraw())).await;
+                    }
                 }
             }
         }
@@ -52,7 +53,9 @@ impl<S: Sink> Job<'_, S> {
     }
 
     async fn take_messages(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
-        let Job { sub, fetched: Unclaimed { sink: Some(sink), .. }, inbox, open, breaks, heard, member, .. } = self
+        let Job {
+            sub, fetched: Unclaimed { sink: Some(sink), .. }, inbox, open, at_hand, breaks, heard, member, ..
+        } = self
         else {
             return Err(JetError::Internal("no sink".into()));
         };
@@ -74,11 +77,12 @@ impl<S: Sink> Job<'_, S> {
         inbox.member.clone_from(member);
         *breaks = conn.breaks();
         let mut link = conn.link.clone();
-        *open = true;
+        (*open, *at_hand) = (true, None);
         let asked = timeout_at(deadline + GRACE, inbox.request(conn, request)).await;
         let Ok(number) = asked else { return Ok(End::Deadline) };
         let number = number?;
         let mut left = request.batch;
+        *at_hand = request.no_wait.then_some(Ending { number, left });
         let mut patience = sub.ack_window().patience(request);
         while left > 0 {
             let message = match inbox.messages.next().now_or_never() {
@@ -119,7 +123,10 @@ impl<S: Sink> Job<'_, S> {
             let status = inbox.status(&message);
             *heard |= status.as_ref().is_none_or(|(of, _)| *of == number);
             match status {
-                None => left -= usize::from(sink.push(message)?),
+                None => {
+                    left -= usize::from(sink.push(message)?);
+                    at_hand.iter_mut().for_each(|ending| ending.left = left);
+                }
                 Some((other, _)) if other != number => {}
                 Some((_, Status::Heartbeat)) => {}
                 Some((_, Status::Over { too_large, .. })) => return Ok(End::Dry { too_large }),

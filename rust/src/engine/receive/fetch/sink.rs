@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use async_nats::{Message, Subject};
 
-use super::give_back;
+use super::kept::Kept;
+use super::returns::{Returns, Undecided};
 use crate::engine::columns::builder::Builder;
 use crate::engine::columns::meta::{Meta, parse_meta};
 use crate::engine::columns::raw_headers::RawHeaders;
-use crate::engine::connection::Connection;
 use crate::engine::receive::message::Received;
 use crate::error::{JetError, Result};
-use crate::task::caught;
 
 pub trait Sink: Send + 'static {
     fn rows(&self) -> usize;
@@ -27,6 +26,8 @@ pub trait Sink: Send + 'static {
     fn last(&self) -> Option<(u64, u64)>;
     /// Ack subjects of what is in it, to give the messages back when the call was cancelled.
     fn replies(&self) -> Vec<Subject>;
+    /// What is in it, for another sink.
+    fn keep(self) -> Vec<Kept>;
 }
 
 impl Sink for Builder {
@@ -58,6 +59,10 @@ impl Sink for Builder {
 
     fn replies(&self) -> Vec<Subject> {
         Builder::replies(self)
+    }
+
+    fn keep(mut self) -> Vec<Kept> {
+        self.finish().map(|batch| Kept::of_batch(&batch)).unwrap_or_default()
     }
 }
 
@@ -143,17 +148,28 @@ impl Sink for Messages {
     fn replies(&self) -> Vec<Subject> {
         self.messages.iter().map(|message| Subject::from(message.reply())).collect()
     }
+
+    fn keep(self) -> Vec<Kept> {
+        self.messages.iter().map(Kept::of_message).collect()
+    }
 }
 
-/// Messages on their way to the caller; dropped on the way, they are given back.
+/// Messages on their way to the caller; dropped on the way, they are for another call.
 pub struct Unclaimed<S: Sink> {
-    conn: Arc<Connection>,
+    returns: Arc<Returns>,
     pub(super) sink: Option<S>,
+    /// Goes last.
+    _undecided: Option<Undecided>,
 }
 
 impl<S: Sink> Unclaimed<S> {
-    pub(super) fn new(conn: Arc<Connection>, sink: Option<S>) -> Self {
-        Unclaimed { conn, sink }
+    pub(super) fn new(returns: Arc<Returns>, sink: Option<S>) -> Self {
+        Unclaimed { returns, sink, _undecided: None }
+    }
+
+    /// A call's result: the next call waits until it is claimed, or not, because it may have to begin with it.
+    pub(super) fn result(returns: &Arc<Returns>, sink: Option<S>) -> Self {
+        Unclaimed { returns: returns.clone(), sink, _undecided: returns.may_come_back() }
     }
 
     pub fn claim(mut self) -> Result<S> {
@@ -163,10 +179,6 @@ impl<S: Sink> Unclaimed<S> {
 
 impl<S: Sink> Drop for Unclaimed<S> {
     fn drop(&mut self) {
-        if let Some(sink) = self.sink.take() {
-            // A panic in a `drop` that a panic has called would end the process.
-            let replies = caught(|| sink.replies()).unwrap_or_default();
-            give_back(self.conn.clone(), replies, None);
-        }
+        self.returns.take(self.sink.take(), None);
     }
 }

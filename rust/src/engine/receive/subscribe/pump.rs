@@ -205,7 +205,7 @@ impl Shared {
             }
             state.messages += 1;
             state.bytes += size;
-            state.queue.push_back(Waiting::Stored(Box::new(message)));
+            state.queue.push_back(Waiting::Message(message));
         }
         state.complete_to = state.complete_to.max(found.complete_to.unwrap_or_default() as i64);
         (dropped > 0).then_some(Notice::Dropped(dropped))
@@ -254,7 +254,7 @@ impl Shared {
         state.held_seq = state.seq;
         state.messages += 1;
         state.bytes += message.payload.len();
-        state.queue.push_back(Waiting::Message(message));
+        state.queue.push_back(Waiting::new(message));
         None
     }
 }

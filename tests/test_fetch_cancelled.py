@@ -1,0 +1,148 @@
+"""What a cancelled fetch had received is for the subscription's next call where the consumer wants no acks."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import jetarrow
+import pytest
+from jetarrow.js import errors as js_errors
+from jetarrow.js.client import JetStreamContext
+
+from .tools import fill, until
+
+COLUMNS = [None, ["seq"], ["data", "seq"]]
+
+
+async def waiting(js: JetStreamContext, stream: str, call: Awaitable[Any]) -> asyncio.Future[Any]:
+    """A call that has asked for more than there is."""
+    future = asyncio.ensure_future(call)
+
+    async def asks() -> bool:
+        return (await js.consumer_info(stream, "d")).num_waiting == 1
+
+    await until(asks)
+    return future
+
+
+async def cancelled(future: asyncio.Future[Any]) -> None:
+    future.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await future
+
+
+@pytest.mark.parametrize("bound", [False, True], ids=["made here", "by its name"])
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
+async def test_rows_that_had_come(
+    js: JetStreamContext, stream: str, verb: str, columns: list[str] | None, bound: bool
+) -> None:
+    """Whatever columns the cancelled call wanted. By its name nothing is known of the consumer: it is asked."""
+    for number in range(5):
+        await js.publish(f"{stream}.a", b"%d" % number, headers={"N": str(number)})
+    await js.add_consumer(stream, durable_name="d", ack_policy="none")
+    sub = await (js.pull_subscribe_bind("d", stream) if bound else js.pull_subscribe(f"{stream}.>", durable="d"))
+    await cancelled(await waiting(js, stream, sub.fetch_batch(10, timeout=30, min_messages=10, columns=columns)))
+    if verb == "fetch":
+        # As many as are asked for, the rest stays.
+        found = await sub.fetch(2, timeout=30) + await sub.fetch(10, timeout=30)
+        assert [(msg.seq, msg.subject, msg.data, msg.headers) for msg in found] == [
+            (number + 1, f"{stream}.a", b"%d" % number, {"N": str(number)}) for number in range(5)
+        ]
+    else:
+        batch = await sub.fetch_batch(10, timeout=30, min_messages=5)
+        table = batch.to_pyarrow()
+        assert table.column("seq").to_pylist() == [1, 2, 3, 4, 5]
+        assert table.column("data").to_pylist() == [b"0", b"1", b"2", b"3", b"4"]
+        assert table.column("headers").to_pylist() == [[("N", [str(number)])] for number in range(5)]
+        assert set(table.column("subject").to_pylist()) == {f"{stream}.a"}
+
+
+@pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
+async def test_calls_cancelled_at_any_moment(js: JetStreamContext, stream: str, verb: str) -> None:
+    """While they wait, while messages come, with the result on its way: each message comes once, in order."""
+    count = 3_000
+    await fill(js, stream, count)
+    sub = await js.pull_subscribe(f"{stream}.>", ack_policy="none")
+    rng = random.Random(verb)
+    seen: list[int | None] = []
+    cut = 0
+    while len(seen) < count:
+        call: Awaitable[Any] = sub.fetch(30, timeout=30) if verb == "fetch" else sub.fetch_batch(30, timeout=30)
+        future = asyncio.ensure_future(call)
+        if cut < 200:
+            await asyncio.sleep(rng.uniform(0, 0.002))
+            future.cancel()
+        try:
+            found = await future
+        except asyncio.CancelledError:
+            cut += 1
+        else:
+            seen += [msg.seq for msg in found]
+    assert seen == list(range(1, count + 1))
+    assert cut
+
+
+async def test_a_list(js: JetStreamContext, stream: str) -> None:
+    """Messages of a list, for a list and for columns."""
+    await js.add_consumer(stream, durable_name="d", ack_policy="none")
+    await js.publish(f"{stream}.a", b"x", headers={"A": "1"})
+    await js.publish(f"{stream}.b", b"y")
+    sub = await js.pull_subscribe(f"{stream}.>", durable="d")
+    await cancelled(await waiting(js, stream, sub._fetch(3, timeout=30, min_messages=3)))
+    (found,) = await sub.fetch(1, timeout=30)
+    assert (found.subject, found.data, found.headers_all) == (f"{stream}.a", b"x", {"A": ["1"]})
+    assert (await sub.fetch_batch(1, timeout=30)).to_pyarrow().column("data").to_pylist() == [b"y"]
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [lambda sub: sub.messages, lambda sub: sub.consume(4, threshold=2)],
+    ids=["messages", "consume"],
+)
+async def test_an_iteration_that_ends(js: JetStreamContext, stream: str, begin: Callable[[Any], Any]) -> None:
+    """What it had asked for and not handed out is there for the next one."""
+    await fill(js, stream, 20)
+    sub = await js.pull_subscribe(f"{stream}.>", ack_policy="none")
+    seen: list[int] = []
+    while len(seen) < 18:
+        iteration = aiter(begin(sub))
+        seen += [(await anext(iteration)).seq for _ in range(3)]
+        await iteration.aclose()
+    seen += [msg.seq for msg in await sub.fetch(10, timeout=30)]
+    assert sorted(seen) == list(range(1, 21))
+
+
+async def test_what_is_no_longer_in_the_stream_is_told(js: JetStreamContext, nats_url: str, stream: str) -> None:
+    """A batch without the payloads was cancelled, and they are gone since."""
+    told: list[Exception] = []
+
+    async def failed(error: Exception) -> None:
+        told.append(error)
+
+    await fill(js, stream, 3)
+    async with await jetarrow.connect(nats_url, error_cb=failed) as nc:
+        sub = await nc.jetstream().pull_subscribe(f"{stream}.>", durable="d", ack_policy="none")
+        await cancelled(await waiting(js, stream, sub.fetch_batch(5, timeout=30, min_messages=5, columns=["seq"])))
+        await js.delete_msg(stream, 2)
+        assert [msg.seq for msg in await sub.fetch(5, timeout=30)] == [1, 3]
+        await until(lambda: told)
+    assert [type(error) for error in told] == [js_errors.DataLossError]
+    assert "messages 2 to 2" in str(told[0])
+
+
+async def test_with_acks_they_go_back(js: JetStreamContext, stream: str) -> None:
+    """To whoever asks first; also where nothing was known of the consumer."""
+    await fill(js, stream, 5)
+    await js.add_consumer(stream, durable_name="d", ack_policy="explicit", ack_wait=600)
+    sub = await js.pull_subscribe_bind("d", stream)
+    await cancelled(await waiting(js, stream, sub.fetch_batch(10, timeout=30, min_messages=10)))
+    other = await js.pull_subscribe_bind("d", stream)
+    batch = await other.fetch_batch(5, timeout=30, min_messages=5, columns=["seq", "delivered"])
+    assert batch.to_pyarrow().column("delivered").to_pylist() == [2] * 5
+    with suppress(js_errors.FetchTimeoutError):
+        assert not await sub.fetch(5, no_wait=True)
