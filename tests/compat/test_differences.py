@@ -435,18 +435,3 @@ async def test_a_client_that_never_connected_has_no_verbs(ours: Face) -> None:
     await nc.connect(ours.url)
     assert (nc.is_connected, nc.is_closed) == (True, False)
     await nc.close()
-
-
-async def test_a_publish_after_publish_async_completed(ours: Face, nc: Any, js: Any) -> None:
-    # nats-py: it goes out after what was published before, without waiting for it.
-    stream, got = await make_stream(js), Collector()
-    other = await ours.connect()
-    await other.subscribe(f"{stream}.>", cb=got.callback)
-    await other.subscribe("done." + stream, cb=got.callback)
-    await other.flush()
-    for number in range(50):
-        await js.publish_async(f"{stream}.a", b"%d" % number)
-    await js.publish_async_completed()
-    await nc.publish("done." + stream, b"done")
-    await got.wait(51)
-    assert got.data == [b"%d" % number for number in range(50)] + [b"done"]

@@ -9,6 +9,7 @@
 pub mod auth;
 pub mod connect;
 mod fault;
+pub mod gate;
 pub mod hub;
 mod info;
 mod link;
@@ -23,6 +24,7 @@ pub mod request;
 pub mod tap;
 pub mod tls;
 pub mod token;
+mod turn;
 pub mod wire;
 pub mod withdraw;
 

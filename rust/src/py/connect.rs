@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use crate::engine::connection as engine;
 use crate::error::JetError;
 use crate::py::call::Call;
+use crate::py::lane::Lanes;
 use crate::py::notices::Notices;
 use crate::py::options::RawOptions;
 use crate::runtime::Owned;
@@ -17,6 +18,8 @@ pub struct Connection {
     inner: Owned<Arc<engine::Connection>>,
     /// The event loop that will kick the outbox at the end of its turn; 0 is none.
     pub promised: AtomicUsize,
+    /// The publishers that core messages stay behind.
+    pub lanes: Arc<Lanes>,
 }
 
 impl Connection {
@@ -36,7 +39,7 @@ impl Connection {
 pub fn connect(py: Python<'_>, options: RawOptions, notices: Option<&Notices>) -> PyResult<Call> {
     let options = options.into_options(py, notices)?;
     Ok(Call::new(engine::connect(options), |py, conn| {
-        Ok(Connection { inner: Owned::new(Arc::new(conn)), promised: AtomicUsize::new(0) }
+        Ok(Connection { inner: Owned::new(Arc::new(conn)), promised: AtomicUsize::new(0), lanes: Arc::default() }
             .into_pyobject(py)?
             .into_any())
     }))

@@ -13,6 +13,7 @@ mod entry;
 mod fetch;
 mod headers;
 mod keys;
+mod lane;
 mod loss;
 mod message;
 mod notices;

@@ -46,6 +46,7 @@ impl Connection {
         }
         let reply = (!reply.is_empty()).then(|| reply.into());
         let message = Outgoing { subject: subject.into(), reply, headers, payload };
+        this.lanes.close_gates(&conn.outbox);
         if !link.up {
             conn.check_room(size(&message))?;
         }

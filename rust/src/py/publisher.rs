@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use async_nats::Subject;
 use async_nats::header::NATS_MESSAGE_ID;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
@@ -12,22 +11,24 @@ use pyo3::types::PyString;
 use slab::Slab;
 
 use crate::bridge::{Bridge, Event, Mailbox, all, settle};
-use crate::engine::publish::arena::Arena;
 use crate::engine::publish::puback::{Origin, PubAck};
-use crate::engine::publish::publisher as engine;
+use crate::engine::publish::publisher::{self as engine, Feed};
 use crate::engine::publish::rows::{Body, Single};
 use crate::engine::publish::size::check_size;
-use crate::engine::publish::window::{Item, Outlet, Window};
-use crate::engine::subject;
+use crate::engine::publish::window::{Outlet, Window};
 use crate::error::{About, JetError};
 use crate::lock::lock;
 use crate::py::connect::Connection;
 use crate::py::convert::{Timeout, Word, seconds};
 use crate::py::headers;
+use crate::py::lane::{Lane, Lanes};
 use crate::py::payload::Cell;
 use crate::py::puback;
 use crate::runtime::Owned;
-use crate::task::caught;
+
+mod way;
+
+use way::Way;
 
 /// What came back for one message.
 enum Answer {
@@ -58,31 +59,11 @@ struct Waiting {
 /// As soon as this many messages wait they are handed over, without waiting for the end of the loop's turn.
 const BURST: usize = 128;
 
-/// Messages of this turn of the loop; handed over together at its end.
-#[derive(Default)]
-struct Turn {
-    items: Vec<Item>,
-    arena: Arena,
-    /// The last one: nearly always the next one too.
-    subject: Option<Subject>,
-}
-
-impl Turn {
-    /// The subject, if one can publish to it.
-    fn subject(&mut self, subject: &str) -> Result<Subject, JetError> {
-        if let Some(last) = self.subject.as_ref().filter(|last| last.as_str() == subject) {
-            return Ok(last.clone());
-        }
-        subject::check(subject)?;
-        Ok(self.subject.insert(Subject::from(subject)).clone())
-    }
-}
-
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Publisher {
-    inner: Owned<engine::Publisher>,
+    way: Arc<Way>,
     shared: Arc<Shared>,
-    turn: Mutex<Turn>,
+    lanes: Arc<Lanes>,
     /// False where there is no loop: every message is handed over by itself.
     by_turn: bool,
     /// At most so many messages, and bytes of them, have no answer.
@@ -130,10 +111,13 @@ impl Connection {
             mailbox.push(0, Event::Many(Box::new(move |py| all.fail_all(py, &error))));
         };
         let inner = Owned::new(engine::Publisher::start(conn, window, outlet, failed)?);
+        let way = Arc::new(Way { inner, shared: shared.clone(), turn: Mutex::default() });
+        let lane: Arc<dyn Lane> = way.clone();
+        self.lanes.add(Arc::downgrade(&lane));
         Ok(Publisher {
-            inner,
+            way,
             shared,
-            turn: Mutex::default(),
+            lanes: self.lanes.clone(),
             by_turn,
             max_inflight: max_inflight as u64,
             max_bytes: max_bytes.unwrap_or(u64::MAX),
@@ -158,7 +142,7 @@ impl Publisher {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let subject = subject.0;
         let this = slf.get();
-        let inner = this.inner.get()?;
+        let inner = this.way.inner.get()?;
         if this.is_crowded() {
             return Ok(None);
         }
@@ -178,7 +162,7 @@ impl Publisher {
         }
         // An exception is a Python object: it is made when the lock is free again.
         let taken = {
-            let mut turn = lock(&this.turn);
+            let mut turn = lock(&this.way.turn);
             turn.subject(subject).map(|subject| (subject, turn.arena.copy(cell.as_slice())))
         };
         let (to, payload) = taken?;
@@ -187,14 +171,15 @@ impl Publisher {
         let row = lock(&this.shared.waiting).insert(waiting) as u64;
         let others = this.shared.pending.fetch_add(1, Ordering::Relaxed);
         this.shared.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let item = (row, Body::Single(Box::new(Single { subject: to, payload, headers: map, timeout })));
+        this.lanes.publish();
+        let item = Feed::Item((row, Body::Single(Box::new(Single { subject: to, payload, headers: map, timeout }))));
         // With others in flight the wait until the end of the turn costs nothing.
         if !this.by_turn || others == 0 {
-            this.send(vec![item])?;
+            this.way.send(vec![item])?;
             return Ok(Some(future));
         }
         let waiting = {
-            let mut turn = lock(&this.turn);
+            let mut turn = lock(&this.way.turn);
             if turn.items.capacity() == 0 {
                 turn.items.reserve_exact(BURST);
             }
@@ -204,27 +189,26 @@ impl Publisher {
         if waiting == 1 {
             event_loop.call_method1(intern!(py, "call_soon"), (slf.getattr(intern!(py, "hand_over"))?,))?;
         } else if waiting >= BURST {
-            this.hand_over()?;
+            this.way.hand_over()?;
         }
         Ok(Some(future))
     }
 
     /// True as long as the message that was refused last would still have to wait.
     fn full(&self) -> PyResult<bool> {
-        self.inner.get()?;
+        self.way.inner.get()?;
         Ok(self.is_crowded() || self.is_too_much(self.refused.load(Ordering::Relaxed)))
     }
 
     /// Hands over what was published in this turn of the loop.
     fn hand_over(&self) -> PyResult<()> {
-        let items = std::mem::take(&mut lock(&self.turn).items);
-        if items.is_empty() { Ok(()) } else { self.send(items) }
+        self.way.hand_over()
     }
 
     /// A future that resolves when some message has got its answer.
     fn room<'py>(&self, py: Python<'py>, event_loop: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         // In a forked process nobody would wake it.
-        self.inner.get()?;
+        self.way.inner.get()?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
         let waiter = future.clone().unbind();
         lock(&self.shared.stalled).push(waiter);
@@ -238,7 +222,7 @@ impl Publisher {
     /// Messages that have no answer yet.
     #[getter]
     fn pending(&self) -> PyResult<u64> {
-        self.inner.get()?;
+        self.way.inner.get()?;
         Ok(self.shared.pending.load(Ordering::Relaxed))
     }
 
@@ -271,13 +255,6 @@ impl Publisher {
     }
 }
 
-impl Drop for Publisher {
-    fn drop(&mut self) {
-        // Its loop was closed before the turn's end.
-        let _refused = caught(|| self.hand_over());
-    }
-}
-
 impl Publisher {
     fn is_crowded(&self) -> bool {
         self.shared.pending.load(Ordering::Relaxed) >= self.max_inflight
@@ -287,15 +264,6 @@ impl Publisher {
     fn is_too_much(&self, bytes: u64) -> bool {
         let pending = self.pending_bytes();
         pending > 0 && pending.saturating_add(bytes) > self.max_bytes
-    }
-
-    /// Hands messages over; where the connection is closed their futures say so.
-    fn send(&self, items: Vec<Item>) -> PyResult<()> {
-        let Err((items, closed)) = self.inner.get()?.send(items) else { return Ok(()) };
-        Python::attach(|py| {
-            let failed = items.into_iter().map(|(row, _)| (row, Answer::Failed(Box::new(closed.clone()))));
-            self.shared.deliver(py, failed.collect())
-        })
     }
 }
 

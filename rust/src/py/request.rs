@@ -94,6 +94,7 @@ impl Connection {
     /// A round trip through the server.
     fn flush(&self, timeout: Timeout) -> PyResult<Call> {
         let conn = self.get()?;
+        self.lanes.close_gates(&conn.outbox);
         Ok(Call::unit(async move { conn.round_trip(timeout.0).await }))
     }
 }

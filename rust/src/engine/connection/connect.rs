@@ -85,6 +85,14 @@ impl Connection {
         }
     }
 
+    /// As `in_order`, for a publisher that others may wait for.
+    pub async fn in_order_of_publisher(&self) {
+        let mark = self.outbox.mark_before_gates();
+        if !self.outbox.has_passed(mark) {
+            self.while_up(self.outbox.passed(mark)).await;
+        }
+    }
+
     /// Refuses a message of so many bytes where the link is down and what is queued meanwhile is at its limit.
     pub fn check_room(&self, bytes: usize) -> Result<()> {
         self.requests.check_room(&self.outbox, bytes)

@@ -14,12 +14,14 @@ use async_nats::{Client, Subject, Subscriber};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::unconstrained;
 
+use crate::engine::connection::gate::{Gate, Gates};
 use crate::engine::connection::link::{Link, Traffic};
 use crate::engine::connection::wire::{Wire, size};
 use crate::error::{About, JetError, Result};
 use crate::lock::lock;
 use crate::task::{Spot, spawn, weak_spot};
 
+pub use crate::engine::connection::turn::Turn;
 pub use async_nats::message::OutboundMessage as Outgoing;
 
 /// A longer queue gives its memory back once it is empty.
@@ -41,33 +43,16 @@ enum Entry {
         come: oneshot::Sender<()>,
         over: oneshot::Receiver<()>,
     },
+    Gate(Gate),
     /// It was taken back.
     Gone,
-}
-
-/// A place in the queue for what only its owner can hand over. Dropping it lets the queue go on.
-pub struct Turn {
-    come: oneshot::Receiver<()>,
-    over: oneshot::Sender<()>,
-}
-
-impl Turn {
-    /// Waits until all before it was handed over; false where the connection is closed before that. Safe to give up.
-    pub async fn wait(&mut self) -> bool {
-        (&mut self.come).await.is_ok()
-    }
-
-    /// It was handed over; what was asked for later follows.
-    pub fn pass(self) {
-        let _closed = self.over.send(());
-    }
 }
 
 impl Entry {
     fn bytes(&self) -> usize {
         match self {
             Entry::Message(_, bytes) => *bytes,
-            Entry::Subscribe { .. } | Entry::Turn { .. } | Entry::Gone => 0,
+            Entry::Subscribe { .. } | Entry::Turn { .. } | Entry::Gate(_) | Entry::Gone => 0,
         }
     }
 }
@@ -84,6 +69,7 @@ struct Queue {
     taken: u64,
     /// Bytes of whole messages: of what is queued, and of the one that the task is handing over.
     bytes: usize,
+    gates: Gates,
     closed: bool,
 }
 
@@ -194,10 +180,15 @@ impl Outbox {
 
     /// Queues a turn, which comes at once where nothing else is on its way.
     pub fn turn(&self) -> Turn {
-        let ((told, come), (over, passed)) = (oneshot::channel(), oneshot::channel());
-        self.add(Entry::Turn { come: told, over: passed });
+        let (turn, come, over) = Turn::new();
+        self.add(Entry::Turn { come, over });
         self.kick();
-        Turn { come, over }
+        turn
+    }
+
+    /// What follows waits until the gate is open.
+    pub fn gate(&self, gate: Gate) {
+        self.add(Entry::Gate(gate));
     }
 
     fn add(&self, entry: Entry) -> Held {
@@ -205,6 +196,9 @@ impl Outbox {
         let (idle, place) = (queue.queued == queue.taken, queue.queued);
         if !queue.closed {
             queue.bytes += entry.bytes();
+            if let Entry::Gate(gate) = &entry {
+                queue.gates.add(place, gate);
+            }
             queue.entries.push_back((place, entry));
             queue.queued += 1;
         }
@@ -230,6 +224,13 @@ impl Outbox {
     /// The place after all that is queued now, for `has_passed`.
     pub fn mark(&self) -> u64 {
         lock(&self.shared.queue).queued
+    }
+
+    /// As `mark`, without what waits for a publisher: for publishers, which would wait for themselves.
+    pub fn mark_before_gates(&self) -> u64 {
+        let mut queue = lock(&self.shared.queue);
+        let taken = queue.taken;
+        queue.gates.first_closed(taken).unwrap_or(queue.queued)
     }
 
     /// How many have left the queue so far.
@@ -376,6 +377,7 @@ async fn carry(
                     let _dropped = over.await;
                 }
             }
+            Step::Hand(Entry::Gate(gate)) => gate.pass(&mut link, &shared.drained).await,
             Step::Hand(Entry::Gone) => {}
             Step::Wait(bytes) => {
                 shared.drained.notify_waiters();

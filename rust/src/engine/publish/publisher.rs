@@ -10,6 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use crate::engine::connection::Connection;
+use crate::engine::connection::gate::Opener;
 use crate::engine::publish::window::{Item, Outlet, Window, run};
 use crate::error::{JetError, Result};
 use crate::runtime;
@@ -20,16 +21,23 @@ const LAST_WORD: Duration = Duration::from_millis(100);
 
 /// The way in. How many messages may wait in it is the caller's to limit. Dropping it ends the loop, after the results.
 pub struct Publisher {
-    send: Option<UnboundedSender<Vec<Item>>>,
+    send: Option<UnboundedSender<Vec<Feed>>>,
     conn: Arc<Connection>,
     task: Option<JoinHandle<()>>,
     /// What the loop ended with before its time.
     failure: Arc<OnceLock<JetError>>,
 }
 
+/// What a publisher is fed with.
+pub enum Feed {
+    Item(Item),
+    /// All before it is to be handed over before others go on.
+    Gate(Opener),
+}
+
 struct Channel {
-    receive: UnboundedReceiver<Vec<Item>>,
-    now: std::vec::IntoIter<Item>,
+    receive: UnboundedReceiver<Vec<Feed>>,
+    now: std::vec::IntoIter<Feed>,
 }
 
 impl Stream for Channel {
@@ -37,8 +45,15 @@ impl Stream for Channel {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            if let Some(item) = self.now.next() {
-                return Poll::Ready(Some(Ok(item)));
+            match self.now.next() {
+                Some(Feed::Item(item)) => return Poll::Ready(Some(Ok(item))),
+                // Whoever asks for more has handed over what came before. The others go first now.
+                Some(Feed::Gate(opener)) => {
+                    drop(opener);
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                None => {}
             }
             match ready!(self.receive.poll_recv(cx)) {
                 Some(items) => self.now = items.into_iter(),
@@ -77,7 +92,7 @@ impl Publisher {
 
     /// Hands messages over, many at once where there are many: each hand-over may have to wake a thread. They come
     /// back where the connection is closed.
-    pub fn send(&self, items: Vec<Item>) -> std::result::Result<(), (Vec<Item>, JetError)> {
+    pub fn send(&self, items: Vec<Feed>) -> std::result::Result<(), (Vec<Feed>, JetError)> {
         match &self.send {
             Some(send) => send.send(items).map_err(|refused| (refused.0, self.over())),
             None => Err((items, self.over())),

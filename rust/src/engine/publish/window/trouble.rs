@@ -55,9 +55,14 @@ fn fail_late(sent: &Sent, written: bool, outlet: &mut impl Outlet, timeout: Dura
 impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     /// What was published before goes first; a timer only where it has not gone already.
     pub(super) async fn wait_for_others(&mut self) {
-        self.in_order = match self.conn.in_order().now_or_never() {
+        // Others may wait for a loop that is fed message by message, and never for one call's rows.
+        let others = || match self.window.one_call {
+            true => self.conn.in_order().left_future(),
+            false => self.conn.in_order_of_publisher().right_future(),
+        };
+        self.in_order = match others().now_or_never() {
             Some(()) => true,
-            None => tokio::time::timeout(TICK, self.conn.in_order()).await.is_ok(),
+            None => tokio::time::timeout(TICK, others()).await.is_ok(),
         };
     }
 

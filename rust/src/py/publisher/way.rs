@@ -1,0 +1,90 @@
+//! The way of messages into a publisher's loop, those of one turn of the event loop together.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use async_nats::Subject;
+use pyo3::prelude::*;
+
+use super::{Answer, Shared};
+use crate::engine::connection::gate::Opener;
+use crate::engine::publish::arena::Arena;
+use crate::engine::publish::publisher::{self as engine, Feed};
+use crate::engine::subject;
+use crate::error::JetError;
+use crate::lock::lock;
+use crate::py::lane::Lane;
+use crate::runtime::Owned;
+use crate::task::caught;
+
+/// Messages of this turn of the loop; handed over together at its end.
+#[derive(Default)]
+pub struct Turn {
+    pub items: Vec<Feed>,
+    pub arena: Arena,
+    /// The last one: nearly always the next one too.
+    subject: Option<Subject>,
+}
+
+impl Turn {
+    /// The subject, if one can publish to it.
+    pub fn subject(&mut self, subject: &str) -> Result<Subject, JetError> {
+        if let Some(last) = self.subject.as_ref().filter(|last| last.as_str() == subject) {
+            return Ok(last.clone());
+        }
+        subject::check(subject)?;
+        Ok(self.subject.insert(Subject::from(subject)).clone())
+    }
+}
+
+/// From here into the loop.
+pub struct Way {
+    pub inner: Owned<engine::Publisher>,
+    pub shared: Arc<Shared>,
+    pub turn: Mutex<Turn>,
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        // Its loop was closed before the turn's end.
+        let _refused = caught(|| self.hand_over());
+    }
+}
+
+impl Way {
+    /// Hands over what was published in this turn of the loop.
+    pub fn hand_over(&self) -> PyResult<()> {
+        let items = std::mem::take(&mut lock(&self.turn).items);
+        if items.is_empty() { Ok(()) } else { self.send(items) }
+    }
+
+    /// Hands messages over; where the connection is closed their futures say so.
+    pub fn send(&self, items: Vec<Feed>) -> PyResult<()> {
+        let Err((items, closed)) = self.inner.get()?.send(items) else { return Ok(()) };
+        let failed = items.into_iter().filter_map(|item| match item {
+            Feed::Item((row, _)) => Some((row, Answer::Failed(Box::new(closed.clone())))),
+            Feed::Gate(_) => None,
+        });
+        Python::attach(|py| self.shared.deliver(py, failed.collect()))
+    }
+}
+
+impl Lane for Way {
+    fn is_busy(&self) -> bool {
+        self.shared.pending.load(Ordering::Relaxed) > 0
+    }
+
+    fn follow(&self, opener: Opener) {
+        let Ok(inner) = self.inner.get() else { return };
+        let gate = Feed::Gate(opener);
+        let mut turn = lock(&self.turn);
+        if turn.items.is_empty() {
+            drop(turn);
+            // Where nobody takes it it opens.
+            let _closed = inner.send(vec![gate]);
+        } else {
+            // At the end of the turn, with the messages before it.
+            turn.items.push(gate);
+        }
+    }
+}
