@@ -63,7 +63,7 @@ if not TYPE_CHECKING:
 
             return __version__
         # nats-py has these after a plain import: `nats.errors.TimeoutError`, `nats.js.api.StreamConfig`.
-        if name in ("aio", "errors", "js", "nuid", "protocol", "server", "sync"):
+        if name in ("aio", "errors", "js", "nuid", "polars", "protocol", "server", "sync"):
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

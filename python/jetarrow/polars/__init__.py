@@ -1,0 +1,13 @@
+"""Streams in polars: `jetarrow.polars.scan` is a LazyFrame. Needs polars and pyarrow."""
+
+from __future__ import annotations
+
+try:
+    from jetarrow.polars.source import scan
+except ImportError as error:
+    if error.name not in ("polars", "pyarrow"):
+        raise
+    text = 'jetarrow.polars needs polars and pyarrow: pip install "jetarrow[polars]"'
+    raise ImportError(text, name=error.name) from None
+
+__all__ = ["scan"]

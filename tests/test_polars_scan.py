@@ -1,0 +1,242 @@
+"""A stream as a LazyFrame: what polars asks for goes to the server, and every answer is as without that."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import jetarrow.polars
+import jetarrow.sync
+import polars as pl
+import pyarrow as pa
+import pytest
+from jetarrow.js.errors import NotFoundError
+from jetarrow.polars import bounds as bounds_of
+from jetarrow.polars import source as scan_of
+from jetarrow.polars.bounds import ALL, Bounds, bounds
+
+SCHEMA = {"id": "BIGINT", "v": "DOUBLE", "name": "STRING"}
+TOKENS = ["a", "b", "c.x", "c.y", "cc.x", "d"]
+sequence, topic, stored = pl.col("seq"), pl.col("subject"), pl.col("timestamp")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the reads of the scans were asked for."""
+    found: list[dict[str, Any]] = []
+    read = scan_of._Source._read
+
+    def noted(self: Any, js: Any, **options: Any) -> Any:
+        found.append(options)
+        return read(self, js, **options)
+
+    monkeypatch.setattr(scan_of._Source, "_read", noted)
+    return found
+
+
+@pytest.fixture
+def filled(sync_js: jetarrow.sync.JetStream, stream: str) -> Iterator[str]:
+    """A stream of 200 messages, 20 of them deleted, one malformed."""
+    chance = random.Random(1)
+    for number in range(200):
+        row = json.dumps({"id": number, "v": number / 8, "name": f"n{number % 5}"})
+        sync_js.publish(f"{stream}.{chance.choice(TOKENS)}", "no JSON" if number == 100 else row)
+    for seq in chance.sample(range(2, 190), 20):
+        sync_js.delete_msg(stream, seq)
+    return stream
+
+
+def predicate(chance: random.Random, stream: str, times: list[datetime.datetime], depth: int = 2) -> pl.Expr:
+    """A predicate of any form on sequence, time, subject and what is in the messages."""
+    if depth and chance.random() < 0.6:
+        one, two = (predicate(chance, stream, times, depth - 1) for _ in range(2))
+        return chance.choice([lambda: one & two, lambda: one | two, lambda: ~one])()
+    seq, time, subject = chance.randint(-5, 230), chance.choice(times), f"{stream}.{chance.choice(TOKENS)}"
+    nanos = pl.lit(time).cast(pl.Datetime("ns", "UTC"))
+    closed: Any = chance.choice(["both", "left", "right", "none"])
+    subjects = [f"{stream}.{token}" for token in chance.sample(TOKENS, chance.randint(0, 3))]
+    atoms = [
+        sequence > seq,
+        sequence >= seq,
+        sequence < seq,
+        sequence <= seq,
+        sequence == seq,
+        sequence != seq,
+        pl.lit(seq) > sequence,
+        sequence.is_between(seq, seq + 30, closed=closed),
+        sequence.is_in([seq, seq + 7, 190]),
+        sequence + 1 > seq,
+        sequence > seq + 0.5,
+        stored > time,
+        stored <= time,
+        stored == time,
+        stored < nanos,
+        stored.is_between(time, time + datetime.timedelta(milliseconds=3), closed=closed),
+        stored.dt.microsecond() > 500,
+        topic == subject,
+        topic != subject,
+        topic.is_in(subjects),
+        topic.str.starts_with(f"{stream}.c."),
+        topic.str.starts_with(f"{stream}.c"),
+        topic.str.starts_with(stream[:3]),
+        topic.str.ends_with(".x"),
+        topic > subject,
+        topic == "not a subject",
+        topic.is_null(),
+        pl.col("id") > seq,
+        pl.col("name") == "n3",
+        pl.col("_error").is_not_null(),
+        pl.lit(True),
+    ]
+    return chance.choice(atoms)
+
+
+@pytest.mark.parametrize("latest", [False, True])
+def test_pushed_down_is_as_filtered_here(nats_url: str, filled: str, latest: bool) -> None:
+    """By chance, the same each time: filter, projection, head."""
+    chance = random.Random(7)
+    filters = [None, f"{filled}.*", [f"{filled}.a", f"{filled}.*.x"], f"{filled}.b"]
+    whole = {}
+    for number, subjects in enumerate(filters):
+        lazy = jetarrow.polars.scan(nats_url, filled, schema=SCHEMA, subjects=subjects, latest=latest)
+        whole[number] = lazy, lazy.collect()
+    times = [time.replace(tzinfo=datetime.UTC) for time in whole[0][1]["timestamp"].cast(pl.Datetime("us")).to_list()]
+    assert len(whole[0][1]) == (len(TOKENS) if latest else 180)
+    columns = [name for name in whole[0][1].columns if name != "headers"]
+    for _ in range(60):
+        lazy, frame = whole[chance.randrange(len(filters))]
+        lazy, expected = lazy.select(columns), frame.select(columns)
+        wanted = chance.sample(columns, chance.randint(1, 4))
+        if chance.random() < 0.9:
+            expression = predicate(chance, filled, times)
+            lazy, expected = lazy.filter(expression), expected.filter(expression)
+        # A row of JSON is malformed by the fields that are asked for.
+        if not {"id", "v", "name"} & set(wanted):
+            lazy, expected = lazy.select(wanted), expected.select(wanted)
+        if chance.random() < 0.3:
+            lazy, expected = lazy.head(9), expected.head(9)
+        engine: Any = chance.choice(["in-memory", "streaming"])
+        assert lazy.collect(engine=engine).equals(expected), lazy.explain()
+
+
+def test_what_the_server_is_asked_for(nats_url: str, filled: str, asked: list[dict[str, Any]]) -> None:
+    lazy = jetarrow.polars.scan(nats_url, filled, schema=SCHEMA)
+    lazy.filter(sequence.is_between(50, 60), topic == f"{filled}.a").select("id").collect()
+    (options,) = asked
+    assert (options["start_seq"], options["end_seq"], options["subjects"]) == (50, 61, [f"{filled}.a"])
+    assert options["columns"] == ["seq", "subject", "value"]
+    assert options["schema"].names == ["id"]
+    asked.clear()
+    lazy.head(5).select("seq").collect()
+    assert (asked[0]["limit"], asked[0]["columns"]) == (5, ["seq"])
+    assert "schema" not in asked[0]
+    asked.clear()
+    since = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=datetime.UTC)
+    lazy.filter(stored >= since, topic.str.starts_with(f"{filled}.c.x")).collect()
+    assert asked[0]["start_time"] == "2026-01-02T03:04:05.678901000Z"
+    assert asked[0]["subjects"] == [f"{filled}.c.>"]
+    asked.clear()
+    # Nothing can be in there: nobody is asked.
+    assert lazy.filter(sequence > 5, sequence < 5).collect().is_empty()
+    assert asked == []
+    # The state of a stream is not that of a part of it.
+    jetarrow.polars.scan(nats_url, filled, latest=True).filter(sequence > 5, topic == f"{filled}.a").collect()
+    assert (asked[0].keys() & {"start_seq", "end_seq"}, asked[0]["subjects"]) == (set(), [f"{filled}.a"])
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (sequence > 5, Bounds(first=6)),
+        (pl.lit(5) >= sequence, Bounds(end=6)),
+        ((sequence == 5) | (sequence == 9), Bounds(first=5, end=10)),
+        (sequence.is_in([9, 5]), Bounds(first=5, end=10)),
+        ((sequence > 5) | (topic == "a"), ALL),
+        ((sequence > 5) & (pl.col("id") > 1), Bounds(first=6)),
+        (~(sequence > 5), Bounds(end=6)),
+        (sequence > 5.5, ALL),
+        (sequence == pl.lit(None), ALL),
+        ((topic == "a") | (topic == "b"), Bounds(subjects=frozenset("ab"))),
+        ((topic == "a.b") & topic.str.starts_with("a."), Bounds(subjects=frozenset(["a.b"]))),
+        ((topic == "a.b") | topic.str.starts_with("a."), Bounds(subjects=frozenset(["a.>"]))),
+        (topic.str.starts_with("ab"), ALL),
+        (topic.is_in([f"s{n}" for n in range(501)]), ALL),
+        (topic == "a.*", ALL),
+        (stored > pl.lit(10**9).cast(pl.Datetime("ns", "UTC")), Bounds(since=10**9 + 1)),
+    ],
+)
+def test_bounds(expression: pl.Expr, expected: Bounds) -> None:
+    # As polars hands a predicate over, with the types of the columns.
+    found: list[Bounds] = []
+
+    def source(_: Any, predicate: pl.Expr | None, __: Any, ___: Any) -> Iterator[pl.DataFrame]:
+        found.append(ALL if predicate is None else bounds(predicate))
+        yield pl.DataFrame(schema=schema)
+
+    schema = {"seq": pl.Int64, "subject": pl.String, "timestamp": pl.Datetime("ns", "UTC"), "id": pl.Int64}
+    from polars.io.plugins import register_io_source
+
+    register_io_source(source, schema=schema).filter(expression).collect()
+    assert found == [expected]
+
+
+def test_filters() -> None:
+    assert bounds_of.covers("a.*", "a.b")
+    assert bounds_of.covers("a.>", "a.*.c")
+    assert not bounds_of.covers("a.*", "a.>")
+    assert not bounds_of.covers("a.>", "a")
+    both = Bounds(subjects=frozenset(["a.>"])) & Bounds(subjects=frozenset(["*.b", "c.d"]))
+    assert both.subjects == frozenset(["*.b"])
+    # Of the scan's own filters nothing else may come: no predicate looks at them again.
+    found = bounds_of.within(Bounds(subjects=frozenset(["a.>", "c.x", "c.y"])), ["*.b", "c.*"])
+    assert found.subjects == frozenset(["*.b", "c.x", "c.y"])
+    assert (Bounds(subjects=frozenset(["a"])) & Bounds(subjects=frozenset(["b"]))).empty
+
+
+def test_arrow_messages(nats_url: str, sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    table = pa.table({"id": range(1000), "name": [f"n{n % 3}" for n in range(1000)]})
+    sync_js.publish_table(table, f"{stream}.{{name}}", format="arrow", rows_per_message=50)
+    lazy = jetarrow.polars.scan(nats_url, stream, format="arrow")
+    assert lazy.collect_schema().names()[-4:] == ["id", "name", "_corrupt_record", "_error"]
+    found = lazy.filter(topic == f"{stream}.n1", pl.col("id") < 100).select("id").collect()
+    assert found["id"].to_list() == list(range(1, 100, 3))
+    assert lazy.head(70).collect().height == 70
+    assert lazy.select("seq").collect().height == 1000
+    assert lazy.select(pl.len()).collect().item() == 1000
+    assert jetarrow.polars.scan(nats_url, stream, format="arrow", latest=True).collect().height == 50
+
+
+def test_a_schema_of_any_kind(nats_url: str, filled: str) -> None:
+    for schema in (pl.Schema({"id": pl.Int64}), pa.schema({"id": pa.int64()}), "id BIGINT", "infer"):
+        frame = jetarrow.polars.scan(nats_url, filled, schema=schema).select("seq", "id").head(3).collect()
+        assert frame["id"].to_list() == [seq - 1 for seq in frame["seq"].to_list()]
+    payloads = jetarrow.polars.scan(nats_url, filled).select("data", "headers").head(1).collect()
+    assert json.loads(payloads["data"][0])["id"] == 0
+
+
+def test_a_field_named_as_a_column_of_messages(nats_url: str, sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    """It stands in its place, and no filter of it is taken for one of messages."""
+    for number in range(5):
+        sync_js.publish(f"{stream}.a", json.dumps({"seq": 10 - number, "subject": f"s{number}"}))
+    lazy = jetarrow.polars.scan(nats_url, stream, schema={"seq": int, "subject": str})
+    assert lazy.filter(sequence > 7, topic != "s0").collect()["seq"].to_list() == [9, 8]
+
+
+def test_modes(nats_url: str, filled: str) -> None:
+    """Which rows there are does not depend on what is asked for."""
+    lazy = jetarrow.polars.scan(nats_url, filled, schema=SCHEMA, mode="DROPMALFORMED")
+    assert lazy.select("seq").collect().height == lazy.collect().height
+    malformed = jetarrow.polars.scan(nats_url, filled, schema=SCHEMA).filter(pl.col("_error").is_not_null())
+    assert malformed.select("_corrupt_record").collect().to_series().to_list() == ["no JSON"]
+    with pytest.raises(Exception, match="not JSON"):
+        jetarrow.polars.scan(nats_url, filled, schema=SCHEMA, mode="FAILFAST").select("seq").collect()
+
+
+def test_what_is_wrong(nats_url: str) -> None:
+    with pytest.raises(ValueError, match="format must be"):
+        jetarrow.polars.scan(nats_url, "S", format="csv")  # type: ignore[arg-type]
+    with pytest.raises((NotFoundError, pl.exceptions.ComputeError), match="NoSuch"):
+        jetarrow.polars.scan(nats_url, "NoSuch").collect()
