@@ -12,7 +12,7 @@ from slow_link import slow_link
 
 NATIVE = "jetarrow._jetarrow"
 TRIPS = {"no delay": 0.0, "10 ms": 0.01, "20 ms": 0.02, "50 ms": 0.05}
-COUNT = 100_000
+COUNT = 300_000
 KEYS = 20_000
 # An object of 64 MiB counts by its chunks.
 CHUNK, CHUNKS = 128 * 1024, 512
@@ -112,7 +112,8 @@ async def ordered(run: Run, js: Any) -> int:
 
 @over_links("key-value watch", "core", count=KEYS)
 async def watch(run: Run, js: Any) -> int:
-    kv, came = await js.create_key_value(bucket=f"L{uuid.uuid4().hex[:8]}"), 0
+    bucket, came = f"L{uuid.uuid4().hex[:8]}", 0
+    kv = await js.create_key_value(bucket=bucket)
     (await kv.put_batch([f"key.{number}" for number in range(run.count)], run.payloads)).raise_for_errors()
     with run.clock():
         watcher = await kv.watchall()
@@ -121,12 +122,13 @@ async def watch(run: Run, js: Any) -> int:
                 break
             came += 1
     await watcher.stop()
-    await js.delete_key_value(kv.bucket)
+    await js.delete_key_value(bucket)
     return came
 
 
 async def with_object(run: Run, js: Any, measure_put: bool) -> int:
-    store = await js.create_object_store(f"L{uuid.uuid4().hex[:8]}")
+    bucket = f"L{uuid.uuid4().hex[:8]}"
+    store = await js.create_object_store(bucket)
     data = bytes(run.count * CHUNK)
     if measure_put:
         with run.clock():
@@ -136,7 +138,7 @@ async def with_object(run: Run, js: Any, measure_put: bool) -> int:
         with run.clock():
             await store.get("big")
     count = (await store.get_info("big")).chunks
-    await js.delete_object_store(store.bucket)
+    await js.delete_object_store(bucket)
     return int(count)
 
 
