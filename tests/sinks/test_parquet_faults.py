@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -301,3 +302,29 @@ async def test_over_a_restart_of_the_server(own: JetStreamContext, own_server: N
         while done < 10:
             done += (await sink.step()).rows
     assert seqs(tmp_path) == list(range(1, 21))
+
+
+async def test_cancelled_while_it_is_opened(
+    js: JetStreamContext, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was opened all the same is let go of."""
+    await fill(js, stream, 4)
+    sink = js.to_parquet(stream, tmp_path)
+    target: Any = sink._target
+    opened, entered, leave = target.open, threading.Event(), threading.Event()
+
+    def slow() -> Any:
+        entered.set()
+        leave.wait(10)
+        return opened()
+
+    with monkeypatch.context() as slowed:
+        slowed.setattr(target, "open", slow)
+        running = asyncio.ensure_future(sink.step())
+        await asyncio.to_thread(entered.wait, 10)
+        running.cancel()
+        leave.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert (await js.to_parquet(stream, tmp_path).run()).rows == 3
+    await sink.close()
