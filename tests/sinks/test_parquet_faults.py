@@ -328,3 +328,28 @@ async def test_cancelled_while_it_is_opened(
             await running
     assert (await js.to_parquet(stream, tmp_path).run()).rows == 3
     await sink.close()
+
+
+async def test_closed_while_the_server_is_frozen(own: JetStreamContext, own_server: NatsServer, tmp_path: Path) -> None:
+    """The wait for more rows ends; those that came are committed."""
+    own = own._nc.jetstream(timeout=1)  # type: ignore[attr-defined]  # its client
+    await own.add_stream(name="S", subjects=["S.>"])
+    (await own.publish_batch("S.a", [bytes(1000)] * 60_000)).raise_for_errors()
+    frozen = asyncio.Event()
+
+    def told(*_: object) -> None:
+        if not frozen.is_set():
+            own_server.pause()
+            frozen.set()
+
+    sink = own.to_parquet("S", tmp_path, follow=True, seconds=600, progress=told)
+    running = asyncio.ensure_future(sink.run())
+    await asyncio.wait_for(frozen.wait(), 30)
+    try:
+        await asyncio.wait_for(sink.close(), 30)
+        result = await running
+    finally:
+        own_server.resume()
+    assert 0 < result.rows < 60_000
+    assert (await own.to_parquet("S", tmp_path).run()).first_seq == result.rows + 1
+    assert seqs(tmp_path) == list(range(1, 60_001))

@@ -226,6 +226,8 @@ class Sink:
     async def close(self) -> None:
         """Ends the sink: the commit under way is finished, and the folder is free for others. Again does nothing."""
         self._closing = True
+        if (source := self._source) is not None:
+            await source.interrupt()
         async with self._busy:
             if self._closed:
                 return
