@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import jetarrow.sync
 import pyarrow as pa
 import pytest
 from jetarrow.batch import MessageBatch
+from jetarrow.core.session import finish
+from jetarrow.jetstream.held import HeldBatch, Hold, Parts
 from jetarrow.js.client import JetStreamContext
 
 from .tools import fill, fill_sync, numbers, store, until
 
-QUICK = 0.8
+# Seconds; half of it is how often the server is told.
+ACK_WAIT = 3.0
 
 
 async def subscribed(js: JetStreamContext, stream: str, **config: Any) -> Any:
@@ -61,45 +63,49 @@ async def first(batches: Any, count: int) -> AsyncIterator[MessageBatch]:
     await batches.aclose()
 
 
-async def test_what_is_gathered_is_not_delivered_again(js: JetStreamContext, stream: str) -> None:
-    """It gathers for longer than `ack_wait`, in several fetches; then the program takes its time."""
-    sub = await subscribed(js, stream, ack_wait=QUICK)
+def work_goes_on(acks: Iterable[Any], stream: str) -> set[int]:
+    """The sequences of which the server is told so; `$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>...`."""
+    told = (msg.subject.partition(f".{stream}.d.")[2].split(".") for msg in acks if msg.data == b"+WPI")
+    return {int(tokens[1]) for tokens in told if len(tokens) > 1}
 
-    async def trickle() -> None:
-        for number in range(1, 9):
-            await js.publish(f"{stream}.a", b"%d" % number)
-            await asyncio.sleep(2 * QUICK / 8)
 
-    task = asyncio.ensure_future(trickle())
-    batches = sub.batches(rows=8, seconds=20)
-    batch = await anext(batches)
-    await task
+async def test_what_is_held_is_kept(js: JetStreamContext, stream: str) -> None:
+    """While it gathers, and while the program works, the server is told that work goes on."""
+    sub = await subscribed(js, stream, ack_wait=ACK_WAIT)
+    acks: list[Any] = []
+
+    async def ack(msg: Any) -> None:
+        acks.append(msg)
+
+    await js._nc.subscribe("$JS.ACK.>", cb=ack)  # type: ignore[attr-defined]  # its client
+    await fill(js, stream, 3)
+    batches = sub.batches(rows=8, seconds=600)
+    gathering = asyncio.ensure_future(anext(batches))
+    await until(lambda: work_goes_on(acks, stream) == {1, 2, 3})
+    await store(js, f"{stream}.a", numbers(8)[3:])
+    batch = await gathering
     assert payloads(batch) == numbers(8)
-    # Two times as long as the server waits for an acknowledgement.
-    await asyncio.sleep(2 * QUICK)
-    info = await sub.consumer_info()
-    assert (info.num_redelivered, info.num_ack_pending) == (0, 8)
+    acks.clear()
+    await until(lambda: work_goes_on(acks, stream) == set(range(1, 9)))
     await batch.ack_sync(rows=[0, 1])
-    await batch.ack_sync(rows=[row > 1 for row in range(8)])
+    await batch.ack_sync(rows=[row == 7 for row in range(8)])
+    acks.clear()
+    await until(lambda: work_goes_on(acks, stream) >= {3, 4, 5, 6, 7})
+    assert work_goes_on(acks, stream) == {3, 4, 5, 6, 7}
+    await batch.ack_sync()
     await batches.aclose()
-    info = await sub.consumer_info()
-    assert (info.ack_floor.stream_seq, info.num_redelivered) == (8, 0)
+    assert (await sub.consumer_info()).ack_floor.stream_seq == 8
 
 
 async def test_a_batch_of_several_fetches(js: JetStreamContext, stream: str) -> None:
     """It is as one of one fetch."""
-    sub = await subscribed(js, stream, ack_wait=QUICK)
-
-    async def later() -> None:
-        for number in range(3):
-            await store(js, f"{stream}.a", [b'{"id": %d}' % number] * 2)
-            await asyncio.sleep(QUICK / 2)
-
-    task = asyncio.ensure_future(later())
-    batches = sub.batches(rows=6, seconds=20)
-    batch = await anext(batches)
-    await task
-    assert type(batch._native).__name__ == "Parts"
+    sub = await subscribed(js, stream)
+    await store(js, f"{stream}.a", [b'{"id": %d}' % (row // 2) for row in range(6)])
+    hold = Hold(js._api.session)
+    for count in (2, 3, 1):
+        hold.parts.append((await sub.fetch_batch(count, min_messages=count))._native)
+    native: Any = Parts(hold.parts)
+    batch = HeldBatch(js._api.session, native, hold)
     assert [len(batch), batch.seqs.to_pylist(), repr(batch)] == [
         6,
         [1, 2, 3, 4, 5, 6],
@@ -120,7 +126,6 @@ async def test_a_batch_of_several_fetches(js: JetStreamContext, stream: str) -> 
         await batch.ack([6])
     await decoded.ack_sync([0, -1])
     await batch.ack_sync(pa.array([False, True, True, True, True, False]))
-    await batches.aclose()
     info = await sub.consumer_info()
     assert (info.ack_floor.stream_seq, info.num_ack_pending, info.num_redelivered) == (6, 0, 0)
 
@@ -148,10 +153,10 @@ async def _ack_pending(sub: Any, count: int) -> bool:
 
 async def test_a_batch_thrown_away_comes_again(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 1)
-    sub = await subscribed(js, stream, ack_wait=QUICK)
+    sub = await subscribed(js, stream, ack_wait=0.5)
     batches = sub.batches(rows=1, seconds=60)
-    delivered = [(await anext(batches))[0].metadata.num_delivered for _ in range(2)]
-    assert delivered == [1, 2]
+    first, second = [(await anext(batches))[0].metadata.num_delivered for _ in range(2)]
+    assert first == 1 < second
     await batches.aclose()
 
 
@@ -206,15 +211,17 @@ async def test_without_acknowledgements(js: JetStreamContext, stream: str) -> No
 
 
 def test_without_a_loop(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
-    sub = sync_js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=QUICK)
+    sub = sync_js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=ACK_WAIT)
     fill_sync(sync_js, stream, 8)
-    batches = sub.batches(rows=4, seconds=1)
+    batches = sub.batches(rows=4, seconds=600)
     batch = next(batches)
     assert [msg.data for msg in batch] == numbers(4)
-    # Longer than the server waits for an acknowledgement: a thread tells it that work goes on.
-    time.sleep(2 * QUICK)
-    info = sub.consumer_info()
-    assert (info.num_redelivered, info.num_ack_pending) == (0, 4)
+    # A thread tells the server that work goes on.
+    client: Any = sync_js._inner._nc
+    acks = jetarrow.sync.Subscription(finish(client.subscribe("$JS.ACK.>")))
+    told: list[Any] = []
+    while work_goes_on(told, stream) != {1, 2, 3, 4}:
+        told.append(acks.next_msg(10))
     batch.ack_sync()
     held = next(batches)
     del batches

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import jetarrow.sync
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from jetarrow.jetstream.sinks.delta import DeltaCommit
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import SinkError, SinkLockedError, SinkSchemaError, StreamRecreatedError
 
@@ -90,6 +92,26 @@ async def test_two_streams_and_two_sinks(js: JetStreamContext, stream: str, tmp_
         with pytest.raises(SinkLockedError, match="another sink with the app_id 'one'"):
             await slow.step()
     assert rows(tmp_path).num_rows == 30
+
+
+def test_two_sinks_in_one_moment(
+    sync_js: jetarrow.sync.JetStream, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one finds out in the transaction itself."""
+    fill_sync(sync_js, stream, 10)
+    sync_js.to_delta(stream, tmp_path).run()
+    fill_sync(sync_js, stream, 10)
+    write = DeltaCommit._write
+
+    def overtaken(self: DeltaCommit, *args: Any) -> int:
+        monkeypatch.setattr(DeltaCommit, "_write", write)
+        assert sync_js.to_delta(stream, tmp_path).run().rows == 10
+        return write(self, *args)
+
+    monkeypatch.setattr(DeltaCommit, "_write", overtaken)
+    with pytest.raises(SinkLockedError, match="another sink with the app_id"):
+        sync_js.to_delta(stream, tmp_path).run()
+    assert rows(tmp_path)["seq"].to_pylist() == list(range(1, 21))
 
 
 async def test_errors(js: JetStreamContext, stream: str, tmp_path: Path) -> None:

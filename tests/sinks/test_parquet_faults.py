@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -301,3 +302,54 @@ async def test_over_a_restart_of_the_server(own: JetStreamContext, own_server: N
         while done < 10:
             done += (await sink.step()).rows
     assert seqs(tmp_path) == list(range(1, 21))
+
+
+async def test_cancelled_while_it_is_opened(
+    js: JetStreamContext, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was opened all the same is let go of."""
+    await fill(js, stream, 4)
+    sink = js.to_parquet(stream, tmp_path)
+    target: Any = sink._target
+    opened, entered, leave = target.open, threading.Event(), threading.Event()
+
+    def slow() -> Any:
+        entered.set()
+        leave.wait(10)
+        return opened()
+
+    with monkeypatch.context() as slowed:
+        slowed.setattr(target, "open", slow)
+        running = asyncio.ensure_future(sink.step())
+        await asyncio.to_thread(entered.wait, 10)
+        running.cancel()
+        leave.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert (await js.to_parquet(stream, tmp_path).run()).rows == 3
+    await sink.close()
+
+
+async def test_closed_while_the_server_is_frozen(own: JetStreamContext, own_server: NatsServer, tmp_path: Path) -> None:
+    """The wait for more rows ends; those that came are committed."""
+    own = own._nc.jetstream(timeout=1)  # type: ignore[attr-defined]  # its client
+    await own.add_stream(name="S", subjects=["S.>"])
+    (await own.publish_batch("S.a", [bytes(1000)] * 60_000)).raise_for_errors()
+    frozen = asyncio.Event()
+
+    def told(*_: object) -> None:
+        if not frozen.is_set():
+            own_server.pause()
+            frozen.set()
+
+    sink = own.to_parquet("S", tmp_path, follow=True, seconds=600, progress=told)
+    running = asyncio.ensure_future(sink.run())
+    await asyncio.wait_for(frozen.wait(), 30)
+    try:
+        await asyncio.wait_for(sink.close(), 30)
+        result = await running
+    finally:
+        own_server.resume()
+    assert 0 < result.rows < 60_000
+    assert (await own.to_parquet("S", tmp_path).run()).first_seq == result.rows + 1
+    assert seqs(tmp_path) == list(range(1, 60_001))

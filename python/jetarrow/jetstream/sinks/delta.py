@@ -75,6 +75,10 @@ class DeltaTarget:
         said = str(error).partition("\n")[0]
         return SinkError(f"{what} {self}: {said}. What was committed stays; run it again when that is mended")
 
+    def taken(self) -> SinkLockedError:
+        """Another writer has made a commit that this one would have made."""
+        return SinkLockedError(f"{self} was written by another sink with the app_id {self.app_id!r} meanwhile")
+
     def open(self) -> State | None:
         """The position; None where there is none."""
         self.number, self.columns = 0, None
@@ -162,7 +166,7 @@ class DeltaCommit:
         target = self._target
         table = target.table() or self._created()
         if table.transaction_version(target.app_id) != target.version:
-            raise SinkLockedError(f"{target} was written by another sink with the app_id {target.app_id!r} meanwhile")
+            raise target.taken()
         number = target.number + 1
         corrupt = self._write_corrupt(number)
         files = self._write(table, state, number)
@@ -210,6 +214,8 @@ class DeltaCommit:
         except library.exceptions.SchemaMismatchError as error:
             raise SinkSchemaError(f"{target} has other columns: {str(error).partition(chr(10))[0]}") from error
         except (OSError, library.exceptions.DeltaError) as error:
+            if "concurrent transaction" in str(error).lower():
+                raise target.taken() from error
             raise target.failed("cannot write to", error) from error
         table.update_incremental()
         return len(set(table.file_uris()) - before)

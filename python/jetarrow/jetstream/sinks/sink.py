@@ -140,12 +140,12 @@ class Sink:
 
     async def _opened(self, worker: Worker) -> tuple[Ranges | Durable, Shape]:
         if self._source is None or self._shape is None:
-            state = await worker.done(worker.start(self._target.open))
             try:
+                state = await worker.done(worker.start(self._target.open))
                 self._source, self._shape = await self._begin(state)
             except BaseException:
-                # The next step may try again.
-                await worker.done(worker.start(self._target.close))
+                # Also where nobody waited for it any more, and it was opened all the same.
+                await self._let_go(worker)
                 raise
         return self._source, self._shape
 
@@ -226,6 +226,8 @@ class Sink:
     async def close(self) -> None:
         """Ends the sink: the commit under way is finished, and the folder is free for others. Again does nothing."""
         self._closing = True
+        if (source := self._source) is not None:
+            await source.interrupt()
         async with self._busy:
             if self._closed:
                 return

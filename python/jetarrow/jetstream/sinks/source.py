@@ -43,6 +43,9 @@ class Source(Protocol):
     async def committed(self, state: State) -> None:
         """They are."""
 
+    async def interrupt(self) -> None:
+        """Ends the wait for more rows; those that came are given."""
+
     async def close(self) -> None:
         """No more is asked for; what is not committed is for another one."""
 
@@ -161,6 +164,12 @@ class Ranges:
         """As `Source.committed`."""
         self._committed = state
 
+    async def interrupt(self) -> None:
+        """As `Source.interrupt`."""
+        if self._reader is not None:
+            with suppress(Error):
+                await self._reader.close()
+
     async def close(self) -> None:
         """As `Source.close`."""
         reader, self._reader = self._reader, None
@@ -262,6 +271,9 @@ class Durable:
         with suppress(Error):
             for batch in held:
                 await batch.ack_sync(timeout=30.0)
+
+    async def interrupt(self) -> None:
+        """As `Source.interrupt`: it never waits for long."""
 
     async def close(self) -> None:
         """As `Source.close`: gives back what is held."""
