@@ -80,7 +80,7 @@ class Front(Pipe):
         back = Pipe(self.delay, self.rate)
         back.target = self.source
         transport, _ = await self.loop.create_connection(lambda: back, *self.where)
-        self.target = cast(asyncio.Transport, transport)
+        self.target = transport
 
 
 async def serve(host: str, port: int, delay: float, rate: float) -> None:

@@ -85,7 +85,7 @@ class Step(NamedTuple):
         return (self.rows or 0) / self.seconds
 
 
-# Set where Python has dropped a Ctrl-C: it cannot raise out of a destructor or a callback of its own. The step then does.
+# Set where Python has dropped a Ctrl-C, which it cannot raise out of a destructor: the end of the step does.
 ctrl_c = threading.Event()
 
 

@@ -48,6 +48,7 @@ __all__ = [
     "force_panic",
     "key_subjects",
     "last_words",
+    "schema_of_payload",
 ]
 
 # The module
@@ -84,6 +85,16 @@ def key_subjects(prefix: str, keys: Sequence[str] | object, validate: bool) -> S
 
     Raises:
         TypeError: The keys are of another type.
+    """
+
+def schema_of_payload(payload: bytes | None) -> CapsuleType | None:
+    """Read the schema of a payload that is an Arrow stream.
+
+    Args:
+        payload: The payload; None stands for the schema without columns.
+
+    Returns:
+        The schema, in a capsule; None where the payload is no Arrow stream.
     """
 
 def check_name(what: str, name: str) -> None:
@@ -190,7 +201,7 @@ class Bridge:
         """
 
     def linger(self) -> None:
-        """Wait here for the next result, at most 20 ms, where the loop has nothing else to do. Runs in its thread.
+        """Wait here for the next result, at most 2 ms, where the loop has nothing else to do. Runs in its thread.
 
         Whoever awaits a short round trip calls it: this thread then drives the connection, and no result changes
         threads.
@@ -628,6 +639,7 @@ class Connection:
         bucket: str | None = None,
         flatten: bool = False,
         limit: int | None = None,
+        format: str = "json",
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -655,6 +667,7 @@ class Connection:
             bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries.
             flatten: The fields of `schema` are columns of their own.
             limit: Most rows; None is all.
+            format: "arrow": with `schema` every payload is an Arrow stream with rows of these columns.
 
         Returns:
             A call for the reader.
@@ -924,6 +937,7 @@ class TableMessages:
         subject: A subject, or a template of columns; None is the column `subject`.
         msg_id: A column, "content", or None.
         nulls: Whether null fields are written.
+        arrow: For Arrow messages: the compression, and most rows and bytes of each. None makes each row JSON.
 
     Raises:
         TypeError: It is no table, or a column has a type that has no JSON.
@@ -939,12 +953,13 @@ class TableMessages:
         subject: str | None,
         msg_id: str | None,
         nulls: bool,
+        arrow: tuple[str | None, int, int] | None = None,
     ) -> TableMessages: ...
     def __len__(self) -> int:
-        """Return how many rows there are.
+        """Return how many messages there are.
 
         Raises:
-            ValueError: The table is a stream, which does not say.
+            ValueError: The table is a stream, or messages have many rows.
         """
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

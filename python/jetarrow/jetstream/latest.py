@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema
@@ -25,6 +25,7 @@ class Latest:
         columns: Sequence[str] | None = None,
         schema: ArrowSchema | Mapping[str, Any] | str | None = None,
         mode: str = "PERMISSIVE",
+        format: Literal["json", "arrow"] = "json",
         flatten: bool = False,
         as_of_seq: int | None = None,
         as_of_time: datetime | timedelta | str | None = None,
@@ -56,6 +57,7 @@ class Latest:
             columns: As `js.read`.
             schema: As `js.read`.
             mode: As `js.read`.
+            format: As `js.read`; a subject's last message is all its rows.
             flatten: As `js.read`.
             as_of_seq: The state when this was the last sequence; None is now.
             as_of_time: Instead of `as_of_seq`: the state right before this time, given as for `js.read`.
@@ -98,6 +100,7 @@ class Latest:
             on_data_loss="error",
             schema=schema,
             mode=mode,
+            format=format,
             flatten=flatten,
             limit=limit,
             progress=progress,

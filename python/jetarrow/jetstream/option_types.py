@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from jetarrow.jetstream.config_options import ConsumerOptions as ConsumerOptions
 from jetarrow.jetstream.config_options import NamedConsumerOptions as NamedConsumerOptions
@@ -196,6 +196,8 @@ class ReadOptions(TypedDict, total=False):
     """Decodes JSON payloads: `data` gives way to `value` of it (Arrow, DDL, dict, "infer"); default none."""
     mode: str
     """What happens to malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
+    format: Literal["json", "arrow"]
+    """What payloads are, with a schema: "json" (default), or "arrow", streams of rows."""
     flatten: bool
     """The fields of `value` are columns of their own; default False."""
     limit: int | None
@@ -227,6 +229,8 @@ class LatestOptions(TypedDict, total=False):
     """Decodes JSON payloads: `data` gives way to `value` of it (Arrow, DDL, dict, "infer"); default none."""
     mode: str
     """What happens to malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
+    format: Literal["json", "arrow"]
+    """What payloads are, with a schema: "json" (default), or "arrow", streams of rows."""
     flatten: bool
     """The fields of `value` are columns of their own; default False."""
     as_of_seq: int | None

@@ -19,6 +19,7 @@ use crate::engine::columns::builder::Builder;
 use crate::engine::columns::meta::Meta;
 use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::columns::typed::Typed;
+use crate::engine::columns::unpack::Unpack;
 use crate::engine::connection::Connection;
 use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS};
 use crate::error::{JetError, Loss, Result};
@@ -58,6 +59,16 @@ pub enum Item {
     Loss(Loss),
 }
 
+/// What becomes of messages.
+#[allow(clippy::large_enum_variant)] // there is one of them
+pub enum Form {
+    Messages,
+    /// Their payloads are typed columns.
+    Typed(Typed),
+    /// Each holds rows.
+    Tables(Unpack),
+}
+
 /// Used by any number of tasks and threads; each item goes to one of them.
 pub struct Reader {
     items: Mutex<mpsc::Receiver<Result<Item>>>,
@@ -72,9 +83,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// `typed` turns each batch's payloads into typed columns.
-    pub async fn open(conn: Arc<Connection>, range: Range, typed: Option<Typed>) -> Result<Reader> {
-        let opening = Self::open_while_up(conn.clone(), range, typed);
+    pub async fn open(conn: Arc<Connection>, range: Range, form: Form) -> Result<Reader> {
+        let opening = Self::open_while_up(conn.clone(), range, form);
         tokio::select! {
             biased;
             opened = opening => opened,
@@ -82,7 +92,7 @@ impl Reader {
         }
     }
 
-    async fn open_while_up(conn: Arc<Connection>, range: Range, typed: Option<Typed>) -> Result<Reader> {
+    async fn open_while_up(conn: Arc<Connection>, range: Range, form: Form) -> Result<Reader> {
         let api = Api::new(&conn, &range.prefix).within(range.timeout);
         let info = api.stream_info(&range.stream).await?;
         let direct = check_direct(&range, &info.config)?;
@@ -129,7 +139,7 @@ impl Reader {
             direct,
             latest,
             builder,
-            typed,
+            form,
             out,
         };
         run.open_latest(&info).await?;
@@ -210,7 +220,7 @@ struct Run {
     direct: bool,
     latest: Option<Latest>,
     builder: Builder,
-    typed: Option<Typed>,
+    form: Form,
     out: mpsc::Sender<Result<Item>>,
     consumer: Option<Consumer>,
     /// The lowest sequence missing in the rows of the builder: deleted, or lost to retention?
