@@ -75,7 +75,9 @@ def test_a_write_with_a_name_is_recognised_when_it_is_repeated(
 ) -> None:
     """What foreachBatch writes for a batch that is replayed."""
     monkeypatch.setattr(
-        writer.TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 0)
+        writer.TaskContext,
+        "get",
+        lambda: SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 0, getLocalProperty=lambda name: None),
     )
     name = streams.new()
     given = {"servers": streams.url, "stream": name, "subject": f"{name}.a"}

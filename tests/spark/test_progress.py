@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jetarrow.spark
 import pytest
 from jetarrow.spark import StreamProgress
+from jetarrow.spark.sink import told
 from jetarrow.spark.source.offsets import Entry, Offset
 from pyspark.sql import SparkSession
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from .tools import Streams
 
 
-def told(start: Any, end: Any, latest: Any, milliseconds: int = 2000) -> dict[str, Any]:
+def spark_says(start: Any, end: Any, latest: Any, milliseconds: int = 2000) -> dict[str, Any]:
     """A progress as Spark 4.3 makes it."""
     source = {"description": "x", "startOffset": start, "endOffset": end, "latestOffset": latest}
     return {"sources": [source], "durationMs": {"triggerExecution": milliseconds}}
@@ -29,13 +30,18 @@ def test_what_spark_tells() -> None:
     end = Offset({"B": Entry("c", 105), "A": Entry("c", 1)}, start=begin).json()
     latest = Offset({"B": Entry("c", 300), "A": Entry("c", 11), "new": Entry("c", 9)}).json()
     wanted = [StreamProgress("A", 1, 11, 10, 0.0), StreamProgress("B", 105, 300, 195, 50.0)]
-    assert jetarrow.spark.progress(told(None, end, latest)) == wanted
+    assert jetarrow.spark.progress(spark_says(None, end, latest)) == wanted
     # As text, which is what Spark's own classes have.
-    assert jetarrow.spark.progress(told("null", json.dumps(end), json.dumps(latest))) == wanted
+    assert jetarrow.spark.progress(spark_says("null", json.dumps(end), json.dumps(latest))) == wanted
     older = Offset({"B": Entry("c", 105)}, start=None).json()
-    found = jetarrow.spark.progress(told(Offset(begin).json(), older, None, 0))
+    found = jetarrow.spark.progress(spark_says(Offset(begin).json(), older, None, 0))
     assert found == [StreamProgress("B", 105, None, None, 0.0)]
-    for other in (told(0, 100, None), told(None, {"v": 1}, None), told(None, None, None), {"sources": []}):
+    for other in (
+        spark_says(0, 100, None),
+        spark_says(None, {"v": 1}, None),
+        spark_says(None, None, None),
+        {"sources": []},
+    ):
         assert jetarrow.spark.progress(other) == []
 
 
@@ -63,3 +69,33 @@ def test_a_query(spark: SparkSession, streams: Streams, tmp_path: Path) -> None:
     finally:
         running.stop()
         spark.streams.removeListener(listener)
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_what_became_of_the_rows(spark: SparkSession, streams: Streams, tmp_path: Path) -> None:
+    """Malformed ones are counted before they are filtered out; of the others the target has one."""
+    source, target = streams.new(), streams.new()
+    streams.publish(source, [b'{"n": %d}' % i if i % 5 else b"broken" for i in range(20)])
+    given = {"servers": streams.url, "stream": source, "startingOffsets": "earliest", "payload": "json"}
+    rows = spark.readStream.format("jetstream").options(**given, valueSchema="n long", minPartitions="1").load()
+    sound = jetarrow.spark.count_malformed(rows).where("_corrupt_record is null")
+    streams.run(lambda js: js.publish(f"{target}.a", b"", headers={"Nats-Msg-Id": "id 7"}))
+    out = sound.selectExpr("cast(value.n as string) as data", "concat('id ', value.n) as msg_id")
+    options = {"servers": streams.url, "stream": target, "subject": f"{target}.a", "checkpointLocation": str(tmp_path)}
+    query = out.writeStream.format("jetstream").options(**options).trigger(availableNow=True).start()
+    assert query.awaitTermination(60)
+    found = jetarrow.spark.progress(query)
+    assert (found.malformed, found.duplicates, [one.stream for one in found]) == (4, 1, [source])
+    assert streams.messages(target) == 16
+
+
+def test_what_the_sink_tells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(told.tempfile, "gettempdir", lambda: str(tmp_path))
+    assert told.told("a-1", 3) is None
+    told.tell("a-1", 3, 7)
+    assert (told.told("a-1", 3), told.told("a-1", 4), told.told("b-2", 3)) == (7, None, None)
+    assert told.told("../a-1", 3) is None
+    (file,) = tmp_path.rglob("a-1.json")
+    file.write_text("{")
+    assert told.told("a-1", 3) is None

@@ -7,9 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jetarrow.spark.sink.told import told
 from jetarrow.spark.source.offsets import Offset
 
+# The name under which Spark counts.
+_OBSERVED = "jetarrow_malformed"
+
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.listener import StreamingQueryListener
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -34,7 +39,35 @@ class StreamProgress:
     rate: float
 
 
-def progress(query: StreamingQuery | Mapping[str, Any]) -> list[StreamProgress]:
+class Progress(list[StreamProgress]):
+    """How far a query is, by stream; and what became of the rows of its last batch.
+
+    Attributes:
+        malformed: Rows whose payload could not be decoded, where `count_malformed` counts them; else None.
+        duplicates: Rows of which the stream that is written to had a message with their id, so that they were not
+            stored; None where it writes elsewhere, and where the driver is on another machine.
+    """
+
+    malformed: int | None = None
+    duplicates: int | None = None
+
+
+def count_malformed(frame: DataFrame, *, column: str = "_corrupt_record") -> DataFrame:
+    """Have the rows counted whose payload could not be decoded; `progress` tells how many there were.
+
+    Args:
+        frame: What was read with `payload=json` and `mode=PERMISSIVE`; filter such rows out behind this.
+        column: As the option `columnNameOfCorruptRecord`.
+
+    Returns:
+        The same rows.
+    """
+    from pyspark.sql import functions
+
+    return frame.observe(_OBSERVED, functions.count(functions.col(column)).alias("malformed"))
+
+
+def progress(query: StreamingQuery | Mapping[str, Any]) -> Progress:
     """Return how far a query was at the end of its last batch, in every stream that it reads.
 
     Args:
@@ -44,19 +77,24 @@ def progress(query: StreamingQuery | Mapping[str, Any]) -> list[StreamProgress]:
         By stream, sorted; empty before the end of the first batch, and where it reads no streams.
     """
     last: Any = query if isinstance(query, Mapping) else query.lastProgress
-    found: list[StreamProgress] = []
+    found = Progress()
+    if last and "batchId" in last:
+        found.duplicates = told(str(last["id"]), last["batchId"])
+        observed = (last.get("observedMetrics") or {}).get(_OBSERVED)
+        found.malformed = None if observed is None else int(observed["malformed"])
     for source in last["sources"] if last else ():
         end = _offset(source["endOffset"])
         if end is not None:
             found += _of_source(end, _offset(source["startOffset"]), _offset(source["latestOffset"]), _seconds(last))
-    return sorted(found, key=lambda one: one.stream)
+    found.sort(key=lambda one: one.stream)
+    return found
 
 
-def listener(told: Callable[[str, list[StreamProgress]], object]) -> StreamingQueryListener:
+def listener(hear: Callable[[str, Progress], object]) -> StreamingQueryListener:
     """Return a listener for `spark.streams.addListener` that tells of every batch of every query that reads streams.
 
     Args:
-        told: Called with the query's name, or its id where it has none, and what `progress` returns.
+        hear: Called with the query's name, or its id where it has none, and what `progress` returns.
     """
     # Workers have no use for it.
     from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -67,7 +105,7 @@ def listener(told: Callable[[str, list[StreamProgress]], object]) -> StreamingQu
 
         def onQueryProgress(self, event: Any) -> None:
             if found := progress(json.loads(event.progress.json)):
-                told(event.progress.name or str(event.progress.id), found)
+                hear(event.progress.name or str(event.progress.id), found)
 
         def onQueryIdle(self, event: Any) -> None:
             pass

@@ -104,7 +104,7 @@ class GroupWriter:
             nonlocal rows, size
             group, published, future = waiting.popleft()
             if not future.result():
-                self._was_there(js, group, published)
+                self._was_there(group, published)
             rows, size = rows - published.num_rows, size - published.nbytes
 
         with ThreadPoolExecutor(_SIDE_BY_SIDE, "jetarrow-spark-group") as pool:
@@ -117,7 +117,7 @@ class GroupWriter:
                 waiting.append((group, missing, pool.submit(self._store, js, group, missing)))
             while waiting:
                 settle()
-        self._look_for_suspects(js)
+        self._look_for_suspects()
         self.sent_again |= client.stats["reconnects"] != reconnects
         if self._state is not None:
             self._state.finish()
@@ -137,7 +137,7 @@ class GroupWriter:
             if (repeated := self._own.column(piece, self._options.subject).repeated) is not None:
                 row, msg_id = repeated
                 raise repeated_id(group.first_row + row, self._partition, msg_id)
-            if self._seen is None and self._state is None:
+            if self._seen is None:
                 self._seen = SeenIds(js, self._options.streams[0], window=self._window)
         else:
             ids = _ids_of_all(ids)
@@ -182,19 +182,19 @@ class GroupWriter:
             timeout=ANSWER_TIMEOUT,
         )
 
-    def _was_there(self, js: jetarrow.sync.JetStream, group: Group, rows: pa.RecordBatch) -> None:
+    def _was_there(self, group: Group, rows: pa.RecordBatch) -> None:
         self.duplicates += rows.num_rows
         if "msg_id" in group.rows.schema.names and group.rows.column("msg_id").null_count < group.rows.num_rows:
             self._suspects.append((group, rows.column("msg_id")))
             if sum(len(ids) for _, ids in self._suspects) > _MOST_SUSPECTS:
-                self._look_for_suspects(js)
+                self._look_for_suspects()
 
-    def _look_for_suspects(self, js: jetarrow.sync.JetStream) -> None:
+    def _look_for_suspects(self) -> None:
         """Check that the stream has all of the groups of which it knows an id."""
         if not self._suspects:
             return
-        seen = self._seen or SeenIds(js, self._options.streams[0], window=self._window)
-        found = seen.of(pa.concat_arrays([ids for _, ids in self._suspects]))
+        assert self._seen is not None  # made before the first row with an id of its own
+        found = self._seen.of(pa.concat_arrays([ids for _, ids in self._suspects]))
         for group, ids in self._suspects:
             known = pc.sum(pc.is_in(ids, value_set=found)).as_py()
             if known < len(ids):

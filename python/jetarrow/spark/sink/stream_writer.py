@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -13,6 +14,7 @@ from jetarrow.spark.options.write import WriteOptions
 
 from .state import BatchName
 from .target import Target
+from .told import tell
 from .writer import Written, check_groups, tell_duplicates, write_partition
 
 
@@ -55,7 +57,8 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
             )
         query, batch = map(str, names)
         name = None if None in names else BatchName(query, int(batch), context.partitionId())
-        return write_partition(self._options, self._target, iterator, scope=f"{query}:{batch}", name=name)
+        written = write_partition(self._options, self._target, iterator, scope=f"{query}:{batch}", name=name)
+        return replace(written, query=names[0])
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Say in the driver's log what was not stored because the stream had it.
@@ -68,4 +71,7 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
             ValueError: As `writer.check_groups`.
         """
         tell_duplicates(self._options.target, messages, named=f"batch {batchId}")
+        tasks = [message for message in messages if isinstance(message, Written)]
+        if tasks and tasks[0].query is not None:
+            tell(tasks[0].query, batchId, sum(task.duplicates for task in tasks))
         check_groups(self._options, messages)

@@ -33,12 +33,14 @@ class Written(WriterCommitMessage):
         duplicates: How many of them it had before; 0 in mode fast, where the server does not say.
         expected: Whether that is how it should be: the task was tried again, or has itself sent rows again.
         groups: With `atomicBy` eight bytes for each group.
+        query: Spark's id of the streaming query. Default: none.
     """
 
     rows: int
     duplicates: int
     expected: bool
     groups: bytes = b""
+    query: str | None = None
 
 
 class JetStreamWriter(DataSourceArrowWriter):
