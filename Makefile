@@ -22,6 +22,7 @@ help:
 	@echo "make bench-plot   draws benches/figures.svg from the last bench"
 	@echo "make lint    rustfmt, clippy, ruff, import-linter, mypy, stubtest, licences"
 	@echo "make fmt     formats everything"
+	@echo "make bench-quick, bench-keep, bench-compare A=… B=…   a first look; a run kept; two runs side by side"
 	@echo "make wheel   a release wheel in dist/, with the licences of what it links in THIRD-PARTY.txt"
 	@echo "make docs    the site in site/"
 	@echo "make clean   removes what was built"
@@ -155,6 +156,21 @@ test-wheel: wheel .stamps/spark40 .stamps/spark41 .stamps/servers
 .PHONY: bench
 bench: .stamps/release
 	$(PY) -m pytest benches --override-ini=testpaths=benches -p no:xdist --timeout 1800
+
+# Three minutes: which way it goes, not how far.
+.PHONY: bench-quick
+bench-quick: .stamps/release
+	$(PY) -m pytest benches --override-ini=testpaths=benches -p no:xdist --timeout 1800 --bench-scale 0.1 --bench-rounds 3 \
+	  -k "not spark and not memory and not object"
+
+# Keeps the last bench under the version's name; `make bench-compare A=old.json B=new.json` says what changed.
+.PHONY: bench-keep bench-compare
+bench-keep:
+	@mkdir -p benches/history
+	@version=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml); \
+	  cp .benchmarks/results.json "benches/history/$$version-$$(date -u +%F).json"
+bench-compare: .stamps/venv
+	@$(PY) benches/compare.py $(A) $(B)
 
 # A picture of the last bench, for the README.
 .PHONY: bench-plot

@@ -1,4 +1,4 @@
-"""A long link to a server: a proxy on loopback, in a process of its own, that delays what passes and may bound its rate.
+"""A long link to a server: a proxy on loopback, in a process of its own, delays what passes and may bound its rate.
 
 The kernels that the benches run on need not have netem; and a delay of our own is in no other connection's way.
 """
@@ -80,7 +80,7 @@ class Front(Pipe):
         back = Pipe(self.delay, self.rate)
         back.target = self.source
         transport, _ = await self.loop.create_connection(lambda: back, *self.where)
-        self.target = cast(asyncio.Transport, transport)
+        self.target = transport
 
 
 async def serve(host: str, port: int, delay: float, rate: float) -> None:

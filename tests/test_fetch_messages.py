@@ -25,7 +25,7 @@ async def requests(nc: Client, stream: str, sizes: list[int]) -> None:
 async def test_it_grows_where_all_is_handled_quickly(nc: Client, stream: str) -> None:
     js, sizes = nc.jetstream(), list[int]()
     await requests(nc, stream, sizes)
-    count = 20 * MOST_AT_ONCE
+    count = 10 * MOST_AT_ONCE
     await fill(js, stream, count)
     sub = await js.pull_subscribe(f"{stream}.>", stream=stream, config=ConsumerConfig(ack_policy="none"))
     seqs = []

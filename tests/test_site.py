@@ -14,6 +14,7 @@ from pathlib import Path
 
 import jetarrow.errors
 import jetarrow.js.errors
+import jetarrow.sync
 import pytest
 from jetarrow.server import NatsServer
 
@@ -52,6 +53,44 @@ def test_deployment(nats_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert options <= known
     exec(compile(watching.replace(ADDRESS, nats_url), "docs/deployment.md", "exec"), {})
     assert capsys.readouterr().out == told
+
+
+def test_the_permissions_are_enough() -> None:
+    """A user with what the table says can do what it says, and has an inbox of its own."""
+    page = (DOCS / "deployment.md").read_text("utf-8")
+    rows = [line.split("|")[1:3] for line in re.findall(r"^\|.*\|$", page[page.index("| what |") :], re.MULTILINE)]
+    table = {what.strip(): re.findall(r"`([\w.$>*]+)`", publish) for what, publish in rows}
+
+    def user(name: str, *what: str) -> str:
+        subjects = ", ".join(f'"{subject}"' for one in what for subject in table[one])
+        permissions = f'publish: {{ allow: [{subjects}] }}, subscribe: {{ allow: ["_INBOX_{name}.>"] }}'
+        return f"{{ user: {name}, password: x, permissions: {{ {permissions} }} }}"
+
+    users = [
+        "{ user: admin, password: x }",
+        user("writer", "publishing"),
+        user("worker", "making and looking at the consumer", "fetching", "acknowledging"),
+        user("reader", "`js.read`"),
+    ]
+    with NatsServer(config=f"authorization {{ users: [ {', '.join(users)} ] }}") as server:
+
+        def connected(name: str) -> jetarrow.sync.Client:
+            inbox = {} if name == "admin" else {"inbox_prefix": f"_INBOX_{name}"}
+            return jetarrow.sync.connect(server.url, user=name, password="x", **inbox)
+
+        with connected("admin") as nc:
+            nc.jetstream().add_stream(name="ORDERS", subjects=["orders.>"])
+        with connected("writer") as nc:
+            nc.jetstream().publish_batch("orders.a", ["1", "2", "3"]).raise_for_errors()
+            assert nc.last_error is None
+        with connected("worker") as nc:
+            sub = nc.jetstream().pull_subscribe("orders.>", durable="billing", stream="ORDERS")
+            batch = sub.fetch_batch(3, timeout=5)
+            batch.ack_sync()
+            assert (len(batch), sub.consumer_info().num_ack_pending, nc.last_error) == (3, 0, None)
+        with connected("reader") as nc:
+            assert nc.jetstream().read("ORDERS").read_all().num_rows == 3
+            assert nc.last_error is None
 
 
 def test_every_error_has_its_place() -> None:

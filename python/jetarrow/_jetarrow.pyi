@@ -201,7 +201,7 @@ class Bridge:
         """
 
     def linger(self) -> None:
-        """Wait here for the next result, at most 20 ms, where the loop has nothing else to do. Runs in its thread.
+        """Wait here for the next result, at most 2 ms, where the loop has nothing else to do. Runs in its thread.
 
         Whoever awaits a short round trip calls it: this thread then drives the connection, and no result changes
         threads.

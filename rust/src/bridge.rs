@@ -213,6 +213,7 @@ impl Bridge {
         let (mailbox, selector) = (&self.mailbox, idle.selector);
         let waited = py.detach(|| runtime::visit(until_due(&mailbox.arrived, selector), spell));
         let events = mailbox.end_linger();
+        idle.learn(!events.is_empty());
         waited?;
         self.deliver_all(py, events)
     }

@@ -177,3 +177,19 @@ def test_a_schema_in_a_file(cli: Command, orders: str, away: Path) -> None:
     rows = cli("read", orders, "--schema", "orders.ddl", "--columns", "value", "--json").lines
     assert rows[0] == {"id": 1, "region": "eu", "_corrupt_record": None, "_error": None}
     assert cli("read", orders, "--schema", "none.ddl").code == 1
+
+
+def test_latest(cli: Command, orders: str) -> None:
+    """Of each region the last order: the columns, files and queries are those of `read`."""
+
+    def ids(*arguments: str) -> list[tuple[str, int]]:
+        rows = cli("latest", orders, "--json", "--schema", "id BIGINT", *arguments).lines
+        return [(row["subject"].removeprefix(f"{orders}."), row["id"]) for row in rows]
+
+    assert ids() == [("us", 2), ("eu", 3)]
+    assert ids("--as-of-seq", "2") == [("eu", 1), ("us", 2)]
+    assert ids("--subject", f"{orders}.us") == [("us", 2)]
+    assert ids("--as-of", "1h") == []
+    assert cli("latest", orders, "--sql", f"select count(*) as n from {orders}", "--json").lines == [{"n": 2}]
+    assert cli("latest", orders, "--to", "state.parquet").out == "2 rows in state.parquet\n"
+    assert len(cli("latest", orders).out.splitlines()) == 3

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import shlex
 import signal
 import subprocess
@@ -11,7 +13,9 @@ from pathlib import Path
 
 import jetarrow.sync
 import pytest
+from jetarrow.cli.top import _rates, _Sample, _screen
 from jetarrow.server import NatsServer
+from rich.console import Console
 
 from tests.cli.tools import Command, Terminal, command
 from tests.tools import fill_sync
@@ -37,6 +41,25 @@ def test_top_redraws_until_q(filled: str, sync_js: jetarrow.sync.JetStream) -> N
         assert terminal.end() == 0
         # The terminal shows again what it showed before.
         assert "\x1b[?1049l" in terminal.shown
+
+
+@pytest.mark.parametrize(("streams", "consumers"), [(0, 0), (1, 0), (3, 2), (100, 0), (100, 3), (3, 100), (100, 100)])
+def test_top_fits_the_terminal(streams: int, consumers: int) -> None:
+    """As much of each as there is room for; what is most in motion stands first."""
+    sample = _Sample()
+    for number in range(streams):
+        sample.streams[f"S{number}"] = {"messages": 1, "bytes": 1, "last_seq": 1}
+    for number in range(consumers):
+        counts = {"pending": number, "ack_pending": 0, "redelivered": 0, "delivered": 0}
+        sample.consumers["S0", f"C{number}"] = counts
+    console = Console(width=100, height=30, file=io.StringIO())
+    console.print(_screen(*_rates(sample, sample), 30))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert len(shown.splitlines()) <= 30
+    assert min(streams, 10) <= len(re.findall(r"^S\d", shown, re.MULTILINE)) <= streams
+    assert min(consumers, 10) <= len(re.findall(r"^C\d", shown, re.MULTILINE)) <= consumers
+    assert ("more" in shown) == (streams > 20 or consumers > 20)
 
 
 def test_top_for_scripts(cli: Command, filled: str) -> None:

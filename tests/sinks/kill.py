@@ -1,6 +1,7 @@
 """Kills writers, with SIGKILL, and looks what the next one makes of it. As a program:
 
-    kill.py each URL STREAM FOLDER EVERY        at each thing that is done to the file system, or every so many
+    kill.py each URL STREAM FOLDER KIND EVERY   at each thing that is done to the file system, or every so many; KIND is
+                                                partitions, or compact, which joins the files afterwards
     kill.py random URL STREAM FOLDER KIND N     at N random moments; KIND is parquet, partitions, delta or durable
 
 The stream has the ids from 1 on. Writers are forked from this process, which has imported everything and done nothing.
@@ -122,11 +123,14 @@ def write(url: str, stream: str, folder: str, kind: str, *, last: int = 0, steps
             js.to_delta(stream, folder, schema=SCHEMA, rows=60).run()
             return
         handler = Deadly(last)
-        files = PyFileSystem(handler) if last >= 0 and kind == "partitions" else None
+        files = PyFileSystem(handler) if kind in ("partitions", "compact") else None
         options: dict[str, Any] = {"partition_by": "region"} if kind == "partitions" else {}
         if kind == "durable":
             options["durable"] = "archive"
         js.to_parquet(stream, folder, schema=SCHEMA, rows=60, filesystem=files, **options).run()
+        if kind == "compact":
+            with js.to_parquet(stream, folder, schema=SCHEMA, filesystem=files) as sink:
+                sink.compact()
         if steps is not None:
             steps.value = handler.steps
 
@@ -166,16 +170,16 @@ def finished(target: Any, *args: Any, **options: Any) -> None:
     assert process.exitcode == 0, f"{target.__name__} ended with {process.exitcode}"
 
 
-def each(url: str, stream: str, folder: str, every: int) -> int:
+def each(url: str, stream: str, folder: str, kind: str, every: int) -> int:
     count, killed = PIECE, 0
     steps = FORK.Value("i", 0)
-    finished(write, url, stream, folder, "partitions", steps=steps)
+    finished(write, url, stream, folder, kind, steps=steps)
     shutil.rmtree(folder)
     for last in range(random.randint(1, every), steps.value + 1, every):
-        process = run(write, url, stream, folder, "partitions", last=last)
+        process = run(write, url, stream, folder, kind, last=last)
         process.join()
         assert process.exitcode == -signal.SIGKILL, (last, process.exitcode)
-        finished(write_and_check, url, stream, folder, "partitions", count)
+        finished(write_and_check, url, stream, folder, kind, count)
         shutil.rmtree(folder)
         killed += 1
     return killed
@@ -208,6 +212,6 @@ def publish(url: str, stream: str, start: int) -> None:
 if __name__ == "__main__":
     mode, url, stream, folder, *rest = sys.argv[1:]
     if mode == "each":
-        print(each(url, stream, folder, int(rest[0])))
+        print(each(url, stream, folder, rest[0], int(rest[1])))
     else:
         print(at_random(url, stream, folder, rest[0], int(rest[1])))

@@ -99,12 +99,15 @@ async def test_a_commit_that_fails_gives_back(
     await fill(js, queue, 6)
     sink = js.to_parquet(queue, tmp_path, durable="archive", rows=3, seconds=30)
     target: Any = sink._target
+    replace = target.folder.replace
 
-    def full(*_: object, **__: object) -> None:
-        raise SinkError("the disk is full")
+    def full(path: str, content: bytes) -> None:
+        if path.endswith("3.json"):
+            raise SinkError("the disk is full")
+        replace(path, content)
 
     with monkeypatch.context() as broken:
-        broken.setattr(target, "write_record", full)
+        broken.setattr(target.folder, "replace", full)
         with pytest.raises(SinkError, match="the disk is full"):
             await sink.step()
     assert data(tmp_path) == set()

@@ -30,9 +30,10 @@ def killed(*args: object) -> int:
     return int(done.stdout)
 
 
-def test_at_each_step(nats_url: str, begun: str, tmp_path: Path) -> None:
-    """At each write (in its middle), rename, delete: before it and after it; here at every twelfth."""
-    assert killed("each", nats_url, begun, tmp_path / "x", 12) > 3
+@pytest.mark.parametrize("kind", ["partitions", "compact"])
+def test_at_each_step(nats_url: str, begun: str, tmp_path: Path, kind: str) -> None:
+    """At each write (in its middle), rename, delete: before it and after it; here at some of them."""
+    assert killed("each", nats_url, begun, tmp_path / "x", kind, 25) > 2
 
 
 @pytest.mark.parametrize("kind", ["parquet", "partitions", "delta"])

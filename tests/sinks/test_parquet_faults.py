@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -22,6 +23,7 @@ from jetarrow.js.errors import (
     SinkSchemaError,
     StreamRecreatedError,
 )
+from jetarrow.server import NatsServer
 
 from ..tools import fill_sync
 from .tools import SCHEMA, data, fill, names, records, seqs
@@ -261,3 +263,41 @@ def test_no_key_is_shown() -> None:
 
     folder = Folder("s3://KEY:s3cret@bucket/x?secret_key=s3cret", LocalFileSystem())
     assert str(folder) == "s3://bucket/x"
+
+
+async def test_a_commit_whose_last_word_was_not_heard(
+    js: JetStreamContext, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is there, and the write of it failed: it counts, and the same sink goes on after it."""
+    await fill(js, stream, 11)
+    async with js.to_parquet(stream, tmp_path, rows=5) as sink:
+        target: Any = sink._target
+        write = target.write_record
+
+        def unheard(*args: Any, **options: Any) -> None:
+            write(*args, **options)
+            raise SinkError("no answer")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(target, "write_record", unheard)
+            with pytest.raises(SinkError, match="no answer"):
+                await sink.step()
+        assert await sink.step() == (5, 1, 6, 10, 0)
+    assert seqs(tmp_path) == list(range(1, 11))
+    assert [record["number"] for record in records(tmp_path)] == [1, 2]
+
+
+async def test_over_a_restart_of_the_server(own: JetStreamContext, own_server: NatsServer, tmp_path: Path) -> None:
+    own = own._nc.jetstream(timeout=0.5)  # type: ignore[attr-defined]  # its client
+    await own.add_stream(name="S", subjects=["S.>"])
+    await fill(own, "S", 11)
+    async with own.to_parquet("S", tmp_path, follow=True, seconds=0.2) as sink:
+        assert (await sink.step()).rows == 10
+        own_server.kill()
+        assert (await sink.step()).rows == 0
+        await asyncio.to_thread(own_server.start)
+        await fill(own, "S", 21, start=11)
+        done = 0
+        while done < 10:
+            done += (await sink.step()).rows
+    assert seqs(tmp_path) == list(range(1, 21))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jetarrow.cli import bench, consumer, context, kv, load, objects, publish, read, serve, sink, stream, top
+from jetarrow.cli import bench, consumer, context, kv, latest, load, objects, publish, read, serve, sink, stream, top
 from jetarrow.cli.verb import JSON, with_connection
 
 app = typer.Typer(
@@ -17,7 +17,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # Streams, their consumers, messages in and out, stores, and the server.
-for module in (serve, context, stream, consumer, publish, load, read, sink, kv, objects, top, bench):
+for module in (serve, context, stream, consumer, publish, load, read, latest, sink, kv, objects, top, bench):
     module.add_to(app)
 
 

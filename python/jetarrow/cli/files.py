@@ -27,6 +27,8 @@ FORMATS = {
     ".arrow": "arrow",
     ".feather": "arrow",
 }
+# Made once: `json.dumps` with options makes one a call.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 # Widest column of the lines for people, but for the last.
 _WIDEST = 48
 
@@ -142,8 +144,7 @@ class _Json:
         self._file = file
 
     def write(self, batch: pa.RecordBatch) -> None:
-        lines = (json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows_of(batch))
-        self._file.write("".join(lines).encode())
+        self._file.write("".join(f"{_encode(row)}\n" for row in rows_of(batch)).encode())
         if self._file is sys.stdout.buffer:
             self._file.flush()
 
@@ -159,13 +160,15 @@ class _Csv:
         import io
 
         self._text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
-        self._names = schema.names
         self._writer = csv.writer(self._text, lineterminator="\n")
-        self._writer.writerow(self._names)
+        self._writer.writerow(schema.names)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for row in rows_of(batch):
-            self._writer.writerow([_cell(row[name]) for name in self._names])
+        columns = _columns(batch)
+        for at, kind in enumerate(batch.schema.types):
+            if kind.num_fields:
+                columns[at] = [_cell(value) for value in columns[at]]
+        self._writer.writerows(zip(*columns, strict=True))
 
     def close(self) -> None:
         self._text.flush()
@@ -176,28 +179,50 @@ _OPEN: dict[str, Callable[[Any, Any], Writer]] = {"parquet": _Parquet, "arrow": 
 
 
 def _cell(value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+    return _encode(value) if isinstance(value, dict | list) else value
 
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows as JSON can hold them. Maps (headers) are objects; timestamps keep their nanoseconds."""
+    """The rows as JSON can hold them."""
+    names = batch.schema.names
+    return [dict(zip(names, values, strict=True)) for values in zip(*_columns(batch), strict=True)]
+
+
+def _columns(batch: pa.RecordBatch) -> list[list[Any]]:
+    """The columns as JSON can hold them. Maps (headers) are objects; timestamps keep their nanoseconds."""
+    return [_plain(field.type, column) for field, column in zip(batch.schema, batch.columns, strict=True)]
+
+
+def _plain(kind: pa.DataType, column: pa.Array) -> list[Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    types = pa.types
+    if types.is_timestamp(kind):
+        zone = "" if kind.tz is None else "Z"
+        if kind.tz not in (None, "UTC"):
+            column = column.cast(pa.timestamp(kind.unit, "UTC"))
+        # As text by Arrow itself: a datetime would cut the nanoseconds.
+        text = column.cast(pa.timestamp(kind.unit)).cast(pa.string()).to_pylist()
+        return [None if one is None else one.replace(" ", "T") + zone for one in text]
+    values: list[Any] = column.to_pylist()
+    if types.is_map(kind):
+        # Of headers all is text; keys are unique there.
+        texts = _is_text(kind.key_type) and _is_text(getattr(kind.item_type, "value_type", kind.item_type))
+        return [None if one is None else dict(one) if texts else output.plain(dict(one)) for one in values]
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        return [None if one is None else output.text_of(one) for one in values]
+    # Most columns are as JSON has them, and need no look at each value.
+    simple = _is_text(kind) or types.is_integer(kind) or types.is_boolean(kind)
+    if simple or (types.is_floating(kind) and pc.all(pc.is_finite(column)).as_py() is not False):
+        return values
+    return [output.plain(one) for one in values]
+
+
+def _is_text(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
-    columns: dict[str, list[Any]] = {}
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        if pa.types.is_timestamp(field.type):
-            zone = "" if field.type.tz is None else "Z"
-            if field.type.tz not in (None, "UTC"):
-                column = column.cast(pa.timestamp(field.type.unit, "UTC"))
-            # As text by Arrow itself: a datetime would cut the nanoseconds.
-            text = column.cast(pa.timestamp(field.type.unit)).cast(pa.string()).to_pylist()
-            columns[field.name] = [None if one is None else one.replace(" ", "T") + zone for one in text]
-        elif pa.types.is_map(field.type):
-            columns[field.name] = [None if one is None else output.plain(dict(one)) for one in column.to_pylist()]
-        else:
-            columns[field.name] = [output.plain(one) for one in column.to_pylist()]
-    names = list(columns)
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 class Lines:

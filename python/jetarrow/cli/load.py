@@ -57,7 +57,6 @@ def load(
         typer.Option(help="The column with message ids, or content: rows that are sent again are stored once."),
     ] = None,
     columns: Annotated[str | None, typer.Option(help="Columns of the payload, with commas; else all.")] = None,
-    format: Annotated[str, typer.Option(help="json: a message a row; arrow: many rows a message.")] = "json",
     mode: Annotated[str, typer.Option(help="window, fast, atomic or auto.")] = "window",
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be sent.")] = False,
 ) -> None:
@@ -70,7 +69,7 @@ def load(
             continue
         chosen = None if columns is None else [name.strip() for name in columns.split(",")]
         options: dict[str, Any] = {"subject": subject, "columns": chosen, "msg_id": msg_id, "mode": mode}
-        done.append(_send(session, path, table, batches, form=format, **options))
+        done.append(_send(session, path, table, batches, **options))
     if session.as_json:
         output.json_document(done)
     if any(one["errors"] for one in done):
@@ -78,7 +77,7 @@ def load(
 
 
 def _send(
-    session: Session, path: Path, table: _Table, batches: Iterator[pa.RecordBatch], *, form: str, **options: Any
+    session: Session, path: Path, table: _Table, batches: Iterator[pa.RecordBatch], **options: Any
 ) -> dict[str, Any]:
     """Publishes one file, and says what became of its rows."""
     import pyarrow as pa
@@ -90,8 +89,7 @@ def _send(
             bar.update(task, completed=done)
 
         rows = pa.RecordBatchReader.from_batches(table.schema, batches)
-        more: dict[str, Any] = {} if form == "json" else {"format": form}
-        result = session.js.publish_table(rows, progress=report, **options, **more)
+        result = session.js.publish_table(rows, progress=report, **options)
     for error in result.errors[:_FAILURES_SHOWN]:
         why = str(error.error).removeprefix("nats: ").removeprefix(f"row {error.row}: ")
         session.say(f"error: {path.name}, row {error.row}: {why}")

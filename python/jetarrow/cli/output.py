@@ -42,6 +42,9 @@ def console(*, stderr: bool = False) -> Console:
 
 def plain(value: Any) -> Any:
     """What JSON can hold: times as RFC 3339, spans as seconds, bytes as text, or base64 where they are none."""
+    # Most values are one of these; the patterns below look at abstract classes, which takes long.
+    if value is None or type(value) in (str, int, bool):
+        return value
     match value:
         case datetime():
             return plain_time(value)
@@ -57,7 +60,7 @@ def plain(value: Any) -> Any:
             return [plain(inner) for inner in value]
         case float() if value != value or value in (float("inf"), float("-inf")):
             return str(value)
-        case None | str() | int() | float():
+        case str() | int() | float():
             return value
         case _:
             return str(value)

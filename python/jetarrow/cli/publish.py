@@ -41,6 +41,8 @@ def publish(
         return
     if msg_id is not None:
         raise typer.BadParameter("many messages cannot have the same id.", param_hint="--msg-id")
+    if sys.stdin.isatty():
+        session.say("a message a line; Ctrl-D ends")
     js, lines = session.js, (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
     stored, stream = 0, None
     with session.progress("messages") as bar:

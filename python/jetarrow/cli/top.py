@@ -57,28 +57,33 @@ def top(
     from rich.live import Live
 
     before = after = _sample(js)
-    with _keys() as pressed, Live(console=output.console(), screen=True, auto_refresh=False) as live:
+    console = output.console()
+    with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(_screen(*_rates(before, after)), refresh=True)
+            live.update(_screen(*_rates(before, after), console.height), refresh=True)
             if pressed(seconds) == "q":
                 return
             before, after = after, _sample(js)
 
 
 def _sample(js: JetStream) -> _Sample:
+    from jetarrow.js.errors import NotFoundError
+
     sample = _Sample()
     for info in js.streams():
         name, state = info.config.name or "", info.state
         sample.streams[name] = {"messages": state.messages, "bytes": state.bytes, "last_seq": state.last_seq}
         if not state.consumer_count:
             continue
-        for consumer in js.stream(name).consumers():
-            sample.consumers[name, consumer.name] = {
-                "pending": consumer.num_pending or 0,
-                "ack_pending": consumer.num_ack_pending or 0,
-                "redelivered": consumer.num_redelivered or 0,
-                "delivered": consumer.delivered.consumer_seq if consumer.delivered else 0,
-            }
+        # A stream may be removed at any moment.
+        with contextlib.suppress(NotFoundError):
+            for consumer in js.stream(name).consumers():
+                sample.consumers[name, consumer.name] = {
+                    "pending": consumer.num_pending or 0,
+                    "ack_pending": consumer.num_ack_pending or 0,
+                    "redelivered": consumer.num_redelivered or 0,
+                    "delivered": consumer.delivered.consumer_seq if consumer.delivered else 0,
+                }
     return sample
 
 
@@ -143,17 +148,32 @@ def _write(session: Session, streams: list[dict[str, Any]], consumers: list[dict
     if session.as_json:
         output.json_document({"streams": streams, "consumers": consumers})
     else:
-        output.console().print(_screen(streams, consumers))
+        output.console().print(_screen(streams, consumers, None))
 
 
-def _screen(streams: list[dict[str, Any]], consumers: list[dict[str, Any]]) -> RenderableType:
+def _screen(streams: list[dict[str, Any]], consumers: list[dict[str, Any]], height: int | None) -> RenderableType:
+    """Both tables; with a height, as many rows of each as fit, and how many do not."""
     from rich.console import Group
     from rich.text import Text
 
-    parts: list[RenderableType] = [output.table_of(streams, _STREAMS)] if streams else [Text("there is no stream")]
-    if consumers:
-        parts += [Text(), output.table_of(consumers, _CONSUMERS)]
-    return Group(*parts, Text("\nq ends it", style="dim")) if sys.stdout.isatty() else Group(*parts)
+    if not streams:
+        return Text("there is no stream")
+    for_consumers = for_streams = None
+    if height is not None:
+        # Headings, lines that say what is left out, the last line.
+        room = max(height - 10, 4)
+        for_consumers = max(min(len(consumers), room // 2), room - len(streams))
+        for_streams = room - min(len(consumers), for_consumers)
+    parts: list[RenderableType] = []
+    for rows, columns, most in ((streams, _STREAMS, for_streams), (consumers, _CONSUMERS, for_consumers)):
+        if rows:
+            parts.append(output.table_of(rows[:most], columns))
+            if most is not None and len(rows) > most:
+                parts.append(Text(f"and {len(rows) - most:,} more", style="dim"))
+            parts.append(Text())
+    if height is not None:
+        parts.append(Text("q ends it", style="dim"))
+    return Group(*parts)
 
 
 @contextlib.contextmanager

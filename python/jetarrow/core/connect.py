@@ -240,6 +240,7 @@ class Connect:
         session = self._session
         connection = session.connection
         if connection is None or (session.closed and not hurry):
+            session.closed = session.closed or not session.connecting
             return
         session.closed = True
         try:

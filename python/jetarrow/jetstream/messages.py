@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 MESSAGES_AT_ONCE = 500
 REQUEST_TIMEOUT = 30.0
 # What it grows to by itself over a long link, and the most bytes of such a request.
-MOST_AT_ONCE = 4_000
+MOST_AT_ONCE = 10_000
 MOST_BYTES = 8 * 1024 * 1024
 # Seconds: handled in less, twice as many are asked for; in more, half as many. What is held waits no longer than about
 # this, far below any time in which messages are to be acknowledged.

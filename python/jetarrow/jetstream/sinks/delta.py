@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jetarrow.core.errors import UnsupportedError
@@ -78,11 +77,14 @@ class DeltaTarget:
 
     def open(self) -> State | None:
         """The position; None where there is none."""
+        self.number, self.columns = 0, None
         table = self.table()
         if table is None:
+            self.version = None
             return None
         self.version = table.transaction_version(self.app_id)
         if self.version is None:
+            self._clean()
             return None
         for limit in (_RECENT, None):
             for commit in table.history(limit):
@@ -227,7 +229,5 @@ class DeltaCommit:
         return int(table.num_rows)
 
     def abort(self) -> None:
-        """Gives it up: nothing of it counts. Data files without a transaction are for Delta's own vacuum."""
+        """Gives it up. Corrupt rows are for the next start, data files without a transaction for Delta's vacuum."""
         self._batches.clear()
-        with suppress(Exception):
-            self._target._clean()

@@ -40,6 +40,9 @@ class Home(Protocol):
     def write_record(self, state: State, files: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         """Makes the commit count."""
 
+    def may_count(self) -> bool:
+        """Whether a commit may count whose record could not be written, as far as was heard."""
+
 
 def parent(path: str) -> str:
     """The folder of a path."""
@@ -114,7 +117,8 @@ class Commit:
         self._table = table
         self._files: dict[str, File] = {}
         self._rows = self._corrupt = 0
-        self._may_count = False
+        # From here on the record may be there, whatever is heard of it.
+        self._decided = False
 
     def add(self, batch: pyarrow.RecordBatch, corrupt: pyarrow.RecordBatch | None, seqs: Any) -> None:
         """Adds rows.
@@ -157,18 +161,15 @@ class Commit:
         table.check()
         for entry in entries:
             table.place_file(entry)
-        self._may_count = True
+        self._decided = True
         table.write_record(state, entries, rows=self._rows, corrupt=self._corrupt)
         own = [entry for entry in entries if parent(entry["path"]) != "_corrupt"]
         first, last = [entry["first_seq"] for entry in own], [entry["last_seq"] for entry in own]
         return SinkResult(self._rows, len(own), min(first, default=None), max(last, default=None), self._corrupt)
 
     def abort(self) -> None:
-        """Gives it up: nothing of it counts, unless its record may have been written before the caller gave up.
-
-        Then its files are what the record names; where there is none after all, the next start removes them.
-        """
-        if self._may_count:
+        """Gives it up: nothing of it counts. Where that is not sure, the next start knows what to remove."""
+        if self._decided and self._table.may_count():
             return
         for file in self._files.values():
             file.abort()

@@ -53,20 +53,21 @@ class Folder:
         return f"{self._base}/{path}" if path else self._base
 
     @contextmanager
-    def errors(self, what: str) -> Iterator[None]:
+    def errors(self, what: str, *, missing: bool = False) -> Iterator[None]:
         """What the file system refuses becomes one error that says what to do.
 
         Args:
             what: What is being done, for the message.
+            missing: That a file is not there is for the caller.
 
         Raises:
             SinkError: It refuses.
         """
         try:
             yield
-        except FileNotFoundError:
-            raise
         except OSError as error:
+            if missing and isinstance(error, FileNotFoundError):
+                raise
             reason = _REASONS.get(error.errno or 0)
             # Of an object store: its own words, which are in the cause.
             said = reason or error.strerror or str(error).partition("\n")[0]
@@ -86,7 +87,7 @@ class Folder:
         Raises:
             FileNotFoundError: There is none.
         """
-        with self.errors("cannot read from"), self.filesystem.open_input_stream(self.full(path)) as file:
+        with self.errors("cannot read from", missing=True), self.filesystem.open_input_stream(self.full(path)) as file:
             data: bytes = file.read()
             return data
 

@@ -47,6 +47,8 @@ class ParquetTable:
         # By number; what a later one has taken the place of is not among them.
         self.records: dict[int, dict[str, Any]] = {}
         self._rows = rows
+        # The record that was written last, or was to be.
+        self._writing: str | None = None
 
     def __str__(self) -> str:
         return str(self.folder)
@@ -58,6 +60,7 @@ class ParquetTable:
             SinkLockedError: Another writer has it.
             SinkError: It cannot be used, or its records do not fit together.
         """
+        self.lock, self.columns = Lock(self.folder), None
         self.folder.make(_STAGING)
         self.lock.take()
         try:
@@ -142,9 +145,19 @@ class ParquetTable:
         }
         # As late as can be: whoever took the folder over has the word.
         self.lock.check()
+        self._writing = name
         self.folder.replace(name, json.dumps(record, indent=1).encode())
         self.newest = self.records[number] = {**record, "name": name}
         return self.newest
+
+    def may_count(self) -> bool:
+        """As `Home.may_count`. In an object store the put may still be on its way."""
+        try:
+            return not self.folder.renames or bool(self._writing and self.folder.read(self._writing))
+        except FileNotFoundError:
+            return False
+        except SinkError:
+            return True
 
     def compact(self) -> int:
         """Joins small files of folders that are finished; how many files there are fewer.
@@ -172,7 +185,8 @@ class ParquetTable:
             return 0
         for file in joined:
             self.place_file(file)
-        kept = [file for file in live if file not in gone]
+        away = {file["path"] for file in gone}
+        kept = [file for file in live if file["path"] not in away]
         replaced = min(self.records)
         record = self.write_record(State.of(self.newest), [*kept, *joined], replaces=replaced, rows=0, corrupt=0)
         self.records = {record["number"]: record}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NoReturn, Protocol
 from weakref import finalize
@@ -11,6 +12,7 @@ from jetarrow.core.errors import Error
 from jetarrow.core.session import Session
 from jetarrow.jetstream.objects.worker import Worker
 from jetarrow.jetstream.progress import Progress, progress_bar
+from jetarrow.jetstream.sink_errors import SinkError
 from jetarrow.jetstream.sinks.rows import Shape
 from jetarrow.jetstream.sinks.source import Durable, Ranges
 from jetarrow.jetstream.sinks.state import SinkResult, State
@@ -124,7 +126,8 @@ class Sink:
             What was written; no rows where nothing came.
 
         Raises:
-            SinkError: As `run`, like the other errors. What was committed before stays.
+            SinkError: As `run`, like the other errors. What was committed before stays; the next step opens the folder
+                again, and goes on from there.
         """
         return await self._step()
 
@@ -170,7 +173,7 @@ class Sink:
             result = await worker.done(worker.start(commit.finish, state)) if count else SinkResult()
         except BaseException:
             given_up = worker.start(commit.abort)
-            await source.failed()
+            await self._let_go(worker)
             await worker.done(given_up)
             raise
         if count:
@@ -180,6 +183,18 @@ class Sink:
             await source.again()
         self._tell(source)
         return result
+
+    async def _let_go(self, worker: Worker) -> None:
+        """Forgets where it was; whoever opens the target again learns it there.
+
+        A commit of which only the last word was not heard has been made.
+        """
+        source, self._source, self._shape = self._source, None, None
+        closed = worker.start(self._target.close)
+        if source is not None:
+            await source.close()
+        with suppress(SinkError):
+            await worker.done(closed)
 
     def _tell(self, source: Ranges | Durable) -> None:
         if self._report is not None:
@@ -202,7 +217,11 @@ class Sink:
                 raise Error(f"this sink of stream {self._stream!r} is closed: make another one")
             with Worker(self._session) as worker:
                 await self._opened(worker)
-                return await worker.done(worker.start(self._target.compact))
+                try:
+                    return await worker.done(worker.start(self._target.compact))
+                except BaseException:
+                    await self._let_go(worker)
+                    raise
 
     async def close(self) -> None:
         """Ends the sink: the commit under way is finished, and the folder is free for others. Again does nothing."""
@@ -213,9 +232,8 @@ class Sink:
             self._closed = True
             self._forget.detach()
             if self._source is not None:
-                await self._source.close()
                 with Worker(self._session) as worker:
-                    await worker.done(worker.start(self._target.close))
+                    await self._let_go(worker)
 
     async def __aenter__(self) -> Sink:
         return self

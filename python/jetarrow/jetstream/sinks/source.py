@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
-from jetarrow.jetstream.errors import DataLossError, StreamRecreatedError
+from jetarrow.jetstream.errors import DataLossError, ServiceUnavailableError, StreamRecreatedError
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.held import Collector, HeldBatch
 from jetarrow.jetstream.manage import Management
@@ -43,11 +43,8 @@ class Source(Protocol):
     async def committed(self, state: State) -> None:
         """They are."""
 
-    async def failed(self) -> None:
-        """They are not, and have to be given again."""
-
     async def close(self) -> None:
-        """No more is asked for."""
+        """No more is asked for; what is not committed is for another one."""
 
 
 class Ranges:
@@ -78,8 +75,6 @@ class Ranges:
             self._position = start_seq or 1
             self._first = {"start_seq": start_seq, "start_time": start_time}
         self._start = self._position
-        # Where it goes on after a commit that failed.
-        self._safe = (self._position, self._first)
         self._info: models.StreamInfo | None = info
         self._reader: Reader | None = None
         self._rest: Any = None
@@ -134,7 +129,13 @@ class Ranges:
 
     async def _behind(self) -> bool:
         """Whether the stream has more; that it is still the same, and has what was not read yet."""
-        info, self._info = self._info or await self._manage.stream_info(self._committed.stream), None
+        try:
+            info, self._info = self._info or await self._manage.stream_info(self._committed.stream), None
+        except (TimeoutError, ServiceUnavailableError):
+            if not self._follow:
+                raise
+            # The server is away, or has no leader: the next look may find it.
+            return False
         self._check_created(info.created_raw)
         first = info.state.first_seq
         if self._committed.last_seq and first > self._position:
@@ -159,13 +160,6 @@ class Ranges:
     async def committed(self, state: State) -> None:
         """As `Source.committed`."""
         self._committed = state
-        self._safe = (self._position, {})
-
-    async def failed(self) -> None:
-        """As `Source.failed`."""
-        self._rest = None
-        self._position, self._first = self._safe
-        await self.close()
 
     async def close(self) -> None:
         """As `Source.close`."""
@@ -209,7 +203,8 @@ class Durable:
             self._begun = True
             await self._collector.begin()
         deadline = session.now() + seconds
-        while most > 0 and not over() and (left := deadline - session.now()) > 0:
+        room = HELD_BYTES
+        while most > 0 and room > 0 and not over() and (left := deadline - session.now()) > 0:
             batch = await self._collector.gather(rows=most, seconds=min(left, POLL))
             if batch is None:
                 if not self._follow and await self._is_at_end():
@@ -221,6 +216,7 @@ class Durable:
                 continue
             self._held.append(batch)
             most -= len(batch)
+            room -= batch.nbytes
             fresh = self._fresh(batch.seqs.to_pylist())
             if fresh:
                 rows = self._decode(batch)
@@ -267,16 +263,12 @@ class Durable:
             for batch in held:
                 await batch.ack_sync(timeout=30.0)
 
-    async def failed(self) -> None:
-        """As `Source.failed`: gives them back."""
-        held, self._held, self._seqs = self._held, [], []
+    async def close(self) -> None:
+        """As `Source.close`: gives back what is held."""
+        held, self._held = self._held, []
         with suppress(Error):
             for batch in held:
                 await batch.nak()
-
-    async def close(self) -> None:
-        """As `Source.close`."""
-        await self.failed()
         await self._collector.end()
         with suppress(Error):
             await self._sub.unsubscribe()
