@@ -156,7 +156,7 @@ LOCAL = named("""
     MessageBatch: decode to_pandas to_polars to_pyarrow
     Publisher: __enter__
     PullSubscription: drain pull unsubscribe
-    Reader: __enter__ __iter__ changed
+    Reader: __enter__ __iter__
     JetStream: dead_letters to_delta to_parquet
     Sink: __enter__
     KeyValue: read
@@ -251,7 +251,6 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "PullSubscription.unsubscribe": lambda: at.sub.unsubscribe(),
         "Reader.__enter__": reader.__enter__,
         "Reader.__iter__": reader.__iter__,
-        "Reader.changed": reader.changed,
         "JetStream.dead_letters": lambda: js.dead_letters(stream),
         "JetStream.to_delta": lambda: js.to_delta(stream, "never"),
         "JetStream.to_parquet": lambda: js.to_parquet(stream, "never"),

@@ -1,0 +1,79 @@
+//! What an Arrow stream says of its lengths, before anything is decoded.
+
+use std::io::{Read, copy, sink};
+
+use arrow_ipc::{CompressionType, RecordBatch as Header, root_as_message};
+
+/// Most bytes that one payload may stand for, and most rows.
+const MOST_BYTES: usize = 1 << 29;
+const MOST_ROWS: i64 = 1 << 24;
+/// LZ4 makes at most this many bytes of one.
+const LZ4_RATIO: usize = 255;
+/// Goes through the messages of a stream; an error where one asks for more than it may.
+pub fn check(payload: &[u8]) -> std::result::Result<(), String> {
+    let cut = || "the Arrow stream is cut off".to_owned();
+    let (mut rest, mut bytes, mut rows) = (payload, 0_usize, 0_i64);
+    if !payload.starts_with(&[0xff; 4]) {
+        return Err("not an Arrow stream".into());
+    }
+    while !rest.is_empty() {
+        let (length, tail) = rest.split_at_checked(8).ok_or_else(cut)?;
+        let length = length[4..].try_into().map_or(0, u32::from_le_bytes) as usize;
+        if length == 0 {
+            return if tail.is_empty() { Ok(()) } else { Err("more follows the end of the Arrow stream".into()) };
+        }
+        let (head, tail) = tail.split_at_checked(length).ok_or_else(cut)?;
+        let message = root_as_message(head).map_err(|err| format!("not an Arrow stream: {err}"))?;
+        let (body, tail) = usize::try_from(message.bodyLength())
+            .ok()
+            .and_then(|length| tail.split_at_checked(length))
+            .ok_or_else(cut)?;
+        rest = tail;
+        let dictionary = message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data());
+        if let Some(batch) = message.header_as_record_batch().or(dictionary) {
+            rows += batch.length().max(0);
+            bytes = bytes.saturating_add(size(&batch, body).ok_or("the Arrow stream is wrong about its lengths")?);
+        }
+        if bytes > MOST_BYTES || rows > MOST_ROWS {
+            return Err(format!("more than {MOST_ROWS} rows or {MOST_BYTES} bytes in one message"));
+        }
+    }
+    Ok(())
+}
+
+/// How many bytes a batch has when it is decoded; None where its lengths cannot be.
+fn size(batch: &Header<'_>, body: &[u8]) -> Option<usize> {
+    let length = batch.length();
+    let nodes = batch.nodes().into_iter().flatten();
+    if !(0..=MOST_ROWS).contains(&length)
+        || nodes
+            .into_iter()
+            .any(|node| !(0..=MOST_BYTES as i64).contains(&node.length()) || node.null_count() > node.length())
+    {
+        return None;
+    }
+    let codec = batch.compression().map(|compression| compression.codec());
+    let mut sum = 0_usize;
+    for buffer in batch.buffers().into_iter().flatten() {
+        let (start, length) = (usize::try_from(buffer.offset()).ok()?, usize::try_from(buffer.length()).ok()?);
+        let bytes = body.get(start..start.checked_add(length)?)?;
+        sum = sum.saturating_add(match (codec, bytes.split_first_chunk::<8>()) {
+            (None, _) | (Some(_), None) => length,
+            (Some(codec), Some((said, rest))) => match i64::from_le_bytes(*said) {
+                -1 => rest.len(),
+                said => {
+                    let said = usize::try_from(said).ok().filter(|said| *said <= MOST_BYTES)?;
+                    if codec == CompressionType::LZ4_FRAME { lz4_has(rest, said).then_some(said)? } else { said }
+                }
+            },
+        });
+    }
+    Some(sum)
+}
+
+/// Upstream decodes LZ4 to its end, whatever it is said to have: where that could be too much, it is counted first.
+fn lz4_has(compressed: &[u8], said: usize) -> bool {
+    compressed.len().saturating_mul(LZ4_RATIO) <= MOST_BYTES
+        || copy(&mut lz4_flex::frame::FrameDecoder::new(compressed).take(said as u64 + 1), &mut sink())
+            .is_ok_and(|found| found == said as u64)
+}
