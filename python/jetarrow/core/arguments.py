@@ -81,3 +81,7 @@ def function(name: str, value: _C | None) -> _C | None:
     if value is not None and not callable(value):
         _refuse(name, "a function", value)
     return value
+
+
+# The servers of `connect` where none are given: made here, so that `is` tells it from the same text of a caller.
+DEFAULT_SERVERS = "".join(("nats://", "localhost:4222"))

@@ -6,17 +6,22 @@ from jetarrow.core.arguments import check_whole, seconds
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.by_name import ByName
+from jetarrow.jetstream.dead_letters import DeadLetterVerbs
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.increment import Increment
 from jetarrow.jetstream.kv.verbs import KeyValues
+from jetarrow.jetstream.latest import Latest
 from jetarrow.jetstream.manager import JetStreamManager
 from jetarrow.jetstream.objects.stores import ObjectStores
 from jetarrow.jetstream.publisher import LoopPublisher
 from jetarrow.jetstream.push import PushSubscription
+from jetarrow.jetstream.sinks.verbs import Sinks
 from jetarrow.jetstream.table import PublishTable
 
 
-class JetStreamContext(Increment, ByName, KeyValues, ObjectStores, PublishTable, JetStreamManager):
+class JetStreamContext(
+    Increment, ByName, Latest, KeyValues, ObjectStores, PublishTable, Sinks, DeadLetterVerbs, JetStreamManager
+):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription

@@ -12,6 +12,7 @@ from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.advisories import Advisories
 from jetarrow.jetstream.api import STREAM_NAME_IN_USE, STREAM_NOT_FOUND, HasSession, JetStreamApi
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
+from jetarrow.jetstream.lag import Lag
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models import AdvisoryKind
 from jetarrow.jetstream.names import checked
@@ -36,7 +37,7 @@ def _prefix(prefix: str, api_prefix: str | None, domain: str | None) -> str:
     return of_domain
 
 
-class JetStreamManager(Management):
+class JetStreamManager(Lag, Management):
     """Administration of streams and consumers. Made by `nc.jsm()`; a context of `nc.jetstream()` is one too."""
 
     def __init__(

@@ -92,6 +92,7 @@ class Publish:
             publisher = self._new_publisher()
         while (future := publisher.publish(publisher.loop, subject, payload, headers, msg_id, wait)) is None:
             await publisher.room(wait)
+        publisher.linger()
         return await future
 
     def _new_publisher(self) -> LoopPublisher:

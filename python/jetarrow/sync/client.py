@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from jetarrow._jetarrow import Msg, SyncMsg
 from jetarrow.client import Client as AsyncClient
+from jetarrow.core.arguments import DEFAULT_SERVERS
 from jetarrow.core.blocking_session import BlockingSession
 from jetarrow.core.client import MessageClass
 from jetarrow.core.session import Headers, finish
@@ -35,9 +36,7 @@ class Client(Status):
             self._session.msg_class = type(self).msg_class
 
     @as_in(AsyncClient.connect)
-    def connect(
-        self, servers: str | list[str] = "nats://localhost:4222", **options: Unpack[SyncConnectOptions]
-    ) -> None:
+    def connect(self, servers: str | list[str] = DEFAULT_SERVERS, **options: Unpack[SyncConnectOptions]) -> None:
         """Connects to the first server that answers; as `jetarrow.sync.connect`.
 
         Args:
@@ -126,7 +125,7 @@ class Client(Status):
         finish(self._inner.__aexit__(kind, error, trace))
 
 
-def connect(servers: str | list[str] = "nats://localhost:4222", **options: Unpack[SyncConnectOptions]) -> Client:
+def connect(servers: str | list[str] = DEFAULT_SERVERS, **options: Unpack[SyncConnectOptions]) -> Client:
     """Connects to NATS and returns the client.
 
     Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors. Callbacks are plain

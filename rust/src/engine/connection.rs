@@ -3,10 +3,9 @@
 //!
 //! Everything that leans on how async-nats works inside is in here, each with what is missing upstream, how we get it
 //! and which test holds it in place: `tap` (its log lines), `ping` (a PING of our own), `reconnect` (the end of its
-//! task), `withdraw` (the end of the server's side of a subscription), `wire` (how
-//! much it holds), `arrivals` (the order of messages).
+//! task), `withdraw` (the end of the server's side of a subscription), `wire` (how much it holds), `hub/unread` (how
+//! much it gathers).
 
-pub mod arrivals;
 pub mod auth;
 pub mod connect;
 mod fault;
@@ -14,6 +13,7 @@ pub mod gate;
 pub mod hub;
 mod info;
 mod link;
+mod movement;
 mod options;
 pub mod outbox;
 mod ping;

@@ -29,7 +29,7 @@ from jetarrow.jetstream.subscribe import Subscribe
 WRONG_LAST_SEQUENCE = (10071, 10164)
 # Of a read: most bytes that are handed over at a time, and that are on their way.
 BATCH_BYTES = 2 * 1024 * 1024
-FETCH_BYTES = 8 * 1024 * 1024
+FETCH_BYTES = 16 * 1024 * 1024
 ROLLUP = {models.Header.ROLLUP.value: "sub"}
 
 _nuid = NUID()

@@ -1,21 +1,19 @@
 //! The connection: opened, watched and closed.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_nats::{Client, HeaderMap, Message, Statistics, Subscriber};
+use async_nats::{Client, HeaderMap, Message, Subscriber};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 
-use crate::engine::connection::arrivals::Arrivals;
 use crate::engine::connection::hub::{Hub, Settings};
 use crate::engine::connection::link::{Link, Traffic};
+use crate::engine::connection::movement::while_moving;
 use crate::engine::connection::options::Options;
-use crate::engine::connection::outbox::{Outbox, Outgoing, Recall};
+use crate::engine::connection::outbox::{Outbox, Outgoing};
 use crate::engine::connection::ping::Pinger;
 use crate::engine::connection::pool::{Pool, display_servers};
 use crate::engine::connection::reconnect::share_pool;
@@ -38,8 +36,6 @@ pub struct Connection {
     /// The last step out, and the only one of what is published in bulk.
     pub wire: Arc<Wire>,
     requests: Requests,
-    /// What takes the subscriptions' messages.
-    pub arrivals: Arrivals,
     pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
     skip_subject_validation: bool,
@@ -255,26 +251,6 @@ impl Connection {
     }
 }
 
-/// How often it is looked whether something moves.
-const LOOK: Duration = Duration::from_millis(50);
-
-async fn while_moving(statistics: Arc<Statistics>, outbox: Recall, work: impl Future<Output = ()>) {
-    let moved = || {
-        let received = statistics.in_bytes.load(Ordering::Relaxed);
-        (received, statistics.out_bytes.load(Ordering::Relaxed), outbox.bytes())
-    };
-    let mut work = std::pin::pin!(work);
-    let (mut before, mut since) = (moved(), Instant::now());
-    while tokio::time::timeout(LOOK, work.as_mut()).await.is_err() {
-        let now = moved();
-        if now != before {
-            (before, since) = (now, Instant::now());
-        } else if since.elapsed() >= runtime::stall() {
-            return;
-        }
-    }
-}
-
 impl Drop for Connection {
     fn drop(&mut self) {
         self.pool.abort();
@@ -379,7 +355,6 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         requests: Requests::new(client.clone(), hub.clone(), traffic.clone(), outbox.recall()),
         outbox,
         wire,
-        arrivals: Arrivals::start(failing(&client, &hub))?,
         traffic,
         pinger: Arc::new(Pinger::new(client.clone(), hub.clone())),
         client,

@@ -19,8 +19,10 @@ use crate::lock::lock;
 
 mod heard;
 mod outage;
+mod unread;
 
 use outage::Outage;
+use unread::Unread;
 
 /// What the user's callbacks are for.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,6 +105,7 @@ pub struct Hub {
     /// The pool has servers that async-nats does not know.
     pub pool_grew: Notify,
     pub statistics: OnceLock<Arc<Statistics>>,
+    unread: Unread,
     /// What the core subscriptions listen to, as long as they live.
     listening: Mutex<Vec<Weak<str>>>,
     /// Our own subject for pings: errors about it are not reported.
@@ -127,6 +130,7 @@ impl Hub {
             closing: watch::Sender::new(false),
             pool_grew: Notify::new(),
             statistics: OnceLock::new(),
+            unread: Unread::default(),
             listening: Mutex::default(),
             quiet: OnceLock::new(),
             state: Mutex::new(State { first: Some(first), ..State::default() }),
@@ -207,20 +211,6 @@ impl Hub {
     pub fn counts(&self) -> (u64, u64) {
         let state = self.lock();
         (state.reconnects, state.errors)
-    }
-
-    /// How often the link broke because of something that async-nats could not read.
-    pub fn garbled(&self) -> u64 {
-        self.lock().garbled
-    }
-
-    /// Says that somebody listens to this subject, as long as the text lives.
-    pub fn listens(&self, subject: &Arc<str>) {
-        let mut listening = lock(&self.listening);
-        if listening.len() == listening.capacity() {
-            listening.retain(|subject| subject.strong_count() > 0);
-        }
-        listening.push(Arc::downgrade(subject));
     }
 
     /// The server that we are connected to.
@@ -329,6 +319,7 @@ impl Hub {
 
     /// An attempt at this server begins.
     pub fn begin(&self, addr: ServerAddr) {
+        self.read_something();
         let mut state = self.lock();
         self.pings.send_modify(|pings| *pings = Pings { attempts: pings.attempts + 1, ..Pings::default() });
         state.attempt = Some(Attempt { timeout: self.settings.connect_timeout, ..Attempt::default() });

@@ -8,6 +8,7 @@ pub struct Info {
     pub connect_urls: Vec<String>,
     pub tls_required: bool,
     pub lame_duck: bool,
+    pub max_payload: Option<u64>,
 }
 
 impl Info {
@@ -42,6 +43,8 @@ impl Info {
                 ',' | '{' | '}' if list.is_none() => {
                     info.tls_required |= key.trim() == "tls_required: true";
                     info.lame_duck |= key.trim() == "lame_duck_mode: true";
+                    let most = key.trim().strip_prefix("max_payload: ").and_then(|most| most.parse().ok());
+                    info.max_payload = info.max_payload.or(most);
                     key.clear();
                 }
                 c if list.is_none() => key.push(c),
@@ -79,10 +82,15 @@ mod tests {
             cluster: Some("tls_required: true".into()),
             ..Default::default()
         };
-        let expected = Info { connect_urls: given.connect_urls.clone(), ..Info::default() };
+        let expected = Info { connect_urls: given.connect_urls.clone(), max_payload: Some(0), ..Info::default() };
         assert_eq!(Info::read(&format!("{given:?}")), expected);
-        let given = async_nats::ServerInfo { lame_duck_mode: true, tls_required: true, ..Default::default() };
-        let expected = Info { lame_duck: true, tls_required: true, ..Info::default() };
+        let given = async_nats::ServerInfo {
+            lame_duck_mode: true,
+            tls_required: true,
+            max_payload: 1 << 20,
+            ..Default::default()
+        };
+        let expected = Info { lame_duck: true, tls_required: true, max_payload: Some(1 << 20), ..Info::default() };
         assert_eq!(Info::read(&format!("{given:?}")), expected);
     }
 }

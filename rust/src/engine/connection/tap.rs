@@ -1,5 +1,5 @@
-//! What async-nats keeps to itself: PINGs written, PONGs read, every error of the server, INFOs, and why a connection
-//! ended.
+//! What async-nats keeps to itself: PINGs written, PONGs read, every error of the server, INFOs, every read, and why a
+//! connection ended.
 //!
 //! Missing upstream: its events pass a channel that drops what does not fit, and most of this is no event at all. How
 //! we get it: async-nats logs each of them with `tracing` while it happens, in the task of the connection, and this
@@ -33,6 +33,8 @@ enum Line {
     Info,
     Disconnected,
     Stale,
+    /// Some bytes were read; its fields are not.
+    Read,
     /// Nothing to us; it is switched off.
     Other,
 }
@@ -80,6 +82,7 @@ fn meaning(meta: &Metadata<'_>) -> Option<Line> {
     match (meta.target(), *meta.level()) {
         ("async_nats::connection", Level::TRACE) => match fields {
             1 if has("message") => SEEN.load().get(&meta.callsite()).copied(),
+            2 if has("message") && has("bytes") => Some(Line::Read),
             2 if has("message") && has("info") => Some(Line::Info),
             2 if has("message") && has("error") => SEEN.load().get(&meta.callsite()).copied(),
             _ => Some(Line::Other),
@@ -150,7 +153,7 @@ impl Subscriber for Tap {
         let Some(hub) = tokio::task::try_id().and_then(|id| TASKS.load().get(&id).and_then(Weak::upgrade)) else {
             return;
         };
-        if text.message.is_empty() {
+        if text.message.is_empty() && line != Line::Read {
             event.record(&mut text);
         }
         match line {
@@ -160,6 +163,7 @@ impl Subscriber for Tap {
             Line::Info => hub.informed(&Info::read(&text.value)),
             Line::Disconnected => hub.broke(&text.value),
             Line::Stale => hub.stale(),
+            Line::Read => hub.has_read(),
             Line::Other => {}
         }
     }

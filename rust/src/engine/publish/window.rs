@@ -131,6 +131,8 @@ enum Handed {
     Not,
     Late,
     Refused(PublishErrorKind),
+    /// The connection is closed.
+    Ended,
 }
 
 struct Run<'a, F, O> {
@@ -207,7 +209,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 // Once the connection is closed its subscriptions end, and would be ready for ever.
                 message = self.acks.next(), if self.over.is_none() => match message {
                     Some(message) => self.answer(message),
-                    None => self.give_up(self.conn.closed()),
+                    None => self.connection_ended(),
                 },
                 item = self.feed.next(), if hungry => match item.transpose()? {
                     Some(item) => {
@@ -356,8 +358,8 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 }
                 Ok(true)
             }
-            Handed::Refused(_) => {
-                self.give_up(self.conn.closed());
+            Handed::Refused(_) | Handed::Ended => {
+                self.connection_ended();
                 Ok(true)
             }
         }

@@ -10,6 +10,7 @@ use async_nats::{Message, Subject};
 use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use crate::engine::connection::Connection;
@@ -17,6 +18,7 @@ use crate::engine::connection::outbox::{Outgoing, Turn};
 use crate::engine::receive::message::Received;
 use crate::error::{JetError, Result};
 use crate::lock::lock;
+use crate::task::spawn;
 
 mod bells;
 mod malformed;
@@ -215,7 +217,7 @@ pub fn subscribe(
     let (control, orders) = unbounded_channel();
     let pump = Pump { subscriber, orders, shared: shared.clone(), conn: conn.clone(), on_notice, garbled };
     let ended = shared.clone();
-    conn.arrivals.add(pump.run(), move |error| ended.end(Some(error)));
+    spawn(unconstrained(pump.run()), move |error| ended.end(Some(error)))?;
     let breaks = AtomicU64::new(conn.breaks());
     Ok(Subscription { shared, control, conn, breaks, _subject: listens })
 }

@@ -1,6 +1,6 @@
 //! What `tap` hears of the connection.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use super::{Hub, Notice, place};
 use crate::engine::connection::fault;
@@ -15,6 +15,7 @@ impl Hub {
 
     pub fn ponged(&self) {
         self.pings.send_modify(|pings| pings.answered += 1);
+        self.read_something();
     }
 
     /// The server said -ERR.
@@ -36,6 +37,7 @@ impl Hub {
 
     /// The server sent an INFO.
     pub fn informed(&self, info: &Info) {
+        self.learn_limit(info.max_payload);
         self.change(|state, notices| {
             if let Some(attempt) = &mut state.attempt {
                 attempt.tls_required = Some(info.tls_required);
@@ -56,6 +58,20 @@ impl Hub {
                 notices.push(Notice::LameDuck);
             }
         });
+    }
+
+    /// How often the link broke because of something that async-nats could not read.
+    pub fn garbled(&self) -> u64 {
+        self.lock().garbled
+    }
+
+    /// Says that somebody listens to this subject, as long as the text lives.
+    pub fn listens(&self, subject: &Arc<str>) {
+        let mut listening = lock(&self.listening);
+        if listening.len() == listening.capacity() {
+            listening.retain(|subject| subject.strong_count() > 0);
+        }
+        listening.push(Arc::downgrade(subject));
     }
 
     /// The link is about to be found broken, for this reason (async-nats's words).

@@ -29,7 +29,11 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 let message = tokio::select! {
                     biased;
                     sent = send.as_mut() => break sent,
-                    message = self.acks.next() => message,
+                    message = self.acks.next() => match message {
+                        Some(message) => Some(message),
+                        // It would be ready for ever, and the connection is over, whatever its state still says.
+                        None => return Ok(Handed::Ended),
+                    },
                     _ = tick.tick() => None,
                 };
                 self.now = Instant::now();

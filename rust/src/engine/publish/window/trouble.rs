@@ -70,7 +70,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         self.now = Instant::now();
         let link = *self.conn.link.borrow();
         if link.closed {
-            return self.give_up(self.conn.closed());
+            return self.connection_ended();
         }
         if link.refusals != self.refused {
             self.refused = link.refusals;
@@ -209,12 +209,20 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         for sent in self.inflight.take_all().into_iter().chain(std::mem::take(&mut self.again)) {
             self.outlet.failed(sent.row, ended_by(&sent, &cause));
         }
-        if self.window.one_call || matches!(cause, JetError::Closed { .. }) {
+        if self.window.one_call {
             self.over = Some(cause);
             return;
         }
         while let Some(Some(Ok((row, _)))) = self.feed.next().now_or_never() {
             self.outlet.failed(row, cause.clone());
         }
+    }
+
+    /// No message has an answer any more, and none that is still to come will be sent: whatever the reason is called. The
+    /// subscription to the acks has ended, and is not looked at again: it would be ready for ever.
+    pub(super) fn connection_ended(&mut self) {
+        let cause = self.conn.closed();
+        self.give_up(cause.clone());
+        self.over = Some(cause);
     }
 }
