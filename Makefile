@@ -7,7 +7,7 @@ PY := .venv/bin/python
 MATURIN := .venv/bin/maturin
 # What the native module is built from.
 RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find rust -name '*.rs')
-PYTHON := python tests benches examples
+PYTHON := python tests benches examples .ci
 
 .PHONY: help
 help:
@@ -20,9 +20,11 @@ help:
 	@echo "make test-wheel      the whole suite on the release wheel in a clean environment"
 	@echo "make bench   a release build against nats-py, natsrpy and a raw socket"
 	@echo "make bench-plot   draws benches/figures.svg from the last bench"
-	@echo "make lint    rustfmt, clippy, ruff, import-linter, mypy, stubtest"
+	@echo "make lint    rustfmt, clippy, ruff, import-linter, mypy, stubtest, licences"
 	@echo "make fmt     formats everything"
-	@echo "make wheel   a release wheel in dist/"
+	@echo "make bench-quick, bench-keep, bench-compare A=… B=…   a first look; a run kept; two runs side by side"
+	@echo "make wheel   a release wheel in dist/, with the licences of what it links in THIRD-PARTY.txt"
+	@echo "make docs    the site in site/"
 	@echo "make clean   removes what was built"
 
 # Says clearly what is missing, before anything is downloaded.
@@ -155,6 +157,21 @@ test-wheel: wheel .stamps/spark40 .stamps/spark41 .stamps/servers
 bench: .stamps/release
 	$(PY) -m pytest benches --override-ini=testpaths=benches -p no:xdist --timeout 1800
 
+# Three minutes: which way it goes, not how far.
+.PHONY: bench-quick
+bench-quick: .stamps/release
+	$(PY) -m pytest benches --override-ini=testpaths=benches -p no:xdist --timeout 1800 --bench-scale 0.1 --bench-rounds 3 \
+	  -k "not spark and not memory and not object"
+
+# Keeps the last bench under the version's name; `make bench-compare A=old.json B=new.json` says what changed.
+.PHONY: bench-keep bench-compare
+bench-keep:
+	@mkdir -p benches/history
+	@version=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml); \
+	  cp .benchmarks/results.json "benches/history/$$version-$$(date -u +%F).json"
+bench-compare: .stamps/venv
+	@$(PY) benches/compare.py $(A) $(B)
+
 # A picture of the last bench, for the README.
 .PHONY: bench-plot
 bench-plot: .stamps/venv
@@ -169,6 +186,8 @@ lint: .stamps/dev
 	.venv/bin/lint-imports
 	$(PY) -m mypy
 	$(PY) -m mypy.stubtest jetarrow._jetarrow --mypy-config-file pyproject.toml
+	$(PY) .ci/third_party.py
+	@if cargo deny --version >/dev/null 2>&1; then cargo deny --locked check bans licenses sources; fi
 
 .PHONY: fmt
 fmt: .stamps/venv
@@ -176,10 +195,21 @@ fmt: .stamps/venv
 	$(PY) -m ruff check --fix-only $(PYTHON)
 	$(PY) -m ruff format $(PYTHON)
 
+# What the wheel links, for its licences; in git as of the last time.
+.PHONY: third-party
+third-party: .stamps/venv
+	$(PY) .ci/third_party.py --write
+
 .PHONY: wheel
-wheel: .stamps/venv
-	$(MATURIN) build --release --out dist
+wheel: third-party
+	$(MATURIN) build --release --strip --out dist
+
+# Strict: a broken link, an unknown name or a missing anchor fails it. Nothing is loaded from elsewhere.
+.PHONY: docs
+docs: .stamps/venv
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	@echo "the site is in site/: open site/index.html"
 
 .PHONY: clean
 clean:
-	rm -rf target fuzz/target .stamps .servers .venv-3.* .venv-oldest .venv-wheel dist python/jetarrow/*.so
+	rm -rf site target fuzz/target .stamps .servers .venv-3.* .venv-oldest .venv-wheel dist python/jetarrow/*.so

@@ -85,12 +85,25 @@ class Step(NamedTuple):
         return (self.rows or 0) / self.seconds
 
 
+# Set where Python has dropped a Ctrl-C, which it cannot raise out of a destructor: the end of the step does.
+ctrl_c = threading.Event()
+
+
+def keep_ctrl_c(unraisable: Any) -> None:
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        ctrl_c.set()
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
 class Steps(list[Step]):
     @contextlib.contextmanager
     def step(self, name: str, rows: int | None = None, compare: str | None = None) -> Iterator[None]:
         console.print(f"{name} ...")
         begin = time.perf_counter()
         yield
+        if ctrl_c.is_set():
+            raise KeyboardInterrupt
         self.append(Step(name, rows, time.perf_counter() - begin, compare))
 
 
@@ -361,6 +374,7 @@ def main() -> int:
         print(f"Spark needs Java 17 or newer, and {java} is not there: install a JDK", file=sys.stderr)
         return 1
     stack = contextlib.ExitStack()
+    sys.unraisablehook = keep_ctrl_c
     try:
         # The one folder for everything, also for what the server and Spark make without being told where.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="jetarrow-demo-"))

@@ -90,6 +90,8 @@ EXTRAS = keys("PublishExtras")
 PRIORITY = keywords(priority._member, "api")
 PUSH = keywords(JetStreamContext.subscribe, "subject", "queue", "cb")
 
+PARQUET = keywords(JetStreamContext.to_parquet, "stream", "path")
+
 
 def without(given: dict[str, str], *names: str) -> dict[str, str]:
     return {name: text for name, text in given.items() if name not in names}
@@ -109,9 +111,15 @@ EXPECTED = {
     "PublisherPublishOptions": {**keywords(Publisher.publish, "payload"), **EXTRAS},
     "PublishExtras": EXTRAS,
     "PriorityOptions": PRIORITY,
+    "BatchesOptions": {**keywords(PullSubscription.batches), **PRIORITY},
+    "ConsumerBatchesOptions": {**keywords(Consumer.batches, "max_messages"), **PRIORITY},
     "FetchOptions": {**keywords(PullSubscription.fetch, "batch"), **PRIORITY},
     "PublisherOptions": keywords(JetStreamContext.publisher, "subject"),
     "ReadOptions": keywords(JetStreamContext.read, "stream"),
+    "_SinkOptions": without(PARQUET, "timestamp_unit", "filesystem"),
+    "ParquetOptions": PARQUET,
+    "DeltaOptions": keywords(JetStreamContext.to_delta, "stream", "table_uri"),
+    "LatestOptions": keywords(JetStreamContext.latest, "stream", "subjects"),
     "OrderedConsumerOptions": keywords(JetStreamContext.ordered_consumer, "stream", "subjects"),
     "StreamOptions": STREAM,
     "ConsumerOptions": CONSUMER,

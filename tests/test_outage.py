@@ -48,8 +48,11 @@ def test_read_until_empty_does_not_end_with_success(own_server: NatsServer) -> N
         with pytest.raises(js_errors.FetchTimeoutError, match="the connection has been down"):
             sub.fetch(5, timeout=0.3)
         own_server.start()
-        assert len(sub.fetch_batch(5, timeout=20)) == 5
-        assert len(sub.fetch_batch(5, timeout=0.1)) == 0
+        seqs = set(sub.fetch_batch(5, timeout=20).seqs.to_pylist())
+        # A server that was killed may not remember what it had given out.
+        while len(batch := sub.fetch_batch(5, timeout=1)):
+            seqs.update(batch.seqs.to_pylist())
+        assert seqs >= {6, 7, 8, 9, 10}
 
 
 def test_a_call_waits_for_the_link(own_server: NatsServer) -> None:

@@ -25,6 +25,8 @@ PAIRS = {
     "Subscription": "Subscription",
     "Publisher": "Publisher",
     "Reader": "Reader",
+    "Sink": "Sink",
+    "DeadLetters": "DeadLetters",
     "MessageBatch": "MessageBatch",
     "Msg": "Msg",
     "Advisories": "Advisories",
@@ -78,6 +80,8 @@ def without_waiting(nc: Any, stream: str) -> Held:
         "Consumer": js.stream(stream).consumer("c"),
         "Publisher": js.publisher(),
         "Reader": js.read(stream),
+        "DeadLetters": js.dead_letters(stream),
+        "Sink": js.to_parquet(stream, "never-opened"),
         "Advisories": js.advisories(),
     }
 

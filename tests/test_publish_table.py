@@ -152,11 +152,19 @@ def test_blocking_with_progress(sync_js: jetarrow.sync.JetStream, stream: str) -
 
 
 async def test_the_page(own: JetStreamContext) -> None:
-    """docs/tables.md: its block runs."""
+    """docs/tables.md: its blocks run."""
     await own.add_stream(name="ORDERS", subjects=["orders.>"])
     page = (Path(__file__).parents[1] / "docs" / "tables.md").read_text("utf-8")
-    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    json, arrow = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+
+    async def run(block: str) -> None:
+        await eval(compile(block, "tables.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+
     names: dict[str, Any] = {"js": own}
-    await eval(compile(block, "tables.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+    await run(json)
     assert names["table"].select(names["orders"].column_names).equals(names["orders"])
     assert names["table"]["subject"].to_pylist() == ["orders.eu.1", "orders.us.2", "orders.eu.3"]
+    await own.add_stream(name="PRICES", subjects=["prices.>"])
+    await run(arrow)
+    assert names["table"].sort_by("id").equals(names["orders"])
+    assert names["cheap"].select(["seq", "id"]).to_pydict() == {"seq": [1, 1, 2], "id": [1, 3, 2]}

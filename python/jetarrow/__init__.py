@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Unpack
 
 from jetarrow import _interpreter
+from jetarrow.core.arguments import DEFAULT_SERVERS
 
 if TYPE_CHECKING:
     from jetarrow import aio, errors, js, nuid, server, sync
@@ -29,7 +30,7 @@ _interpreter.check()
 __all__ = ["NATS", "TLS", "Client", "__version__", "aio", "connect", "errors", "js", "nuid", "server", "sync"]
 
 
-async def connect(servers: str | list[str] = "nats://localhost:4222", **options: Unpack[ConnectOptions]) -> Client:
+async def connect(servers: str | list[str] = DEFAULT_SERVERS, **options: Unpack[ConnectOptions]) -> Client:
     """Connects to NATS and returns the client.
 
     Raises the same errors as `Client.connect`.

@@ -10,8 +10,14 @@ def check() -> None:
     """Refuses an interpreter that the native core does not know.
 
     Raises:
-        ImportError: It is a subinterpreter, or a free-threaded build for which there is no native core.
+        ImportError: It is a subinterpreter, a free-threaded build for which there is no native core, or the package was
+            found in a zip file.
     """
+    if type(getattr(__spec__, "loader", None)).__name__ == "zipimporter":
+        raise ImportError(
+            "jetarrow cannot be imported out of a zip file, such as a wheel in spark-submit --py-files: its native "
+            "core has to be a file; install the wheel, or ship an environment that has it (--archives)"
+        )
     if _is_subinterpreter():
         raise ImportError(
             "jetarrow cannot be imported in a subinterpreter: its native core belongs to the main one; "

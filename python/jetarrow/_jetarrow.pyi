@@ -1,7 +1,7 @@
 """The native core. Not public: use the classes of `jetarrow` and `jetarrow.sync`."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, final
 
@@ -48,6 +48,7 @@ __all__ = [
     "force_panic",
     "key_subjects",
     "last_words",
+    "schema_of_payload",
 ]
 
 # The module
@@ -84,6 +85,16 @@ def key_subjects(prefix: str, keys: Sequence[str] | object, validate: bool) -> S
 
     Raises:
         TypeError: The keys are of another type.
+    """
+
+def schema_of_payload(payload: bytes | None) -> CapsuleType | None:
+    """Read the schema of a payload that is an Arrow stream.
+
+    Args:
+        payload: The payload; None stands for the schema without columns.
+
+    Returns:
+        The schema, in a capsule; None where the payload is no Arrow stream.
     """
 
 def check_name(what: str, name: str) -> None:
@@ -178,6 +189,23 @@ class Bridge:
 
     def drain(self) -> None:
         """Resolve every future that is due. Runs in the loop's thread."""
+
+    def watch_loop(self, selector: int, ready: Sized, scheduled: Sized, clock: Callable[[], float]) -> None:
+        """Show `linger` what an event loop of asyncio's has to do.
+
+        Args:
+            selector: Descriptor of its selector.
+            ready: Its queue of handles that are due.
+            scheduled: Its heap of timers.
+            clock: Its clock, in seconds.
+        """
+
+    def linger(self) -> None:
+        """Wait here for the next result, at most 20 ms, where the loop has nothing else to do. Runs in its thread.
+
+        Whoever awaits a short round trip calls it: this thread then drives the connection, and no result changes
+        threads.
+        """
 
 @final
 class Notices:
@@ -607,9 +635,11 @@ class Connection:
         mode: str,
         timeout: float | None,
         latest: bool = False,
+        markers: bool = True,
         bucket: str | None = None,
         flatten: bool = False,
         limit: int | None = None,
+        format: str = "json",
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -632,11 +662,12 @@ class Connection:
             schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
             mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
             timeout: Seconds that the answer to one question to JetStream may take.
-            latest: Only the last message of each subject; `end_seq` and `end_time` say nothing then.
-            bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries, and
-                markers are left out.
+            latest: Only the last message of each subject, as of the end.
+            markers: With `latest`: deletion markers too.
+            bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries.
             flatten: The fields of `schema` are columns of their own.
             limit: Most rows; None is all.
+            format: "arrow": with `schema` every payload is an Arrow stream with rows of these columns.
 
         Returns:
             A call for the reader.
@@ -906,6 +937,7 @@ class TableMessages:
         subject: A subject, or a template of columns; None is the column `subject`.
         msg_id: A column, "content", or None.
         nulls: Whether null fields are written.
+        arrow: For Arrow messages: the compression, and most rows and bytes of each. None makes each row JSON.
 
     Raises:
         TypeError: It is no table, or a column has a type that has no JSON.
@@ -921,12 +953,13 @@ class TableMessages:
         subject: str | None,
         msg_id: str | None,
         nulls: bool,
+        arrow: tuple[str | None, int, int] | None = None,
     ) -> TableMessages: ...
     def __len__(self) -> int:
-        """Return how many rows there are.
+        """Return how many messages there are.
 
         Raises:
-            ValueError: The table is a stream, which does not say.
+            ValueError: The table is a stream, or messages have many rows.
         """
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -1044,7 +1077,7 @@ class Subscription:
 
     def ready(
         self, silence: float | None = None, wait: float | None = None
-    ) -> Call[Literal["messages", "ended", "gap", "silent", "late"]]:
+    ) -> Call[Literal["messages", "ended", "gap", "silent", "relinked", "late"]]:
         """Wait for a message.
 
         Args:
@@ -1053,10 +1086,10 @@ class Subscription:
 
         Returns:
             A call for why the wait is over: "messages", "ended", "gap" (a message of an ordered subscription is
-            missing), "silent" or "late".
+            missing), "silent", "relinked" (of an ordered one, once after the link broke and came back) or "late".
         """
 
-    def quiet(self, silence: float) -> Call[Literal["ended", "silent"]]:
+    def quiet(self, silence: float) -> Call[Literal["ended", "silent", "relinked"]]:
         """Wait until nothing comes any more, whether anybody takes what has come, or not.
 
         Args:
@@ -1290,9 +1323,6 @@ class Reader:
     @property
     def created(self) -> str:
         """When the stream was created, as the server writes it."""
-
-    def changed(self) -> dict[str, int]:
-        """Of a read of the last messages: which subjects changed meanwhile, and the last sequence of each."""
 
     def next(self) -> Call[Batch | Loss | None]:
         """Read on.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack, cast
 
 from jetarrow.core.client import CoreClient
 
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.context import JetStreamContext
     from jetarrow.jetstream.manager import JetStreamManager
     from jetarrow.jetstream.option_types import JetStreamOptions, ManagerOptions
+
+    _Options = TypeVar("_Options", JetStreamOptions, ManagerOptions)
 
 
 class Client(CoreClient):
@@ -40,7 +42,7 @@ class Client(CoreClient):
         """
         from jetarrow.jetstream.context import JetStreamContext
 
-        return JetStreamContext(self, **options)
+        return JetStreamContext(self, **self._where(options))
 
     def jsm(self, **options: Unpack[ManagerOptions]) -> JetStreamManager:
         """Management of JetStream on this connection. No request is made.
@@ -54,7 +56,13 @@ class Client(CoreClient):
         """
         from jetarrow.jetstream.manager import JetStreamManager
 
-        return JetStreamManager(self, **options)
+        return JetStreamManager(self, **self._where(options))
+
+    def _where(self, options: _Options) -> _Options:
+        """With what the context file of `connect` says, unless the call says where JetStream is."""
+        if options.keys() & {"prefix", "api_prefix", "domain"}:
+            return options
+        return cast("_Options", {**self._session.jetstream_options, **options})
 
     async def jetstream_manager(
         self, /, check_api: bool = True, **options: Unpack[JetStreamOptions]

@@ -13,9 +13,16 @@ use pyo3::exceptions::{PyException, PyRuntimeError, PyStopIteration};
 use pyo3::intern;
 use pyo3::prelude::*;
 
+use tokio::sync::Notify;
+
 use crate::error::Result;
 use crate::lock::lock;
+use crate::runtime;
 use crate::task::caught;
+
+use idle::{Idle, until_due};
+
+mod idle;
 
 /// A result that becomes a Python object once the GIL is held.
 pub type Reply = Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send>;
@@ -28,8 +35,17 @@ pub enum Event {
     Many(Box<dyn FnOnce(Python<'_>) -> PyResult<()> + Send>),
 }
 
+#[derive(Default)]
+struct Events {
+    waiting: Vec<(u64, Event)>,
+    /// The loop's thread waits in `Bridge::linger`, not in its selector.
+    lingering: bool,
+}
+
 pub struct Mailbox {
-    events: Mutex<Vec<(u64, Event)>>,
+    events: Mutex<Events>,
+    /// Something came while the loop's thread lingered.
+    arrived: Notify,
     pipe: PipeWriter,
     /// Instead of the pipe, where a loop cannot watch one. No lock: the caller may wait for the GIL.
     wake: OnceLock<Py<PyAny>>,
@@ -37,18 +53,36 @@ pub struct Mailbox {
 
 impl Mailbox {
     pub fn push(&self, id: u64, event: Event) {
-        let first = {
+        let (first, lingering) = {
             let mut events = lock(&self.events);
-            events.push((id, event));
-            events.len() == 1
+            events.waiting.push((id, event));
+            (events.waiting.len() == 1, events.lingering)
         };
-        if first {
+        if first && lingering {
+            self.arrived.notify_one();
+        } else if first {
             // A closed loop wants no wake-up: both errors mean just that.
             match self.wake.get() {
                 None => drop((&self.pipe).write_all(&[1])),
                 Some(call) => drop(Python::try_attach(|py| call.call0(py).map(drop))),
             }
         }
+    }
+}
+
+impl Mailbox {
+    /// From now on nobody is woken by the pipe; false where something waits already.
+    fn begin_linger(&self) -> bool {
+        let mut events = lock(&self.events);
+        events.lingering = events.waiting.is_empty();
+        events.lingering
+    }
+
+    /// What came meanwhile: nothing else announces it.
+    fn end_linger(&self) -> Vec<(u64, Event)> {
+        let mut events = lock(&self.events);
+        events.lingering = false;
+        std::mem::take(&mut events.waiting)
     }
 }
 
@@ -75,6 +109,7 @@ pub struct Bridge {
     pub mailbox: Arc<Mailbox>,
     pipe: PipeReader,
     waiting: Mutex<(u64, HashMap<u64, Waiting>)>,
+    idle: OnceLock<Idle>,
 }
 
 impl Bridge {
@@ -130,9 +165,15 @@ impl Bridge {
     fn new() -> PyResult<Self> {
         let (reader, writer) = std::io::pipe()?;
         Ok(Bridge {
-            mailbox: Arc::new(Mailbox { events: Mutex::default(), pipe: writer, wake: OnceLock::new() }),
+            mailbox: Arc::new(Mailbox {
+                events: Mutex::default(),
+                arrived: Notify::new(),
+                pipe: writer,
+                wake: OnceLock::new(),
+            }),
             pipe: reader,
             waiting: Mutex::default(),
+            idle: OnceLock::new(),
         })
     }
 
@@ -151,7 +192,34 @@ impl Bridge {
         if self.mailbox.wake.get().is_none() {
             (&self.pipe).read_exact(&mut [0])?;
         }
-        let events = std::mem::take(&mut *lock(&self.mailbox.events));
+        let events = std::mem::take(&mut lock(&self.mailbox.events).waiting);
+        self.deliver_all(py, events)
+    }
+
+    /// Lets `linger` see whether the loop has something to do: its selector's descriptor, its queue, its timers, its
+    /// clock.
+    fn watch_loop(&self, selector: i32, ready: Py<PyAny>, scheduled: Py<PyAny>, clock: Py<PyAny>) {
+        let _already_set = self.idle.set(Idle::new(selector, ready, scheduled, clock));
+    }
+
+    /// Where the loop has nothing else to do, waits here for the next event: this thread drives the connection, so that
+    /// a short round trip needs no hand-over between threads. Ends as soon as anything is due in the loop.
+    fn linger(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(idle) = self.idle.get() else { return Ok(()) };
+        let Some(spell) = idle.spell(py)? else { return Ok(()) };
+        if !self.mailbox.begin_linger() {
+            return Ok(());
+        }
+        let (mailbox, selector) = (&self.mailbox, idle.selector);
+        let waited = py.detach(|| runtime::visit(until_due(&mailbox.arrived, selector), spell));
+        let events = mailbox.end_linger();
+        waited?;
+        self.deliver_all(py, events)
+    }
+}
+
+impl Bridge {
+    fn deliver_all(&self, py: Python<'_>, events: Vec<(u64, Event)>) -> PyResult<()> {
         let delivered = events.into_iter().map(|(id, event)| {
             caught(|| self.deliver(py, id, event)).map_err(PyErr::from).and_then(|delivered| delivered)
         });

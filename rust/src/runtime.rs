@@ -5,15 +5,15 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 use crate::error::{JetError, Result};
 use crate::lock::lock;
 use crate::task::spawn;
 
-/// One thread does all: on two cores shared with a server, handing messages to a second one costs more than it gains.
-const WORKERS: usize = 1;
+use drive::Driver;
+
+mod drive;
 
 /// How often this process is a forked child. A counter, because asking the system for the process id costs a call
 /// each time; Python calls `forked` in the child, before anything else runs there.
@@ -30,7 +30,7 @@ fn generation() -> u32 {
 
 struct Stamped {
     generation: u32,
-    runtime: Runtime,
+    driver: Driver,
     /// Work that only the end of the process waits for.
     lingering: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -38,9 +38,20 @@ struct Stamped {
 // Lock-free, so that a fork in another thread cannot leave a lock held in the child.
 static CURRENT: LazyLock<ArcSwapOption<Stamped>> = LazyLock::new(ArcSwapOption::empty);
 
+impl AsRef<Driver> for Stamped {
+    fn as_ref(&self) -> &Driver {
+        &self.driver
+    }
+}
+
+/// Waits in this thread, and drives the runtime meanwhile; None where `patience` is over before.
+pub fn visit<T>(work: impl Future<Output = T>, patience: Duration) -> Result<Option<T>> {
+    Ok(current()?.driver.visit(work, patience))
+}
+
 /// A handle on this process's runtime; starts it where there is none yet.
 pub fn handle() -> Result<tokio::runtime::Handle> {
-    current().map(|current| current.runtime.handle().clone())
+    current().map(|current| current.driver.runtime.handle().clone())
 }
 
 fn current() -> Result<Arc<Stamped>> {
@@ -52,14 +63,13 @@ fn current() -> Result<Arc<Stamped>> {
         {
             return Ok(stamped.clone());
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(WORKERS)
-            .thread_name("jetarrow")
-            .enable_all()
-            .build()
-            .map_err(|e| JetError::Internal(format!("cannot start threads: {e}")))?;
-        let fresh = Some(Arc::new(Stamped { generation, runtime, lingering: Mutex::default() }));
-        let previous = CURRENT.compare_and_swap(&current, fresh);
+        let fresh = Arc::new(Stamped { generation, driver: Driver::new()?, lingering: Mutex::default() });
+        let previous = CURRENT.compare_and_swap(&current, Some(fresh.clone()));
+        let taken = previous.as_ref().map(Arc::as_ptr) == current.as_ref().map(Arc::as_ptr);
+        if taken && let Err(error) = Driver::start(&fresh) {
+            CURRENT.store(None);
+            return Err(error);
+        }
         // Threads of a parent's runtime do not exist in a child: dropping it would wait for them for ever.
         if let Some(inherited) = current.filter(|s| s.generation != generation) {
             std::mem::forget(inherited);
@@ -154,11 +164,12 @@ pub use python::block_on;
 #[cfg(feature = "python")]
 mod python {
     use std::future::Future;
-    use std::sync::mpsc::{RecvTimeoutError, sync_channel};
     use std::time::Duration;
 
     use pyo3::prelude::*;
+    use tokio::sync::oneshot;
 
+    use super::visit;
     use crate::error::JetError;
     use crate::task::spawn;
 
@@ -166,32 +177,31 @@ mod python {
     const POLL: Duration = Duration::from_millis(50);
 
     /// The only place that blocks: waits with the GIL released, and lets Ctrl-C and the caller's `tick` in every 50 ms.
-    /// An error from either ends the work. The work itself runs beside the connection, not in this thread: a message
-    /// that changes threads costs more than all the rest.
+    /// An error from either ends the work. Meanwhile this thread drives the connection.
     pub fn block_on<T: Send + 'static>(
         py: Python<'_>,
         future: impl Future<Output = T> + Send + 'static,
         mut tick: impl FnMut(Python<'_>) -> PyResult<()>,
     ) -> PyResult<T> {
-        let (send, mut receive) = sync_channel(1);
-        let panicked = send.clone();
+        let (send, mut receive) = oneshot::channel();
+        let (failed, mut failure) = oneshot::channel();
         let work = async move {
-            let _nobody_waits = send.send(Ok(future.await));
+            let _nobody_waits = send.send(future.await);
         };
-        let task = spawn(work, move |error| drop(panicked.send(Err(error))))?;
+        let task = spawn(work, move |error| drop(failed.send(error)))?;
         loop {
-            // By exclusive reference: a shared receiver must not cross into the detached part.
             let answer = &mut receive;
-            match py.detach(move || answer.recv_timeout(POLL)) {
-                Ok(value) => return Ok(value?),
-                Err(RecvTimeoutError::Timeout) => {
+            match py.detach(move || visit(answer, POLL))? {
+                Some(Ok(value)) => return Ok(value),
+                Some(Err(_)) => {
+                    let dropped = || JetError::Internal("the work was dropped".into());
+                    return Err(failure.try_recv().unwrap_or_else(|_| dropped()).into());
+                }
+                None => {
                     if let Err(err) = py.check_signals().and_then(|()| tick(py)) {
                         task.abort();
                         return Err(err);
                     }
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(JetError::Internal("the work was dropped".into()).into());
                 }
             }
         }

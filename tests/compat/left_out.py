@@ -11,7 +11,6 @@ WIRE = "belongs to nats-py's own protocol code; the native core speaks the proto
 OWN_USE = "imported there for nats-py's own use; it is found under the same name where it is defined"
 MADE_FOR_YOU = "its objects are made by the client, never by hand, so the constructor is not part of the face"
 
-ENDED = "what nats-py puts into its own queue when a watch is stopped; nobody is handed it"
 
 PINGS = "a ping every 10 s, not every 120 s: a dead link is found within 20 s"
 
@@ -36,8 +35,6 @@ LEFT_OUT: dict[str, str] = {
     "nats.js.object_store.ObjectStore.ObjectWatcher.STOP_ITER": "how its queue ends; here the iteration ends",
     "nats.js.object_store.ObjectStore.ObjectWatcher(*)": MADE_FOR_YOU,
     "nats.js.kv.logger": OWN_USE,
-    "nats.js.kv.StopIterSentinel": ENDED,
-    "nats.js.kv.KeyValue.KeyWatcher.STOP_ITER": ENDED,
     "nats.js.kv.KeyValue.KeyWatcher(*)": MADE_FOR_YOU,
     "nats.js.kv.KeyValue.watchall(kwargs)": "its keywords are those of watch, and have their names here",
     "nats.js.kv.KeyValue.keys(kwargs)": "ignored there; here a word that means nothing is a TypeError",

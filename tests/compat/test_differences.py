@@ -422,3 +422,31 @@ async def test_the_configuration_of_an_unnamed_consumer_has_its_name(js: Any) ->
     stream = await make_stream(js)
     info = await js.add_consumer(stream, ack_policy="explicit")
     assert (info.config.name, info.config.durable_name) == (info.name, None)
+
+
+async def test_a_client_that_never_connected_has_no_verbs(ours: Face) -> None:
+    # nats-py: AssertionError; a publish is kept, until there is no room.
+    nc = ours.load("aio.client").Client()
+    calls = (nc.publish("a", b""), nc.subscribe("a"), nc.request("a", b""), nc.flush(), nc.drain())
+    assert {await ours.failure(call) for call in calls} == {"errors.ConnectionClosedError"}
+    await nc.close()
+    assert nc.is_closed
+    # It may connect all the same.
+    await nc.connect(ours.url)
+    assert (nc.is_connected, nc.is_closed) == (True, False)
+    await nc.close()
+
+
+async def test_a_publish_after_publish_async_completed(ours: Face, nc: Any, js: Any) -> None:
+    # nats-py: it goes out after what was published before, without waiting for it.
+    stream, got = await make_stream(js), Collector()
+    other = await ours.connect()
+    await other.subscribe(f"{stream}.>", cb=got.callback)
+    await other.subscribe("done." + stream, cb=got.callback)
+    await other.flush()
+    for number in range(50):
+        await js.publish_async(f"{stream}.a", b"%d" % number)
+    await js.publish_async_completed()
+    await nc.publish("done." + stream, b"done")
+    await got.wait(51)
+    assert got.data == [b"%d" % number for number in range(50)] + [b"done"]

@@ -13,6 +13,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 WRONG = """
 import jetarrow
+import jetarrow.sync
 from jetarrow.js.api import StreamConfig
 
 async def main() -> None:
@@ -24,6 +25,12 @@ async def main() -> None:
     jetarrow.js.nothing  # wrong
     msg = await nc.request("a", b"", timeout="1")  # wrong
     size: str = msg.data  # wrong
+
+def blocking() -> None:
+    with jetarrow.sync.connect("nats://localhost:4222") as nc:
+        for msg in nc.request_many("a", sentinel=lambda last: not last.data):
+            msg.ack()
+            msg.respond(b"").close()  # wrong
 """
 
 

@@ -30,7 +30,7 @@ def test_every_verb(sync_js: jetarrow.sync.JetStream, bucket: str) -> None:
     assert kv.to_table("d.*").num_rows == 1
     with kv.read() as reader:
         assert [len(batch) for batch in reader] == [3]
-        assert reader.changed() == {}
+        assert reader.position == 8
     assert kv.read().read_all().num_rows == 3
     assert kv.purge_deletes()
     assert kv.status().history == 3
@@ -59,8 +59,9 @@ def test_watching(sync_js: jetarrow.sync.JetStream, bucket: str) -> None:
         with pytest.raises(errors.TimeoutError):
             watcher.updates(timeout=0.1)
     assert list(watcher) == []
+    assert watcher.updates() is watcher.STOP_ITER
     with pytest.raises(errors.BadSubscriptionError):
-        watcher.updates()
+        watcher.updates(None)
 
 
 def test_another_thread_ends_a_wait(sync_js: jetarrow.sync.JetStream, bucket: str) -> None:

@@ -35,8 +35,9 @@ async def test_values_then_none_then_changes(kv: KeyValue, bucket: str) -> None:
     with pytest.raises(errors.TimeoutError):
         await watcher.updates(timeout=0.1)
     await watcher.stop()
+    assert await watcher.updates() is watcher.STOP_ITER
     with pytest.raises(errors.BadSubscriptionError):
-        await watcher.updates()
+        await watcher.updates(None)
     await watcher.stop()
 
 

@@ -88,6 +88,7 @@ async def test_nats_py_is_read(nc: Client, nats_url: str) -> None:
     theirs = await nats.connect(nats_url)
     service = await nats.micro.add_service(theirs, name="theirs", version="1.0.0")
     await service.add_endpoint(name="echo", subject="theirs.echo", handler=echo)
+    await theirs.flush()
     assert (await nc.request("theirs.echo", b"x")).data == b"x"
 
     async def asked(verb: str) -> Any:

@@ -81,8 +81,10 @@ async def test_iteration_ends_with_stop(store: ObjectStore) -> None:
     await watcher.stop()
     await asyncio.wait_for(task, PATIENCE)
     assert found == ["a", None]
+    with pytest.raises(TimeoutError):
+        await watcher.updates(0.05)
     with pytest.raises(BadSubscriptionError):
-        await watcher.updates()
+        await watcher.updates(None)
 
 
 async def test_no_consumer_stays(js: JetStreamContext, store: ObjectStore, bucket: str) -> None:
@@ -112,7 +114,6 @@ async def test_a_watch_survives_a_restart(own_server: NatsServer, updates_only: 
                 there = await other.jetstream().object_store("b")
                 for number in range(20):
                     await there.put(f"{number}", b"x")
-            # Two heartbeats are missed first.
             assert await seen(watcher, 20, 30) == [f"{number}" for number in range(20)]
             with pytest.raises(TimeoutError):
                 await watcher.updates(0.2)

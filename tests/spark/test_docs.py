@@ -37,9 +37,18 @@ def test_blocks_run(spark: SparkSession, tmp_path: Path) -> None:
             js.add_stream(name=name, subjects=[f"{name.lower()}.>"])
         subjects = [f"orders.{order['country']}" for order in orders]
         js.publish_batch(subjects, [json.dumps(order) for order in orders]).raise_for_errors()
+        bucket = js.create_key_value(bucket="CUSTOMERS")
+        for key, city in (("ann", "Bonn"), ("bob", "Rome"), ("bob", "Oslo"), ("cid", "Bern"), ("ann", "Kiel")):
+            bucket.put(key, json.dumps({"name": key.title(), "city": city}))
+        bucket.delete("cid")
         for block in blocks:
             assert ADDRESS in block
             exec(compile(block.replace(ADDRESS, server.url), "docs/spark.md", "exec"), namespace)
+        customers = namespace["customers"].collect()  # type: ignore[attr-defined]
         assert js.stream_info("TOTALS").state.messages == 200
         assert js.stream_info("COPIES").state.messages == 100
     assert spark.read.parquet(str(tmp_path / "orders")).count() == 100
+    found = {row.key: row.city for row in customers}
+    assert found == {"ann": "Kiel", "bob": "Oslo"}
+    merged = namespace["table"].to_pyarrow_table().to_pylist()  # type: ignore[attr-defined]
+    assert {row["key"]: json.loads(row["customer"])["city"] for row in merged} == found

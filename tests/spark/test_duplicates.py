@@ -15,6 +15,7 @@ from jetarrow.spark.sink import rows as write_rows
 from jetarrow.spark.sink import writer
 from jetarrow.spark.sink.partition_writer import PartitionWriter
 from jetarrow.spark.sink.stream_writer import JetStreamStreamWriter
+from jetarrow.spark.sink.target import Target, prepare
 from jetarrow.spark.sink.writer import JetStreamWriter, Written
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
@@ -48,7 +49,7 @@ def test_equal_ids_in_a_task_are_refused(
 
 def writers(stream: str, **given: str) -> tuple[JetStreamWriter, JetStreamStreamWriter]:
     options = write_options({"servers": "a:1", "stream": stream, **given})
-    return JetStreamWriter(options, 120.0), JetStreamStreamWriter(options, 120.0)
+    return JetStreamWriter(options, Target(120.0)), JetStreamStreamWriter(options, Target(120.0))
 
 
 def test_what_the_driver_is_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -82,7 +83,7 @@ def test_a_write_with_a_name_is_recognised_when_it_is_repeated(
     def write(scope: str) -> int:
         options = write_options(given | ({"dedupScope": scope} if scope else {}))
         rows = pa.RecordBatch.from_pydict({"data": [b"1", b"2", b"1"]})
-        return JetStreamWriter(options, 120.0).write(iter([rows])).duplicates
+        return JetStreamWriter(options, Target(120.0)).write(iter([rows])).duplicates
 
     assert [write(scope) for scope in ("", "", "copies 7", "copies 7", "copies 8")] == [0, 0, 0, 3, 0]
     assert len(stored(name)) == 12
@@ -90,7 +91,7 @@ def test_a_write_with_a_name_is_recognised_when_it_is_repeated(
         write_options({**given, "dedup": "none", "dedupScope": "x"})
     schema = StructType([StructField("data", StringType())])
     with pytest.raises(ValueError, match="'dedupScope': a streaming query names its batches itself"):
-        writer.prepare(schema, write_options({**given, "dedupScope": "x"}), overwrite=False, streaming=True)
+        prepare(schema, write_options({**given, "dedupScope": "x"}), overwrite=False, streaming=True)
 
 
 @pytest.mark.spark

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from jetarrow.spark.source import metadata, pause
+from jetarrow.js.errors import NotFoundError
+from jetarrow.spark.source import metadata, pause, positions, stream_reader
 from jetarrow.spark.source.offsets import Entry, Offset
 from jetarrow.spark.source.pause import Pause
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -29,31 +29,78 @@ def eight(streams: Streams) -> list[str]:
 
 
 @pytest.mark.parametrize("by_pattern", [False, True])
+@pytest.mark.parametrize("filtered", [False, True])
 def test_requests_are_side_by_side(
-    here: Here, eight: list[str], monkeypatch: pytest.MonkeyPatch, by_pattern: bool
+    here: Here, eight: list[str], monkeypatch: pytest.MonkeyPatch, by_pattern: bool, filtered: bool
 ) -> None:
-    """None is answered before all have been sent."""
+    """All of a kind are sent before the first is answered; those that got no answer are asked again."""
     given: dict[str, Any] = {"streamPattern": f"{eight[0][:-1]}."} if by_pattern else {"stream": ",".join(eight)}
-    reader = here.stream(**given, startingOffsets="earliest")
-    together = threading.Barrier(8)
-    info = metadata.Lookup.info
+    if filtered:
+        given["subjects"] = "*.1"
+    asked: list[list[str]] = []
+    lost: set[int] = set()
+    each = metadata.request_each
 
-    def waits(self: metadata.Lookup, stream: str) -> Any:
-        together.wait(30)
-        return info(self, stream)
+    def counted(js: Any, requests: list[tuple[str, Any]]) -> list[Any]:
+        asked.append([verb.rpartition(".")[0] for verb, _ in requests])
+        return [None if at in lost else answer for at, answer in enumerate(each(js, requests))]
 
-    monkeypatch.setattr(metadata.Lookup, "info", waits)
+    monkeypatch.setattr(metadata, "request_each", counted)
+    for missing in (set(), {2, 7}, set(range(8))):
+        lost.clear()
+        lost.update(missing)
+        reader = here.stream(**given, startingOffsets="earliest")
+        start = reader.initialOffset()
+        asked.clear()
+        end = reader.latestOffset(start, ALL)
+        wanted = [["STREAM.INFO"] * 8]
+        assert asked == (wanted if not filtered else [*wanted, ["STREAM.MSG.GET"] * 8])
+        found = reader.partitions(start, end)
+        assert [(one.stream, one.start, one.end) for one in found] == [(name, 1, 3) for name in eight]
+        assert [one.stream for one in here.plan(**given)] == eight
+
+
+def test_a_stream_that_is_not_there(here: Here, streams: Streams, eight: list[str]) -> None:
+    """Named it is an error, by a pattern it is left out: it was deleted after it was listed."""
+    absent = f"{eight[0][:-1]}X"
+    with pytest.raises(NotFoundError, match=f"there is no stream '{absent}'"):
+        here.plan(",".join([*eight, absent]))
+    lookup = here.stream(",".join(eight))._lookup()
+    assert list(lookup.many([*eight[:4], absent, *eight[4:]], gone=True)) == eight
+    # Other streams have been changed since they were first seen: what is remembered of them is not what was.
+    streams.update(eight[3], subjects=["other.>"])
+    assert lookup.many(eight)[eight[3]].config.subjects == ["other.>"]
+
+
+def test_a_batch_is_planned_with_what_its_end_was_found_with(
+    here: Here, eight: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_reader, "MANY_STREAMS", 8)
+    now = 0.0
+    monkeypatch.setattr("jetarrow.spark.source.stream_reader.time.monotonic", lambda: now)
+    reader = here.stream(",".join(eight), startingOffsets="earliest")
     start = reader.initialOffset()
     end = reader.latestOffset(start, ALL)
+    looks = 0
+    many = metadata.Lookup.many
+
+    def counted(self: metadata.Lookup, *args: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return many(self, *args)
+
+    monkeypatch.setattr(metadata.Lookup, "many", counted)
     found = reader.partitions(start, end)
-    assert [(one.stream, one.start, one.end) for one in found] == [(name, 1, 3) for name in eight]
-    assert [one.stream for one in here.plan(**given)] == eight
+    assert looks == 0
+    now = 1.1
+    assert reader.partitions(start, end) == found
+    assert looks == 1
 
 
 def test_an_idle_query_asks_less_often(
     here: Here, streams: Streams, eight: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pause, "_MANY_STREAMS", 8)
+    monkeypatch.setattr(pause, "MANY_STREAMS", 8)
     looks = 0
     infos = metadata.Lookup.infos
     now = 0.0
@@ -82,6 +129,33 @@ def test_an_idle_query_asks_less_often(
     # Busy: no pause.
     streams.publish(eight[3], [b"x"])
     assert reader.latestOffset(after, ALL)["streams"][eight[3]]["next"] == 5
+
+
+@pytest.mark.parametrize(("subjects", "rests"), [("*.9", True), (None, False)])
+def test_foreign_traffic_is_looked_at_less_often(
+    here: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch, subjects: str | None, rests: bool
+) -> None:
+    """For the last match of a wildcard a server goes through all subjects, whenever something has come."""
+    name, looks, now = streams.new(), 0, 0.0
+    ends = positions.Positions.ends
+
+    def slow(*args: Any) -> Any:
+        nonlocal looks, now
+        looks, now = looks + 1, now + 0.007
+        return ends(*args)
+
+    monkeypatch.setattr(positions.Positions, "ends", slow)
+    monkeypatch.setattr("jetarrow.spark.source.pause.time.monotonic", lambda: now)
+    reader = here.stream(name, startingOffsets="earliest", **({"subjects": subjects} if subjects else {}))
+    end = reader.initialOffset()
+    for _ in range(10):
+        streams.publish(name, [b"foreign"] if rests else [])
+        assert reader.latestOffset(end, ALL) == end
+        now += 0.01
+    assert looks == (2 if rests else 10)
+    now += 0.1
+    streams.run(lambda js: js.publish(f"{name}.9", b"ours"))
+    assert reader.latestOffset(end, ALL)["streams"][name]["next"] == (12 if rests else 2)
 
 
 def test_a_pause_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,10 @@ import pytest
 from jetarrow.server import NatsServer
 from jetarrow.spark import connection
 from jetarrow.spark.options.write import write_options
-from jetarrow.spark.sink import writer
+from jetarrow.spark.sink.group_writer import GroupWriter
 from jetarrow.spark.sink.partition_writer import PartitionWriter
 from jetarrow.spark.sink.state import BatchName
+from jetarrow.spark.sink.target import prepare
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -65,6 +66,8 @@ def test_reading(with_permissions: Callable[..., str]) -> None:
     here = Here(with_permissions("read"))
     for more in ({}, {"subjects": "s.a"}, {"startingTimestamp": "2020-01-01Z"}, {"maxRecordsPerPartition": 5}):
         assert here.read("S", **PASSWORDS, **more).num_rows == 20
+    state = here.read("S", **PASSWORDS, readMode="latest")
+    assert 0 < state.num_rows == len(set(state.column("subject").to_pylist()))
     reader = here.stream("S", **PASSWORDS, startingOffsets="earliest", subjects="s.*")
     start = reader.initialOffset()
     assert here.batch(reader, start, reader.latestOffset(start, ReadAllAvailable())).num_rows == 20
@@ -97,13 +100,36 @@ def test_writing(with_permissions: Callable[..., str], mode: str, state: bool) -
     given = {"servers": url, "stream": "S", "subject": "s.b", "publishMode": mode, **PASSWORDS}
     given |= {"exactlyOnce": "state", "sinkState": "B"} if state else {}
     options = write_options(given)
-    writer.prepare(StructType([StructField("data", StringType())]), options, overwrite=False, streaming=True)
+    prepare(StructType([StructField("data", StringType())]), options, overwrite=False, streaming=True)
     for _ in range(2):
         name = BatchName("q", 1, 0) if state else None
         task = PartitionWriter(options, window=120, scope="q:1:0", partition=0, name=name)
         assert task.write(iter([pa.RecordBatch.from_pydict({"data": [b"1", b"2"]})])) == 2
     with jetarrow.sync.connect(url, user="admin", password="x") as nc:
         assert nc.jetstream().stream_info("S").state.messages == 22
+
+
+def test_writing_to_many_streams(with_permissions: Callable[..., str]) -> None:
+    url = with_permissions("write", "find streams by `streamPattern`")
+    options = write_options({"servers": url, "streamPattern": "S.*", **PASSWORDS})
+    found = prepare(
+        StructType([StructField(name, StringType()) for name in ("subject", "data")]),
+        options,
+        overwrite=False,
+        streaming=False,
+    )
+    task = PartitionWriter(options, window=120, scope="q", partition=0, routes=found.routes)
+    assert task.write(iter([pa.RecordBatch.from_pydict({"subject": ["s.a", "s.b"], "data": [b"1", b"2"]})])) == 2
+
+
+def test_groups(with_permissions: Callable[..., str]) -> None:
+    """Also where rows bring their ids, which have to be looked for when they come again."""
+    url = with_permissions("write", "`atomicBy` with `msg_id`", allow_atomic=True)
+    options = write_options({"servers": url, "stream": "S", "subject": "s.b", "atomicBy": "order", **PASSWORDS})
+    rows = pa.RecordBatch.from_pydict({"order": [1, 1], "msg_id": ["a", "b"], "data": [b"1", b"2"]})
+    tasks = [GroupWriter(options, window=120, scope="q", partition=0) for _ in range(2)]
+    assert [task.write(iter([rows])) for task in tasks] == [2, 2]
+    assert [task.duplicates for task in tasks] == [0, 2]
 
 
 def test_shards() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pyspark_jetarrow
@@ -75,3 +76,13 @@ def test_panic_in_the_native_module_shows_its_cause(tmp_path: Path) -> None:
     code = "class PanicException(BaseException): pass\nraise PanicException('index out of bounds')"
     (broken / "__init__.py").write_text(code)
     assert "PanicException: index out of bounds" in run(LOOK_UP, first=tmp_path)
+
+
+def test_a_wheel_in_py_files_says_that_it_cannot_be(tmp_path: Path) -> None:
+    """Python imports out of a zip, but not what is native."""
+    with zipfile.ZipFile(tmp_path / "jetarrow.whl", "w") as wheel:
+        for file in (HOME / "jetarrow").rglob("*.py"):
+            wheel.write(file, file.relative_to(HOME))
+    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'jetarrow.whl')!r}); import jetarrow"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
+    assert "ImportError: jetarrow cannot be imported out of a zip file" in done.stderr

@@ -18,9 +18,10 @@ import pytest
 from jetarrow.core.errors import Error
 from jetarrow.spark.options.write import WriteOptions, write_options
 from jetarrow.spark.sink import rows as write_rows
-from jetarrow.spark.sink import state, writer
+from jetarrow.spark.sink import state
 from jetarrow.spark.sink.partition_writer import PartitionWriter
 from jetarrow.spark.sink.state import BatchName
+from jetarrow.spark.sink.target import prepare
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -53,7 +54,7 @@ class Target:
             "sinkState": f"STATE_{self.name}",
         }
         schema = StructType([StructField("data", StringType())])
-        writer.prepare(schema, self.options(), overwrite=False, streaming=True)
+        prepare(schema, self.options(), overwrite=False, streaming=True)
 
     def options(self, **more: str) -> WriteOptions:
         return write_options({**self.given, **more})
@@ -218,7 +219,7 @@ def test_what_it_needs(streams: Streams) -> None:
     options = write_options({**good, "subject": "a", "exactlyOnce": "state", "sinkState": "B"})
     schema = StructType([StructField("data", StringType())])
     with pytest.raises(ValueError, match="'exactlyOnce': state is for streaming queries"):
-        writer.prepare(schema, options, overwrite=False, streaming=False)
+        prepare(schema, options, overwrite=False, streaming=False)
 
 
 @pytest.mark.spark

@@ -113,7 +113,7 @@ def test_the_driver_refuses_what_cannot_work(
     frame = numbers(spark, 1)
     name = streams.new()
     cases = [
-        ({"stream": ""}, "ValueError: jetstream option 'stream': is required"),
+        ({"stream": "", "subject": "x"}, "ValueError: jetstream option 'stream': is required"),
         ({"stream": "NOWHERE", "subject": "x"}, f"there is no stream 'NOWHERE' at {streams.url}"),
         ({"servers": f"127.0.0.1:{closed_port}", "subject": "x"}, "NoServersError"),
         ({}, "there is neither a column 'subject' nor the option 'subject'"),
@@ -160,16 +160,16 @@ def test_a_task_says_which_row_and_why(
 
 def test_a_short_duplicate_window_warns(streams: Streams) -> None:
     from jetarrow.spark.options.write import write_options
-    from jetarrow.spark.sink.writer import prepare
+    from jetarrow.spark.sink.target import prepare
     from pyspark.sql.types import StringType, StructField, StructType
 
     name = streams.new(duplicate_window=5_000_000_000)
     given = {"servers": streams.url, "stream": name, "subject": "x"}
     data = StructType([StructField("data", StringType())])
     with pytest.warns(UserWarning, match="duplicates for 5 s, which is less than recoveryWindow=120 s") as caught:
-        assert prepare(data, write_options(given), overwrite=False, streaming=False) == 5
+        assert prepare(data, write_options(given), overwrite=False, streaming=False).window == 5
     assert len(caught) == 1
     for harmless in ({"recoveryWindow": "5s"}, {"dedup": "none"}):
         options = write_options({**given, **harmless})
         for _ in range(2):
-            assert prepare(data, options, overwrite=False, streaming=True) == 5
+            assert prepare(data, options, overwrite=False, streaming=True).window == 5

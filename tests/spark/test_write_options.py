@@ -6,7 +6,7 @@ import pytest
 from jetarrow.spark.datasource import JetStreamSource
 from jetarrow.spark.options.write import WriteOptions, write_options
 from jetarrow.spark.sink.rows import check_columns
-from jetarrow.spark.sink.writer import prepare
+from jetarrow.spark.sink.target import prepare
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -51,8 +51,8 @@ def test_durations(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("stream", "A,B", "2 streams are named"),
-        ("stream", "", "is required"),
+        ("stream", "A,A", "names no stream, or one twice"),
+        ("streamPattern", "A.*", "'streamPattern': does not go with 'stream'; valid: one of the two, or neither"),
         ("publishMode", "quick", "'quick' cannot be used; valid: async (default), fast, atomic, auto"),
         ("dedup", "positional", "valid: content (default), none"),
         ("recoveryWindow", "120", "'120' is not a duration; valid: a number and ms, s, m, h or d, default 2m"),

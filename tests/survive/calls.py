@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -442,6 +443,23 @@ def pull_subscribe(at: Setting) -> None:
 def add_stream(at: Setting) -> None:
     at.freeze()
     at.js.add_stream(name="NEW", subjects=["new"])
+
+
+@call("JetStreamManager.lag")
+def lag(at: Setting) -> None:
+    """Its requests are made in threads."""
+    at.freeze()
+    at.nc.jetstream(timeout=LONG).lag()
+
+
+@call("Sink.run")
+def sink_run(at: Setting) -> None:
+    """It waits for the stream in a thread of its own, with a folder that it gives back."""
+    with tempfile.TemporaryDirectory() as folder:
+        sink = at.nc.jetstream(timeout=LONG).to_parquet(at.stream, folder, rows=5, follow=True)
+        sink.step()
+        at.freeze()
+        sink.run()
 
 
 def main(name: str, url: str, pid: str) -> None:

@@ -88,7 +88,7 @@ REQUESTS = named("""
     Consumer: delete info pause reset resume unpin
     PullSubscription: consumer_info destroy
     PushSubscription: consumer_info destroy
-    JetStream: pull_subscribe_bind subscribe_bind
+    JetStream: keep_dead_letters pull_subscribe_bind subscribe_bind
     JetStream: create_key_value delete_key_value key_value key_value_names key_values update_key_value
     KeyValue: create delete get history keys purge purge_deletes put status update watch watchall
     JetStream: create_object_store delete_object_store object_store object_store_names object_stores
@@ -101,6 +101,7 @@ THE_SAME = {
     "MessageBatch.nak": "MessageBatch.ack",
     "MessageBatch.term": "MessageBatch.ack",
     "MessageBatch.in_progress": "MessageBatch.ack",
+    "PullSubscription.batches": "Consumer.batches",
     "PullSubscription.consume": "PullSubscription.messages",
     "Reader.to_polars": "Reader.read_all",
     "Reader.to_pandas": "Reader.read_all",
@@ -115,6 +116,14 @@ THE_SAME = {
     "Stream.get_batch": "Client.request_many",
     "Stream.get_last_msgs_for": "Client.request_many",
     "Stream.ordered_consumer": "JetStream.ordered_consumer",
+    "DeadLetters.read_all": "Reader.read_all",
+    "DeadLetters.to_polars": "Reader.read_all",
+    "DeadLetters.to_pandas": "Reader.read_all",
+    "DeadLetters.replay": "JetStream.publish_batch",
+    "Sink.compact": "Sink.run",
+    "Sink.step": "Sink.run",
+    "Sink.close": "Sink.run",
+    "Sink.__exit__": "Sink.run",
     "Subscription.messages": "Subscription.__iter__",
     # Their __exit__ is their close().
     "Advisories.__exit__": "Advisories.close",
@@ -140,7 +149,7 @@ TOLD = named("""
 LOCAL = named("""
     Msg: __delattr__ __eq__ __getstate__ __reduce_ex__ __setattr__ __setstate__
     Client: __enter__ msg_class jetstream jsm new_inbox set_server_pool
-    JetStream: is_status_msg publish_async_pending publisher read
+    JetStream: is_status_msg latest publish_async_pending publisher read
     JetStreamManager: advisories get_options jetstream stream
     Stream: consumer
     MessageBatch: __arrow_c_array__ __arrow_c_schema__ __getitem__ __iter__ __len__
@@ -148,6 +157,8 @@ LOCAL = named("""
     Publisher: __enter__
     PullSubscription: drain pull unsubscribe
     Reader: __enter__ __iter__ changed
+    JetStream: dead_letters to_delta to_parquet
+    Sink: __enter__
     KeyValue: read
     KeyWatcher: __enter__ __iter__
     ObjectWatcher: __enter__ __iter__
@@ -219,6 +230,7 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "JetStream.publish_async_pending": js.publish_async_pending,
         "JetStream.publisher": js.publisher,
         "JetStream.read": lambda: js.read(stream),
+        "JetStream.latest": lambda: js.latest(stream),
         "JetStreamManager.advisories": js.advisories,
         "JetStreamManager.get_options": js.get_options,
         "JetStreamManager.jetstream": js.jetstream,
@@ -240,6 +252,10 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "Reader.__enter__": reader.__enter__,
         "Reader.__iter__": reader.__iter__,
         "Reader.changed": reader.changed,
+        "JetStream.dead_letters": lambda: js.dead_letters(stream),
+        "JetStream.to_delta": lambda: js.to_delta(stream, "never"),
+        "JetStream.to_parquet": lambda: js.to_parquet(stream, "never"),
+        "Sink.__enter__": js.to_parquet(stream, "never").__enter__,
         "KeyValue.read": kv.read,
         "KeyWatcher.__enter__": watcher.__enter__,
         "KeyWatcher.__iter__": watcher.__iter__,

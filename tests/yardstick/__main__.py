@@ -40,6 +40,7 @@ EXPERIMENTS = {
     "SHUTDOWN": "shutdown",
     "FORK-SPARK": "fork_spark",
     "RESOLVES": "resolves",
+    "KILL-SINK": "kill_sink",
 }
 DOCS = Path(__file__).parents[2] / "docs" / "reliability.md"
 # Seconds until an experiment counts as hung.

@@ -14,7 +14,7 @@ from jetarrow.js.api import PubAck
 from jetarrow.server import NatsServer
 
 from ..survive.tools import Restarts, places, rss
-from .figures import Figure, said
+from .figures import BUSY, Figure, said
 
 FULL: dict[str, Any] = {"count": 1_000_000, "kills": 20}
 # So many kills that one of them meets a row that was stored and not answered.
@@ -65,13 +65,15 @@ async def batch(server: NatsServer, count: int, kills: int) -> list[Figure]:
 async def futures(server: NatsServer, count: int, kills: int) -> list[Figure]:
     """Every message is stored once and is where its future says; what a kill interrupts is resolved soon after."""
     restarts, at = Restarts(server), moments(count, kills)
-    unresolved = 0
+    unresolved, longest = 0, 0.0
 
     async def resolved(pending: list[asyncio.Future[PubAck]]) -> None:
-        nonlocal unresolved
+        nonlocal unresolved, longest
         await asyncio.to_thread(restarts.wait)
-        _, late = await asyncio.wait(pending, timeout=SOON)
+        begin = time.monotonic()
+        _, late = await asyncio.wait(pending, timeout=BUSY * SOON)
         unresolved += len(late)
+        longest = max(longest, time.monotonic() - begin)
 
     async with await jetarrow.connect(
         server.url, error_cb=quiet, reconnect_time_wait=0.1, max_reconnect_attempts=-1
@@ -96,6 +98,7 @@ async def futures(server: NatsServer, count: int, kills: int) -> list[Figure]:
         Figure("kills too few", kills - restarts.count, 0),
         *figures,
         Figure("unresolved futures", unresolved, 0),
+        Figure("futures of a kill resolved after", longest, SOON, "s"),
         Figure("over after the last start", over - restarts.up, SOON, "s"),
     ]
 

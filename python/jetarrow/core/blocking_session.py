@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
@@ -13,10 +14,11 @@ from jetarrow._jetarrow import Bridge, Call, Msg, Notices, SyncMsg
 from jetarrow._jetarrow import Subscription as NativeSubscription
 from jetarrow.core.futures import FutureHome, ThreadHome
 from jetarrow.core.journal import log_error
-from jetarrow.core.session import Closable, Headers, SharedState
+from jetarrow.core.session import Closable, Headers, SharedState, finish
 from jetarrow.core.thread_events import ThreadEvents
 
 _T = TypeVar("_T")
+_A = TypeVar("_A")
 
 
 class _ThreadLock:
@@ -84,6 +86,47 @@ class BlockingSession(SharedState):
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         return _ThreadLock()
+
+    async def side_by_side(
+        self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int
+    ) -> list[_T]:
+        results: dict[int, _T] = {}
+        ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        todo = list(enumerate(items))[::-1]
+
+        def run() -> None:
+            try:
+                while True:
+                    try:
+                        number, item = todo.pop()
+                    except IndexError:
+                        break
+                    results[number] = finish(work(item))
+                ended.put(None)
+            except BaseException as error:
+                ended.put(error)
+
+        # Daemons: a thread that still waits for its answer after Ctrl-C does not hold up the end of the process.
+        threads = [threading.Thread(target=run, daemon=True) for _ in range(min(most, len(todo)))]
+        try:
+            for thread in threads:
+                thread.start()
+            for _ in threads:
+                if (error := ended.get()) is not None:
+                    raise error
+        finally:
+            todo.clear()
+        return [results[number] for number in range(len(items))]
+
+    def repeat(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+        over = threading.Event()
+
+        def run() -> None:
+            while not over.wait(seconds):
+                finish(work())
+
+        threading.Thread(target=run, daemon=True, name="jetarrow-repeat").start()
+        return over.set
 
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
         for sub in subscriptions:

@@ -9,7 +9,9 @@ from typing import Any, Self
 
 from jetarrow import _jetarrow
 from jetarrow.core import options as _options
+from jetarrow.core.arguments import DEFAULT_SERVERS
 from jetarrow.core.at_exit import watch
+from jetarrow.core.context_files import load, merge
 from jetarrow.core.errors import (
     ConnectionClosedError,
     ConnectionReconnectingError,
@@ -50,7 +52,7 @@ class Connect:
 
     async def connect(
         self,
-        servers: str | list[str] = "nats://localhost:4222",
+        servers: str | list[str] = DEFAULT_SERVERS,
         error_cb: ErrorCallback | None = None,
         disconnected_cb: Callback | None = None,
         closed_cb: Callback | None = None,
@@ -88,6 +90,8 @@ class Connect:
         lame_duck_mode_cb: Callback | None = None,
         skip_subject_validation: bool = False,
         loop: object = None,
+        *,
+        context: str | bool | None = None,
     ) -> None:
         """Connects to the first server that answers.
 
@@ -140,6 +144,8 @@ class Connect:
                 they are one word on a line of the protocol (no white space, no control characters).
             loop: nats-py's, without effect.
             ws_connection_headers: Cannot be sent.
+            context: A context of the `nats` tool, by name: its servers, credentials, TLS and JetStream domain count
+                where no option here gives them. True is the one of $NATS_CONTEXT, else the selected one.
 
         Raises:
             NoServersError: No server could be reached; the text names them and the causes.
@@ -147,12 +153,12 @@ class Connect:
             SecureConnFailedError: The TLS handshake failed.
             SecureConnWantedError: TLS was asked for, and the server has none.
             InvalidUserCredentialsError: The credentials cannot be used.
-            FileNotFoundError: The file of the credentials is not there.
+            FileNotFoundError: The file of the credentials is not there, or there is no such context.
             InvalidCallbackTypeError: A callback is not a coroutine function.
             BadAddressError: An address cannot be understood.
             ValueError: An option has a value that cannot be used.
             TypeError: An option is of a wrong type.
-            UnsupportedError: `ws_connection_headers` was given.
+            UnsupportedError: `ws_connection_headers` was given, or the context holds what we have not.
         """
         given = locals()
         del given["self"], given["loop"]
@@ -161,8 +167,13 @@ class Connect:
     async def _open(self, given: dict[str, Any]) -> None:
         session = self._session
         callbacks = {name: given.pop(name) for name in _options.CALLBACKS}
+        context = given["context"]
         if session.connection is not None and not session.connection.is_closed:
             raise Error("nats: already connected: close() first, or use another client")
+        if context:
+            found = load(None if context is True else context)
+            merge(given, found)
+            session.jetstream_options = found.jetstream
         notices = session.begin(callbacks)
         caller = _options.Caller(session.tell)
         call = _jetarrow.connect(_options.native(given, caller), notices)
@@ -229,6 +240,7 @@ class Connect:
         session = self._session
         connection = session.connection
         if connection is None or (session.closed and not hurry):
+            session.closed = session.closed or not session.connecting
             return
         session.closed = True
         try:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from selectors import EpollSelector
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -18,6 +21,7 @@ from jetarrow.core.journal import Journal, log_error
 from jetarrow.core.session import Closable, Headers, SharedState
 
 _T = TypeVar("_T")
+_A = TypeVar("_A")
 
 _log = logging.getLogger("jetarrow")
 _bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = WeakKeyDictionary()
@@ -34,7 +38,17 @@ def bridge_of(loop: asyncio.AbstractEventLoop) -> Bridge:
         except NotImplementedError:
             # Windows' default loop watches no pipes.
             bridge.wake_with(lambda: loop.call_soon_threadsafe(drain))
+        _show(bridge, loop)
     return bridge
+
+
+def _show(bridge: Bridge, loop: asyncio.AbstractEventLoop) -> None:
+    """Lets the bridge see whether the loop is idle, where it is asyncio's own and its parts are as we know them."""
+    if type(loop) is not asyncio.SelectorEventLoop:
+        return
+    selector, ready, scheduled = (getattr(loop, name, None) for name in ("_selector", "_ready", "_scheduled"))
+    if isinstance(selector, EpollSelector) and isinstance(ready, deque) and isinstance(scheduled, list):
+        bridge.watch_loop(selector.fileno(), ready, scheduled, time.monotonic)
 
 
 class LoopSession(SharedState):
@@ -80,13 +94,15 @@ class LoopSession(SharedState):
 
     async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
         loop = asyncio.get_running_loop()
-        future = call.start(loop, bridge_of(loop))
+        bridge = bridge_of(loop)
+        future = call.start(loop, bridge)
         try:
+            bridge.linger()
             return await future
         except asyncio.CancelledError:
             call.cancel()
             if unwanted is not None and future.done() and not future.cancelled() and future.exception() is None:
-                unwanted(future.result()).start(loop, bridge_of(loop))
+                unwanted(future.result()).start(loop, bridge)
             raise
 
     async def pause(self, delay: float) -> None:
@@ -104,6 +120,35 @@ class LoopSession(SharedState):
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         return asyncio.Lock()
+
+    async def side_by_side(
+        self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int
+    ) -> list[_T]:
+        room = asyncio.Semaphore(most)
+
+        async def run(item: _A) -> _T:
+            async with room:
+                return await work(item)
+
+        tasks = [asyncio.ensure_future(run(item)) for item in items]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def repeat(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+        async def run() -> None:
+            while True:
+                await asyncio.sleep(seconds)
+                await work()
+
+        task = asyncio.ensure_future(run())
+
+        def stop() -> None:
+            task.cancel()
+
+        return stop
 
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
         tasks = [asyncio.ensure_future(sub._drain()) for sub in subscriptions]
@@ -139,8 +184,10 @@ class LoopSession(SharedState):
 
     async def request(self, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None) -> Msg:
         native, loop = self.native, asyncio.get_running_loop()
-        future = native.request_future(loop, bridge_of(loop), self, subject, payload, timeout, headers)
+        bridge = bridge_of(loop)
+        future = native.request_future(loop, bridge, self, subject, payload, timeout, headers)
         try:
+            bridge.linger()
             return await future
         except asyncio.CancelledError:
             native.cancel_request(future)

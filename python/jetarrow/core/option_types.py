@@ -89,6 +89,8 @@ class _ConnectOptions(TypedDict, total=False):
     """nats-py's, without effect: subjects are always checked."""
     loop: object
     """nats-py's, without effect."""
+    context: str | bool | None
+    """A context of the `nats` tool by name, True the selected one; default none."""
 
 
 class ConnectOptions(_ConnectOptions, total=False):

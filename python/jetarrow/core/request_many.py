@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from jetarrow._jetarrow import Msg
+from jetarrow.core.arguments import check_whole, seconds
 from jetarrow.core.errors import ConnectionDrainingError, NoRespondersError, TimeoutError
 from jetarrow.core.session import Headers, Session
 from jetarrow.core.subscription import Subscription
@@ -77,6 +78,9 @@ class RequestMany:
             ConnectionDrainingError: The connection is draining, and takes nothing new.
             ValueError: A number is not positive.
         """
+        check_whole(max_messages=max_messages)
+        seconds("timeout", timeout)
+        seconds("stall", stall)
         for name, value in {"timeout": timeout, "max_messages": max_messages, "stall": stall}.items():
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be positive, not {value}")

@@ -22,6 +22,7 @@ from jetarrow.core.options import DEFAULT_DRAIN_TIMEOUT
 from jetarrow.core.tls import TLS
 
 _T = TypeVar("_T")
+_A = TypeVar("_A")
 Headers = Mapping[str, str | list[str]]
 
 # While the link is up, a publish waits when more bytes than this are queued.
@@ -70,6 +71,8 @@ class Session(Protocol):
     # What `connect` was given: without secrets, and for TLS.
     options: dict[str, Any]
     tls: ssl.SSLContext | TLS | None
+    # What the context file of `connect` says of JetStream.
+    jetstream_options: dict[str, str]
     # "", "subs" while the subscriptions are drained, then "pubs".
     draining: str
     drain_timeout: float
@@ -142,6 +145,17 @@ class Session(Protocol):
     def lock(self) -> AbstractAsyncContextManager[object]:
         """A lock between those that wait on this session."""
 
+    async def side_by_side(
+        self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int
+    ) -> list[_T]:
+        """What `work` makes of each item, in their order; at most `most` of them at a time. The first error ends it."""
+
+    def repeat(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+        """Does `work` again and again, `seconds` apart, beside what waits; what it returns ends that.
+
+        What `work` raises ends it too.
+        """
+
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
         """Drains subscriptions side by side, at most `drain_timeout` seconds."""
 
@@ -171,6 +185,7 @@ class SharedState(Session):
         self.closed = False
         self.options: dict[str, Any] = {}
         self.tls: ssl.SSLContext | TLS | None = None
+        self.jetstream_options: dict[str, str] = {}
         self.draining = ""
         self.drain_timeout: float = DEFAULT_DRAIN_TIMEOUT
         self.failure: Exception | None = None

@@ -184,6 +184,15 @@ class Status:
         connection = self._seen()
         return dict.fromkeys(_NO_STATS, 0) if connection is None else connection.stats
 
+    def metrics(self) -> dict[str, int]:
+        """What this client has counted, read from the native counters; `jetarrow.metrics` tells it to Prometheus.
+
+        Returns:
+            As `stats`: in_msgs, out_msgs, in_bytes, out_bytes, reconnects, errors_received; and queue_bytes (published
+            or requested, not sent yet) and connected (1 or 0).
+        """
+        return {**self.stats, "queue_bytes": self.pending_data_size, "connected": int(self.is_connected)}
+
     @property
     def ssl_context(self) -> ssl.SSLContext:
         """The context given as `tls`, or a default one.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 from jetarrow._jetarrow import Msg
+from jetarrow.core.arguments import check_whole
 from jetarrow.core.errors import ConnectionClosedError, ConnectionDrainingError
 from jetarrow.core.session import Session
 from jetarrow.core.subscription import (
@@ -62,6 +63,7 @@ class Subscribe:
             raise ConnectionClosedError
         if session.draining:
             raise ConnectionDrainingError
+        check_whole(max_msgs=max_msgs, pending_msgs_limit=pending_msgs_limit, pending_bytes_limit=pending_bytes_limit)
         queue, max_msgs = queue or "", max_msgs or 0
         pending_msgs_limit, pending_bytes_limit = pending_msgs_limit or 0, pending_bytes_limit or 0
         make = making.get()

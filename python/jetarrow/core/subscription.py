@@ -10,7 +10,7 @@ from weakref import WeakMethod
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
-from jetarrow.core.arguments import seconds
+from jetarrow.core.arguments import check_whole, seconds
 from jetarrow.core.errors import (
     BadSubscriptionError,
     ConnectionClosedError,
@@ -282,6 +282,7 @@ class Subscription:
             BadSubscriptionError: It was unsubscribed or drained already.
         """
         self._check_open()
+        check_whole(limit=limit)
         native = self._native
         pending, delivered = native.pending_msgs, native.delivered
         if limit > 0 and (pending or delivered < limit):

@@ -1,30 +1,79 @@
-"""A stream that is not there, by name."""
+"""A stream or a consumer that is not there: its name, and the nearest that there is."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
-from jetarrow.core.errors import Error
-from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.errors import BucketNotFoundError, NotFoundError
+
+_expected: ContextVar[bool] = ContextVar("_expected", default=False)
 
 
-async def absent(error: NotFoundError, stream: str, names: AsyncIterator[str] | None) -> NotFoundError:
-    """The server's error, with the stream's name and the nearest one that there is.
+@contextmanager
+def expected() -> Iterator[None]:
+    """In here it is no surprise that something is not there: nothing near it is looked for."""
+    token = _expected.set(True)
+    try:
+        yield
+    finally:
+        _expected.reset(token)
+
+
+def is_expected() -> bool:
+    """Whether this runs within `expected`."""
+    return _expected.get()
+
+
+def named_in(verb: str) -> tuple[str, str]:
+    """Stream and consumer of a request to the API, by its subject; empty where it has none."""
+    tokens = verb.split(".")
+    # STREAM.INFO.<stream>, but STREAM.MSG.GET.<stream>.
+    names = tokens[3 if tokens[1:2] == ["MSG"] else 2 :]
+    return names[0] if names else "", names[1] if tokens[0] == "CONSUMER" and len(names) > 1 else ""
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The one that was probably meant."""
+    import difflib  # here, as it is rarely needed
+
+    by_fold = {name.casefold(): name for name in names}
+    found = difflib.get_close_matches(name.casefold(), by_fold, 1)
+    return by_fold[found[0]] if found else None
+
+
+def did_you_mean(name: str | None) -> str:
+    """The end of a text that names what is missing."""
+    return "" if name is None else f"; did you mean {name!r}?"
+
+
+def missing(error: NotFoundError, stream: str, consumer: str, near: str | None) -> NotFoundError:
+    """The server's error, with the name of what is not there.
 
     Args:
         error: What the server answered.
-        stream: What was asked for.
-        names: Of the streams that there are; None leaves out the nearest.
+        stream: The stream, or whose consumer is missing.
+        consumer: The consumer; empty where the stream is missing.
+        near: The nearest name that there is.
     """
-    import difflib  # here, as it is rarely needed
+    text = f"stream {stream!r} has no consumer {consumer!r}" if consumer else f"there is no stream {stream!r}"
+    result = NotFoundError(
+        error.code, error.description, error.err_code, error.stream, error.seq, message=text + did_you_mean(near)
+    )
+    result._nearest = near
+    return result
 
-    text = f"there is no stream {stream!r}"
-    if names is not None:
-        # Who may not list them has the error itself.
-        with suppress(Error):
-            by_fold = {name.casefold(): name async for name in names}
-            nearest = difflib.get_close_matches(stream.casefold(), by_fold, 1)
-            if nearest:
-                text += f"; did you mean {by_fold[nearest[0]]!r}?"
-    return NotFoundError(error.code, error.description, error.err_code, error.stream, error.seq, message=text)
+
+def no_bucket(error: NotFoundError, name: str, prefix: str) -> BucketNotFoundError:
+    """The error for a bucket whose stream is not there: the nearest stream may be that of a bucket.
+
+    Args:
+        error: What the server answered.
+        name: The bucket.
+        prefix: What the names of such buckets' streams begin with.
+    """
+    near = error._nearest
+    near = near.removeprefix(prefix) if near is not None and near.startswith(prefix) else None
+    text = f"there is no bucket {name!r}" + did_you_mean(near)
+    return BucketNotFoundError(error.code, error.description, error.err_code, message=text)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 from jetarrow._jetarrow import Msg, check_subject
 from jetarrow.core.arguments import FOREVER
-from jetarrow.core.errors import NoRespondersError
+from jetarrow.core.errors import Error, NoRespondersError
 from jetarrow.core.session import Session
-from jetarrow.jetstream.errors import APIError, ServiceUnavailableError
+from jetarrow.jetstream.absent import did_you_mean, expected, is_expected, missing, named_in, nearest
+from jetarrow.jetstream.errors import APIError, NotFoundError, ServiceUnavailableError
 from jetarrow.jetstream.models.error_codes import ErrorCode
 
 # The server's numbers of the errors that a verb handles itself.
@@ -18,6 +20,8 @@ STREAM_NAME_IN_USE = ErrorCode.STREAM_NAME_EXIST
 STREAM_NOT_FOUND = ErrorCode.STREAM_NOT_FOUND
 CONSUMER_NOT_FOUND = ErrorCode.CONSUMER_NOT_FOUND
 CONSUMER_EXISTS = ErrorCode.CONSUMER_ALREADY_EXISTS
+# Seconds that are taken to find what a misspelt name may have meant.
+NAMES_WAIT = 1.0
 
 
 class HasSession(Protocol):
@@ -25,6 +29,24 @@ class HasSession(Protocol):
 
     @property
     def _session(self) -> Session: ...
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body).encode()
+    except TypeError as error:
+        raise TypeError(f"{_refused(body)}: {error}") from None
+
+
+def _refused(value: Any) -> str:
+    """The name of what has no JSON."""
+    parts = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in parts:
+        try:
+            json.dumps(part)
+        except TypeError:
+            return ".".join(filter(None, (str(name), _refused(part))))
+    return ""
 
 
 class JetStreamApi:
@@ -44,7 +66,7 @@ class JetStreamApi:
 
     async def request(self, verb: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> Any:
         """One request; the decoded answer, which has no error in it."""
-        payload = b"" if body is None else json.dumps(body).encode()
+        payload = b"" if body is None else _encoded(body)
         session = self.session
         call = session.native.request(f"{self.prefix}.{verb}", payload, timeout=timeout or self.timeout)
         try:
@@ -59,8 +81,36 @@ class JetStreamApi:
         except (ValueError, AttributeError):
             raise APIError(message=f"{verb}: the answer is not a JSON object, so it is not a server's") from None
         if failure:
-            raise APIError.build(failure, message=f"{verb} failed")
+            error = APIError.build(failure, message=f"{verb} failed")
+            raise await self.absent(error, *named_in(verb)) if isinstance(error, NotFoundError) else error
         return answer
+
+    async def absent(
+        self, error: NotFoundError, stream: str, consumer: str = "", *, near: bool = True
+    ) -> NotFoundError:
+        """The server's error; where stream or consumer are not there, with the nearest that is.
+
+        Args:
+            error: What the server answered.
+            stream: What was asked for.
+            consumer: Likewise; empty where it was about the stream.
+            near: Whether the server may be asked for names.
+        """
+        if error.err_code not in (STREAM_NOT_FOUND, CONSUMER_NOT_FOUND) or is_expected():
+            return error
+        consumer = consumer if error.err_code == CONSUMER_NOT_FOUND else ""
+        names: list[str] = []
+        if near:
+            names, _ = await self._names(f"CONSUMER.NAMES.{stream}" if consumer else "STREAM.NAMES")
+        return missing(error, stream, consumer, nearest(consumer or stream, names))
+
+    async def _names(self, verb: str) -> tuple[list[str], bool]:
+        """The first names of a list, and whether these are all; none where they cannot be had."""
+        with expected(), suppress(Error):
+            answer = await self.request(verb, timeout=min(self.timeout, NAMES_WAIT))
+            names = answer.get("streams") or answer.get("consumers") or []
+            return names, len(names) == answer.get("total")
+        return [], False
 
     async def pages(self, verb: str, key: str, body: Mapping[str, Any] | None = None) -> AsyncIterator[Any]:
         """The entries of a list, page after page as they are needed."""
@@ -84,8 +134,13 @@ class JetStreamApi:
         try:
             return await session.run(call)
         except NoRespondersError:
-            raise self.no_direct(verb) from None
+            raise await self.no_direct(verb) from None
 
-    def no_direct(self, verb: str) -> NoRespondersError:
+    async def no_direct(self, verb: str) -> NoRespondersError:
         """The error of a direct get that nobody answers."""
-        return NoRespondersError(f"{verb}: nobody answers; there is no such stream, or it has not allow_direct")
+        stream = verb.split(".")[2]
+        names, all_of_them = await self._names("STREAM.NAMES")
+        if stream in names:
+            return NoRespondersError(f"{verb}: nobody answers; stream {stream!r} has not allow_direct")
+        text = f"there is no stream {stream!r}" if all_of_them else "no such stream, or it has not allow_direct"
+        return NoRespondersError(f"{verb}: nobody answers; {text}{did_you_mean(nearest(stream, names))}")

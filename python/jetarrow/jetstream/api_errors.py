@@ -154,6 +154,8 @@ class NotFoundError(APIError):
     """404: no such stream, consumer or message."""
 
     _code = 404
+    # The nearest name that there is, where it was looked for.
+    _nearest: str | None = None
 
 
 class BadRequestError(APIError):

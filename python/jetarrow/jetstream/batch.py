@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.errors import UnsupportedError
 from jetarrow.core.message import Common
 from jetarrow.core.session import Session
+from jetarrow.jetstream import html
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.schema import arrow_schema
 
@@ -51,6 +53,13 @@ class Columns(Generic[_M]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self)} rows, {', '.join(self._native.column_names)}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            rows = self.to_pyarrow()
+        except UnsupportedError:
+            return html.facts(type(self).__name__, {"rows": len(self), "columns": ", ".join(self._native.column_names)})
+        return html.batch(type(self).__name__, rows, self._native.column_names, len(self))
 
     @property
     def nbytes(self) -> int:
@@ -113,7 +122,11 @@ class MessageBatch(Columns[Msg]):
             DecodeError: Mode FAILFAST, and a row does not fit.
             ValueError: A type that cannot be decoded, or an unknown mode.
         """
-        return MessageBatch(self._session, self._native.decode(arrow_schema(schema), mode))
+        return self._like(self._native.decode(arrow_schema(schema), mode))
+
+    def _like(self, native: _jetarrow.Batch) -> MessageBatch:
+        """The same messages in other columns."""
+        return MessageBatch(self._session, native)
 
     async def ack(self, rows: Iterable[int] | Iterable[bool] | None = None) -> None:
         """Acknowledges the messages: they were processed and do not come again.

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from jetarrow._jetarrow import Msg
 from jetarrow.jetstream.api import JetStreamApi
-from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE, Messages, PullSubscription
+from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.messages import MESSAGES_AT_ONCE, Messages
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import FetchOptions

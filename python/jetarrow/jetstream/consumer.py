@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.consumer_messages import ConsumerMessages
-from jetarrow.jetstream.fetch import REQUEST_TIMEOUT, PullSubscription
+from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.messages import REQUEST_TIMEOUT
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.priority import PriorityOptions
@@ -91,10 +92,13 @@ class Consumer(PullSubscription):
         """
         return ConsumerMessages(self)
 
-    async def batches(
+    def batches(
         self,
         max_messages: int = 1000,
         *,
+        rows: int | None = None,
+        seconds: float | None = None,
+        bytes: int | None = None,
         max_bytes: int | None = None,
         timeout: float = REQUEST_TIMEOUT,
         min_messages: int = 1,
@@ -103,8 +107,14 @@ class Consumer(PullSubscription):
     ) -> AsyncIterator[MessageBatch]:
         """All messages as they come, as Arrow batches, without end: `async for batch in consumer.batches(1000)`.
 
+        With `rows`, `seconds` or `bytes` it is `PullSubscription.batches`: batches of so many rows or seconds, which
+        are kept from redelivery until they are acknowledged. The other limits do not count then.
+
         Args:
             max_messages: Most rows of a batch.
+            rows: As `PullSubscription.batches`; default there 50,000.
+            seconds: Likewise; default 60.
+            bytes: Likewise; default 64 MiB.
             max_bytes: Most bytes of a batch, as the server counts them; None is no limit.
             timeout: Seconds after which a batch has what came until then, even if fewer than `min_messages`.
             min_messages: Rows worth waiting for.
@@ -118,16 +128,17 @@ class Consumer(PullSubscription):
             ConnectionClosedError: As `fetch_batch`.
             TimeoutError: The server does not answer. While the link is down it is waited for.
         """
+        held: dict[str, Any] = {"rows": rows, "seconds": seconds, "bytes": bytes}
+        held = {name: value for name, value in held.items() if value is not None}
+        if held:
+            return super().batches(columns=columns, **held, **priority)
+        limits = {"max_bytes": max_bytes, "timeout": timeout, "min_messages": min_messages, "columns": columns}
+        return self._fetched(max_messages, {**limits, **priority})
+
+    async def _fetched(self, max_messages: int, options: dict[str, Any]) -> AsyncIterator[MessageBatch]:
         while not self._closed:
             try:
-                batch = await self.fetch_batch(
-                    max_messages,
-                    max_bytes=max_bytes,
-                    timeout=timeout,
-                    min_messages=min_messages,
-                    columns=columns,
-                    **priority,
-                )
+                batch = await self.fetch_batch(max_messages, **options)
             except BadSubscriptionError:
                 return
             except TimeoutError:

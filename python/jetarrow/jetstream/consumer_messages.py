@@ -10,7 +10,7 @@ from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
-from jetarrow.jetstream.fetch import Messages
+from jetarrow.jetstream.messages import Messages
 from jetarrow.jetstream.push import PushSubscription
 
 _LIMITS = (models.DEFAULT_JS_SUB_PENDING_MSGS_LIMIT, models.DEFAULT_JS_SUB_PENDING_BYTES_LIMIT)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from jetarrow.core.arguments import check_whole, seconds
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.by_name import ByName
+from jetarrow.jetstream.dead_letters import DeadLetterVerbs
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.increment import Increment
 from jetarrow.jetstream.kv.verbs import KeyValues
+from jetarrow.jetstream.latest import Latest
 from jetarrow.jetstream.manager import JetStreamManager
 from jetarrow.jetstream.objects.stores import ObjectStores
 from jetarrow.jetstream.publisher import LoopPublisher
 from jetarrow.jetstream.push import PushSubscription
+from jetarrow.jetstream.sinks.verbs import Sinks
 from jetarrow.jetstream.table import PublishTable
 
 
-class JetStreamContext(Increment, ByName, KeyValues, ObjectStores, PublishTable, JetStreamManager):
+class JetStreamContext(
+    Increment, ByName, Latest, KeyValues, ObjectStores, PublishTable, Sinks, DeadLetterVerbs, JetStreamManager
+):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription
@@ -36,6 +42,9 @@ class JetStreamContext(Increment, ByName, KeyValues, ObjectStores, PublishTable,
     ) -> None:
         if publish_async_max_pending is not None and max_ack_inflight is not None:
             raise TypeError("publish_async_max_pending and max_ack_inflight are one number: give one of them")
+        check_whole(publish_async_max_pending=publish_async_max_pending, max_ack_inflight=max_ack_inflight)
+        seconds("timeout", timeout)
+        seconds("ack_timeout", ack_timeout)
         self._max_pending = publish_async_max_pending or max_ack_inflight or 5000
         self._backpressure = backpressure_on_inflight
         self._ack_timeout = ack_timeout

@@ -20,6 +20,7 @@ from jetarrow.jetstream.api_errors import (
     ServerError,
     ServiceUnavailableError,
 )
+from jetarrow.jetstream.sink_errors import SinkError, SinkLockedError, SinkSchemaError
 from jetarrow.jetstream.store_errors import (
     BadBucketError,
     BadObjectMetaError,
@@ -78,6 +79,9 @@ __all__ = [
     "PublishUnconfirmedError",
     "ServerError",
     "ServiceUnavailableError",
+    "SinkError",
+    "SinkLockedError",
+    "SinkSchemaError",
     "StreamRecreatedError",
     "TooManyStalledMsgsError",
 ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from jetarrow.core.arguments import check_whole
 from jetarrow.core.session import Headers
 from jetarrow.jetstream.models.constants import Header
 from jetarrow.jetstream.models.values import to_rfc3339
@@ -48,6 +50,8 @@ def ttl_text(value: Ttl, name: str = "msg_ttl") -> str:
         if value != "never":
             raise ValueError(f'{name} must be seconds, a timedelta or "never", not {value!r}')
         return value
+    if not isinstance(value, timedelta | Real):
+        raise TypeError(f'{name} must be seconds, a timedelta or "never", not {type(value).__name__}')
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if not seconds >= 1 or seconds == float("inf"):
         raise ValueError(f"{name} must be at least 1 second, not {value}")
@@ -122,6 +126,7 @@ def expect(
         TypeError: An unknown keyword.
         UnsupportedError: The server is too old.
     """
+    check_whole(expected_last_seq=last_seq, expected_last_subject_seq=last_subject_seq)
     expected = {
         Header.EXPECTED_STREAM.value: stream,
         Header.EXPECTED_LAST_SEQUENCE.value: last_seq,

@@ -9,23 +9,19 @@ from typing import Unpack
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
-from jetarrow.core.errors import BadSubscriptionError
+from jetarrow.core.arguments import FOREVER, check_whole, seconds
 from jetarrow.core.loop_session import bridge_of
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import FetchTimeoutError
+from jetarrow.jetstream.held import Collector
 from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.messages import MESSAGES_AT_ONCE, REQUEST_TIMEOUT, Messages
 from jetarrow.jetstream.models.values import user_level
 from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.priority import Member, PriorityOptions, member
 from jetarrow.jetstream.pull_end import PullEnd
-
-# Seconds; a wait without end is a very long one.
-FOREVER = 10 * 365 * 86400.0
-# What an iterator asks for at a time, and how long one request waits. Few, because each is on its way to be processed.
-MESSAGES_AT_ONCE = 500
-REQUEST_TIMEOUT = 30.0
 
 
 class PullSubscription(PullEnd):
@@ -120,6 +116,8 @@ class PullSubscription(PullEnd):
             APIError: The server refuses the request, such as a heartbeat of more than half of `timeout`.
             TypeError: More than one of `batch`, `batch_size`, `max_messages`.
         """
+        check_whole(batch=batch, batch_size=batch_size, max_messages=max_messages, max_bytes=max_bytes)
+        timeout, heartbeat = seconds("timeout", timeout), seconds("heartbeat", heartbeat)
         given = [size for size in (batch, batch_size, max_messages) if size is not None]
         if len(given) > 1:
             raise TypeError("batch, batch_size and max_messages are one number: give one of them")
@@ -212,6 +210,7 @@ class PullSubscription(PullEnd):
                 processed; default half of `max_messages`, 0 sends it when none is left.
             **priority: As `fetch`.
         """
+        check_whole(max_messages=max_messages, max_bytes=max_bytes, threshold=threshold)
         ahead = max_messages // 2 if threshold is None else threshold
         group = member(self._api, priority)
         return Messages(self, max_messages, max_bytes=max_bytes, threshold=ahead, group=group)
@@ -283,74 +282,36 @@ class PullSubscription(PullEnd):
         self._check_size(max_messages)
         return MessageBatch(session, batch)
 
-
-class Messages:
-    """The messages of a pull subscription, one after the other. It pulls by itself."""
-
-    def __init__(
+    def batches(
         self,
-        sub: PullSubscription,
-        most: int = MESSAGES_AT_ONCE,
         *,
-        max_bytes: int | None = None,
-        threshold: int = 0,
-        group: Member | None = None,
-    ) -> None:
-        self._sub = sub
-        self._most = most
-        self._max_bytes = max_bytes
-        self._threshold = threshold
-        self._group = group
+        rows: int = 50_000,
+        seconds: float = 60.0,
+        bytes: int = 64 * 1024 * 1024,
+        columns: Sequence[str] | None = None,
+        **priority: Unpack[PriorityOptions],
+    ) -> AsyncIterator[MessageBatch]:
+        """Batches of so many rows, or of what came in so many seconds: `async for batch in sub.batches(rows=10_000)`.
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of consumer {self._sub._consumer} of stream {self._sub._stream}>"
+        What it holds is kept from redelivery (the server is told every half `ack_wait` that work goes on): the rows
+        that it gathers, and the batches that it has handed out, until they are acknowledged (`await batch.ack_sync()`)
+        or thrown away. When the iteration ends, whatever is not acknowledged is given back, so that others get it at
+        once: keep the iteration open until the last batch is acknowledged. It goes on without end; a time in which
+        nothing came makes no batch.
 
-    def __call__(self) -> Messages:
-        """Itself: `sub.messages` and `sub.messages()` are the same."""
-        return self
+        Args:
+            rows: Most rows of a batch; the consumer's `max_ack_pending`, if that is less.
+            seconds: A batch waits no longer for more rows.
+            bytes: Nor does it once its messages have this number of bytes, as the server counts them.
+            columns: What is built, as for `fetch_batch`.
+            **priority: As `fetch`.
 
-    async def __aiter__(self) -> AsyncIterator[Msg]:
-        sub = self._sub
-        ahead: asyncio.Future[list[Msg]] | None = None
-        messages: list[Msg] = []
-        number = 0
-        try:
-            while not sub._closed:
-                messages, number = await self._next(ahead), 0
-                ahead = None
-                for number, msg in enumerate(messages, 1):
-                    few = self._threshold and len(messages) - number < self._threshold
-                    if few and ahead is None and not sub._closed and not sub._limit:
-                        ahead, call = sub._begin(self._most, self._max_bytes, self._group)
-                    yield msg
-        finally:
-            # The iteration has ended: what was not handed out is for others.
-            rest = messages[number:]
-            if ahead is not None:
-                if ahead.done() and not ahead.cancelled() and ahead.exception() is None:
-                    rest += ahead.result()
-                else:
-                    call.cancel()
-                    ahead.cancel()
-            await sub._give_back(rest)
-
-    async def _next(self, ahead: asyncio.Future[list[Msg]] | None) -> list[Msg]:
-        """What the request sent ahead brings, or another one. While the link is down it is waited for."""
-        sub = self._sub
-        while True:
-            try:
-                if ahead is None:
-                    return await self._fetch()
-                messages = await sub._while_open(ahead)
-                sub._count(len(messages))
-                return messages
-            except BadSubscriptionError:
-                # It was ended while this waited.
-                return []
-            except TimeoutError:
-                if sub._session.native.is_connected:
-                    raise
-                ahead = None
-
-    async def _fetch(self) -> list[Msg]:
-        return await self._sub._fetch(self._most, timeout=REQUEST_TIMEOUT, max_bytes=self._max_bytes, group=self._group)
+        Raises:
+            NotFoundError: As `fetch_batch`.
+            APIError: As `fetch_batch`.
+            ValueError: A number is not positive, or a message is larger than `bytes`.
+            UnsupportedError: A batch was gathered in several fetches (`seconds` is more than a quarter of the
+                `ack_wait`), and pyarrow is not installed.
+        """
+        collector = Collector(self, rows=rows, seconds=seconds, bytes=bytes, options={"columns": columns, **priority})
+        return collector.batches()

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
+from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.advisories import Advisories
 from jetarrow.jetstream.api import STREAM_NAME_IN_USE, STREAM_NOT_FOUND, HasSession, JetStreamApi
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
+from jetarrow.jetstream.lag import Lag
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models import AdvisoryKind
 from jetarrow.jetstream.names import checked
@@ -35,7 +37,7 @@ def _prefix(prefix: str, api_prefix: str | None, domain: str | None) -> str:
     return of_domain
 
 
-class JetStreamManager(Management):
+class JetStreamManager(Lag, Management):
     """Administration of streams and consumers. Made by `nc.jsm()`; a context of `nc.jetstream()` is one too."""
 
     def __init__(
@@ -153,7 +155,8 @@ class JetStreamManager(Management):
         config = (config or models.StreamConfig()).evolve(**params)
         stream = Stream(self._api, config.name)
         try:
-            await stream.info()
+            with expected():
+                await stream.info()
         except NotFoundError:
             try:
                 stream.cached_info = await self.add_stream(config)
@@ -180,7 +183,8 @@ class JetStreamManager(Management):
         """
         config = (config or models.StreamConfig()).evolve(**params)
         try:
-            info = await self.update_stream(config)
+            with expected():
+                info = await self.update_stream(config)
         except NotFoundError as error:
             if error.err_code != STREAM_NOT_FOUND:
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jetarrow import _jetarrow
+from jetarrow.core.arguments import text
 
 
 def checked(what: str, name: str | None) -> str:
@@ -13,8 +14,9 @@ def checked(what: str, name: str | None) -> str:
         name: The name.
 
     Raises:
+        TypeError: It is no str.
         ValueError: It is empty, or has white space, dots, wildcards or path separators (the server's own rule).
     """
-    name = name or ""
+    name = text(f"the {what}'s name", name or "")
     _jetarrow.check_name(what, name)
     return name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from jetarrow.jetstream.config_options import ConsumerOptions as ConsumerOptions
 from jetarrow.jetstream.config_options import NamedConsumerOptions as NamedConsumerOptions
@@ -117,6 +117,38 @@ class PublisherPublishOptions(PublishExtras, total=False):
     """The last message's id must be this; default any."""
 
 
+class BatchesOptions(PriorityOptions, total=False):
+    """Options of a pull subscription's `batches`."""
+
+    rows: int
+    """Most rows of a batch; default 50,000."""
+    seconds: float
+    """A batch waits no longer for more rows; default 60."""
+    bytes: int
+    """Nor once its messages have this number of bytes; default 64 MiB."""
+    columns: Sequence[str] | None
+    """What is built; default stream, seq, subject, timestamp, headers, data."""
+
+
+class ConsumerBatchesOptions(PriorityOptions, total=False):
+    """Options of a consumer's `batches`."""
+
+    rows: int | None
+    """As in `BatchesOptions`; with it, `seconds` or `bytes` the batches are kept from redelivery; default none."""
+    seconds: float | None
+    """Likewise."""
+    bytes: int | None
+    """Likewise."""
+    max_bytes: int | None
+    """Without these three: most bytes of a batch, as the server counts them; default no limit."""
+    timeout: float
+    """Likewise: seconds after which a batch has what came until then; default 30."""
+    min_messages: int
+    """Likewise: rows worth waiting for; default 1."""
+    columns: Sequence[str] | None
+    """What is built; default stream, seq, subject, timestamp, headers, data."""
+
+
 class PublisherOptions(TypedDict, total=False):
     """Options of `js.publisher`."""
 
@@ -164,6 +196,8 @@ class ReadOptions(TypedDict, total=False):
     """Decodes JSON payloads: `data` gives way to `value` of it (Arrow, DDL, dict, "infer"); default none."""
     mode: str
     """What happens to malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
+    format: Literal["json", "arrow"]
+    """What payloads are, with a schema: "json" (default), or "arrow", streams of rows."""
     flatten: bool
     """The fields of `value` are columns of their own; default False."""
     limit: int | None
@@ -184,6 +218,39 @@ class ReadOptions(TypedDict, total=False):
     """What is gone raises `DataLossError` with "error" (default); "warn" warns and reads what is left."""
     progress: Progress | bool | None
     """Called with (sequences done, in all or None); True shows a bar on a terminal. Default none."""
+
+
+class LatestOptions(TypedDict, total=False):
+    """Options of `js.latest`."""
+
+    columns: Sequence[str] | None
+    """What is built, in this order; default stream, seq, subject, timestamp, headers, data."""
+    schema: ArrowSchema | Mapping[str, Any] | str | None
+    """Decodes JSON payloads: `data` gives way to `value` of it (Arrow, DDL, dict, "infer"); default none."""
+    mode: str
+    """What happens to malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
+    format: Literal["json", "arrow"]
+    """What payloads are, with a schema: "json" (default), or "arrow", streams of rows."""
+    flatten: bool
+    """The fields of `value` are columns of their own; default False."""
+    as_of_seq: int | None
+    """The state when this was the last sequence; default now."""
+    as_of_time: datetime | timedelta | str | None
+    """Instead of `as_of_seq`: the state right before this time; a timedelta or a span ("1h") is so long ago."""
+    deleted: bool
+    """Subjects whose last message is a deletion marker have a row too; default False."""
+    limit: int | None
+    """Most rows; default all."""
+    batch_rows: int
+    """Most rows of a batch; default 65536."""
+    batch_bytes: int
+    """A batch is cut when its messages have this number of bytes; default 16 MiB."""
+    fetch_bytes: int
+    """Most bytes on their way at a time, at most 32 MiB."""
+    timestamp_unit: str
+    """Unit of the timestamps: "ns" (default), or "us" for readers that know no nanoseconds."""
+    progress: Progress | bool | None
+    """Called with (sequences done, in all); True shows a bar on a terminal. Default none."""
 
 
 class BindOptions(TypedDict, total=False):
@@ -282,3 +349,52 @@ class BucketReadOptions(TypedDict, total=False):
     """Unit of the timestamps: "ns" (default), or "us" for readers that know no nanoseconds."""
     progress: Progress | bool | None
     """Called with (sequences done, in all); True shows a bar on a terminal. Default none."""
+
+
+class _SinkOptions(TypedDict, total=False):
+    """Options of both sinks."""
+
+    schema: ArrowSchema | Mapping[str, Any] | str | None
+    """Decodes JSON payloads, as `js.read`; default none."""
+    flatten: bool
+    """The fields of `value` are columns of their own; default True."""
+    subjects: str | Sequence[str] | None
+    """Filters, one or several that do not overlap; default all."""
+    start_seq: int | None
+    """First sequence, at the first start; default the first there is."""
+    start_time: datetime | timedelta | str | None
+    """Instead of a sequence: the first message at or after this time."""
+    rows: int
+    """Most rows of a commit; default 1,000,000."""
+    seconds: float
+    """A commit waits no longer for more rows; default 60."""
+    partition_by: str | Sequence[str] | None
+    """Columns whose values are folders; `date` and `hour` are made of the timestamp; default none."""
+    compression: str
+    """Of the Parquet files; default "zstd"."""
+    follow: bool
+    """Goes on for ever with what comes; default False."""
+    durable: str | None
+    """A durable consumer that is acknowledged after each commit; default none."""
+    on_data_loss: str
+    """What is gone raises `DataLossError` with "error" (default); "warn" goes on with what is left."""
+    progress: Progress | bool | None
+    """Called with (sequences done, in all or None); True shows a bar on a terminal. Default none."""
+
+
+class ParquetOptions(_SinkOptions, total=False):
+    """Options of `js.to_parquet`."""
+
+    timestamp_unit: str
+    """Unit of the timestamps: "ns" (default), or "us"."""
+    filesystem: Any
+    """A `pyarrow.fs.FileSystem`; default that of the path."""
+
+
+class DeltaOptions(_SinkOptions, total=False):
+    """Options of `js.to_delta`."""
+
+    storage_options: Mapping[str, str] | None
+    """deltalake's; default none."""
+    app_id: str | None
+    """Name of the sink in the table's log; default made of the stream's name."""

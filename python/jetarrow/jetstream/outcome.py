@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jetarrow import _jetarrow
+from jetarrow.jetstream import html
 from jetarrow.jetstream.errors import BatchError
 
 
@@ -82,6 +83,17 @@ class PublishResult:
     def __repr__(self) -> str:
         duplicates = "" if self.duplicates is None else f"{self.duplicates} duplicates, "
         return f"<PublishResult: {self.count} rows, {self.stored} stored, {duplicates}{len(self.errors)} errors>"
+
+    def _repr_html_(self) -> str:
+        said = {
+            "stream": self.stream,
+            "rows": self.count,
+            "stored": self.stored,
+            "duplicates": self.duplicates,
+            "errors": len(self.errors),
+        }
+        failed = {f"row {failed.row}": failed.error for failed in self.errors[: html.ROWS]}
+        return html.facts("PublishResult", {**said, **failed})
 
     def __arrow_c_schema__(self) -> object:
         return self._native.__arrow_c_schema__()

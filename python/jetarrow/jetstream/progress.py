@@ -5,7 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from jetarrow.core.arguments import function
+
 Progress = Callable[[int, int | None], object]
+
+
+def reporter(progress: Progress | bool | None, label: str, unit: str = "rows") -> Progress | None:
+    """What an argument `progress` asks for.
+
+    Raises:
+        TypeError: It is neither True nor a function.
+    """
+    if progress is True:
+        return progress_bar(label, unit)
+    return function("progress", progress or None)
 
 
 def progress_bar(label: str, unit: str = "rows") -> Progress | None:

@@ -14,7 +14,7 @@ from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.errors import MaxAckPendingError
 from jetarrow.jetstream.expect import NOTHING, PublishExtras, expect, expect_rows
 from jetarrow.jetstream.outcome import PublishResult
-from jetarrow.jetstream.progress import Progress, progress_bar
+from jetarrow.jetstream.progress import Progress, reporter
 from jetarrow.jetstream.publisher import LoopPublisher, Publisher
 
 # What may become of a table's other columns.
@@ -92,6 +92,7 @@ class Publish:
             publisher = self._new_publisher()
         while (future := publisher.publish(publisher.loop, subject, payload, headers, msg_id, wait)) is None:
             await publisher.room(wait)
+        publisher.linger()
         return await future
 
     def _new_publisher(self) -> LoopPublisher:
@@ -279,7 +280,7 @@ class Publish:
             raise TypeError("msg_ids and msg_id are one thing: give one of them")
         if extra not in EXTRA:
             raise ValueError(f"extra must be one of {', '.join(EXTRA)}, not {extra!r}")
-        report = progress_bar("publishing") if progress is True else progress or None
+        report = reporter(progress, "publishing")
         session = self._api.session
         headers, ttl = expect_rows(
             self._api,

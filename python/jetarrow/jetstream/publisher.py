@@ -40,6 +40,7 @@ class LoopPublisher:
             keep_failed=max_bytes is not None,
         )
         self.publish = self.native.publish
+        self.linger = home.bridge.linger
         self.here = home.here
         watch_publisher(self)
         session.publishers.add(self)

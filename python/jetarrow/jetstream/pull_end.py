@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.arguments import check_whole, seconds
 from jetarrow.core.ending import Ending
 from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.core.session import Session
+from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.priority import Member, PriorityOptions, member
@@ -114,7 +116,7 @@ class PullEnd:
         """Ends the subscription and deletes its consumer, if that is still there."""
         if not self._closed:
             self._end()
-        with suppress(NotFoundError):
+        with expected(), suppress(NotFoundError):
             await self._manage.delete_consumer(self._stream, self._consumer)
 
     def _end(self) -> None:
@@ -132,18 +134,20 @@ class PullEnd:
             BadSubscriptionError: It has ended.
         """
         task = None if self._session.blocks else asyncio.current_task()
-        if task is None:
-            return await messages
-        self._waiting.add(task)
+        if task is not None:
+            self._waiting.add(task)
         try:
             return await messages
+        except NotFoundError as error:
+            raise await self._api.absent(error, self._stream, self._consumer) from None
         except asyncio.CancelledError:
             # Ours is one of the cancellations; another one goes on.
-            if self._closed and task.uncancel() == 0:
+            if self._closed and task is not None and task.uncancel() == 0:
                 raise BadSubscriptionError from None
             raise
         finally:
-            self._waiting.discard(task)
+            if task is not None:
+                self._waiting.discard(task)
 
     def _room(self, most: int) -> int:
         """How many messages may still be asked for.
@@ -188,6 +192,9 @@ class PullEnd:
         """
         if expires is not None and max_wait is not None:
             raise TypeError("expires and max_wait are one: give one of them")
+        check_whole(batch=batch, max_bytes=max_bytes)
+        for name, value in {"expires": expires, "max_wait": max_wait, "idle_heartbeat": idle_heartbeat}.items():
+            seconds(name, value)
         wait = expires if expires is not None else 5.0 if max_wait is None else max_wait
         if batch < 1 or not wait > 0:
             raise ValueError(f"batch must be at least 1 and expires positive, not {batch} and {wait}")

@@ -12,7 +12,8 @@ from jetarrow.core.ending import Ending
 from jetarrow.core.errors import Error
 from jetarrow.core.subscription import Callback, Subscription
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import JetStreamApi
+from jetarrow.jetstream.absent import expected
+from jetarrow.jetstream.api import CONSUMER_NOT_FOUND, JetStreamApi
 from jetarrow.jetstream.errors import APIError, ConsumerSequenceMismatchError, NotFoundError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
@@ -22,6 +23,9 @@ MISSED = 2
 # Seconds between attempts to recreate a lost ordered consumer.
 RETRY = 0.25
 
+
+# Seconds that the server has to say whether a consumer is still there.
+ASK_WAIT = 1.0
 
 # Default seconds between heartbeats of an ordered consumer.
 HEARTBEAT = 5.0
@@ -96,15 +100,36 @@ class PushSubscription(Subscription):
         try:
             while not self._closed:
                 native = self._newest
-                if await self._session.run(native.quiet(silence)) == "ended" and native is not self._given_up:
+                ready = await self._session.run(native.quiet(silence))
+                if ready == "ended" and native is not self._given_up:
                     break
-                async with self._resetting:
-                    if self._newest is native and not self._closed and not await self._reset():
-                        break
+                if not await self._replace(native, sure=ready != "relinked"):
+                    break
         except Exception as error:
             self._session.report(error)
         finally:
             self._forget()
+
+    async def _replace(self, native: _jetarrow.Subscription, *, sure: bool) -> bool:
+        """Has a consumer follow the one that is gone, unless another task has just done it; False where that cannot be.
+
+        Where that is not `sure` the server is asked.
+        """
+        async with self._resetting:
+            if self._newest is not native or self._closed or not (sure or await self._lost()):
+                return True
+            return await self._reset()
+
+    async def _lost(self) -> bool:
+        """Whether the server says that the consumer is gone, as after its restart; else heartbeats will tell."""
+        try:
+            with expected():
+                await self._api.request(f"CONSUMER.INFO.{self._stream}.{self._consumer}", timeout=ASK_WAIT)
+        except NotFoundError as error:
+            return error.err_code == CONSUMER_NOT_FOUND
+        except Error:
+            return False
+        return False
 
     @property
     def _newest(self) -> _jetarrow.Subscription:
@@ -149,7 +174,7 @@ class PushSubscription(Subscription):
         """Ends the subscription and deletes its consumer, if that is still there."""
         if not self.is_closed:
             await self.unsubscribe()
-        with suppress(NotFoundError):
+        with expected(), suppress(NotFoundError):
             await Management(self._api).delete_consumer(self._stream, self._consumer)
 
     async def consumer_info(self) -> models.ConsumerInfo:
@@ -182,6 +207,9 @@ class PushSubscription(Subscription):
             ready = await self._session.run(native.ready(self._silence, left))
             if ready in ("messages", "late"):
                 return ready
+            if ready == "relinked":
+                await self._replace(native, sure=False)
+                continue
             if self._successors:
                 await self._reset_once(native)
                 continue

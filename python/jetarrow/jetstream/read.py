@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema
@@ -32,6 +32,7 @@ class Read:
         columns: Sequence[str] | None = None,
         schema: ArrowSchema | Mapping[str, Any] | str | None = None,
         mode: str = "PERMISSIVE",
+        format: Literal["json", "arrow"] = "json",
         flatten: bool = False,
         limit: int | None = None,
         batch_rows: int = 65536,
@@ -66,6 +67,11 @@ class Read:
             mode: What happens to malformed rows. "PERMISSIVE": `value` is null, the text is in a string column
                 `_corrupt_record` after it (base64 where it is no UTF-8), and field and reason in `_error`;
                 "DROPMALFORMED": they are left out; "FAILFAST": `DecodeError` with sequence and column.
+            format: "arrow": each payload is an Arrow IPC stream, as `publish_table(format="arrow")` makes it, and its
+                rows are those of the result: the columns of the table, beside those that `columns` names ("seq",
+                "subject", "timestamp" of the message; default none). `schema` chooses among the columns, by name; by
+                default they are those of the first message. A message that lacks one, has it of another type, or
+                stands for more than 512 MiB is malformed.
             flatten: The fields of `value` are columns of their own.
             limit: Most rows; None is all.
             batch_rows: Most rows of a batch.
@@ -106,6 +112,7 @@ class Read:
             on_data_loss=on_data_loss,
             schema=schema,
             mode=mode,
+            format=format,
             flatten=flatten,
             limit=limit,
             progress=progress,

@@ -6,25 +6,26 @@ import functools
 import logging
 import time
 import warnings
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jetarrow import _jetarrow
+from jetarrow.core.arguments import check_whole, texts
 from jetarrow.core.errors import Error
 from jetarrow.core.session import finish
-from jetarrow.jetstream.absent import absent
-from jetarrow.jetstream.api import STREAM_NOT_FOUND, JetStreamApi
-from jetarrow.jetstream.arrow import ArrowStream, needs_pyarrow
+from jetarrow.jetstream import html
+from jetarrow.jetstream.api import JetStreamApi
+from jetarrow.jetstream.arrow import ArrowSchema, ArrowStream, needs_pyarrow
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import moment
 from jetarrow.jetstream.one_thread import OneThread
-from jetarrow.jetstream.progress import Progress, progress_bar
+from jetarrow.jetstream.progress import Progress, reporter
 from jetarrow.jetstream.read_out import ReadOut
-from jetarrow.jetstream.schema import arrow_schema
+from jetarrow.jetstream.schema import PayloadSchema, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow
@@ -38,10 +39,11 @@ DEFAULT_FETCH_BYTES = 16 * 1024 * 1024
 MOST_FETCH_BYTES = 32 * 1024 * 1024
 TIMESTAMP_UNITS = ("ns", "us")
 ON_DATA_LOSS = ("error", "warn")
+FORMATS = ("json", "arrow")
 
 
 class Reader(ReadOut):
-    """Reads `[start, end)` of a stream in order. Made by `js.read`; opened at the first use.
+    """Reads `[start, end)` of a stream in order. Made by `js.read` and `js.latest`; opened at the first use.
 
     `async for`, `async with` and `read_all` wait on the event loop; `for` and `with` block the thread, with the GIL
     released, and are for use off the loop.
@@ -70,12 +72,16 @@ class Reader(ReadOut):
         flatten: bool,
         limit: int | None,
         progress: Progress | bool | None,
+        latest: bool = False,
+        deleted: bool = True,
         bucket: str | None = None,
+        format: str = "json",
     ) -> None:
         if timestamp_unit not in TIMESTAMP_UNITS:
             raise ValueError(f"timestamp_unit must be one of {', '.join(TIMESTAMP_UNITS)}, not {timestamp_unit!r}")
         if on_data_loss not in ON_DATA_LOSS:
             raise ValueError(f"on_data_loss must be one of {', '.join(ON_DATA_LOSS)}, not {on_data_loss!r}")
+        check_whole(start_seq=start_seq, end_seq=end_seq, limit=limit, fetch_bytes=fetch_bytes)
         for name, seq in (("start_seq", start_seq), ("end_seq", end_seq)):
             if seq is not None and seq < 0:
                 raise ValueError(f"{name} must be 0 or more, not {seq}")
@@ -83,9 +89,13 @@ class Reader(ReadOut):
             raise ValueError(f"fetch_bytes must be 1 or more, not {fetch_bytes}")
         if limit is not None and limit < 1:
             raise ValueError(f"limit must be 1 or more, not {limit}")
+        if format not in FORMATS:
+            raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+        if format == "arrow" and schema is None:
+            schema = "infer"
         if flatten and schema is None:
             raise ValueError("flatten=True makes columns of the fields of value: give schema= as well")
-        self._session = api.session
+        self._session, self._api = api.session, api
         self._stream = stream
         self._manage = Management(api)
         native = functools.partial(
@@ -96,7 +106,7 @@ class Reader(ReadOut):
             end_seq=end_seq,
             start_time=None if start_time is None else moment(start_time),
             end_time=None if end_time is None else moment(end_time),
-            subjects=[subjects] if isinstance(subjects, str) else list(subjects or ()),
+            subjects=texts("subjects", subjects),
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
             # The server cuts a client that it cannot write 64 MiB to.
@@ -104,21 +114,24 @@ class Reader(ReadOut):
             microseconds=timestamp_unit == "us",
             warn_on_loss=on_data_loss == "warn",
             direct=direct,
-            # Of a key-value bucket only each key's last value is read.
-            latest=bucket is not None,
+            latest=latest,
+            markers=deleted,
             bucket=bucket,
             timeout=api.timeout,
         )
-        self._make = functools.partial(native, columns=columns, follow=follow, limit=limit, flatten=flatten, mode=mode)
+        self._make = functools.partial(
+            native, columns=columns, follow=follow, limit=limit, flatten=flatten, mode=mode, format=format
+        )
         self._call: _jetarrow.Call[_jetarrow.Reader] | None = None
         if schema == "infer":
             # What the payloads are is asked when the reader is opened.
             self._sample = functools.partial(
                 native, columns=["data"], follow=False, limit=SAMPLE, schema=None, mode=mode
             )
+            self._learn = self._infer if format == "json" else self._look
         else:
             self._call = self._make(schema=arrow_schema(schema))
-        self._report = progress_bar("reading") if progress is True else progress or None
+        self._report = reporter(progress, "reading")
         self._told = 0.0
         self._follow = follow
         self._native: _jetarrow.Reader | None = None
@@ -129,12 +142,21 @@ class Reader(ReadOut):
         # All of it was read, or was handed over as an Arrow stream.
         self._spent = False
         self._alone = OneThread()
-        self._inferred: pyarrow.Schema | None = None
+        self._inferred: ArrowSchema | None = None
 
     def __repr__(self) -> str:
         at = "" if self._position is None else f" at {self._position}"
         state = ", closed" if self._closed else ", read to its end" if self._spent else ""
         return f"<{type(self).__name__} of stream {self._stream}{at}{state}>"
+
+    def _repr_html_(self) -> str:
+        state = "closed" if self._closed else "read to its end" if self._spent else "open" if self._native else "new"
+        fields = None
+        # That of Arrow messages needs pyarrow to be shown.
+        if self._native is not None and isinstance(self._inferred, Iterable):
+            fields = ", ".join(f"{field.name}: {field.type}" for field in self._inferred)
+        said = {"state": state, "next sequence": self._position, "rows read": self._rows_read, "inferred": fields}
+        return html.facts(f"{type(self).__name__} of stream {self._stream}", said)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Reader belongs to its connection and cannot be pickled or copied: send what it has read")
@@ -148,14 +170,12 @@ class Reader(ReadOut):
     async def _opening(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> _jetarrow.Reader:
         try:
             if self._call is None:
-                await self._infer(wait)
+                await self._learn(wait)
             native: _jetarrow.Reader = await wait(self._call or self._make(schema=self._inferred))
         except NotFoundError as error:
-            if error.err_code != STREAM_NOT_FOUND:
-                raise
             # With `_block` nothing else may be waited for on an event loop.
-            names = self._manage.stream_names() if wait is not _block or self._session.blocks else None
-            raise await absent(error, self._stream, names) from None
+            near = wait is not _block or self._session.blocks
+            raise await self._api.absent(error, self._stream, near=near) from None
         self._native = native
         self._position = native.start
         return native
@@ -170,14 +190,25 @@ class Reader(ReadOut):
             if not isinstance(item, _jetarrow.Loss):
                 payloads += pa.record_batch(item).column("data").to_pylist()
         await wait(sample.close())
-        self._inferred = infer(payloads)
-        fields = ", ".join(f"{field.name}: {field.type}" for field in self._inferred)
+        self._inferred = schema = infer(payloads)
+        fields = ", ".join(f"{field.name}: {field.type}" for field in schema)
         _log.info("nats: the schema of stream %s, from %d messages: %s", self._stream, len(payloads), fields)
+
+    async def _look(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> None:
+        """Takes the schema of the first message that has one."""
+        sample = await wait(self._sample(batch_rows=1, fetch_bytes=1))
+        self._inferred = PayloadSchema(None)
+        while (item := await wait(sample.next())) is not None:
+            if isinstance(item, _jetarrow.Batch) and _jetarrow.schema_of_payload(payload := item.payload()):
+                self._inferred = PayloadSchema(payload)
+                break
+        await wait(sample.close())
 
     @property
     def inferred(self) -> pyarrow.Schema | None:
-        """What `schema="infer"` found, once the reader is open: the fields of `value`. None without it."""
-        return self._inferred
+        """The schema that `schema="infer"` or Arrow messages gave, once the reader is open; else None (pyarrow)."""
+        found = self._inferred
+        return None if found is None else needs_pyarrow("inferred").schema(found)
 
     def _check_unspent(self) -> None:
         if self._spent:
@@ -262,10 +293,6 @@ class Reader(ReadOut):
         batch = self._take(native, item)
         self._spent = item is None
         return batch
-
-    def changed(self) -> dict[str, int]:
-        """Of a read of a bucket: the keys that changed meanwhile, and the last revision of each."""
-        return {} if self._native is None else self._native.changed()
 
     async def _rows(self) -> AsyncIterator[MessageBatch]:
         async for batch in self:

@@ -7,6 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
 from jetarrow.jetstream import models
+from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.api import CONSUMER_EXISTS, CONSUMER_NOT_FOUND, JetStreamApi
 from jetarrow.jetstream.consumer import Consumer
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
@@ -213,7 +214,8 @@ class Stream(StreamMessages):
             raise ValueError(f"the configuration is that of consumer {others.pop()!r}, not {name!r}")
         consumer = self.consumer(name)
         try:
-            await consumer.info()
+            with expected():
+                await consumer.info()
         except NotFoundError as error:
             if error.err_code != CONSUMER_NOT_FOUND:
                 raise

@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
 from jetarrow._jetarrow import Msg
+from jetarrow.core.arguments import check_whole, function
 from jetarrow.core.errors import MsgAlreadyAckdError
 from jetarrow.core.subscribe import making
 from jetarrow.core.subscription import Callback as SubscriptionCallback
 from jetarrow.jetstream import existing, models
+from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.errors import APIError, Error, NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription
@@ -54,7 +56,7 @@ def _either_order(
     async def bind(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         if len(args) >= 2:
             stream, consumer = args[:2]
-            with suppress(NotFoundError, ValueError):
+            with expected(), suppress(NotFoundError, ValueError):
                 await self.consumer_info(stream, consumer)
                 swapped: Any = (consumer, stream, *args[2:])
                 return await method(self, *swapped, **kwargs)
@@ -117,6 +119,8 @@ class Subscribe(Management):
             BadRequestError: The server refuses the configuration.
             Error: The consumer exists and is not for this: it has another deliver group or filter, or is bound already.
         """
+        function("cb", cb)
+        check_whole(pending_msgs_limit=pending_msgs_limit, pending_bytes_limit=pending_bytes_limit)
         stream = stream or await self.find_stream_name_by_subject(subject)
         config = (config or models.ConsumerConfig()).evolve(**params)
         # What the configuration says holds: another name would be another consumer, which gets all of the stream again.
@@ -124,7 +128,7 @@ class Subscribe(Management):
         queue = config.deliver_group or queue
         info = None
         if durable:
-            with suppress(NotFoundError):
+            with expected(), suppress(NotFoundError):
                 info = await self.consumer_info(stream, durable)
         if info is not None and info.config is not None:
             _check_group(info, queue)
@@ -170,7 +174,8 @@ class Subscribe(Management):
             return await put_consumer(self._api, stream, config, action="create")
         except APIError:
             try:
-                info = await self.consumer_info(stream, durable)
+                with expected():
+                    info = await self.consumer_info(stream, durable)
             except NotFoundError:
                 info = None
             if info is None:
@@ -217,6 +222,7 @@ class Subscribe(Management):
         if config is None or config.deliver_subject is None:
             raise TypeError("config.deliver_subject is required: this is a pull consumer, use pull_subscribe_bind")
         acks = config.ack_policy not in (models.AckPolicy.NONE, models.AckPolicy.FLOW_CONTROL)
+        function("cb", cb)
         call = None if cb is None else _coroutine(cb, acks and not manual_ack)
 
         name, found = consumer, config
@@ -273,11 +279,12 @@ class Subscribe(Management):
                 them.
             TypeError: An unknown option.
         """
+        check_whole(pending_msgs_limit=pending_msgs_limit)
         config = (config or models.ConsumerConfig()).evolve(**params)
         stream = stream or await self.find_stream_name_by_subject(subject)
         if durable:
             info = None
-            with suppress(NotFoundError):
+            with expected(), suppress(NotFoundError):
                 info = await self.consumer_info(stream, durable)
             if info is not None:
                 changes = existing.differences(info.config, config, params, subject)

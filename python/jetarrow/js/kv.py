@@ -6,7 +6,7 @@ from jetarrow.jetstream.kv.bucket import KeyValue
 from jetarrow.jetstream.kv.entry import Entry
 from jetarrow.jetstream.kv.names import KV_DEL, KV_MARKER_REASON, KV_OP, KV_PURGE, MSG_ROLLUP_SUBJECT, VALID_KEY_RE
 from jetarrow.jetstream.kv.status import BucketStatus
-from jetarrow.jetstream.kv.watcher import KeyWatcher
+from jetarrow.jetstream.kv.watcher import KeyWatcher, StopIterSentinel
 from jetarrow.js import api as api
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "Entry",
     "KeyValue",
     "KeyWatcher",
+    "StopIterSentinel",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from jetarrow.jetstream.fetch import Messages, PullSubscription
+from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.messages import Messages
 
 __all__ = ["Messages", "PullSubscription"]

@@ -8,14 +8,15 @@ import jetarrow.sync
 from jetarrow import _jetarrow
 from jetarrow.core.errors import NoRespondersError, NoServersError, TimeoutError
 from jetarrow.core.servers import RawCredentials
-from jetarrow.jetstream.errors import ServiceUnavailableError
+from jetarrow.jetstream.errors import DataLossError, ServiceUnavailableError
 from jetarrow.jetstream.names import checked
-from jetarrow.sync.embed import native_reader, publish_rows, request
+from jetarrow.sync.embed import native_reader, publish_rows, request, request_each
 
 __all__ = [
     "Batch",
     "ContentIds",
     "Decompressor",
+    "LatestReader",
     "Loss",
     "RangeReader",
     "RawCredentials",
@@ -24,6 +25,7 @@ __all__ = [
     "is_transient",
     "publish_rows",
     "reason_of",
+    "request_each",
 ]
 
 # Messages in Arrow columns, without the wrapper that acknowledges them.
@@ -106,6 +108,34 @@ class RangeReader:
     def close(self) -> None:
         """Stop reading, and remove the consumer at the server."""
         self._native.close().block()
+
+
+class LatestReader(RangeReader):
+    """Reads the last message of each subject as `js.latest`.
+
+    Args:
+        js: Where to read.
+        stream: Name of the stream.
+        arguments: As `js.latest` takes them.
+
+    Raises:
+        NotFoundError: There is no such stream.
+    """
+
+    def __init__(self, js: jetarrow.sync.JetStream, stream: str, **arguments: Any) -> None:
+        self._native = native_reader(js.latest(stream, **arguments))
+
+    def next_batch(self) -> Batch | None:
+        """Wait for the next batch; None at the end.
+
+        Raises:
+            DataLossError: All of the messages that count are gone.
+            Exception: As `next`.
+        """
+        found = self.next()
+        if isinstance(found, Loss):
+            raise DataLossError(found.asked, found.available, message=f"jetstream: {found.summary}")
+        return found
 
 
 def reason_of(error: Exception) -> str:

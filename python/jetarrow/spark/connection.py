@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
+
+from pyspark import TaskContext
 
 import jetarrow.sync
 from jetarrow.jetstream.errors import NotFoundError
@@ -16,6 +20,9 @@ from .options.connection import ConnectOptions
 # How long work that has begun waits for servers that are away, in seconds; as long as js.read does.
 SERVERS_AWAY_TIMEOUT = 60.0
 _RETRY_PAUSE = 0.25
+# Queries that have connections of their own in one process, each with its name.
+_MOST_NAMES = 4
+_MOST_LETTERS = 100
 
 _T = TypeVar("_T")
 
@@ -35,9 +42,14 @@ def connect(options: ConnectOptions) -> jetarrow.sync.Client:
     Raises:
         NoServersError: No server answers within `options.timeout`.
         AuthorizationError: A server refuses the credentials.
-        ValueError: A reference to a secret leads nowhere in this process.
+        ValueError: A reference to a secret, or a context, leads nowhere in this process, or is not allowed.
     """
-    return jetarrow.sync.connect(**options.arguments())
+    try:
+        return jetarrow.sync.connect(**options.arguments())
+    except FileNotFoundError as error:
+        if options.context is None:
+            raise
+        raise ValueError(f"jetstream option 'context': {error}") from None
 
 
 def shared_client(options: ConnectOptions) -> jetarrow.sync.Client:
@@ -54,11 +66,39 @@ def shared_client(options: ConnectOptions) -> jetarrow.sync.Client:
     Raises:
         Exception: As `connect`.
     """
+    options = _named(options)
     key = (os.getpid(), options)
-    client = _clients.get(key)
+    client = _clients.pop(key, None)
     if client is None or client.is_closed:
-        client = _clients[key] = connect(options)
+        _close_oldest(key)
+        client = connect(options)
+    # The last one is the one that was used last.
+    _clients[key] = client
     return client
+
+
+def _named(options: ConnectOptions) -> ConnectOptions:
+    """The options with a name that says which application and query a task is of, where the user has given none."""
+    context = TaskContext.get()
+    if context is None or options.name is not None:
+        return options
+    about, query = context.getLocalProperty("spark.job.description"), context.getLocalProperty("sql.streaming.queryId")
+    if query is not None and about is not None and f"id = {query}" in about:
+        # A query's description begins with the name that the user has given it.
+        query = about.partition("\n")[0].strip() or query
+    parts = ["jetarrow-spark", context.getLocalProperty("spark.app.name"), query]
+    name = re.sub(r"[^ -~]+", "_", " ".join(part for part in parts if part))
+    return replace(options, name=name[:_MOST_LETTERS])
+
+
+def _close_oldest(key: tuple[int, ConnectOptions]) -> None:
+    """Let go of a connection that differs in its name only, where there are many: the one that was not used longest."""
+    process, options = key
+    if TaskContext.get() is None or options.name is None:
+        return
+    alike = [one for one in _clients if one[0] == process and replace(one[1], name=options.name) == options]
+    for one in alike[: 1 - _MOST_NAMES]:
+        _clients.pop(one).close()
 
 
 def jetstream(client: jetarrow.sync.Client, options: ConnectOptions) -> jetarrow.sync.JetStream:

@@ -15,7 +15,8 @@ from .options.read import READ_OPTIONS, ReadOptions, read_options
 from .options.texts import OptionTexts, invalid
 from .options.write import WRITE_OPTIONS, WriteOptions, write_options
 from .schema import check_schema, full_schema
-from .sink.writer import JetStreamWriter, prepare
+from .sink.target import Target, prepare
+from .sink.writer import JetStreamWriter
 from .source.batch_reader import JetStreamReader, PushdownReader
 from .source.pushdown import check_sound
 from .source.refused_reader import RefusedStreamReader
@@ -34,7 +35,7 @@ class JetStreamSource(DataSource):
     `payload=json` value struct<...> stands in its place. A schema given to `schema(...)` selects columns by name.
 
     The options are those of `options.read.READ_OPTIONS` and `options.write.WRITE_OPTIONS`. Required are `servers` and
-    `stream`, or `streamPattern` for reading. Unknown names only warn, but in a streaming read they are an error: nobody
+    `stream` or `streamPattern` for reading. Unknown names only warn, but in a streaming read they are an error: nobody
     would see the warning.
     """
 
@@ -103,7 +104,7 @@ class JetStreamSource(DataSource):
             overwrite: Whether the save mode is overwrite, which is refused.
 
         Raises:
-            Exception: As `writer.prepare`, which looks at the stream.
+            Exception: As `target.prepare`, which looks at the stream.
         """
         with hide_traceback():
             return JetStreamWriter(*self._prepared(schema, overwrite=overwrite, streaming=False))
@@ -117,7 +118,7 @@ class JetStreamSource(DataSource):
 
         Raises:
             UnsupportedError: This Spark is older than 4.1.
-            Exception: As `writer.prepare`, which looks at the stream.
+            Exception: As `target.prepare`, which looks at the stream.
         """
         with hide_traceback():
             if not hasattr(pyspark.sql.datasource, "DataSourceStreamArrowWriter"):
@@ -130,7 +131,7 @@ class JetStreamSource(DataSource):
 
             return JetStreamStreamWriter(*self._prepared(schema, overwrite=overwrite, streaming=True))
 
-    def _prepared(self, schema: StructType, *, overwrite: bool, streaming: bool) -> tuple[WriteOptions, float]:
+    def _prepared(self, schema: StructType, *, overwrite: bool, streaming: bool) -> tuple[WriteOptions, Target]:
         options = write_options(self.options)
         OptionTexts(self.options, WRITE_OPTIONS).warn_of_unknown()
         options.connection.warn()

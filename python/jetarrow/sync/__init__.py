@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from jetarrow.sync.client import Client, connect
 from jetarrow.sync.context import JetStream
+from jetarrow.sync.dead_letters import DeadLetters
 from jetarrow.sync.fetch import MessageBatch, PullSubscription, Reader
 from jetarrow.sync.handles import Advisories, Consumer, Stream
 from jetarrow.sync.kv import KeyValue, KeyWatcher
@@ -22,12 +23,14 @@ from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.msg import Msg
 from jetarrow.sync.objects import ObjectStore, ObjectWatcher
 from jetarrow.sync.publisher import Publisher
+from jetarrow.sync.sinks import Sink
 from jetarrow.sync.subscription import PushSubscription, Subscription
 
 __all__ = [
     "Advisories",
     "Client",
     "Consumer",
+    "DeadLetters",
     "JetStream",
     "JetStreamManager",
     "KeyValue",
@@ -40,6 +43,7 @@ __all__ = [
     "PullSubscription",
     "PushSubscription",
     "Reader",
+    "Sink",
     "Stream",
     "Subscription",
     "connect",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from jetarrow._jetarrow import SyncMsg
+from jetarrow._jetarrow import Msg, SyncMsg
 from jetarrow.client import Client as AsyncClient
+from jetarrow.core.arguments import DEFAULT_SERVERS
 from jetarrow.core.blocking_session import BlockingSession
 from jetarrow.core.client import MessageClass
-from jetarrow.core.session import finish
+from jetarrow.core.session import Headers, finish
 from jetarrow.core.status import Status
-from jetarrow.sync.blocking import as_in, blocking, giving, iterated, wrapped
+from jetarrow.sync.blocking import as_in, blocking, drained_messages, giving, wrapped
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.subscription import Subscription, without_callbacks
@@ -34,9 +36,7 @@ class Client(Status):
             self._session.msg_class = type(self).msg_class
 
     @as_in(AsyncClient.connect)
-    def connect(
-        self, servers: str | list[str] = "nats://localhost:4222", **options: Unpack[SyncConnectOptions]
-    ) -> None:
+    def connect(self, servers: str | list[str] = DEFAULT_SERVERS, **options: Unpack[SyncConnectOptions]) -> None:
         """Connects to the first server that answers; as `jetarrow.sync.connect`.
 
         Args:
@@ -52,7 +52,6 @@ class Client(Status):
     close = blocking(AsyncClient.close)
     publish = blocking(AsyncClient.publish)
     request = giving(AsyncClient.request)
-    request_many = iterated(AsyncClient.request_many)
     flush = blocking(AsyncClient.flush)
     rtt = blocking(AsyncClient.rtt)
     drain = blocking(AsyncClient.drain)
@@ -71,6 +70,30 @@ class Client(Status):
             TypeError: A callback or a future is given.
         """
         return Subscription(finish(self._inner.subscribe(subject, queue, **without_callbacks(options))))
+
+    @as_in(AsyncClient.request_many)
+    def request_many(  # noqa: D102
+        self,
+        subject: str,
+        payload: bytes | str = b"",
+        *,
+        timeout: float = 1.0,
+        max_messages: int | None = None,
+        stall: float | None = None,
+        sentinel: Callable[[SyncMsg], bool] | bool = False,
+        headers: Headers | None = None,
+    ) -> Iterator[SyncMsg]:
+        answers = self._inner.request_many(
+            subject,
+            payload,
+            timeout=timeout,
+            max_messages=max_messages,
+            stall=stall,
+            # The session makes the messages those whose verbs block.
+            sentinel=cast("Callable[[Msg], bool] | bool", sentinel),
+            headers=headers,
+        )
+        return drained_messages(answers)
 
     def new_inbox(self) -> str:
         """A unique subject, for answers."""
@@ -102,7 +125,7 @@ class Client(Status):
         finish(self._inner.__aexit__(kind, error, trace))
 
 
-def connect(servers: str | list[str] = "nats://localhost:4222", **options: Unpack[SyncConnectOptions]) -> Client:
+def connect(servers: str | list[str] = DEFAULT_SERVERS, **options: Unpack[SyncConnectOptions]) -> Client:
     """Connects to NATS and returns the client.
 
     Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors. Callbacks are plain

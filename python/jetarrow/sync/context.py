@@ -8,22 +8,28 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.session import finish
 from jetarrow.jetstream.context import JetStreamContext
-from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
+from jetarrow.jetstream.messages import MESSAGES_AT_ONCE
 from jetarrow.sync.blocking import as_in, blocking, drained_messages, iterated, wrapped
+from jetarrow.sync.dead_letters import DeadLetters
 from jetarrow.sync.fetch import PullSubscription, Reader
 from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.objects import ObjectStore
 from jetarrow.sync.publisher import Publisher
+from jetarrow.sync.sinks import Sink
 from jetarrow.sync.subscription import PushSubscription, without_callbacks
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from os import PathLike
 
     from jetarrow.jetstream.models import PubAck
     from jetarrow.jetstream.option_types import (
         BindOptions,
+        DeltaOptions,
+        LatestOptions,
         OrderedConsumerOptions,
+        ParquetOptions,
         PublishAsyncOptions,
         PublisherOptions,
         PushSubscribeOptions,
@@ -108,6 +114,26 @@ class JetStream(JetStreamManager):
     @as_in(JetStreamContext.read)
     def read(self, stream: str, **options: Unpack[ReadOptions]) -> Reader:  # noqa: D102
         return Reader(self._inner.read(stream, **options))
+
+    keep_dead_letters = blocking(JetStreamContext.keep_dead_letters)
+
+    @as_in(JetStreamContext.dead_letters)
+    def dead_letters(self, stream: str) -> DeadLetters:  # noqa: D102
+        return DeadLetters(self._inner.dead_letters(stream))
+
+    @as_in(JetStreamContext.to_parquet)
+    def to_parquet(self, stream: str, path: str | PathLike[str], **options: Unpack[ParquetOptions]) -> Sink:  # noqa: D102
+        return Sink(self._inner.to_parquet(stream, path, **options))
+
+    @as_in(JetStreamContext.to_delta)
+    def to_delta(self, stream: str, table_uri: str | PathLike[str], **options: Unpack[DeltaOptions]) -> Sink:  # noqa: D102
+        return Sink(self._inner.to_delta(stream, table_uri, **options))
+
+    @as_in(JetStreamContext.latest)
+    def latest(  # noqa: D102
+        self, stream: str, subjects: str | Sequence[str] | None = None, **options: Unpack[LatestOptions]
+    ) -> Reader:
+        return Reader(self._inner.latest(stream, subjects, **options))
 
     object_store = wrapped(JetStreamContext.object_store, ObjectStore)
     create_object_store = wrapped(JetStreamContext.create_object_store, ObjectStore)

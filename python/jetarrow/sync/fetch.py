@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Unpack
 from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.ending import Ending
 from jetarrow.jetstream import batch, reader
-from jetarrow.jetstream.fetch import MESSAGES_AT_ONCE
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
-from jetarrow.sync.blocking import blocking, drained_messages, giving, twin_repr, wrapped
+from jetarrow.jetstream.messages import MESSAGES_AT_ONCE
+from jetarrow.sync.blocking import as_in, blocking, drained, drained_messages, giving, twin_repr, wrapped
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from jetarrow.jetstream.option_types import BatchesOptions
     from jetarrow.jetstream.priority import PriorityOptions
 
 
@@ -47,6 +48,10 @@ class PullSubscription:
     consumer_info = blocking(AsyncPullSubscription.consumer_info)
     fetch = giving(AsyncPullSubscription.fetch)
     fetch_batch = wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
+
+    @as_in(AsyncPullSubscription.batches)
+    def batches(self, **options: Unpack[BatchesOptions]) -> Iterator[MessageBatch]:  # noqa: D102
+        return map(MessageBatch, drained(self._inner.batches(**options)))
 
     unsubscribe = blocking(AsyncPullSubscription.unsubscribe)
     drain = blocking(AsyncPullSubscription.drain)
@@ -142,6 +147,10 @@ class Reader:
 
     __repr__ = twin_repr
     __reduce__ = reader.Reader.__reduce__
+
+    def _repr_html_(self) -> str:
+        return self._inner._repr_html_()
+
     read_all = blocking(reader.Reader.read_all)
     to_polars = blocking(reader.Reader.to_polars)
     to_pandas = blocking(reader.Reader.to_pandas)
@@ -152,10 +161,6 @@ class Reader:
     def position(self) -> int | None:
         """The next sequence to be read; None before the first use of a reader without `start_seq`."""
         return self._inner.position
-
-    def changed(self) -> dict[str, int]:
-        """As `jetarrow.read.Reader.changed`."""
-        return self._inner.changed()
 
     @property
     def inferred(self) -> pyarrow.Schema | None:

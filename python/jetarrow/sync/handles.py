@@ -11,15 +11,13 @@ from jetarrow.core.session import finish
 from jetarrow.jetstream import models
 from jetarrow.jetstream.advisories import Advisories as AsyncAdvisories
 from jetarrow.jetstream.consumer import Consumer as AsyncConsumer
-from jetarrow.jetstream.fetch import REQUEST_TIMEOUT
 from jetarrow.jetstream.models import Advisory
 from jetarrow.jetstream.stream import Stream as AsyncStream
-from jetarrow.sync.blocking import blocking, drained, drained_messages, iterated, twin_repr, wrapped
+from jetarrow.sync.blocking import as_in, blocking, drained, drained_messages, iterated, twin_repr, wrapped
 from jetarrow.sync.fetch import MessageBatch, PullSubscription
 
 if TYPE_CHECKING:
-    from jetarrow.jetstream.option_types import OrderedConsumerOptions
-    from jetarrow.jetstream.priority import PriorityOptions
+    from jetarrow.jetstream.option_types import ConsumerBatchesOptions, OrderedConsumerOptions
 
 
 class Consumer(PullSubscription):
@@ -59,26 +57,9 @@ class Consumer(PullSubscription):
         """As `jetarrow.js.consumer.Consumer.messages`: iterate it with `for`."""
         return drained_messages(aiter(self._inner.messages))
 
-    def batches(
-        self,
-        max_messages: int = 1000,
-        *,
-        max_bytes: int | None = None,
-        timeout: float = REQUEST_TIMEOUT,
-        min_messages: int = 1,
-        columns: Sequence[str] | None = None,
-        **priority: Unpack[PriorityOptions],
-    ) -> Iterator[MessageBatch]:
-        """As `jetarrow.js.consumer.Consumer.batches`: iterate it with `for`."""
-        batches = self._inner.batches(
-            max_messages,
-            max_bytes=max_bytes,
-            timeout=timeout,
-            min_messages=min_messages,
-            columns=columns,
-            **priority,
-        )
-        return map(MessageBatch, drained(batches))
+    @as_in(AsyncConsumer.batches)
+    def batches(self, max_messages: int = 1000, **options: Unpack[ConsumerBatchesOptions]) -> Iterator[MessageBatch]:  # noqa: D102
+        return map(MessageBatch, drained(self._inner.batches(max_messages, **options)))
 
 
 class Stream:

@@ -27,6 +27,8 @@ class KeyWatcher:
     def __repr__(self) -> str:
         return repr(self._inner)
 
+    STOP_ITER = watcher.KeyWatcher.STOP_ITER
+
     updates = blocking(watcher.KeyWatcher.updates)
     stop = blocking(watcher.KeyWatcher.stop)
 

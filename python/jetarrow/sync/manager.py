@@ -26,6 +26,7 @@ class JetStreamManager:
 
     __repr__ = twin_repr
     account_info = blocking(AsyncManager.account_info)
+    lag = blocking(AsyncManager.lag)
 
     def get_options(self) -> JetStreamOptions:
         """As `jetarrow.js.manager.JetStreamManager.get_options`."""

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::engine::connection::Connection;
@@ -47,6 +47,17 @@ pub struct StreamInfo {
     pub created: String,
     pub config: StreamConfig,
     pub state: StreamState,
+    #[serde(default)]
+    pub cluster: Cluster,
+}
+
+/// Where a stream or a consumer is.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Cluster {
+    pub leader: Option<String>,
+    /// The others that have it; none without replicas.
+    pub replicas: Vec<IgnoredAny>,
 }
 
 /// A server that does not know a flag never shows it.
@@ -83,6 +94,8 @@ pub struct StreamState {
 pub struct ConsumerInfo {
     pub num_pending: u64,
     pub delivered: Delivered,
+    #[serde(default)]
+    pub cluster: Cluster,
 }
 
 #[derive(Deserialize)]
@@ -180,6 +193,18 @@ impl<'a> Api<'a> {
 
     pub async fn stream_info(self, stream: &str) -> Result<StreamInfo> {
         self.call(&format!("STREAM.INFO.{stream}"), &Value::Null).await
+    }
+
+    /// How many subjects of the stream the filter takes.
+    pub async fn subjects(self, stream: &str, filter: &str) -> Result<u64> {
+        #[derive(Deserialize)]
+        struct Page {
+            #[serde(default)]
+            total: u64,
+        }
+        // A page beyond the last one: no names come, only how many there are.
+        let body = json!({"subjects_filter": filter, "offset": u32::MAX});
+        Ok(self.call::<Page>(&format!("STREAM.INFO.{stream}"), &body).await?.total)
     }
 
     /// The stream that takes this subject.

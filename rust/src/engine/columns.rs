@@ -10,3 +10,4 @@ pub mod encode;
 pub mod meta;
 pub mod raw_headers;
 pub mod typed;
+pub mod unpack;

@@ -7,6 +7,7 @@ pub mod dedup;
 pub mod fast;
 pub mod inflight;
 pub mod outcome;
+pub mod pack;
 pub mod puback;
 pub mod publisher;
 pub mod rows;

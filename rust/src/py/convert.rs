@@ -5,7 +5,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::PyString;
+use pyo3::types::{PyIterator, PyString};
 
 use crate::error::JetError;
 
@@ -26,6 +26,14 @@ pub fn optional_seconds(name: &str, value: Option<f64>) -> PyResult<Option<Durat
 /// The name of a value's class, for messages.
 pub fn type_name(value: &Bound<'_, PyAny>) -> String {
     value.get_type().name().map_or_else(|_| "an object".into(), |name| name.to_string())
+}
+
+/// What a sequence holds, one per row.
+pub fn entries<'py>(what: &str, values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
+    values.try_iter().map_err(|err| match err.is_instance_of::<PyTypeError>(values.py()) {
+        true => PyTypeError::new_err(format!("{what} must be a sequence or Arrow data, not {}", type_name(values))),
+        false => err,
+    })
 }
 
 /// Said of a string that cannot be sent.

@@ -13,7 +13,7 @@ use pyo3_arrow::ffi::to_array_pycapsules;
 
 use crate::engine::key;
 use crate::py::arrow::{is_producer, text_column};
-use crate::py::convert::type_name;
+use crate::py::convert::{entries, type_name};
 
 /// A column of subjects.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
@@ -61,7 +61,7 @@ pub fn key_subjects(prefix: &str, keys: &Bound<'_, PyAny>, validate: bool) -> Py
     } else if keys.is_instance_of::<PyString>() {
         return Err(PyTypeError::new_err("keys must be a sequence of str, not str; for one key use put()"));
     } else {
-        for (row, key) in keys.try_iter()?.enumerate() {
+        for (row, key) in entries("keys", keys)?.enumerate() {
             let key = key?;
             let text = key
                 .cast::<PyString>()

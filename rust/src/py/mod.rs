@@ -68,6 +68,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
     module.add_function(wrap_pyfunction!(call::last_words, module)?)?;
     module.add_function(wrap_pyfunction!(keys::key_subjects, module)?)?;
+    module.add_function(wrap_pyfunction!(typed::schema_of_payload, module)?)?;
     module.add_function(wrap_pyfunction!(check_name, module)?)?;
     module.add_function(wrap_pyfunction!(check_subject, module)?)?;
     crate::task::report_panics(log_panic);

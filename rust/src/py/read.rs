@@ -1,6 +1,5 @@
 //! The reader of a range, as Python holds it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, StructArray};
@@ -11,17 +10,16 @@ use pyo3::types::{PyCapsule, PyString};
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 
 use crate::engine::columns::column::{Column, Layout};
-use crate::engine::receive::read::{self as engine, Bound, Each, Item, Range};
+use crate::engine::receive::read::{self as engine, Bound, Each, Form, Item, Range};
 use crate::engine::subject;
 use crate::error::JetError;
-use crate::lock::lock;
 use crate::py::batch::{Batch, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::convert::{SURROGATE, Timeout, utf8};
 use crate::py::loss::Loss;
 use crate::py::requested;
-use crate::py::typed::typed;
+use crate::py::typed::{typed, unpack};
 use crate::runtime::{Owned, block_on};
 
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
@@ -38,7 +36,7 @@ impl Connection {
     /// Opens a read of [start, end); the result is a `Reader`.
     #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
                         batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, timeout, latest=false,
-                        bucket=None, flatten=false, limit=None))]
+                        markers=true, bucket=None, flatten=false, limit=None, format="json"))]
     fn read(
         &self,
         prefix: String,
@@ -60,9 +58,11 @@ impl Connection {
         mode: &str,
         timeout: Timeout,
         latest: bool,
+        markers: bool,
         bucket: Option<&str>,
         flatten: bool,
         limit: Option<u64>,
+        format: &str,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
@@ -74,7 +74,12 @@ impl Connection {
         // With a schema the column may be named by what it becomes.
         let rename = |name: String| if schema.is_some() && name == "value" { "data".to_owned() } else { name };
         let columns = columns.map(|names| names.into_iter().map(rename).collect::<Vec<_>>());
-        let columns = columns.map_or_else(|| Ok(Column::DEFAULT.to_vec()), |names| Column::parse(&names))?;
+        let tables = format == "arrow";
+        let default = if tables { &[Column::Data] } else { &Column::DEFAULT[..] };
+        let mut columns = columns.map_or_else(|| Ok(default.to_vec()), |names| Column::parse(&names))?;
+        if tables && schema.is_some() && !columns.contains(&Column::Data) {
+            columns.push(Column::Data);
+        }
         let layout = match bucket {
             None => Layout::new(columns, microseconds),
             Some(prefix) => Layout::entries(prefix, microseconds),
@@ -100,14 +105,22 @@ impl Connection {
             fetch_bytes,
             warn_on_loss,
             direct,
-            each: if latest { Each::Latest { markers: bucket.is_none() } } else { Each::All },
+            each: if latest { Each::Latest { markers } } else { Each::All },
             limit,
             layout: layout.clone(),
             timeout: timeout.0,
         };
-        let typed = schema.map(|schema| typed(&layout.schema, schema, mode, flatten)).transpose()?;
-        let schema = typed.as_ref().map_or_else(|| layout.schema.clone(), |typed| typed.schema.clone());
-        Ok(Call::new(engine::Reader::open(conn, range, typed), move |py, reader| {
+        let form = match schema {
+            None => Form::Messages,
+            Some(schema) if tables => Form::Tables(unpack(&layout.schema, schema, mode, batch_rows)?),
+            Some(schema) => Form::Typed(typed(&layout.schema, schema, mode, flatten)?),
+        };
+        let schema = match &form {
+            Form::Messages => layout.schema.clone(),
+            Form::Typed(typed) => typed.schema.clone(),
+            Form::Tables(unpack) => unpack.schema.clone(),
+        };
+        Ok(Call::new(engine::Reader::open(conn, range, form), move |py, reader| {
             let (start, end) = (reader.start, reader.end);
             let created = reader.created.clone();
             let inner = Owned::new(Arc::new(reader));
@@ -158,13 +171,6 @@ impl Reader {
     #[getter]
     fn end(&self) -> u64 {
         self.end
-    }
-
-    /// Of a read of the last messages: the subjects that may have come more than once, or were deleted meanwhile, as they
-    /// are shown, and the last sequence of each.
-    fn changed(&self) -> PyResult<HashMap<String, u64>> {
-        let changed = self.inner.get()?.changed.as_ref();
-        Ok(changed.map(|changed| lock(changed).clone()).unwrap_or_default())
     }
 
     /// When the stream was created, as the server writes it.

@@ -22,7 +22,7 @@ use crate::engine::publish::table::ERROR;
 use crate::engine::subject;
 use crate::error::{JetError, Result};
 use crate::py::arrow::{extract, header_column, is_producer, payload_column, strings, text_column};
-use crate::py::convert::{SURROGATE, type_name, utf8};
+use crate::py::convert::{SURROGATE, entries, type_name, utf8};
 use crate::py::headers;
 use crate::py::payload::Cell;
 use crate::task::{Spot, blocking, weak_spot};
@@ -55,7 +55,7 @@ fn encoded(what: &str, row: Option<usize>, text: &Bound<'_, PyString>) -> PyResu
 /// A sequence of strings, one per row.
 fn str_sequence(what: &str, values: &Bound<'_, PyAny>, nulls: bool) -> PyResult<Strings> {
     let mut strings = Vec::with_capacity(values.len().unwrap_or(0));
-    for (row, value) in values.try_iter()?.enumerate() {
+    for (row, value) in entries(what, values)?.enumerate() {
         let value = value?;
         if value.is_none() && nulls {
             strings.push(None);
@@ -85,7 +85,7 @@ fn header_rows(headers: Option<&Bound<'_, PyAny>>, rows: Option<usize>) -> PyRes
         return Err(PyTypeError::new_err("with a stream of rows, headers is one dict, or a column of the table"));
     };
     let mut maps = Vec::with_capacity(rows);
-    for (row, value) in headers.try_iter()?.enumerate() {
+    for (row, value) in entries("headers", headers)?.enumerate() {
         let value = value?;
         maps.push(match value.cast::<PyDict>() {
             _ if value.is_none() => None,
@@ -141,7 +141,7 @@ pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>, max_pa
         )));
     }
     let mut cells = Vec::with_capacity(payloads.len().unwrap_or(0));
-    for (row, value) in payloads.try_iter()?.enumerate() {
+    for (row, value) in entries("payloads", payloads)?.enumerate() {
         let value = value?;
         cells.push(Cell::new(&value).map_err(|err| match err {
             _ if err.is_instance_of::<PyTypeError>(value.py()) => {

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::bridge::{Bridge, Event};
 use crate::engine::receive::subscribe::{self as engine, Kind, Limits, Notice, OnNotice, Origin, Ready};
 use crate::engine::subject;
-use crate::py::call::Call;
+use crate::py::call::{Call, Outcome, reply};
 use crate::py::connect::Connection;
 use crate::py::convert::{Word, optional_seconds, seconds};
 use crate::py::message::Form;
@@ -110,17 +110,23 @@ impl Subscription {
     }
 
     /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing),
-    /// "silent" (not even a heartbeat came for `silence` seconds) or "late" (`wait` seconds are over).
+    /// "silent" (not even a heartbeat came for `silence` seconds), "relinked" (of an ordered one, once after the link broke
+    /// and came back) or "late" (`wait` seconds are over).
     #[pyo3(signature = (silence=None, wait=None))]
     fn ready(&self, silence: Option<f64>, wait: Option<f64>) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
         let silence = optional_seconds("silence", silence)?;
         let wait = optional_seconds("wait", wait)?;
-        Ok(Call::new(async move { inner.ready(silence, wait).await }, word))
+        let source = inner.clone();
+        let told_first = move |outcome: Outcome| {
+            let ring = move || outcome.tell(Ok(reply(|py| word(py, Ready::Messages))));
+            Box::new(source.bell(Box::new(ring))) as Box<dyn Send>
+        };
+        Ok(Call::new(async move { inner.ready(silence, wait).await }, word).with_early(told_first))
     }
 
-    /// Waits until nothing came for `silence` seconds ("silent"), or it has "ended", whether anybody takes what has come,
-    /// or not.
+    /// Waits until nothing came for `silence` seconds ("silent"), the link is "relinked", or it has "ended", whether
+    /// anybody takes what has come, or not.
     fn quiet(&self, silence: f64) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
         let silence = seconds("silence", silence)?;
@@ -194,6 +200,7 @@ fn word(py: Python<'_>, ready: Ready) -> PyResult<Bound<'_, PyAny>> {
         Ready::Gap => "gap",
         Ready::Silent => "silent",
         Ready::Late => "late",
+        Ready::Relinked => "relinked",
     };
     Ok(word.into_pyobject(py)?.into_any())
 }

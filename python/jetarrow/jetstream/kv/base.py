@@ -6,8 +6,10 @@ from datetime import datetime
 from typing import NoReturn
 
 from jetarrow._jetarrow import Entries
+from jetarrow.jetstream import absent
 from jetarrow.jetstream.api import STREAM_NOT_FOUND
 from jetarrow.jetstream.errors import BucketNotFoundError, KeyNotFoundError, NotFoundError
+from jetarrow.jetstream.kv.names import STREAM_PREFIX
 from jetarrow.jetstream.ordered import Order
 from jetarrow.jetstream.publish import Publish
 from jetarrow.jetstream.subscribe import Subscribe
@@ -41,4 +43,4 @@ class Bucket:
 
 def no_bucket(name: str, error: NotFoundError) -> BucketNotFoundError:
     """The error for a bucket whose stream is not there."""
-    return BucketNotFoundError(error.code, error.description, error.err_code, message=f"there is no bucket {name!r}")
+    return absent.no_bucket(error, name, STREAM_PREFIX)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from jetarrow.core.arguments import whole
 from jetarrow.core.errors import UnsupportedError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
@@ -24,7 +25,7 @@ def stream_config(api: JetStreamApi, config: models.KeyValueConfig) -> models.St
         KeyHistoryTooLargeError: More history than a bucket can have.
     """
     name = stream_of(config.bucket)
-    if (config.history or 1) > KV_MAX_HISTORY:
+    if (whole("history", config.history) or 1) > KV_MAX_HISTORY:
         raise KeyHistoryTooLargeError
     mirror = None if config.mirror is None else config.mirror.evolve(name=_stream_name(config.mirror.name))
     sources = None if config.sources is None else [_source(source, config.bucket) for source in config.sources]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+from jetarrow.core.arguments import whole
 from jetarrow.core.errors import NoRespondersError
 from jetarrow.jetstream.errors import APIError, KeyDeletedError, KeyNotFoundError, NotFoundError
 from jetarrow.jetstream.kv.base import Bucket
@@ -36,7 +37,7 @@ class Get(Bucket):
         if validate_keys:
             check_key(key)
         try:
-            return await self._get(key, revision)
+            return await self._get(key, whole("revision", revision))
         except KeyDeletedError as error:
             raise KeyNotFoundError(error.entry, error.op) from None
 
@@ -68,6 +69,7 @@ class Get(Bucket):
                 found = await session.run(native.get_entry(self._entries, where, query, api.timeout))
             else:
                 future = native.get_entry_future(loop, bridge, self._entries, where, query, api.timeout)
+                bridge.linger()
                 found = await future
         except NoRespondersError:
             return None

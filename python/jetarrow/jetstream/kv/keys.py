@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 
+from jetarrow.core.arguments import seconds, text, texts
 from jetarrow.jetstream.errors import NoKeysError
 from jetarrow.jetstream.kv.entry import Entry
 from jetarrow.jetstream.kv.watch import Watch
@@ -34,6 +35,7 @@ class Keys(Watch):
         Returns:
             True.
         """
+        seconds("olderthan", olderthan)
         watcher = await self.watchall(meta_only=True, inactive_threshold=INACTIVE)
         markers = [entry async for entry in _initial(watcher) if entry.operation is not None]
         for entry in markers:
@@ -57,7 +59,7 @@ class Keys(Watch):
             NoKeysError: There are none.
             InvalidKeyError: A filter that is none.
         """
-        watcher = await self.watch(filters or ">", meta_only=True, inactive_threshold=INACTIVE)
+        watcher = await self.watch(texts("filters", filters) or ">", meta_only=True, inactive_threshold=INACTIVE)
         found: dict[str, None] = {}
         async for entry in _initial(watcher):
             # A key that changes meanwhile comes again.
@@ -78,7 +80,7 @@ class Keys(Watch):
             NoKeysError: There are none.
             InvalidKeyError: It is no key or filter.
         """
-        watcher = await self.watch(key, include_history=True, inactive_threshold=INACTIVE)
+        watcher = await self.watch(text("key", key), include_history=True, inactive_threshold=INACTIVE)
         entries = [entry async for entry in _initial(watcher)]
         if not entries:
             raise NoKeysError

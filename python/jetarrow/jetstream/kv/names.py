@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from jetarrow.core.arguments import text, texts
 from jetarrow.jetstream.errors import InvalidBucketNameError, InvalidKeyError
 
 KV_STREAM_TEMPLATE = "KV_{bucket}"
@@ -33,7 +34,7 @@ def stream_of(bucket: str) -> str:
     Raises:
         InvalidBucketNameError: It has other characters than letters, digits, `-` and `_`, or none.
     """
-    if not VALID_BUCKET_RE.fullmatch(bucket):
+    if not VALID_BUCKET_RE.fullmatch(text("bucket", bucket)):
         raise InvalidBucketNameError(f"invalid bucket name {bucket!r}: letters, digits, - and _ only")
     return KV_STREAM_TEMPLATE.format(bucket=bucket)
 
@@ -44,7 +45,8 @@ def check_key(key: str) -> None:
     Raises:
         InvalidKeyError: Other characters, or a dot at an end or next to a dot.
     """
-    if not _is_key(key):
+    if not isinstance(key, str) or not _is_key(key):
+        text("key", key)
         raise InvalidKeyError(
             f"invalid key {key!r}: letters, digits and - / _ = . only, no dot at an end, no two dots in a row"
         )
@@ -56,7 +58,7 @@ def filters_of(keys: str | Sequence[str] | None) -> list[str]:
     Raises:
         InvalidKeyError: An empty token, white space, or `>` elsewhere than at the end.
     """
-    given = [keys] if isinstance(keys, str) else list(keys or [">"])
+    given = texts("keys", keys) or [">"]
     for key in given:
         if not _FILTER.fullmatch(key):
             raise InvalidKeyError(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from jetarrow._jetarrow import key_subjects
+from jetarrow.core.arguments import whole
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.errors import (
     APIError,
@@ -202,6 +203,7 @@ class Put(Get):
     ) -> int:
         if msg_ttl is not None:
             require(self._js._api, "msg_ttl", (2, 11))
+        whole("last", last)
         try:
             ack = await self._js.publish(
                 self._put_pre + key, value, headers=headers, msg_ttl=msg_ttl, expected_last_subject_seq=last

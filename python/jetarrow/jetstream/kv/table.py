@@ -32,8 +32,8 @@ class Tables(Bucket):
         """Reads the values that keys have now, as Arrow batches, in the order of their revisions.
 
         Columns: `key: string, value: binary, revision: int64, created: timestamp[ns, UTC]`. Keys that were deleted are
-        left out. The read ends when it has caught up; a key that changes before that comes again with its new
-        revision, and one that is deleted meanwhile stays: `to_table` has neither.
+        left out. Each key comes once, with the value that it had when the read was opened; where the bucket has
+        forgotten that meanwhile (a history of 1), with a later one, and not at all if it was deleted.
 
         Args:
             filters: Only keys that match one of these, such as `orders.*`; None is all.
@@ -70,6 +70,8 @@ class Tables(Bucket):
             flatten=False,
             limit=None,
             progress=progress,
+            latest=True,
+            deleted=False,
             bucket=self._pre,
         )
 
@@ -96,21 +98,4 @@ class Tables(Bucket):
             DecodeError: Mode FAILFAST, and a value does not fit the schema.
             InvalidKeyError: A filter that is none.
         """
-        reader = self.read(filters, schema, mode=mode, timestamp_unit=timestamp_unit, progress=progress)
-        async with reader:
-            table = await reader.read_all()
-            changed = reader.changed()
-        return _settled(table, changed) if changed else table
-
-
-def _settled(table: pyarrow.Table, changed: dict[str, int]) -> pyarrow.Table:
-    """Without the rows that were no longer a key's last when the read had caught up."""
-    import pyarrow
-    import pyarrow.compute
-
-    keys = pyarrow.array(list(changed), pyarrow.string())
-    last = pyarrow.array(list(changed.values()), pyarrow.int64())
-    # Null where the key has not changed.
-    revisions = last.take(pyarrow.compute.index_in(table["key"], keys))
-    keep = pyarrow.compute.fill_null(pyarrow.compute.equal(table["revision"], revisions), True)
-    return table.filter(keep)
+        return await self.read(filters, schema, mode=mode, timestamp_unit=timestamp_unit, progress=progress).read_all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jetarrow.core.arguments import whole
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.kv.base import Bucket
@@ -50,6 +51,7 @@ class Watch(Bucket):
             ValueError: Two of `include_history`, `updates_only` and `resume_from_revision`.
         """
         policy = models.DeliverPolicy.LAST_PER_SUBJECT
+        whole("resume_from_revision", resume_from_revision)
         if include_history + updates_only + (resume_from_revision is not None) > 1:
             raise ValueError("include_history, updates_only and resume_from_revision exclude each other")
         if include_history:

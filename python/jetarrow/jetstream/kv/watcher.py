@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
+from typing import Any, ClassVar, cast
 
 from jetarrow._jetarrow import Entries
+from jetarrow.core.arguments import seconds
 from jetarrow.core.errors import BadSubscriptionError, ConnectionClosedError, Error, TimeoutError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import STREAM_NOT_FOUND, JetStreamApi
@@ -118,6 +120,10 @@ class Updates(PushSubscription):
                 self.complete = True
 
 
+class StopIterSentinel:
+    """What stands for the end of a watch."""
+
+
 class KeyWatcher:
     """Hands out what happens to keys. Made by `kv.watch`; public as `KeyValue.KeyWatcher`.
 
@@ -125,6 +131,9 @@ class KeyWatcher:
     watcher`, or `await watcher.updates()`. It goes on over restarts and changes of leader, and where its consumer is
     deleted, without a gap and without repeating a revision.
     """
+
+    # Any: who does not stop a watch, and then ask for more, never sees it.
+    STOP_ITER: ClassVar[Any] = StopIterSentinel()
 
     def __init__(self, updates: Updates, bucket: str, prefix: str, *, ignore_deletes: bool) -> None:
         self._sub = updates
@@ -136,6 +145,7 @@ class KeyWatcher:
         self._last = 0
         self._told = False
         self._stopped = False
+        self._told_end = False
 
     def __repr__(self) -> str:
         state = "stopped" if self._stopped else "watching" if self._told else "reading the initial values"
@@ -165,10 +175,9 @@ class KeyWatcher:
         """
         sub, waiting = self._sub, self._waiting
         session = sub._session
+        timeout = seconds("timeout", timeout)
         deadline = None if timeout is None else session.now() + timeout
         while True:
-            if self._stopped:
-                raise BadSubscriptionError("the watch was stopped")
             if not waiting:
                 self._fill()
                 if len(waiting) >= BURST:
@@ -176,6 +185,8 @@ class KeyWatcher:
                     await session.pause(0)
             if waiting:
                 return waiting.popleft()
+            if self._stopped:
+                raise BadSubscriptionError("the watch was stopped")
             left = None if deadline is None else deadline - session.now()
             if left is not None and left <= 0:
                 raise TimeoutError
@@ -203,18 +214,30 @@ class KeyWatcher:
             timeout: Seconds to wait; None waits as long as it takes.
 
         Returns:
-            The entry; None, once, after the last of the values that were there at the beginning.
+            The entry; None, once, after the last of the values that were there at the beginning. After `stop`: what had
+            come, then `STOP_ITER`, once, as in nats-py.
 
         Raises:
             TimeoutError: Nothing happened in time.
             BucketNotFoundError: The bucket was deleted.
             ConnectionClosedError: The connection is closed.
-            BadSubscriptionError: The watch was stopped.
+            BadSubscriptionError: The watch was stopped, and there is no timeout to wait for.
         """
-        return await self._next(timeout)
+        try:
+            return await self._next(timeout)
+        except BadSubscriptionError:
+            if not self._stopped:
+                raise
+            if not self._told_end:
+                self._told_end = True
+                return cast("None", self.STOP_ITER)
+            if timeout is None:
+                raise
+            await self._sub._session.pause(timeout)
+            raise TimeoutError from None
 
     async def stop(self) -> None:
-        """Ends the watch and removes its consumer; whoever waits for an entry has reached the end."""
+        """Ends the watch and removes its consumer; whoever waits for an entry gets what had come, and then the end."""
         self._stopped = True
         await self._sub.remove()
 
@@ -222,7 +245,7 @@ class KeyWatcher:
         return self
 
     async def __anext__(self) -> Entry | None:
-        if self._waiting and not self._stopped:
+        if self._waiting:
             return self._waiting.popleft()
         try:
             return await self._next(None)

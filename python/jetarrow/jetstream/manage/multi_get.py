@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from jetarrow.core.arguments import check_whole
 from jetarrow.core.request_many import asked
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
@@ -92,6 +93,7 @@ class MultiGetVerbs:
             TimeoutError: The answer broke off.
             ValueError: The name or a number is not valid, or both `seq` and `start_time`.
         """
+        check_whole(batch=batch, max_bytes=max_bytes)
         if batch < 1 or (max_bytes is not None and max_bytes < 1):
             raise ValueError("batch and max_bytes must be at least 1")
         if seq is not None and start_time is not None:
@@ -140,7 +142,7 @@ class MultiGetVerbs:
                     continue
                 status = headers.get(models.Header.STATUS, "")
                 if status == "503":
-                    raise api.no_direct(verb)
+                    raise await api.no_direct(verb)
                 if status not in (_END, _NOTHING):
                     failure = {"code": int(status) if status.isdecimal() else None}
                     said = headers.get(models.Header.DESCRIPTION)

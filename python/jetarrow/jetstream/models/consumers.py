@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from jetarrow.jetstream import html
 from jetarrow.jetstream.models.aliases import aliased
 from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Durations, Moment, Nested, Texts, TimeText
 from jetarrow.jetstream.models.stream_info import ClusterInfo
@@ -252,6 +253,21 @@ class ConsumerInfo(Base):
         """When the consumer was made, in nanoseconds since 1970."""
         raw = self.created_raw
         return None if raw is None else epoch_ns(raw)
+
+    def _repr_html_(self) -> str:
+        config = self.config
+        filters = config.filter_subjects or ([config.filter_subject] if config.filter_subject else [])
+        said = {
+            "kind": "push" if config.deliver_subject else "pull",
+            "filters": ", ".join(filters) or None,
+            "still to come": self.num_pending,
+            "not acknowledged": self.num_ack_pending,
+            "delivered again": self.num_redelivered,
+            "acknowledged up to": self.ack_floor.stream_seq if self.ack_floor else None,
+            "paused": self.paused,
+            "created": self.created,
+        }
+        return html.facts(f"Consumer {self.name} of stream {self.stream_name}", said)
 
 
 @dataclass

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
+from jetarrow.jetstream import html
 from jetarrow.jetstream.models.base import Base, Codec, Moment, Nested
 from jetarrow.jetstream.models.streams import ExternalStream, StreamConfig, SubjectTransform
 from jetarrow.jetstream.models.values import epoch_ns
@@ -173,6 +174,21 @@ class StreamInfo(Base):
         """When the stream was made, in nanoseconds since 1970."""
         raw = self.created_raw
         return None if raw is None else epoch_ns(raw)
+
+    def _repr_html_(self) -> str:
+        config, state = self.config, self.state
+        said = {
+            "subjects": ", ".join(config.subjects or ()) or None,
+            "messages": f"{state.messages:,}",
+            "bytes": f"{state.bytes:,}",
+            "sequences": f"{state.first_seq:,} to {state.last_seq:,}",
+            "consumers": state.consumer_count,
+            "retention": config.retention,
+            "storage": config.storage,
+            "replicas": config.num_replicas,
+            "created": self.created,
+        }
+        return html.facts(f"Stream {config.name}", said)
 
 
 class StreamsListIterator:

@@ -10,7 +10,7 @@ from typing import NamedTuple, NoReturn, Self
 
 from jetarrow import _jetarrow
 from jetarrow.core.nuid import NUID
-from jetarrow.jetstream import models
+from jetarrow.jetstream import absent, models
 from jetarrow.jetstream.api import STREAM_NOT_FOUND
 from jetarrow.jetstream.errors import (
     APIError,
@@ -20,7 +20,7 @@ from jetarrow.jetstream.errors import (
     ObjectNotFoundError,
 )
 from jetarrow.jetstream.models.values import to_rfc3339
-from jetarrow.jetstream.objects.names import chunks_of, meta_of, stream_of
+from jetarrow.jetstream.objects.names import STREAM_PREFIX, chunks_of, meta_of, stream_of
 from jetarrow.jetstream.ordered import Order
 from jetarrow.jetstream.publish import Publish
 from jetarrow.jetstream.subscribe import Subscribe
@@ -29,7 +29,7 @@ from jetarrow.jetstream.subscribe import Subscribe
 WRONG_LAST_SEQUENCE = (10071, 10164)
 # Of a read: most bytes that are handed over at a time, and that are on their way.
 BATCH_BYTES = 2 * 1024 * 1024
-FETCH_BYTES = 8 * 1024 * 1024
+FETCH_BYTES = 16 * 1024 * 1024
 ROLLUP = {models.Header.ROLLUP.value: "sub"}
 
 _nuid = NUID()
@@ -134,7 +134,7 @@ class Bucket:
 
 def no_bucket(bucket: str, error: NotFoundError) -> BucketNotFoundError:
     """The error for a bucket whose stream is not there."""
-    return BucketNotFoundError(error.code, error.description, error.err_code, message=f"there is no bucket {bucket!r}")
+    return absent.no_bucket(error, bucket, STREAM_PREFIX)
 
 
 def new_version() -> str:

@@ -107,6 +107,8 @@ class Get(Info):
             BadObjectMetaError: What is said about it cannot be read, or it is a link to a link.
             BucketNotFoundError: The bucket is gone, or the link leads to one that is.
         """
+        if writeinto is not None and not callable(getattr(writeinto, "write", None)):
+            raise TypeError(f"writeinto must be a binary file, not {type(writeinto).__name__}; for a path use get_file")
         info = await self.get_info(name, show_deleted)
         source: Get = self
         if info.is_link():

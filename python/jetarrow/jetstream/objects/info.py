@@ -10,7 +10,7 @@ from jetarrow.jetstream.errors import (
     ObjectNotFoundError,
 )
 from jetarrow.jetstream.objects.base import Bucket, Stored, now
-from jetarrow.jetstream.objects.names import meta_of
+from jetarrow.jetstream.objects.names import checked_meta, meta_of
 
 
 class Info(Bucket):
@@ -47,7 +47,7 @@ class Info(Bucket):
             ObjectAlreadyExists: Another object has the new name.
             BucketNotFoundError: The bucket is gone.
         """
-        new_name = meta.name or name
+        new_name = checked_meta(meta).name or name
         try:
             old = await self.get_info(name)
         except ObjectNotFoundError as error:

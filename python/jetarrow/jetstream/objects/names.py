@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import re
 
+from jetarrow.core.arguments import text
+from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import InvalidBucketNameError, InvalidObjectNameError
 
 OBJ_STREAM_TEMPLATE = "OBJ_{bucket}"
@@ -31,7 +33,7 @@ def stream_of(bucket: str | None) -> str:
         InvalidBucketNameError: The name has other characters than letters, digits, `-` and `_`.
     """
     # `$` would let a line end through.
-    if not bucket or not VALID_BUCKET_RE.fullmatch(bucket):
+    if not bucket or not VALID_BUCKET_RE.fullmatch(text("bucket", bucket)):
         raise InvalidBucketNameError
     return OBJ_STREAM_TEMPLATE.format(bucket=bucket)
 
@@ -48,12 +50,23 @@ def meta_of(bucket: str, name: str) -> str:
         InvalidObjectNameError: The name is empty, or cannot be written as UTF-8.
     """
     try:
-        encoded = base64.urlsafe_b64encode(name.encode()).decode()
+        encoded = base64.urlsafe_b64encode(text("name", name).encode()).decode()
     except UnicodeEncodeError:
         raise InvalidObjectNameError("invalid object name: it cannot be written as UTF-8") from None
     if not encoded:
         raise InvalidObjectNameError
     return OBJ_META_PRE_TEMPLATE.format(bucket=bucket, obj=encoded)
+
+
+def checked_meta(meta: models.ObjectMeta) -> models.ObjectMeta:
+    """What a caller says about an object.
+
+    Raises:
+        TypeError: It is no ObjectMeta.
+    """
+    if not isinstance(meta, models.ObjectMeta):
+        raise TypeError(f"meta must be an ObjectMeta, not {type(meta).__name__}")
+    return meta
 
 
 def digest_text(digest: bytes) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 from jetarrow.jetstream.objects.worker import Worker
 
 # Bytes that are read and hashed at a time, while as many are on their way to the server.
-PIECE = 4 * 1024 * 1024
+PIECE = 8 * 1024 * 1024
 
 
 class Readable(Protocol):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import APIError, BadObjectMetaError, Error, InvalidObjectNameError
 from jetarrow.jetstream.objects.base import Bucket, Stored, new_version, now
-from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, chunks_of, digest_text
+from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, checked_meta, chunks_of, digest_text
 from jetarrow.jetstream.objects.pieces import PIECE, Cutter, Data, pieces, size_of
 from jetarrow.jetstream.objects.told import Told
 from jetarrow.jetstream.objects.worker import Worker
@@ -58,7 +58,7 @@ class Put(Bucket):
             PublishUnconfirmedError: The connection was lost meanwhile.
             TypeError: The data is of a wrong type.
         """
-        meta = replace(meta) if meta is not None else models.ObjectMeta()
+        meta = replace(checked_meta(meta)) if meta is not None else models.ObjectMeta()
         options = meta.options or models.ObjectMetaOptions()
         if options.link is not None:
             raise BadObjectMetaError("an object with data is no link: use add_link")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from jetarrow.jetstream.progress import Progress, progress_bar
+from jetarrow.jetstream.progress import Progress, reporter
 
 # Seconds between two calls.
 PAUSE = 0.1
@@ -14,7 +14,7 @@ class Told:
     """Calls a progress function with bytes, seldom enough."""
 
     def __init__(self, progress: Progress | bool | None, label: str, total: int | None) -> None:
-        self._report = progress_bar(label, "bytes") if progress is True else progress or None
+        self._report = reporter(progress, label, "bytes")
         self._total = total
         self._done = 0
         self._last = 0.0

@@ -7,6 +7,7 @@ from contextlib import aclosing, suppress
 from types import TracebackType
 
 from jetarrow._jetarrow import Msg
+from jetarrow.core.arguments import seconds
 from jetarrow.core.errors import BadSubscriptionError, ConnectionClosedError, ConnectionDrainingError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import STREAM_NOT_FOUND
@@ -29,7 +30,6 @@ class ObjectWatcher:
         self._initial = initial
         self._came = 0
         self._ignore_deletes = ignore_deletes
-        self._stopped = False
 
     async def updates(self, timeout: float | None = 5.0) -> models.ObjectInfo | None:
         """The next change: what is said about the object now; None once, after what was there at the beginning.
@@ -39,11 +39,12 @@ class ObjectWatcher:
 
         Raises:
             TimeoutError: Nothing happened in time.
-            BadSubscriptionError: The watcher was stopped, or the bucket is gone.
+            BadSubscriptionError: The watcher was stopped, or the bucket is gone, and there is no timeout to wait for.
             ConnectionClosedError: The connection is closed.
         """
+        timeout = seconds("timeout", timeout)
         deadline = None if timeout is None else self._sub._session.now() + timeout
-        while not self._stopped:
+        while True:
             if self._initial is not None and self._came >= self._initial:
                 self._initial = None
                 return None
@@ -51,7 +52,6 @@ class ObjectWatcher:
             info = self._taken(await self._sub.next_msg(left))
             if info is not None and not (info.deleted and self._ignore_deletes):
                 return info
-        raise BadSubscriptionError
 
     def _taken(self, msg: Msg) -> models.ObjectInfo | None:
         metadata = msg.metadata
@@ -67,8 +67,10 @@ class ObjectWatcher:
             return None
 
     async def stop(self) -> None:
-        """Ends it: whoever waits for the next change has reached the end. A second time it does nothing."""
-        self._stopped = True
+        """Ends it: whoever waits for the next change gets what had come, and then the end.
+
+        A second time it does nothing.
+        """
         with suppress(BadSubscriptionError, ConnectionClosedError, ConnectionDrainingError):
             await self._sub.unsubscribe()
 

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 
 DIRS = "JETARROW_SECRET_DIRS"
 NAMES = "JETARROW_SECRET_ENV"
+CONTEXTS = "JETARROW_SECRET_CONTEXTS"
 _DEFAULT_NAMES = "NATS_*,JETARROW_*"
 _WHERE = "in the environment of the driver and, as spark.executorEnv.{0}, of the executors"
 
@@ -63,6 +64,21 @@ def check_path(option: str, path: str) -> None:
     """
     if os.environ.get(DIRS):
         check_file(option, path)
+
+
+def check_context(name: str) -> None:
+    """Check that a context of the `nats` tool may be used: it holds credentials.
+
+    Args:
+        name: The context.
+
+    Raises:
+        ValueError: No pattern in `JETARROW_SECRET_CONTEXTS` (default none) matches.
+    """
+    patterns = os.environ.get(CONTEXTS, "")
+    if not any(fnmatchcase(name, pattern.strip()) for pattern in patterns.split(",")):
+        said = f"allows {patterns}" if patterns else "is not set"
+        raise _refused("context", f"context {name!r}", CONTEXTS, said, f"{name} or a pattern for it")
 
 
 def check_spark_file(option: str, name: str) -> None:

@@ -29,6 +29,13 @@ class Compression(StrEnum):
     ZSTD = "zstd"
 
 
+class ReadMode(StrEnum):
+    """Which messages are read: option `readMode`."""
+
+    ALL = "all"
+    LATEST = "latest"
+
+
 class ReaderKind(StrEnum):
     """How messages are fetched: option `reader`."""
 

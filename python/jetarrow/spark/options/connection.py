@@ -7,6 +7,7 @@ from typing import Any
 
 from jetarrow.spark._core import RawCredentials
 
+from .allowed import check_context
 from .secrets import REFERENCES, Secret, warn_of_literals
 from .texts import OptionTexts, invalid, server_list
 
@@ -15,6 +16,7 @@ _SECRETS = ("password", "authToken", "credsSecret", "nkeySecret")
 _FILES = ("credsFile", "nkeyFile", "tlsCaFile", "tlsCertFile", "tlsKeyFile")
 CONNECT_OPTIONS = (
     "servers",
+    "context",
     "user",
     *_SECRETS,
     *_FILES,
@@ -41,7 +43,8 @@ class ConnectOptions:
         api_prefix: First tokens of the subjects of JetStream's API, instead of a domain. Default: the server's own.
         inbox_prefix: First tokens of the subjects that answers come to. Default: `_INBOX`.
         timeout: Seconds for one attempt at one server. Default: 2.
-        name: What the server calls our connections. Default: jetarrow-spark.
+        name: What the server calls our connections. Default: jetarrow-spark, in a task with application and query.
+        context: A context of the `nats` tool on every machine, in place of servers and secrets. Default: none.
         tls_hostname: The name that the servers' certificates must carry. Default: the host of each address.
         tls_first: Whether TLS begins before the server's first word. Default: False.
     """
@@ -52,7 +55,8 @@ class ConnectOptions:
     api_prefix: str | None = None
     inbox_prefix: str | None = None
     timeout: float = 2.0
-    name: str = "jetarrow-spark"
+    name: str | None = None
+    context: str | None = None
     tls_hostname: str | None = None
     tls_first: bool = False
 
@@ -65,14 +69,18 @@ class ConnectOptions:
             ValueError: A reference leads nowhere in this process, or is not allowed.
         """
         found: dict[str, Any] = {
-            "servers": list(self.servers),
-            "name": self.name,
+            "name": self.name or "jetarrow-spark",
             "connect_timeout": self.timeout,
             # A worker may outlive any outage; what waits for the server has a timeout of its own. Not -1: with that
             # the first connect would go on for ever as well.
             "max_reconnect_attempts": 1_000_000_000,
             "reconnect_time_wait": 0.25,
         }
+        if self.context is None:
+            found["servers"] = list(self.servers)
+        else:
+            check_context(self.context)
+            found["context"] = self.context
         if self.inbox_prefix is not None:
             found["inbox_prefix"] = self.inbox_prefix
         tls: dict[str, Any] = {} if self.tls_hostname is None else {"hostname": self.tls_hostname}
@@ -123,7 +131,15 @@ def connect_options(given: OptionTexts) -> ConnectOptions:
     Raises:
         ValueError: An option is missing, not valid, or does not go with another one.
     """
-    servers = server_list(given.required("servers", "a comma list such as nats://host:4222"))
+    context = given.text("context")
+    if context is None:
+        servers = server_list(given.required("servers", "a comma list such as nats://host:4222"))
+    else:
+        # What a context holds is sent to its own servers only, and not to those that anybody names.
+        for name in ("servers", *_CREDENTIALS, *_FILES, "tlsHostname", "tlsHandshakeFirst"):
+            if given.text(name) is not None:
+                raise invalid(name, "does not go with 'context', which says where and as whom", "one of them")
+        servers = (f"those of context {context}",)
     secrets = {name: text for name in _SECRETS if (text := given.raw(name)) is not None}
     secrets |= {name: text for name in _FILES if (text := given.text(name)) is not None}
     if (user := given.text("user")) is not None:
@@ -147,7 +163,8 @@ def connect_options(given: OptionTexts) -> ConnectOptions:
         api_prefix=prefix,
         inbox_prefix=given.text("inboxPrefix"),
         timeout=given.positive("connectTimeoutMs", 2000) / 1000,
-        name=given.text("connectionName") or "jetarrow-spark",
+        name=given.text("connectionName"),
+        context=context,
         tls_hostname=given.text("tlsHostname"),
         tls_first=given.flag("tlsHandshakeFirst", default=False),
     )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jetarrow.spark._core import is_name
 
 from .bounds import EARLIEST, Bound, bounds
-from .choices import CommitMode, Compression, FailOnDataLoss, OnRecreated, ParseMode, Payload, ReaderKind
+from .choices import CommitMode, Compression, FailOnDataLoss, OnRecreated, ParseMode, Payload, ReaderKind, ReadMode
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from .subjects import subject_filters
-from .texts import OptionTexts, invalid, stream_names
+from .texts import OptionTexts, invalid, name_pattern, stream_names
 
 # What the offsets of an Arrow batch reach, with room for the rest of the batch.
 _MOST_PAYLOAD_BYTES = 512 << 20
@@ -22,6 +21,7 @@ READ_OPTIONS = (
     "stream",
     "streamPattern",
     "subjects",
+    "readMode",
     "startingOffsets",
     "startingTimestamp",
     "endingOffsets",
@@ -93,6 +93,7 @@ class ReadOptions:
         streams: Names of streams, in the order given; empty where `pattern` finds them.
         pattern: A regular expression for the whole name of a stream.
         subjects: Filters; empty for all subjects.
+        read_mode: Which messages are read.
         start: Where to begin.
         end: Where to end.
         rows: What becomes of a message.
@@ -119,6 +120,7 @@ class ReadOptions:
     streams: tuple[str, ...]
     pattern: str | None
     subjects: tuple[str, ...]
+    read_mode: ReadMode
     start: Bound
     end: Bound
     rows: RowOptions
@@ -163,6 +165,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
         streams=streams,
         pattern=pattern,
         subjects=subject_filters(options.text("subjects")),
+        read_mode=_read_mode(options, start, streaming=streaming),
         start=start,
         end=end,
         rows=_rows(options),
@@ -192,12 +195,20 @@ def _streams(options: OptionTexts) -> tuple[tuple[str, ...], str | None]:
         return stream_names(options.required("stream", "the name of a stream, or a comma list of names")), None
     if options.text("stream") is not None:
         raise invalid("streamPattern", "does not go with 'stream'", "one of the two")
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        valid = "a regular expression for the whole name, such as orders_.*"
-        raise invalid("streamPattern", f"{pattern!r} is not a regular expression: {error}", valid) from None
-    return (), pattern
+    return (), name_pattern(pattern)
+
+
+def _read_mode(options: OptionTexts, start: Bound, *, streaming: bool | None) -> ReadMode:
+    chosen = options.choice("readMode", ReadMode)
+    if chosen == ReadMode.LATEST:
+        if streaming:
+            raise invalid("readMode", "a streaming query reads what comes", "all (default); latest in a batch")
+        if start.time is not None or start.named or start.default not in (None, EARLIEST):
+            name = "startingTimestamp" if start.time is not None else "startingOffsets"
+            raise invalid(name, "does not go with readMode=latest, which has no beginning", "leave it out")
+        if options.choice("reader", ReaderKind) != ReaderKind.AUTO or options.flag("pushdown", default=False):
+            raise invalid("readMode", "latest has one way to read", "leave out 'reader' and 'pushdown'")
+    return chosen
 
 
 def _on_recreated(options: OptionTexts, *, streaming: bool | None) -> OnRecreated:

@@ -247,6 +247,20 @@ def stream_names(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def name_pattern(text: str) -> str:
+    """Return the value of `streamPattern`.
+
+    Raises:
+        ValueError: It is not a regular expression.
+    """
+    try:
+        re.compile(text)
+    except re.error as error:
+        valid = "a regular expression for the whole name, such as orders_.*"
+        raise invalid("streamPattern", f"{text!r} is not a regular expression: {error}", valid) from None
+    return text
+
+
 def _bytes(name: str, text: str, default: str) -> int:
     number = text.lower().removesuffix("ib").removesuffix("b").strip()
     found = re.fullmatch(r"(\d{1,18})\s*([kmg]?)", number)

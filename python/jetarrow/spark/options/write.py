@@ -8,13 +8,18 @@ from dataclasses import dataclass
 
 from .choices import Dedup, ExactlyOnce, PublishMode
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
-from .texts import OptionTexts, invalid, stream_names
+from .texts import OptionTexts, invalid, name_pattern, stream_names
+
+# What a write without `stream` and `streamPattern` is for.
+ANY_STREAM = ".*"
 
 WRITE_OPTIONS = (
     *CONNECT_OPTIONS,
     "stream",
+    "streamPattern",
     "subject",
     "publishMode",
+    "atomicBy",
     "dedup",
     "dedupScope",
     "exactlyOnce",
@@ -30,9 +35,12 @@ class WriteOptions:
 
     Attributes:
         connection: Where to connect, and as whom.
-        stream: The stream that has to take every row.
+        streams: The streams that take the rows. One has to take every row; of several, and of those that `pattern`
+            finds, each row goes to the one that takes its subject.
+        pattern: A regular expression for the whole name of a stream, in place of `streams`. Default: none.
         subject: Subject of all rows. Default: the column `subject` says it row by row.
         publish_mode: How rows are published. Default: async.
+        atomic_by: The column of which rows with equal values are stored whole or not at all. Default: none.
         dedup: Whether a row without a `msg_id` gets an id made of the row. Default: content, it does.
         dedup_scope: Names a batch write: repeated under the same name it has the same ids. Default: each write is one
             of its own. A streaming query names its batches itself.
@@ -43,14 +51,28 @@ class WriteOptions:
     """
 
     connection: ConnectOptions
-    stream: str
+    streams: tuple[str, ...]
+    pattern: str | None = None
     subject: str | None = None
     publish_mode: PublishMode = PublishMode.ASYNC
+    atomic_by: str | None = None
     dedup: Dedup = Dedup.CONTENT
     dedup_scope: str | None = None
     sink_state: str | None = None
     recovery_window: float = 120.0
     max_in_flight: int = 5000
+
+    @property
+    def stream(self) -> str | None:
+        """The stream that has to take every row; None where there are several."""
+        return self.streams[0] if len(self.streams) == 1 else None
+
+    @property
+    def target(self) -> str:
+        """Where rows go, for messages."""
+        if self.pattern is not None:
+            return f"the streams that match {self.pattern!r}"
+        return f"{'stream' if len(self.streams) == 1 else 'streams'} {', '.join(map(repr, self.streams))}"
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -66,23 +88,69 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         ValueError: An option is missing, or its value is not valid: one line that names the valid values.
     """
     options = OptionTexts(given, WRITE_OPTIONS)
-    names = stream_names(options.required("stream", "the name of the stream to write to"))
-    if len(names) > 1:
-        raise invalid("stream", f"{len(names)} streams are named", "one name: each row goes to one stream")
+    streams, pattern = _streams(options)
     dedup, dedup_scope = options.choice("dedup", Dedup), options.text("dedupScope")
     if dedup_scope is not None and dedup != Dedup.CONTENT:
         raise invalid("dedupScope", f"does not go with dedup={dedup}", "dedup=content with it")
-    return WriteOptions(
+    found = WriteOptions(
         connection=connect_options(options),
-        stream=names[0],
+        streams=streams,
+        pattern=pattern,
         subject=options.text("subject"),
-        publish_mode=options.choice("publishMode", PublishMode),
+        publish_mode=_publish_mode(options),
+        atomic_by=_atomic_by(options, dedup),
         dedup=dedup,
         dedup_scope=dedup_scope,
         sink_state=_sink_state(options, dedup),
         recovery_window=options.seconds("recoveryWindow", "2m"),
         max_in_flight=options.positive("maxInFlight", 5000),
     )
+    if found.stream is None:
+        _check_several(found)
+    return found
+
+
+def _streams(options: OptionTexts) -> tuple[tuple[str, ...], str | None]:
+    pattern, named = options.text("streamPattern"), options.text("stream")
+    if pattern is not None and named is not None:
+        raise invalid("streamPattern", "does not go with 'stream'", "one of the two, or neither")
+    if named is not None:
+        return stream_names(named), None
+    if pattern is not None:
+        return (), name_pattern(pattern)
+    valid = "the name of a stream, a comma list of names, or streamPattern"
+    if options.text("subject") is not None:
+        raise invalid("stream", "is required with the option 'subject'", valid)
+    if unknown := ", ".join(options.unknown()):  # most likely a slip of the pen
+        raise invalid("stream", f"is required (unknown options given: {unknown})", valid)
+    return (), ANY_STREAM
+
+
+def _check_several(found: WriteOptions) -> None:
+    """Refuse what belongs to one stream."""
+    one = "the name of one stream, with this"
+    if found.publish_mode in (PublishMode.FAST, PublishMode.ATOMIC):
+        named = "atomicBy" if found.atomic_by is not None else "publishMode"
+        raise invalid("stream", f"{named} is for one stream, and this write is for {found.target}", one)
+    if found.sink_state is not None:
+        raise invalid("stream", f"exactlyOnce=state is for one stream, and this write is for {found.target}", one)
+
+
+def _publish_mode(options: OptionTexts) -> PublishMode:
+    if options.text("atomicBy") is None:
+        return options.choice("publishMode", PublishMode)
+    chosen = options.choice_or_none("publishMode", PublishMode)
+    if chosen not in (None, PublishMode.ATOMIC):
+        raise invalid("publishMode", f"{chosen} does not go with atomicBy", "atomic, or leave it out")
+    return PublishMode.ATOMIC
+
+
+def _atomic_by(options: OptionTexts, dedup: Dedup) -> str | None:
+    column = options.text("atomicBy")
+    if column is not None and dedup != Dedup.CONTENT:
+        # Without ids nobody knows whether a group whose answer was lost is stored.
+        raise invalid("atomicBy", f"does not go with dedup={dedup}", "dedup=content with it")
+    return column
 
 
 def _sink_state(options: OptionTexts, dedup: Dedup) -> str | None:

@@ -11,13 +11,18 @@ from pyspark.sql.types import (
     BinaryType,
     CharType,
     DataType,
+    DateType,
+    IntegralType,
     MapType,
     StringType,
     StructType,
+    TimestampType,
     VarcharType,
 )
 
 _STRINGS = (StringType, VarcharType, CharType)
+# What says which group a row is of.
+_GROUP_TYPES = (*_STRINGS, BinaryType, IntegralType, DateType, TimestampType)
 _COLUMNS = {
     "data": "binary or string",
     "subject": "string",
@@ -34,17 +39,21 @@ _PIECE_BYTES = 8 << 20
 _ATOMIC_ROWS = 1_000  # the server's limit
 
 
-def check_columns(schema: StructType, *, subject: str | None) -> None:
+def check_columns(schema: StructType, *, subject: str | None, atomic_by: str | None = None) -> None:
     """Check the columns of a DataFrame that is to be written.
 
     Args:
         schema: The DataFrame's.
         subject: The option of this name.
+        atomic_by: The column that says which group a row is of. Default: none.
 
     Raises:
         ValueError: A column has no meaning here, has another type, is there twice, or is missing.
     """
-    problem = next(_column_problems(schema), None)
+    own = StructType([field for field in schema if field.name != atomic_by or field.name in _COLUMNS])
+    problem = next(_column_problems(own), None)
+    if problem is None and atomic_by is not None:
+        problem = _group_problem(schema, atomic_by)
     if problem is None and "data" not in schema.names:
         problem = "there is no column 'data'"
     if problem is None and subject is None and "subject" not in schema.names:
@@ -54,6 +63,15 @@ def check_columns(schema: StructType, *, subject: str | None) -> None:
         raise ValueError(
             f"jetstream: {problem}; a write takes the columns {columns}; data is required, the rest is optional"
         )
+
+
+def _group_problem(schema: StructType, name: str) -> str | None:
+    if schema.names.count(name) != 1:
+        return f"there is {'more than one' if name in schema.names else 'no'} column {name!r} for option 'atomicBy'"
+    kind = schema[name].dataType
+    if not isinstance(kind, _GROUP_TYPES):
+        return f"column {name!r} of atomicBy is {kind.simpleString()}, not string, binary, integer, date or timestamp"
+    return None
 
 
 def _column_problems(schema: StructType) -> Iterator[str]:

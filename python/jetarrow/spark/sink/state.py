@@ -14,7 +14,6 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from time import monotonic
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +25,8 @@ from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
 from jetarrow.spark._core import Loss, RangeReader
 from jetarrow.spark.connection import retry_transient
 from jetarrow.spark.options.texts import invalid
+
+from .seen_ids import message_ids
 
 # How long an attempt relies on the record being its own, in seconds.
 _LOOK_AGAIN = 5.0
@@ -192,7 +193,7 @@ class SinkState:
                 while (item := reader.next()) is not None:
                     if isinstance(item, Loss):
                         raise self._gone(item.asked[0])
-                    ids = _message_ids(pa.record_batch(item).column("headers"))
+                    ids = message_ids(pa.record_batch(item).column("headers"))
                     # Those of others are of no use, unless rows of ours have ids that say not whose they are.
                     found.append(ids if self._foreign else ids.filter(pc.starts_with(ids, self._name.tag)))
             finally:
@@ -272,13 +273,6 @@ def open_bucket(js: jetarrow.sync.JetStream, bucket: str, *, replicas: int) -> N
         js.key_value(bucket)
     except BucketNotFoundError:
         js.create_key_value(bucket=bucket, replicas=replicas, description="what Spark queries have written")
-
-
-def _message_ids(headers: Any) -> pa.Array:
-    """The message ids of a column of headers; a message has one at most."""
-    # Of a map the entries, their values lists of strings.
-    ours = pc.equal(headers.keys, "Nats-Msg-Id")
-    return pc.list_flatten(headers.items.filter(ours)).cast(pa.string())
 
 
 def _tagged(ids: pa.Array, tag: str) -> int:

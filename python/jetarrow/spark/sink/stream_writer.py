@@ -12,7 +12,8 @@ from jetarrow.spark.options.choices import Dedup
 from jetarrow.spark.options.write import WriteOptions
 
 from .state import BatchName
-from .writer import Written, tell_duplicates, write_partition
+from .target import Target
+from .writer import Written, check_groups, tell_duplicates, write_partition
 
 
 class JetStreamStreamWriter(DataSourceStreamArrowWriter):
@@ -23,12 +24,12 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
 
     Args:
         options: Checked options.
-        window: The stream's duplicate window, in seconds.
+        target: The streams, as `target.prepare` has found them.
     """
 
-    def __init__(self, options: WriteOptions, window: float) -> None:
+    def __init__(self, options: WriteOptions, target: Target) -> None:
         self._options = options
-        self._window = window
+        self._target = target
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Publish the rows of one task of one micro-batch.
@@ -54,7 +55,7 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
             )
         query, batch = map(str, names)
         name = None if None in names else BatchName(query, int(batch), context.partitionId())
-        return write_partition(self._options, self._window, iterator, scope=f"{query}:{batch}", name=name)
+        return write_partition(self._options, self._target, iterator, scope=f"{query}:{batch}", name=name)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Say in the driver's log what was not stored because the stream had it.
@@ -62,5 +63,9 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
         Args:
             messages: What the tasks report.
             batchId: Number of the micro-batch.
+
+        Raises:
+            ValueError: As `writer.check_groups`.
         """
-        tell_duplicates(self._options.stream, messages, named=f"batch {batchId}")
+        tell_duplicates(self._options.target, messages, named=f"batch {batchId}")
+        check_groups(self._options, messages)

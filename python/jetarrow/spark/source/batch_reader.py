@@ -11,8 +11,10 @@ from pyspark.sql.types import StructType
 
 from jetarrow.spark.connection import connect, jetstream
 from jetarrow.spark.errors import hide_traceback
+from jetarrow.spark.options.choices import ReadMode
 from jetarrow.spark.options.read import ReadOptions
 
+from .latest import StreamState, plan_states, read_state
 from .metadata import Lookup
 from .partition_reader import read_range
 from .partitioning import StreamRange, plan_partitions
@@ -56,6 +58,8 @@ class JetStreamReader(DataSourceReader):
         with hide_traceback(), connect(options.connection) as client:
             lookup = Lookup(jetstream(client, options.connection), options)
             check_types(self._schema, options.rows, lookup.js)
+            if options.read_mode == ReadMode.LATEST:
+                return plan_states(options, lookup.infos(), lookup)
             return plan_partitions(options, lookup.infos(), lookup, restriction=self._restriction)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -68,11 +72,13 @@ class JetStreamReader(DataSourceReader):
             Arrow batches of exactly the schema that Spark demands.
 
         Raises:
-            Exception: As `partition_reader.read_range`.
+            Exception: As `partition_reader.read_range`, or `latest.read_state`.
         """
-        if isinstance(partition, StreamRange):
-            with hide_traceback():
+        with hide_traceback():
+            if isinstance(partition, StreamRange):
                 yield from read_range(self._schema, self._options, partition)
+            elif isinstance(partition, StreamState):
+                yield from read_state(self._schema, self._options, partition)
 
 
 class PushdownReader(JetStreamReader):

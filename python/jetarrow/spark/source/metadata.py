@@ -4,21 +4,59 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import jetarrow.sync
 from jetarrow.jetstream.errors import APIError, NotFoundError, StreamRecreatedError
-from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
-from jetarrow.spark._core import api_request
+from jetarrow.jetstream.models import RetentionPolicy, StreamConfig, StreamInfo, StreamState
+from jetarrow.spark._core import api_request, request_each
 from jetarrow.spark.connection import no_such_stream
-from jetarrow.spark.options.read import ReadOptions
+from jetarrow.spark.options.connection import ConnectOptions
 
 # Requests about streams that are under way at once.
 _SIDE_BY_SIDE = 32
 
+# From so many on, one subscription gets the answers to all.
+_MANY = 8
+# The first fields of `StreamState`.
+_COUNTS = ("messages", "bytes", "first_seq", "last_seq", "consumer_count")
+# The status of an answer that no message matches.
+_NO_MESSAGE = 404
+# Configurations as the server has written them, and read: they seldom change.
+_configs: dict[str, tuple[dict[str, Any], StreamConfig]] = {}
+
+_A = TypeVar("_A")
 _T = TypeVar("_T")
+
+
+@dataclass
+class _LeanInfo(StreamInfo):
+    """A stream of which only the configuration, what is counted, and when it was made are known."""
+
+    created_text: str | None = None
+
+    @property
+    def created_raw(self) -> str | None:
+        return self.created_text
+
+
+class Named(Protocol):
+    """Options that say which streams are meant."""
+
+    @property
+    def connection(self) -> ConnectOptions:
+        """Where to ask."""
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Names, in the order given."""
+
+    @property
+    def pattern(self) -> str | None:
+        """A regular expression for the whole name, in place of names."""
 
 
 class Lookup:
@@ -26,14 +64,14 @@ class Lookup:
 
     Args:
         js: Where to ask.
-        options: Checked options of the read.
+        options: Checked options of the read, or of a write.
         retry: Does the work it is given; `connection.retry_transient` waits for servers that are away. Default: once.
     """
 
     def __init__(
         self,
         js: jetarrow.sync.JetStream,
-        options: ReadOptions,
+        options: Named,
         retry: Callable[[Callable[[], Any]], Any] = lambda work: work(),
     ) -> None:
         self.js = js
@@ -49,33 +87,59 @@ class Lookup:
         """
         pattern = self._options.pattern
         if pattern is None:
-            return self.each(self._options.streams, self.info)
+            return self.many(self._options.streams)
         names: list[str] = self._retry(lambda: sorted(self.js.stream_names()))
-        infos = self.each([name for name in names if re.fullmatch(pattern, name)], self._info_or_none)
-        found = {name: info for name, info in infos.items() if info is not None}
+        found = self.many([name for name in names if re.fullmatch(pattern, name)], gone=True)
         if not found:
             at = ", ".join(self._options.connection.servers)
             raise NotFoundError(message=f"jetstream: no stream at {at} matches option streamPattern={pattern!r}")
         return found
 
-    def each(self, streams: Iterable[str], ask: Callable[[str], _T]) -> dict[str, _T]:
-        """Ask about many streams, side by side: one after the other they would wait for a round trip each.
+    def many(self, streams: Iterable[str], *, gone: bool = False) -> dict[str, StreamInfo]:
+        """Return streams as they are now.
 
         Args:
             streams: Their names.
-            ask: Asks about one, and changes nothing.
+            gone: Whether those that are not there are left out. Default: they are an error.
 
         Returns:
-            The answers by stream, in the order of the names.
+            In the order of the names; only what planning uses of each.
 
         Raises:
-            Exception: What `ask` raises, of the first stream where it does.
+            NotFoundError: One is not there.
         """
         names = list(streams)
-        if len(names) < 2:
-            return {name: ask(name) for name in names}
-        with ThreadPoolExecutor(min(len(names), _SIDE_BY_SIDE), "jetarrow-spark-ask") as pool:
-            return dict(zip(names, pool.map(ask, names), strict=True))
+        if len(names) < _MANY:
+            return self._one_by_one(names, gone=gone)
+        answers = request_each(self.js, [(f"STREAM.INFO.{name}", None) for name in names])
+        found = {name: self._lean(name, answer) for name, answer in zip(names, answers, strict=True)}
+        # Those that no server has answered for, or with an error: it is told, or waited for, where that is done anyway.
+        rest = self._one_by_one([name for name, info in found.items() if info is None], gone=gone)
+        return {name: info for name in names if (info := found[name] or rest.get(name)) is not None}
+
+    def _one_by_one(self, names: list[str], *, gone: bool) -> dict[str, StreamInfo]:
+        infos = self._side_by_side(self._info_or_none if gone else self.info, names)
+        return {name: info for name, info in zip(names, infos, strict=True) if info is not None}
+
+    @staticmethod
+    def _lean(name: str, answer: Any) -> StreamInfo | None:
+        """What planning uses of an answer; None where it is not one about the stream."""
+        try:
+            config, state, made = answer["config"], answer["state"], answer["created"]
+            counts = StreamState(*(state[field] for field in _COUNTS))
+        except (KeyError, TypeError):
+            return None
+        known = _configs.get(name)
+        if known is None or known[0] != config:
+            known = _configs[name] = (config, StreamConfig.from_response(config))
+        return _LeanInfo(known[1], counts, created_text=made)
+
+    @staticmethod
+    def _side_by_side(ask: Callable[[_A], _T], asked: Sequence[_A]) -> list[_T]:
+        if len(asked) < 2:
+            return [ask(one) for one in asked]
+        with ThreadPoolExecutor(min(len(asked), _SIDE_BY_SIDE), "jetarrow-spark-ask") as pool:
+            return list(pool.map(ask, asked))
 
     def _info_or_none(self, stream: str) -> StreamInfo | None:
         try:
@@ -115,15 +179,30 @@ class Lookup:
         found = [self._find(stream, {"seq": seq, "next_by_subj": one}) for one in filters or (">",)]
         return min((seq for seq in found if seq is not None), default=None)
 
-    def last_match(self, stream: str, filters: Sequence[str]) -> int | None:
-        """Return the last sequence that a filter matches, None where there is none.
+    def last_matches(self, filters: Mapping[str, Sequence[str]]) -> dict[str, int | None]:
+        """Return the last sequence that a filter matches, None where there is none, by stream.
 
         Args:
-            stream: Name of the stream.
-            filters: Subjects, at least one.
+            filters: Subjects, by stream, at least one for each.
         """
-        found = [self._find(stream, {"last_by_subj": one}) for one in filters]
-        return max((seq for seq in found if seq is not None), default=None)
+        asked = [(name, one) for name, subjects in filters.items() for one in subjects]
+        if len(asked) < _MANY:
+            answers: list[Any] = [None] * len(asked)
+        else:
+            answers = request_each(self.js, [(f"STREAM.MSG.GET.{name}", {"last_by_subj": one}) for name, one in asked])
+        found: dict[str, list[int]] = {name: [] for name in filters}
+        rest = []
+        for (name, one), answer in zip(asked, answers, strict=True):
+            if isinstance(answer, dict) and "message" in answer:
+                found[name].append(int(answer["message"]["seq"]))
+            elif not isinstance(answer, dict) or answer.get("error", {}).get("code") != _NO_MESSAGE:
+                rest.append((name, one))
+        for name, seq in self._side_by_side(lambda at: self._last_match(*at), rest):
+            found[name] += [] if seq is None else [seq]
+        return {name: max(seqs, default=None) for name, seqs in found.items()}
+
+    def _last_match(self, stream: str, subject: str) -> tuple[str, int | None]:
+        return stream, self._find(stream, {"last_by_subj": subject})
 
     def matching(self, stream: str, seq: int, filters: Sequence[str]) -> int | None:
         """Return how many messages from `seq` on the filters match; None where the server will not say.

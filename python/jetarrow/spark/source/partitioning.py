@@ -119,8 +119,8 @@ def check_named(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:
 def _bounds(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, stream: str) -> tuple[int, int]:
     """First sequence and end (exclusive) to read of one stream, frozen at what is there now."""
     first, latest = first_sequence(info), end_sequence(info)
-    start = _position(options.start.of(stream, EARLIEST), options.start.time, lookup, stream=stream, latest=latest)
-    end = _position(options.end.of(stream, LATEST), options.end.time, lookup, stream=stream, latest=latest)
+    start = position(options.start.of(stream, EARLIEST), options.start.time, lookup, stream=stream, latest=latest)
+    end = position(options.end.of(stream, LATEST), options.end.time, lookup, stream=stream, latest=latest)
     start, end = first if start == EARLIEST else start, min(end, latest)
     if start < min(first, end):
         if loss_fails(options, info):
@@ -138,11 +138,20 @@ def _bounds(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, st
     return start, max(start, end)
 
 
-def _position(position: int, time: str | None, lookup: Lookup | None, *, stream: str, latest: int) -> int:
+def position(given: int, time: str | None, lookup: Lookup | None, *, stream: str, latest: int) -> int:
+    """Return the sequence that an offset or a time stands for.
+
+    Args:
+        given: The offset, which counts where there is no time; LATEST for the end.
+        time: As RFC 3339.
+        lookup: To find times.
+        stream: Name of the stream.
+        latest: The sequence after its last message.
+    """
     if time is not None and lookup is not None:
         found = lookup.first_at(stream, time)
         return latest if found is None else found
-    return latest if position == LATEST else position
+    return latest if given == LATEST else given
 
 
 def _restricted(

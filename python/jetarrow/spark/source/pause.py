@@ -1,4 +1,8 @@
-"""How often an idle query asks: Spark comes every few milliseconds, and many streams take longer than that."""
+"""How often an idle query asks: Spark comes every few milliseconds, and some looks take longer than that.
+
+Many streams do; so does a filter with wildcards while others publish: for its last match the server goes through all
+subjects, 4 to 7 ms for 100,000 of them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from collections.abc import Mapping
 from .offsets import Offset
 
 # Fewer are looked at every time Spark comes.
-_MANY_STREAMS = 16
+MANY_STREAMS = 16
 # After a look that found nothing, this many times as long as it took is waited, so that an idle query costs a tenth of
 # what it would.
 _TIMES = 10.0
@@ -35,14 +39,15 @@ class Pause:
         self._asked = now
         return False
 
-    def begin(self, at: Offset, sizes: Mapping[str, int]) -> None:
+    def begin(self, at: Offset, sizes: Mapping[str, int], *, costly: bool = False) -> None:
         """Say that a look has ended with nothing to do.
 
         Args:
             at: Where the query stands.
             sizes: How much waits, by stream.
+            costly: Whether a look is one, though the streams are few. Default: False.
         """
-        idle = len(sizes) >= _MANY_STREAMS and not any(sizes.values())
+        idle = (costly or len(sizes) >= MANY_STREAMS) and not any(sizes.values())
         now = time.monotonic()
         self._until = now + min(_MOST, _TIMES * (now - self._asked)) if idle else 0.0
         self._at = at

@@ -55,23 +55,21 @@ class Positions:
             return Entry(created(info), latest)
         return Entry(created(info), position, "ahead" if position > latest else None)
 
-    def end(self, name: str, info: StreamInfo, lookup: Lookup) -> int:
-        """Return the sequence after the last message that matters: foreign traffic would make empty batches.
+    def ends(self, infos: Mapping[str, StreamInfo], lookup: Lookup) -> dict[str, int]:
+        """Return the sequence after the last message that matters, by stream: foreign traffic would make empty batches.
 
         Args:
-            name: Name of the stream.
-            info: The stream as it is now.
-            lookup: To find the last message that a filter matches.
+            infos: The streams as they are now.
+            lookup: To find the last messages that filters match, where something has come since they were found.
         """
-        filters = filters_for(self._options, info)
-        if not filters:
-            return end_sequence(info)
-        now = (info.state.last_seq, created(info))
-        known, end = self._matched.get(name, (None, 0))
-        if known != now:
-            end = (lookup.last_match(name, filters) or 0) + 1
-            self._matched[name] = (now, end)
-        return end
+        if not self._options.subjects:
+            return {name: end_sequence(info) for name, info in infos.items()}
+        asked = {name: filters for name, info in infos.items() if (filters := filters_for(self._options, info))}
+        now = {name: (infos[name].state.last_seq, created(infos[name])) for name in asked}
+        new = {name: filters for name, filters in asked.items() if self._matched.get(name, (None, 0))[0] != now[name]}
+        for name, last in lookup.last_matches(new).items():
+            self._matched[name] = (now[name], (last or 0) + 1)
+        return {name: self._matched[name][1] if name in asked else end_sequence(info) for name, info in infos.items()}
 
     def current(self, begin: Offset, infos: Mapping[str, StreamInfo]) -> dict[str, Entry]:
         """Return where the query stands, by stream; those that are new to it start at their first message.

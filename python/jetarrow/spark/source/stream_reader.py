@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from .metadata import Lookup, created, end_sequence, first_sequence
 from .offsets import Entry, Offset
 from .partition_reader import read_range
 from .partitioning import StreamRange, check_named, split
-from .pause import Pause
+from .pause import MANY_STREAMS, Pause
 from .positions import Positions, bytes_per_sequence
 from .read_plan import check_readable, filters_for, head_may_move, loss_fails, read_plan
 from .rows import check_types
@@ -40,6 +40,9 @@ try:
     )
 except ImportError:  # before 4.2 there is no admission control
     ReadAllAvailable = ReadLimit = ReadMaxBytes = ReadMaxRows = ReadMinRows = SupportsTriggerAvailableNow = object  # type: ignore[misc, assignment]
+
+# Seconds for which what is known of many streams is recent enough to plan with.
+_MOMENT = 1.0
 
 
 class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -65,6 +68,9 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._until: dict[str, int] | None = None
         self._last_batch: float | None = None
         self._pause = Pause()
+        # What the last look at the streams found, and when: a batch is planned right after its end was found.
+        self._infos: Mapping[str, StreamInfo] = {}
+        self._looked = 0.0
 
     @hide_traceback()
     def initialOffset(self) -> dict[str, Any]:
@@ -103,7 +109,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             return start if start is not None else begin.json()
         lookup = self._lookup()
         infos = lookup.infos()
-        ends = lookup.each(infos, lambda name: self._positions.end(name, infos[name], lookup))
+        self._infos, self._looked = infos, time.monotonic()
+        ends = self._positions.ends(infos, lookup)
         self._latest = {name: Entry(created(infos[name]), end) for name, end in ends.items()}
         if begin is None:
             self._prepare(lookup, infos, self._latest)
@@ -113,7 +120,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._prepare(lookup, infos, entries)
         sizes = self._backlog(entries, ends, infos, lookup)
         if self._waits(sum(sizes.values()), limit):
-            self._pause.begin(begin, sizes if self._until is None else {})
+            wild = any("*" in subject or ">" in subject for subject in self._options.subjects)
+            self._pause.begin(begin, sizes if self._until is None else {}, costly=wild and self._until is None)
             return start if start is not None else begin.json()
         advanced = {}
         for name, count in self._admitted(sizes, infos, limit).items():
@@ -149,7 +157,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Fix where the query ends: at what the streams hold now."""
         lookup = self._lookup()
         infos = lookup.infos()
-        self._until = lookup.each(infos, lambda name: self._positions.end(name, infos[name], lookup))
+        self._until = self._positions.ends(infos, lookup)
 
     @hide_traceback()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -174,7 +182,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             begin = self._begin(Offset.of(start).streams, to.streams, lookup)
         spans = {name: (begin[name].next, entry.next) for name, entry in to.streams.items() if name in begin}
         spans = {name: (first, last) for name, (first, last) in spans.items() if last > first}
-        infos = lookup.each(spans, lookup.info)
+        infos = self._known(spans) or lookup.many(spans)
         parts = to.parts or self._parts(spans, infos, lookup)
 
         def ranges(name: str) -> list[StreamRange]:
@@ -213,6 +221,11 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             lookup, at = self._lookup(), Offset.of(end).streams
             infos = lookup.infos()
             retry_transient(lambda: self._committer.commit(lookup.js, infos, at))
+
+    def _known(self, names: Iterable[str]) -> Mapping[str, StreamInfo]:
+        """Many streams as they were a moment ago, if they were looked at: tasks look once more at what they read."""
+        fresh = len(self._infos) >= MANY_STREAMS and time.monotonic() - self._looked < _MOMENT
+        return self._infos if fresh and all(name in self._infos for name in names) else {}
 
     def _lookup(self) -> Lookup:
         # Only a server that was reached once is waited for: a wrong address is an error at once.

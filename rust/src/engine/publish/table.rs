@@ -14,6 +14,46 @@ use crate::error::{JetError, Result};
 /// Why a row is not published: a column beside the payloads.
 pub const ERROR: &str = "__jetarrow_error";
 
+/// The columns of a block of messages.
+pub fn message_fields() -> Fields {
+    Fields::from(vec![
+        Field::new("data", DataType::LargeBinary, true),
+        Field::new("subject", DataType::Utf8, true),
+        Field::new("msg_id", DataType::Utf8, true),
+        Field::new(ERROR, DataType::Utf8, true),
+    ])
+}
+
+/// Where a column is.
+pub fn position(fields: &Fields, what: &str, name: &str) -> Result<usize> {
+    fields.iter().position(|field| field.name() == name).ok_or_else(|| {
+        let names: Vec<_> = fields.iter().map(|field| field.name().as_str()).collect();
+        JetError::Value(format!("{what}: the table has no column {name:?}; it has {}", names.join(", ")))
+    })
+}
+
+/// Where the columns of the payload are; all where none are named.
+pub fn positions(fields: &Fields, columns: Option<&[String]>) -> Result<Vec<usize>> {
+    let columns = match columns {
+        None => (0..fields.len()).collect(),
+        Some(names) => names.iter().map(|name| position(fields, "columns", name)).collect::<Result<Vec<_>>>()?,
+    };
+    if columns.is_empty() {
+        return Err(JetError::Value("columns: a payload has at least one".into()));
+    }
+    Ok(columns)
+}
+
+/// How subjects are made.
+pub fn subject(fields: &Fields, subject: Option<&str>) -> Result<Template> {
+    match subject {
+        Some(text) => Template::parse(text, |name| position(fields, "subject", name)),
+        None => Ok(Template::whole(position(fields, "subject", "subject").map_err(|_| {
+            JetError::Type("subject is missing: give one, or a table with a column \"subject\"".into())
+        })?)),
+    }
+}
+
 /// Where the id of a message comes from.
 pub enum MsgId {
     None,
@@ -39,47 +79,20 @@ impl Plan {
         msg_id: Option<&str>,
         nulls: bool,
     ) -> Result<Plan> {
-        let position = |what: &str, name: &str| {
-            fields.iter().position(|field| field.name() == name).ok_or_else(|| {
-                let names: Vec<_> = fields.iter().map(|field| field.name().as_str()).collect();
-                JetError::Value(format!("{what}: the table has no column {name:?}; it has {}", names.join(", ")))
-            })
-        };
-        let columns = match columns {
-            None => (0..fields.len()).collect(),
-            Some(names) => names.iter().map(|name| position("columns", name)).collect::<Result<Vec<_>>>()?,
-        };
-        if columns.is_empty() {
-            return Err(JetError::Value("columns: a payload has at least one".into()));
-        }
+        let columns = positions(fields, columns)?;
         let chosen: Fields = columns.iter().map(|column| fields[*column].clone()).collect();
         encode::check(&chosen).map_err(JetError::Type)?;
-        let subject = match subject {
-            Some(text) => Template::parse(text, |name| position("subject", name))?,
-            None => Template::whole(position("subject", "subject").map_err(|_| {
-                JetError::Type("subject is missing: give one, or a table with a column \"subject\"".into())
-            })?),
-        };
+        let subject = self::subject(fields, subject)?;
         let msg_id = match msg_id {
             None => MsgId::None,
             Some("content") => MsgId::Content(Box::new(ContentIds::new(b""))),
-            Some(name) => MsgId::Column(position("msg_id", name)?),
+            Some(name) => MsgId::Column(position(fields, "msg_id", name)?),
         };
         let id = if let MsgId::Column(column) = &msg_id { Some(*column) } else { None };
         for column in subject.columns().chain(id) {
             encode::check_text(&fields[column]).map_err(JetError::Type)?;
         }
         Ok(Plan { columns, subject, msg_id, nulls })
-    }
-
-    /// The columns of a block of messages.
-    pub fn fields(&self) -> Fields {
-        Fields::from(vec![
-            Field::new("data", DataType::LargeBinary, true),
-            Field::new("subject", DataType::Utf8, true),
-            Field::new("msg_id", DataType::Utf8, true),
-            Field::new(ERROR, DataType::Utf8, true),
-        ])
     }
 
     /// A message a row; one that cannot be made has no payload, and the reason in a column of its own.
@@ -100,7 +113,7 @@ impl Plan {
             Arc::new(ids),
             Arc::new(reasons(table.len(), faults)),
         ];
-        StructArray::try_new(self.fields(), columns, None)
+        StructArray::try_new(message_fields(), columns, None)
     }
 
     fn ids(

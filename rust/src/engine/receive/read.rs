@@ -9,7 +9,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_nats::Message;
-use futures_util::StreamExt;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{JoinHandle, unconstrained};
 use tokio::time::{Instant, sleep};
@@ -20,11 +19,13 @@ use crate::engine::columns::builder::Builder;
 use crate::engine::columns::meta::Meta;
 use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::columns::typed::Typed;
-use crate::engine::connection::{Connection, Link};
-use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS, PullInbox};
+use crate::engine::columns::unpack::Unpack;
+use crate::engine::connection::Connection;
+use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS};
 use crate::error::{JetError, Loss, Result};
 use crate::task::{Spot, spawn, weak_spot};
 
+mod arrival;
 mod by_time;
 mod consumer;
 mod direct;
@@ -34,10 +35,11 @@ mod malformed;
 mod range;
 mod stream;
 
+use arrival::{Stop, arrival};
 use by_time::first_at;
 use consumer::Consumer;
 use direct::check_direct;
-use latest::{Changed, Latest};
+use latest::Latest;
 pub use range::{Bound, Each, Range};
 
 /// The consumer removes itself when we vanish.
@@ -57,6 +59,16 @@ pub enum Item {
     Loss(Loss),
 }
 
+/// What becomes of messages.
+#[allow(clippy::large_enum_variant)] // there is one of them
+pub enum Form {
+    Messages,
+    /// Their payloads are typed columns.
+    Typed(Typed),
+    /// Each holds rows.
+    Tables(Unpack),
+}
+
 /// Used by any number of tasks and threads; each item goes to one of them.
 pub struct Reader {
     items: Mutex<mpsc::Receiver<Result<Item>>>,
@@ -68,14 +80,11 @@ pub struct Reader {
     pub end: u64,
     /// When the stream was created, as the server writes it.
     pub created: String,
-    /// Of a read of the last messages: see `latest`.
-    pub changed: Option<Changed>,
 }
 
 impl Reader {
-    /// `typed` turns each batch's payloads into typed columns.
-    pub async fn open(conn: Arc<Connection>, range: Range, typed: Option<Typed>) -> Result<Reader> {
-        let opening = Self::open_while_up(conn.clone(), range, typed);
+    pub async fn open(conn: Arc<Connection>, range: Range, form: Form) -> Result<Reader> {
+        let opening = Self::open_while_up(conn.clone(), range, form);
         tokio::select! {
             biased;
             opened = opening => opened,
@@ -83,7 +92,7 @@ impl Reader {
         }
     }
 
-    async fn open_while_up(conn: Arc<Connection>, range: Range, typed: Option<Typed>) -> Result<Reader> {
+    async fn open_while_up(conn: Arc<Connection>, range: Range, form: Form) -> Result<Reader> {
         let api = Api::new(&conn, &range.prefix).within(range.timeout);
         let info = api.stream_info(&range.stream).await?;
         let direct = check_direct(&range, &info.config)?;
@@ -114,10 +123,9 @@ impl Reader {
             Each::All => None,
             Each::Latest { markers } => Some(Latest::new(markers)),
         };
-        let changed = latest.as_ref().map(|latest| latest.changed.clone());
-        let run = Run {
+        let mut run = Run {
             earliest: !matches!(range.start, Bound::Seq(_)),
-            created: info.created,
+            created: info.created.clone(),
             next: start,
             consumer: None,
             gap: None,
@@ -131,9 +139,11 @@ impl Reader {
             direct,
             latest,
             builder,
-            typed,
+            form,
             out,
         };
+        run.open_latest(&info).await?;
+        let end = run.end;
         let failure = Arc::new(OnceLock::new());
         let known = failure.clone();
         let task = spawn(unconstrained(run.drive()), move |error| drop(known.set(error)))?;
@@ -145,7 +155,6 @@ impl Reader {
             start,
             end,
             created,
-            changed,
         })
     }
 
@@ -196,45 +205,6 @@ impl Reader {
     }
 }
 
-/// Why the message loop stopped.
-enum Stop {
-    End,
-    /// The consumer is of no use any more.
-    Renew,
-    /// Nothing is in doubt: ask again from `next`.
-    Again,
-    /// Everything that the consumer had has come: is that all?
-    Dry,
-    /// The reader was dropped or closed.
-    Dropped,
-}
-
-/// Waits for the next message; or says why none will come.
-async fn arrival(
-    inbox: &mut PullInbox,
-    conn: &Connection,
-    link: &mut watch::Receiver<Link>,
-    breaks: u64,
-    out: &mpsc::Sender<Result<Item>>,
-) -> Result<Result<Message, Stop>> {
-    loop {
-        tokio::select! {
-            biased;
-            message = inbox.messages.next() => return message.map(Ok).ok_or_else(|| conn.closed()),
-            () = out.closed() => return Ok(Err(Stop::Dropped)),
-            Ok(()) = link.changed() => {
-                if conn.breaks() != breaks {
-                    return Ok(Err(Stop::Renew));
-                }
-                if let Some(cause) = inbox.refused() {
-                    return Err(cause);
-                }
-            }
-            () = sleep(HEARTBEAT * 3) => return Ok(Err(Stop::Renew)),
-        }
-    }
-}
-
 struct Run {
     conn: Arc<Connection>,
     range: Range,
@@ -250,7 +220,7 @@ struct Run {
     direct: bool,
     latest: Option<Latest>,
     builder: Builder,
-    typed: Option<Typed>,
+    form: Form,
     out: mpsc::Sender<Result<Item>>,
     consumer: Option<Consumer>,
     /// The lowest sequence missing in the rows of the builder: deleted, or lost to retention?
@@ -276,13 +246,15 @@ impl Run {
             () = out.closed() => {}
         }
         self.drop_consumer().await;
+        self.consumer = self.latest.as_mut().and_then(Latest::parked);
+        self.drop_consumer().await;
     }
 
     async fn read(&mut self) -> Result<()> {
         let mut trouble: Option<Instant> = None;
         while self.latest.is_some() || self.next < self.end {
             weak_spot(Spot::Reader);
-            let stop = match if self.direct { self.get().await } else { self.pull().await } {
+            let stop = match self.advance().await {
                 Ok(stop) => {
                     trouble = None;
                     stop
@@ -296,23 +268,17 @@ impl Run {
                 Stop::End => break,
                 Stop::Again => {}
                 Stop::Dropped => return Ok(()),
-                Stop::Dry if self.range.follow => {
+                Stop::Dry | Stop::Silent if self.range.follow => {
                     // What is here goes out before the wait for more.
                     if !self.flush().await? {
                         return Ok(());
                     }
                 }
-                Stop::Dry => {
-                    if self.nothing_left().await? {
-                        if self.latest.is_none() {
-                            // Deleted, or did the head of the stream move past it?
-                            self.gap.get_or_insert(self.next);
-                        }
-                        break;
-                    }
+                Stop::Dry | Stop::Silent => {
                     if self.latest.is_some() {
                         // What was last may be gone, and what was before it is the last now.
                         self.drop_consumer().await;
+                        self.renew_latest(false).await?;
                     }
                     // The consumer's replica lags behind the stream's leader.
                     sleep(RETRY).await;
@@ -333,10 +299,9 @@ impl Run {
                     sleep(RETRY).await;
                     self.check_stream().await?;
                     let breaks = self.conn.breaks();
-                    if std::mem::replace(&mut self.breaks, breaks) != breaks {
-                        if let Some(latest) = &mut self.latest {
-                            latest.broke(self.next);
-                        }
+                    let broken = std::mem::replace(&mut self.breaks, breaks) != breaks;
+                    self.renew_latest(broken).await?;
+                    if broken {
                         match self.step_over().await {
                             Ok(Some(Stop::Dropped)) => return Ok(()),
                             Ok(Some(_)) => break,
@@ -355,6 +320,23 @@ impl Run {
         }
         self.flush().await?;
         Ok(())
+    }
+
+    /// Reads until something ends it. `End` is the end of the read, and `Dry` a doubt about it.
+    async fn advance(&mut self) -> Result<Stop> {
+        let stop = if self.direct { self.get().await? } else { self.pull().await? };
+        let dry = matches!(stop, Stop::Dry | Stop::Silent) && !self.range.follow;
+        if dry && self.nothing_left().await? {
+            if self.latest.is_none() {
+                // Deleted, or did the head of the stream move past it?
+                self.gap.get_or_insert(self.next);
+            }
+        } else if !matches!(stop, Stop::End) {
+            // Where values are overwritten, the consumer counts less than it has.
+            let miscounted = matches!(stop, Stop::Dry) && self.latest.is_some();
+            return Ok(if miscounted { Stop::Again } else { stop });
+        }
+        Ok(if self.next_stage().await? { Stop::Again } else { Stop::End })
     }
 
     /// The next message of the range, or the first beyond it. `flush_if_full` has to follow.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::str::FromStr;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -19,11 +20,16 @@ use crate::error::{JetError, Result};
 use crate::lock::lock;
 use crate::task::spawn;
 
+mod bells;
 mod malformed;
 mod pump;
+mod wait;
 
+use bells::Bells;
+pub use bells::Ring;
 pub use malformed::Origin;
 use pump::Pump;
+pub use wait::Ready;
 
 /// How much may wait; 0 is no limit. What comes beyond it is dropped and counted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,20 +72,6 @@ pub enum Notice {
 }
 
 pub type OnNotice = Box<dyn Fn(Notice) + Send + Sync>;
-
-/// Why a wait is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ready {
-    Messages,
-    /// No more will come.
-    Ended,
-    /// A message is missing in an ordered subscription.
-    Gap,
-    /// Nothing came for the time that was given, not even a heartbeat.
-    Silent,
-    /// The wait was over; heartbeats may have come.
-    Late,
-}
 
 /// What waits is no longer part of the connection's read buffer, of which every piece keeps 64 KiB, unless it is so large
 /// itself that a copy would cost more than it saves.
@@ -138,6 +130,7 @@ struct Shared {
     emptied: Notify,
     /// When something came last, a heartbeat at least.
     alive: Mutex<Instant>,
+    bells: Bells,
 }
 
 impl Shared {
@@ -148,6 +141,9 @@ impl Shared {
     /// Something did, a heartbeat at least.
     fn came(&self) {
         *lock(&self.alive) = Instant::now();
+        if self.lock().messages > 0 {
+            self.bells.ring();
+        }
         self.changed.notify_waiters();
     }
 
@@ -184,6 +180,8 @@ pub struct Subscription {
     shared: Arc<Shared>,
     control: UnboundedSender<Control>,
     conn: Arc<Connection>,
+    /// How often the link had broken when an ordered subscription was told of it last.
+    breaks: AtomicU64,
     /// Of a core subscription, for texts about the connection.
     _subject: Option<Arc<str>>,
 }
@@ -220,12 +218,14 @@ pub fn subscribe(
         changed: Notify::new(),
         emptied: Notify::new(),
         alive: Mutex::new(Instant::now()),
+        bells: Bells::default(),
     });
     let (control, orders) = unbounded_channel();
     let pump = Pump { subscriber, orders, shared: shared.clone(), conn: conn.clone(), on_notice, garbled };
     let ended = shared.clone();
     spawn(unconstrained(pump.run()), move |error| ended.end(Some(error)))?;
-    Ok(Subscription { shared, control, conn, _subject: listens })
+    let breaks = AtomicU64::new(conn.breaks());
+    Ok(Subscription { shared, control, conn, breaks, _subject: listens })
 }
 
 impl Subscription {
@@ -248,68 +248,6 @@ impl Subscription {
                 Waiting::Message(message) => return Some(message),
                 Waiting::Large(message) => return Some((*message).into()),
                 Waiting::FlowControl(subject) => answer(&self.conn, subject),
-            }
-        }
-    }
-
-    /// Waits until a message waits or none will come; an error where it is over and nobody had asked for that.
-    /// At most `silence` after the last sign of life, and at most `wait` in all.
-    pub async fn ready(&self, silence: Option<Duration>, wait: Option<Duration>) -> Result<Ready> {
-        match wait {
-            None => self.changes(silence).await,
-            Some(wait) => tokio::time::timeout(wait, self.changes(silence)).await.unwrap_or(Ok(Ready::Late)),
-        }
-    }
-
-    async fn changes(&self, silence: Option<Duration>) -> Result<Ready> {
-        loop {
-            let changed = self.shared.changed.notified();
-            {
-                let state = self.shared.lock();
-                if state.messages > 0 {
-                    return Ok(Ready::Messages);
-                } else if state.gap {
-                    return Ok(Ready::Gap);
-                } else if let Some(failure) = &state.failure {
-                    return Err(failure.clone());
-                } else if state.ended {
-                    return Ok(Ready::Ended);
-                }
-            }
-            match silence {
-                None => changed.await,
-                Some(silence) => {
-                    // Not from here on: who asks often, with little time, has to learn of it too.
-                    let end = *lock(&self.shared.alive) + silence;
-                    if tokio::time::timeout_at(end, changed).await.is_err() {
-                        return Ok(Ready::Silent);
-                    }
-                }
-            }
-            // Only flow control waits: it is answered here.
-            self.answer_first();
-        }
-    }
-
-    /// Waits until nothing came for so long, not even a heartbeat, or it is over: whether anybody takes what has come,
-    /// or not.
-    pub async fn quiet(&self, silence: Duration) -> Ready {
-        loop {
-            let changed = self.shared.changed.notified();
-            if self.shared.lock().ended {
-                return Ready::Ended;
-            }
-            if tokio::time::timeout(silence, changed).await.is_err() {
-                return Ready::Silent;
-            }
-        }
-    }
-
-    fn answer_first(&self) {
-        let mut state = self.shared.lock();
-        while matches!(state.queue.front(), Some(Waiting::FlowControl(_))) {
-            if let Some(Waiting::FlowControl(subject)) = state.queue.pop_front() {
-                answer(&self.conn, subject);
             }
         }
     }

@@ -4,7 +4,9 @@ use async_nats::Message;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
+use super::latest::Latest;
 use super::{DELETE_WAIT, EXPIRES, HEARTBEAT, INACTIVE, Run, Stop, arrival};
+use crate::engine::api::ConsumerInfo;
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
 use crate::engine::unique;
@@ -25,8 +27,8 @@ impl Run {
     /// Pulls until something ends it. `next` is always right, so that it can be called again.
     pub(super) async fn pull(&mut self) -> Result<Stop> {
         if self.consumer.is_none() {
-            let waiting = self.make_consumer().await?;
-            if self.latest.is_none() && self.next >= self.end {
+            let waiting = self.make_consumer().await?.num_pending;
+            if !self.open_end() && self.next >= self.end {
                 return Ok(Stop::End);
             }
             if waiting == 0 && !self.range.follow {
@@ -34,19 +36,21 @@ impl Run {
             }
         }
         let mut link = self.conn.link.clone();
-        // Where the largest message is more than half of what may be on its way, one request is enough.
-        let ahead = if self.ask_bytes > self.range.fetch_bytes / 2 { 0 } else { self.rows };
+        let open_end = self.open_end();
         loop {
-            let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
-            let missing = match self.latest {
-                // Its end is where the consumer has no more.
-                Some(_) => usize::MAX,
-                None => usize::try_from(self.end - self.next).unwrap_or(usize::MAX),
+            let rows = match &self.latest {
+                Some(latest) if latest.by_subject() => latest.rows(self.ask_bytes, self.conn.client.max_payload()),
+                _ => self.rows,
             };
+            // Where the largest message is more than half of what may be on its way, one request is enough.
+            let ahead = if self.ask_bytes > self.range.fetch_bytes / 2 { 0 } else { rows };
+            let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
+            let missing = if open_end { u64::MAX } else { self.end - self.next };
+            let missing = usize::try_from(missing).unwrap_or(usize::MAX);
             let breaks = consumer.breaks;
             while consumer.owed <= ahead && consumer.owed < missing && !(consumer.whole && consumer.owed > 0) {
                 let whole = std::mem::take(&mut consumer.whole);
-                let batch = if whole { 1 } else { self.rows.min(missing - consumer.owed) };
+                let batch = if whole { 1 } else { rows.min(missing - consumer.owed) };
                 let request = PullRequest {
                     batch,
                     max_bytes: if whole { 0 } else { self.ask_bytes },
@@ -81,10 +85,14 @@ impl Run {
         let Some(meta) = message.reply.as_deref().and_then(parse_meta) else {
             return match consumer.inbox.status(message) {
                 // Silence: what was to come may have been purged, and the requests would wait for it for ever.
-                Some((_, Status::Heartbeat)) if !self.range.follow => Ok(Some(Stop::Dry)),
+                Some((_, Status::Heartbeat)) if !self.range.follow => Ok(Some(Stop::Silent)),
                 None | Some((_, Status::Heartbeat)) => Ok(None),
                 Some((_, Status::Refused(err) | Status::Limited(_, err))) => Err(err),
                 Some((_, Status::Gone(_))) => Ok(Some(Stop::Renew)),
+                Some((_, Status::Over { .. })) if self.latest.as_ref().is_some_and(Latest::by_subject) => {
+                    self.latest.iter_mut().for_each(Latest::cut_short);
+                    Ok(Some(Stop::Renew))
+                }
                 Some((_, Status::Over { unserved, too_large })) => {
                     match unserved {
                         Some(unserved) => consumer.owed = consumer.owed.saturating_sub(unserved),
@@ -106,8 +114,12 @@ impl Run {
         self.accept(message, &meta)
     }
 
-    /// Makes the consumer at `next`; returns how many messages it has.
-    async fn make_consumer(&mut self) -> Result<u64> {
+    fn open_end(&self) -> bool {
+        self.latest.as_ref().is_some_and(Latest::open_end)
+    }
+
+    /// Makes the consumer at `next`.
+    pub(super) async fn make_consumer(&mut self) -> Result<ConsumerInfo> {
         let name = format!("jetarrow-{}", unique::id()?);
         let inbox = PullInbox::new(&self.conn, &self.range.prefix, &self.range.stream, &name).await?;
         let mut body = json!({
@@ -121,7 +133,11 @@ impl Run {
                 "inactive_threshold": INACTIVE.as_nanos() as u64,
             },
         });
-        if self.latest.as_ref().is_some_and(|latest| !latest.by_sequence) {
+        let by_subject = self.latest.as_ref().is_some_and(Latest::by_subject);
+        if self.latest.as_ref().is_some_and(Latest::headers_only) {
+            body["config"]["headers_only"] = json!(true);
+        }
+        if by_subject {
             body["config"]["deliver_policy"] = json!("last_per_subject");
         } else {
             body["config"]["deliver_policy"] = json!("by_start_sequence");
@@ -141,14 +157,14 @@ impl Run {
         let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
         // A consumer that starts below the head is accepted in silence; this is where it really starts.
         let effective = info.delivered.stream_seq + 1;
-        if effective > self.next && self.latest.is_none() {
-            if !self.earliest {
+        if effective > self.next && !by_subject {
+            if !self.earliest && self.latest.is_none() {
                 self.lost(self.next, effective).await?;
             }
             self.next = effective;
         }
         self.earliest = false;
-        Ok(info.num_pending)
+        Ok(info)
     }
 
     pub(super) async fn drop_consumer(&mut self) {

@@ -1,6 +1,7 @@
 //! Batches on their way to the reader.
 
-use super::{Item, Run};
+use super::{Form, Item, Run};
+use crate::engine::columns::batch::Batch;
 use crate::error::Result;
 
 impl Run {
@@ -20,15 +21,37 @@ impl Run {
         if self.builder.is_empty() {
             return Ok(true);
         }
-        let mut batch = self.builder.finish()?;
-        if let Some(typed) = &mut self.typed {
-            batch = typed.apply(batch)?;
-            if batch.record.num_rows() == 0 {
-                return Ok(true);
+        let batch = self.builder.finish()?;
+        match &mut self.form {
+            Form::Messages => self.send(batch).await,
+            Form::Typed(typed) => {
+                let batch = typed.apply(batch)?;
+                self.send(batch).await
             }
+            Form::Tables(unpack) => {
+                unpack.take(batch);
+                while let Form::Tables(unpack) = &mut self.form
+                    && let Some(batch) = unpack.rows()?
+                {
+                    if !self.send(batch).await? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    async fn send(&mut self, mut batch: Batch) -> Result<bool> {
+        if batch.record.num_rows() == 0 {
+            return Ok(true);
         }
         let mut more = true;
         if let Some(left) = &mut self.range.limit {
+            if batch.record.num_rows() as u64 > *left {
+                // A message may hold more rows than are wanted.
+                batch = batch.slice(0, *left as usize);
+            }
             *left = left.saturating_sub(batch.record.num_rows() as u64);
             more = *left > 0;
         }

@@ -9,6 +9,7 @@
 
 use async_nats::Message;
 
+use super::latest::Latest;
 use super::{Run, Stop};
 use crate::engine::api::Stored;
 use crate::engine::columns::decode::nanoseconds;
@@ -22,7 +23,7 @@ pub(super) const MOST_CAREFUL: u32 = 4096;
 impl Run {
     /// After a break: takes what async-nats could not read. None where the consumer can go on.
     pub(super) async fn step_over(&mut self) -> Result<Option<Stop>> {
-        if self.latest.as_ref().is_some_and(|latest| !latest.by_sequence) {
+        if self.latest.as_ref().is_some_and(Latest::by_subject) {
             // Which message comes next is not known.
             return Ok(None);
         }

@@ -30,6 +30,14 @@ pub struct Range {
     pub timeout: Duration,
 }
 
+impl Range {
+    /// The filters; one that takes everything where there are none.
+    pub fn filters(&self) -> impl Iterator<Item = &str> {
+        let all = self.subjects.is_empty().then_some(">");
+        self.subjects.iter().map(String::as_str).chain(all)
+    }
+}
+
 /// Which messages of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Each {

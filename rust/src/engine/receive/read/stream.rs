@@ -43,9 +43,7 @@ impl Run {
 
     /// Asks the stream's leader for the next message there is, for each filter in turn.
     pub(super) async fn nothing_left(&self) -> Result<bool> {
-        let all = [">".to_owned()];
-        let filters = if self.range.subjects.is_empty() { &all[..] } else { &self.range.subjects };
-        for filter in filters {
+        for filter in self.range.filters() {
             let next = self
                 .api()
                 .find_message(&self.range.stream, &json!({"seq": self.next, "next_by_subj": filter}))

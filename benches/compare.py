@@ -1,0 +1,82 @@
+"""Two runs of the benches side by side: `python benches/compare.py OLD.json NEW.json`.
+
+For each row that both have: its rate against its yardstick (the group's raw socket, else its peer), so that a machine
+that was slower on one day does not count; how much that changed; and the band of noise, from the least and the most of
+either run. A change within the band says nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Change(NamedTuple):
+    """One row of both runs."""
+
+    group: str
+    name: str
+    before: float
+    after: float
+    # By which factor the ratio could have changed by noise alone, at most.
+    noise: float
+
+    @property
+    def factor(self) -> float:
+        return self.after / self.before
+
+    @property
+    def says_something(self) -> bool:
+        return not 1 / self.noise <= self.factor <= self.noise
+
+
+def rows(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """The rows with figures, by group and name."""
+    found = json.loads(path.read_text())["rows"]
+    return {(row["group"], row["name"]): row for row in found if row.get("rate")}
+
+
+def measure(row: dict[str, Any]) -> float | None:
+    """The ratio of a row to what it is measured against; None for what others are measured against."""
+    ratio = row.get("of_baseline") or row.get("of_peer")
+    return None if ratio is None or ratio == 1 else float(ratio)
+
+
+def spread(row: dict[str, Any]) -> float:
+    return float(row["rate_max"] / row["rate_min"])
+
+
+def changes(old: Path, new: Path) -> list[Change]:
+    """What can be compared, in the order of the new run."""
+    before, found = rows(old), []
+    for key, row in rows(new).items():
+        other = before.get(key)
+        if other is None or (was := measure(other)) is None or (now := measure(row)) is None:
+            continue
+        found.append(Change(*key, was, now, max(spread(other), spread(row))))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("old", type=Path)
+    parser.add_argument("new", type=Path)
+    given = parser.parse_args()
+    found, group = changes(given.old, given.new), None
+    if not found:
+        parser.exit(1, "the two have no row in common\n")
+    for change in found:
+        if change.group != group:
+            group = change.group
+            print(group)
+        mark = "" if not change.says_something else "  slower" if change.factor < 1 else "  faster"
+        print(
+            f"  {change.name:44} {change.before:7.2f} -> {change.after:7.2f}   x {change.factor:.2f}"
+            f"   noise x {change.noise:.2f}{mark}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The same verbs over links with a round trip of 0, 10, 20 and 50 ms: what is left of the rate of a short one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from harness import Group, Run
+from slow_link import slow_link
+
+NATIVE = "jetarrow._jetarrow"
+TRIPS = {"no delay": 0.0, "10 ms": 0.01, "20 ms": 0.02, "50 ms": 0.05}
+COUNT = 300_000
+KEYS = 20_000
+# An object of 64 MiB counts by its chunks.
+CHUNK, CHUNKS = 128 * 1024, 512
+
+Verb = Callable[[Run, Any], Awaitable[int]]
+GROUPS: list[Group] = []
+
+
+def over_links(name: str, kind: Any, *, count: int = COUNT, size: int = 128) -> Callable[[Verb], Verb]:
+    """Makes the verb a group with a row for each round trip."""
+    group = Group(f"{name}, long links", kind, "no delay", size=size, count=count)
+    GROUPS.append(group)
+
+    def register(verb: Verb) -> Verb:
+        for row, seconds in TRIPS.items():
+            group.row(row, needs=NATIVE)(away(verb, seconds))
+        return verb
+
+    return register
+
+
+def away(verb: Verb, seconds: float) -> Callable[[Run], Awaitable[int]]:
+    async def row(run: Run) -> int:
+        import jetarrow
+
+        with slow_link(run.url, seconds) as url:
+            async with await jetarrow.connect(url) as nc:
+                return await verb(run, nc.jetstream())
+
+    return row
+
+
+@over_links("publish_batch", "publish")
+async def publish_batch(run: Run, js: Any) -> int:
+    payloads = run.payloads
+    with run.clock():
+        result = await js.publish_batch(run.subject, payloads)
+    return int(result.stored)
+
+
+@over_links("publisher", "publish")
+async def publisher(run: Run, js: Any) -> int:
+    payloads = run.payloads
+    with run.clock():
+        async with js.publisher(run.subject) as each:
+            for payload in payloads:
+                await each.publish(payload)
+    return int(each.stats.stored)
+
+
+@over_links("js.read", "read")
+async def read(run: Run, js: Any) -> int:
+    with run.clock():
+        table = await js.read(run.stream).read_all()
+    return int(table.num_rows)
+
+
+async def pulled(run: Run, js: Any) -> Any:
+    from jetarrow.js.api import ConsumerConfig
+
+    config = ConsumerConfig(ack_policy="none")
+    return await js.pull_subscribe(run.subject, stream=run.stream, config=config)
+
+
+@over_links("fetch_batch(10_000)", "read")
+async def fetch_batch(run: Run, js: Any) -> int:
+    sub, came = await pulled(run, js), 0
+    with run.clock():
+        while came < run.count:
+            came += len(await sub.fetch_batch(10_000))
+    return came
+
+
+@over_links("async for over messages", "read")
+async def messages(run: Run, js: Any) -> int:
+    sub, came = await pulled(run, js), 0
+    with run.clock():
+        async for _ in sub.messages:
+            came += 1
+            if came == run.count:
+                break
+    return came
+
+
+@over_links("ordered push", "read")
+async def ordered(run: Run, js: Any) -> int:
+    came = 0
+    with run.clock():
+        sub = await js.subscribe(run.subject, stream=run.stream, ordered_consumer=True)
+        async for _ in sub.messages:
+            came += 1
+            if came == run.count:
+                break
+    await sub.unsubscribe()
+    return came
+
+
+@over_links("key-value watch", "core", count=KEYS)
+async def watch(run: Run, js: Any) -> int:
+    bucket, came = f"L{uuid.uuid4().hex[:8]}", 0
+    kv = await js.create_key_value(bucket=bucket)
+    (await kv.put_batch([f"key.{number}" for number in range(run.count)], run.payloads)).raise_for_errors()
+    with run.clock():
+        watcher = await kv.watchall()
+        async for entry in watcher:
+            if entry is None:
+                break
+            came += 1
+    await watcher.stop()
+    await js.delete_key_value(bucket)
+    return came
+
+
+async def with_object(run: Run, js: Any, measure_put: bool) -> int:
+    bucket = f"L{uuid.uuid4().hex[:8]}"
+    store = await js.create_object_store(bucket)
+    data = bytes(run.count * CHUNK)
+    if measure_put:
+        with run.clock():
+            await store.put("big", data)
+    else:
+        await store.put("big", data)
+        with run.clock():
+            await store.get("big")
+    count = (await store.get_info("big")).chunks
+    await js.delete_object_store(bucket)
+    return int(count)
+
+
+@over_links("object put", "core", count=CHUNKS)
+async def object_put(run: Run, js: Any) -> int:
+    return await with_object(run, js, measure_put=True)
+
+
+@over_links("object get", "core", count=CHUNKS)
+async def object_get(run: Run, js: Any) -> int:
+    return await with_object(run, js, measure_put=False)
+
+
+@pytest.mark.parametrize(("group", "name"), [(group, name) for group in GROUPS for name in group.rows])
+def test_long_links(group: Group, name: str, record: Callable[[Group, str], None]) -> None:
+    record(group, name)

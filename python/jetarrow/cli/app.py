@@ -1,0 +1,46 @@
+"""All subcommands together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from jetarrow.cli import bench, consumer, context, kv, latest, load, objects, publish, read, serve, sink, stream, top
+from jetarrow.cli.verb import JSON, with_connection
+
+app = typer.Typer(
+    name="jetarrow",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+# Streams, their consumers, messages in and out, stores, and the server.
+for module in (serve, context, stream, consumer, publish, load, read, latest, sink, kv, objects, top, bench):
+    module.add_to(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from jetarrow import __version__
+
+        typer.echo(f"jetarrow {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=False)
+@with_connection
+def start(
+    ctx: typer.Context,
+    as_json: JSON = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+    **connection: Any,
+) -> None:
+    """Look into NATS JetStream, put tables in and get tables out.
+
+    The server is the one of --server, --context, $NATS_URL or $NATS_CONTEXT, else localhost.
+    """
+    ctx.obj = {**connection, "as_json": as_json}

@@ -1,0 +1,262 @@
+"""Where rows go to: Parquet, CSV, NDJSON or Arrow files, stdout, or lines for people."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+import typer
+
+from jetarrow.cli import output
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMATS = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+}
+# Made once: `json.dumps` with options makes one a call.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+# Widest column of the lines for people, but for the last.
+_WIDEST = 48
+
+
+class Writer(Protocol):
+    """Takes record batches of one schema."""
+
+    def write(self, batch: pa.RecordBatch) -> object:
+        """Writes one."""
+
+    def close(self) -> object:
+        """Writes what is left. The file below stays open."""
+
+
+def format_of(target: str, given: str | None) -> str:
+    """The format of a file: what was asked for, else by its name.
+
+    Args:
+        target: The file's name, or `-`.
+        given: What was asked for.
+
+    Raises:
+        BadParameter: Neither says it.
+    """
+    if given is not None:
+        if given not in FORMATS.values():
+            raise typer.BadParameter("it is parquet, csv, ndjson or arrow.", param_hint="--format")
+        return given
+    if target == "-":
+        return "ndjson"
+    found = FORMATS.get(Path(target).suffix.lower())
+    if found is None:
+        raise typer.BadParameter(f"{target!r} must end in {', '.join(FORMATS)}, or give --format.", param_hint="--to")
+    return found
+
+
+@contextlib.contextmanager
+def writing(target: str, form: str, schema: pa.Schema, *, keep: Callable[[], bool]) -> Iterator[Writer]:
+    """A writer to a file, which is there once it is whole; one that had the name stays until then.
+
+    Args:
+        target: The file's name; `-` is stdout.
+        form: One of `FORMATS`.
+        schema: Of what is written.
+        keep: Whether what an interrupted block has written is whole as far as it goes.
+    """
+    if target == "-":
+        sys.stdout.flush()
+        writer = _OPEN[form](sys.stdout.buffer, schema)
+        yield writer
+        writer.close()
+        return
+    path = Path(target)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        try:
+            writer = _OPEN[form](file, schema)
+            try:
+                yield writer
+            except KeyboardInterrupt:
+                if keep():
+                    _finish(writer, file, path)
+                raise
+            _finish(writer, file, path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(file.name)
+
+
+def _finish(writer: Writer, file: Any, path: Path) -> None:
+    writer.close()
+    file.flush()
+    if path.exists():
+        shutil.copymode(path, file.name)
+    else:
+        # As `open` would have made it.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(file.name, 0o666 & ~mask)
+    os.replace(file.name, path)
+
+
+class _Parquet:
+    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        import pyarrow.parquet
+
+        self._writer = pyarrow.parquet.ParquetWriter(file, schema, compression="zstd")
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _Arrow:
+    """A file, or on stdout a stream."""
+
+    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        import pyarrow as pa
+
+        make = pa.ipc.new_stream if file is sys.stdout.buffer else pa.ipc.new_file
+        self._writer = make(file, schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _Json:
+    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        self._file = file
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._file.write("".join(f"{_encode(row)}\n" for row in rows_of(batch)).encode())
+        if self._file is sys.stdout.buffer:
+            self._file.flush()
+
+    def close(self) -> None:
+        pass
+
+
+class _Csv:
+    """What is nested is JSON text in its cell."""
+
+    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        import csv
+        import io
+
+        self._text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
+        self._writer = csv.writer(self._text, lineterminator="\n")
+        self._writer.writerow(schema.names)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        columns = _columns(batch)
+        for at, kind in enumerate(batch.schema.types):
+            if kind.num_fields:
+                columns[at] = [_cell(value) for value in columns[at]]
+        self._writer.writerows(zip(*columns, strict=True))
+
+    def close(self) -> None:
+        self._text.flush()
+        self._text.detach()
+
+
+_OPEN: dict[str, Callable[[Any, Any], Writer]] = {"parquet": _Parquet, "arrow": _Arrow, "ndjson": _Json, "csv": _Csv}
+
+
+def _cell(value: Any) -> Any:
+    return _encode(value) if isinstance(value, dict | list) else value
+
+
+def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows as JSON can hold them."""
+    names = batch.schema.names
+    return [dict(zip(names, values, strict=True)) for values in zip(*_columns(batch), strict=True)]
+
+
+def _columns(batch: pa.RecordBatch) -> list[list[Any]]:
+    """The columns as JSON can hold them. Maps (headers) are objects; timestamps keep their nanoseconds."""
+    return [_plain(field.type, column) for field, column in zip(batch.schema, batch.columns, strict=True)]
+
+
+def _plain(kind: pa.DataType, column: pa.Array) -> list[Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    types = pa.types
+    if types.is_timestamp(kind):
+        zone = "" if kind.tz is None else "Z"
+        if kind.tz not in (None, "UTC"):
+            column = column.cast(pa.timestamp(kind.unit, "UTC"))
+        # As text by Arrow itself: a datetime would cut the nanoseconds.
+        text = column.cast(pa.timestamp(kind.unit)).cast(pa.string()).to_pylist()
+        return [None if one is None else one.replace(" ", "T") + zone for one in text]
+    values: list[Any] = column.to_pylist()
+    if types.is_map(kind):
+        # Of headers all is text; keys are unique there.
+        texts = _is_text(kind.key_type) and _is_text(getattr(kind.item_type, "value_type", kind.item_type))
+        return [None if one is None else dict(one) if texts else output.plain(dict(one)) for one in values]
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        return [None if one is None else output.text_of(one) for one in values]
+    # Most columns are as JSON has them, and need no look at each value.
+    simple = _is_text(kind) or types.is_integer(kind) or types.is_boolean(kind)
+    if simple or (types.is_floating(kind) and pc.all(pc.is_finite(column)).as_py() is not False):
+        return values
+    return [output.plain(one) for one in values]
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+class Lines:
+    """Rows for people: aligned columns, as wide as the first batch needs; on a terminal a row is cut to a line."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = list(names)
+        self._widths: list[int] = []
+        self._most = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Writes the rows of one."""
+        cells = [[_one_line(row[name]) for name in self._names] for row in rows_of(batch)]
+        if not self._widths:
+            self._widths = [
+                min(_WIDEST, max([len(name), *(len(row[at]) for row in cells)])) for at, name in enumerate(self._names)
+            ]
+            self._line(self._names)
+        for row in cells:
+            self._line(row)
+        sys.stdout.flush()
+
+    def _line(self, cells: Sequence[str]) -> None:
+        *fore, last = (text.ljust(width) for text, width in zip(cells, self._widths, strict=True))
+        line = "  ".join([*fore, last.rstrip()])
+        sys.stdout.write(
+            (line if self._most is None or len(line) <= self._most else line[: self._most - 1] + "…") + "\n"
+        )
+
+    def close(self) -> None:
+        """Nothing is left."""
+
+
+def _one_line(value: Any) -> str:
+    text = _cell(value)
+    # What comes from a stream must not steer the terminal.
+    return "" if text is None else "".join(char if char.isprintable() else " " for char in str(text))

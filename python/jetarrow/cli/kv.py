@@ -1,0 +1,199 @@
+"""`jetarrow kv`: key-value buckets."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jetarrow.cli import output
+from jetarrow.cli.arguments import Yes
+from jetarrow.cli.output import Column
+from jetarrow.cli.session import Session
+from jetarrow.cli.units import plain_time, show_size, show_time, size, span
+from jetarrow.cli.verb import verb
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.kv.entry import Entry
+
+group = typer.Typer(no_args_is_help=True, help="Key-value buckets: get, put, watch, list.")
+
+Bucket = Annotated[str, typer.Argument(metavar="BUCKET", help="The bucket.")]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The key.")]
+Value = Annotated[str | None, typer.Argument(metavar="[VALUE]", help="The value; - or none is all of stdin.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the group."""
+    app.add_typer(group, name="kv")
+
+
+def _value(given: str | None) -> bytes | str:
+    return sys.stdin.buffer.read() if given in (None, "-") else str(given)
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "bucket": entry.bucket,
+        "key": entry.key,
+        "value": None if entry.operation else entry.value or b"",
+        "revision": entry.revision,
+        "created": plain_time(entry.created),
+        "operation": entry.operation or "PUT",
+    }
+
+
+_ENTRY = (
+    Column("revision", "Revision"),
+    Column("created", "Created", show_time),
+    Column("operation", "Operation"),
+    Column("key", "Key"),
+    Column("value", "Value"),
+)
+
+
+@verb(group, "add", example="jetarrow kv add CONFIG --history 5 --ttl 30d")
+def add(
+    session: Session,
+    bucket: Bucket,
+    history: Annotated[int, typer.Option(help="Revisions kept of a key.", min=1, max=64)] = 1,
+    ttl: Annotated[float | None, typer.Option(help="How long a value lives.", parser=span, metavar="SPAN")] = None,
+    max_bytes: Annotated[int | None, typer.Option(help="Most bytes.", parser=size, metavar="SIZE")] = None,
+    storage: Annotated[str, typer.Option(help="file or memory.")] = "file",
+    replicas: Annotated[int, typer.Option(help="Servers that keep it.", min=1, max=5)] = 1,
+) -> None:
+    """Makes a bucket."""
+    limits: dict[str, Any] = {"ttl": ttl, "max_bytes": max_bytes}
+    session.js.create_key_value(
+        bucket=bucket,
+        history=history,
+        storage=storage,
+        replicas=replicas,
+        **{name: value for name, value in limits.items() if value is not None},
+    )
+    session.done(f"bucket {bucket} is there", bucket=bucket)
+
+
+@verb(group, "rm", example="jetarrow kv rm CONFIG --yes")
+def rm(session: Session, bucket: Bucket, yes: Yes = False) -> None:
+    """Removes a bucket with all its keys."""
+    session.confirm(f"Remove bucket {bucket} with all its keys?", yes=yes)
+    session.js.delete_key_value(bucket)
+    session.done(f"bucket {bucket} removed", removed=bucket)
+
+
+@verb(group, "ls", example="jetarrow kv ls CONFIG 'limits.>'")
+def ls(
+    session: Session,
+    bucket: Annotated[
+        str | None, typer.Argument(metavar="[BUCKET]", help="The bucket; none lists the buckets.")
+    ] = None,
+    keys: Annotated[str, typer.Argument(metavar="[FILTER]", help="Which keys.")] = ">",
+) -> None:
+    """Lists the buckets, or the keys of one."""
+    if bucket is None:
+        buckets = [
+            {
+                "bucket": status.bucket,
+                "values": status.values,
+                "bytes": status.stream_info.state.bytes,
+                "history": status.history,
+                "ttl": status.ttl or None,
+            }
+            for status in session.js.key_values()
+        ]
+        columns = (
+            Column("bucket", "Bucket"),
+            Column("values", "Values"),
+            Column("bytes", "Size", show_size),
+            Column("history", "History"),
+        )
+        session.rows(buckets, columns, "there is no bucket; make one: jetarrow kv add CONFIG")
+        return
+    from jetarrow.js.errors import NoKeysError
+
+    try:
+        found = sorted(session.js.key_value(bucket).keys(keys))
+    except NoKeysError:
+        found = []
+    if session.as_json:
+        output.json_document(found)
+    elif found:
+        sys.stdout.write("".join(f"{key}\n" for key in found))
+    else:
+        session.say(f"bucket {bucket} has no such key")
+
+
+@verb(group, "get", example="jetarrow kv get CONFIG limits.eu")
+def get(
+    session: Session,
+    bucket: Bucket,
+    key: Key,
+    revision: Annotated[int | None, typer.Option(help="This revision; else the last.")] = None,
+) -> None:
+    """Writes the value of a key to stdout, as it is."""
+    entry = session.js.key_value(bucket).get(key, revision)
+    if session.as_json:
+        output.json_document(_entry(entry))
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(entry.value or b"")
+    if sys.stdout.isatty():
+        sys.stdout.buffer.write(b"\n")
+
+
+@verb(group, "put", example="jetarrow kv put CONFIG limits.eu 500")
+def put(session: Session, bucket: Bucket, key: Key, value: Value = None) -> None:
+    """Stores a value, whatever is there."""
+    revision = session.js.key_value(bucket).put(key, _value(value))
+    session.done(f"{key} is revision {revision}", key=key, revision=revision)
+
+
+@verb(group, "create", example="jetarrow kv create LOCKS job-7 $HOSTNAME")
+def create(session: Session, bucket: Bucket, key: Key, value: Value = None) -> None:
+    """Stores a value where the key is not there yet; else it fails."""
+    revision = session.js.key_value(bucket).create(key, _value(value))
+    session.done(f"{key} is revision {revision}", key=key, revision=revision)
+
+
+@verb(group, "del", example="jetarrow kv del CONFIG limits.eu")
+def delete(session: Session, bucket: Bucket, key: Key) -> None:
+    """Deletes a key; its history stays."""
+    session.js.key_value(bucket).delete(key)
+    session.done(f"{key} deleted", deleted=key)
+
+
+@verb(group, "purge", example="jetarrow kv purge CONFIG limits.eu")
+def purge(session: Session, bucket: Bucket, key: Key) -> None:
+    """Deletes a key with its history."""
+    session.js.key_value(bucket).purge(key)
+    session.done(f"{key} purged", purged=key)
+
+
+@verb(group, "history", example="jetarrow kv history CONFIG limits.eu")
+def history(session: Session, bucket: Bucket, key: Key) -> None:
+    """Lists the revisions that are kept of a key."""
+    rows = [_entry(entry) for entry in session.js.key_value(bucket).history(key)]
+    session.rows(rows, _ENTRY, f"bucket {bucket} has no key {key}")
+
+
+@verb(group, "watch", example="jetarrow kv watch CONFIG 'limits.>'")
+def watch(
+    session: Session,
+    bucket: Bucket,
+    keys: Annotated[str, typer.Argument(metavar="[FILTER]", help="Which keys.")] = ">",
+    updates_only: Annotated[bool, typer.Option(help="Not what is there, only what changes from now on.")] = False,
+) -> None:
+    """Writes a line for each key, then for each change, until Ctrl-C."""
+    with session.js.key_value(bucket).watch(keys, updates_only=updates_only) as watcher:
+        for entry in watcher:
+            if entry is None:
+                continue
+            row = _entry(entry)
+            if session.as_json:
+                output.json_line(row)
+            else:
+                value = output.shown(row["value"])
+                sys.stdout.write(f"{show_time(row['created'])}  {row['operation']:5}  {entry.key}  {value}\n")
+            sys.stdout.flush()

@@ -1,0 +1,60 @@
+"""`jetarrow latest`: the last message of each subject, as `read` gives a range."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jetarrow.cli.arguments import Schema, Stream, Subjects, schema_of
+from jetarrow.cli.reading import Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
+from jetarrow.cli.session import Session
+from jetarrow.cli.units import moment
+from jetarrow.cli.verb import verb
+
+if TYPE_CHECKING:
+    from jetarrow.sync import Reader
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the subcommand."""
+    verb(app, "latest", example="jetarrow latest ORDERS --subject 'orders.eu.*' --schema infer --to state.parquet")(
+        latest
+    )
+
+
+def latest(
+    session: Session,
+    stream: Stream,
+    as_of: Annotated[
+        datetime | None, typer.Option(help="As it was at this time, or this long ago.", parser=moment, metavar="TIME")
+    ] = None,
+    as_of_seq: Annotated[int | None, typer.Option(help="As it was when this was the last sequence.", min=0)] = None,
+    deleted: Annotated[bool, typer.Option(help="Also subjects whose last message is a deletion marker.")] = False,
+    subject: Subjects = None,
+    schema: Schema = None,
+    columns: Columns = None,
+    limit: Limit = None,
+    to: To = None,
+    format: Format = None,
+    sql: Sql = None,
+) -> None:
+    """Reads the last message of each subject: the state of a stream, now or at a time in the past."""
+    decoded = schema_of(schema, sql)
+
+    def make(progress: Any) -> Reader:
+        return session.js.latest(
+            stream,
+            subject,
+            as_of_seq=as_of_seq,
+            as_of_time=as_of,
+            deleted=deleted,
+            schema=decoded,
+            flatten=decoded is not None,
+            columns=columns_of(columns, decoded, people=for_people(session, to, sql)),
+            limit=limit,
+            progress=progress,
+        )
+
+    write_out(session, make, stream, to=to, form=format, sql=sql)

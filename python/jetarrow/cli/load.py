@@ -1,0 +1,165 @@
+"""`jetarrow load`: files into a stream, a message a row."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jetarrow.cli import files, output
+from jetarrow.cli.session import Session
+from jetarrow.cli.verb import verb
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DUCKDB = {
+    "csv": "read_csv",
+    "tsv": "read_csv",
+    "ndjson": "read_ndjson_auto",
+    "jsonl": "read_ndjson_auto",
+    "json": "read_json",
+}
+_FAILURES_SHOWN = 3
+_ROWS = 65_536
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the subcommand."""
+    verb(app, "load", example="jetarrow load orders.csv --subject 'orders.{region}' --msg-id id")(load)
+
+
+@dataclass
+class _Table:
+    """A file as rows: how many there are, where that is known, and what they are."""
+
+    rows: int | None
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+def load(
+    session: Session,
+    file: Annotated[list[Path], typer.Argument(help="Parquet, CSV, TSV, JSON, NDJSON or Arrow files.", exists=True)],
+    subject: Annotated[
+        str | None,
+        typer.Option(help="One subject, or a template of columns: orders.{region}; else the column subject."),
+    ] = None,
+    msg_id: Annotated[
+        str | None,
+        typer.Option(help="The column with message ids, or content: rows that are sent again are stored once."),
+    ] = None,
+    columns: Annotated[str | None, typer.Option(help="Columns of the payload, with commas; else all.")] = None,
+    mode: Annotated[str, typer.Option(help="window, fast, atomic or auto.")] = "window",
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be sent.")] = False,
+) -> None:
+    """Publishes every row of the files. Types are inferred, and said, and a row is shown before anything is sent."""
+    done: list[dict[str, Any]] = []
+    for path in file:
+        table = _open(path)
+        batches = _described(session, path, table, subject)
+        if dry_run:
+            continue
+        chosen = None if columns is None else [name.strip() for name in columns.split(",")]
+        options: dict[str, Any] = {"subject": subject, "columns": chosen, "msg_id": msg_id, "mode": mode}
+        done.append(_send(session, path, table, batches, **options))
+    if session.as_json:
+        output.json_document(done)
+    if any(one["errors"] for one in done):
+        raise typer.Exit(1)
+
+
+def _send(
+    session: Session, path: Path, table: _Table, batches: Iterator[pa.RecordBatch], **options: Any
+) -> dict[str, Any]:
+    """Publishes one file, and says what became of its rows."""
+    import pyarrow as pa
+
+    with session.progress() as bar:
+        task = bar.add_task(f"loading {path.name}", total=table.rows)
+
+        def report(done: int, _total: int | None) -> None:
+            bar.update(task, completed=done)
+
+        rows = pa.RecordBatchReader.from_batches(table.schema, batches)
+        result = session.js.publish_table(rows, progress=report, **options)
+    for error in result.errors[:_FAILURES_SHOWN]:
+        why = str(error.error).removeprefix("nats: ").removeprefix(f"row {error.row}: ")
+        session.say(f"error: {path.name}, row {error.row}: {why}")
+    if len(result.errors) > _FAILURES_SHOWN:
+        session.say(f"error: {len(result.errors) - _FAILURES_SHOWN:,} more rows of {path.name} failed")
+    where = f" in {result.stream}" if result.stream else ""
+    twice = f", {result.duplicates:,} were there before" if result.duplicates else ""
+    if not session.as_json:
+        session.done(f"{path.name}: {result.stored:,} of {result.count:,} messages stored{where}{twice}")
+    return {
+        "file": str(path),
+        "stream": result.stream,
+        "messages": result.count,
+        "stored": result.stored,
+        "duplicates": result.duplicates,
+        "errors": len(result.errors),
+    }
+
+
+def _described(session: Session, path: Path, table: _Table, subject: str | None) -> Iterator[pa.RecordBatch]:
+    """Says what the file holds, and its first row; then hands out all of it."""
+    count = "" if table.rows is None else f"{table.rows:,} rows; "
+    session.say(f"{path.name}: {count}" + ", ".join(f"{field.name} {field.type}" for field in table.schema))
+    first = next(table.batches, None)
+    if first is None or not first.num_rows:
+        session.say(f"{path.name} has no rows")
+        return iter(())
+    (row,) = files.rows_of(first.slice(0, 1))
+    to = re.sub(r"\{(\w+)\}", lambda found: str(row.get(found[1])), subject or str(row.get("subject", "")))
+    session.say(f"first: {to}  {json.dumps(row, ensure_ascii=False)}")
+
+    def again() -> Iterator[pa.RecordBatch]:
+        yield first
+        yield from table.batches
+
+    return again()
+
+
+def _open(path: Path) -> _Table:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    endings = [ending.lstrip(".").lower() for ending in path.suffixes[-2:]]
+    kind = endings[-2] if endings[-1:] in (["gz"], ["zst"]) and len(endings) > 1 else "".join(endings[-1:])
+    if kind == "parquet":
+        file = pyarrow.parquet.ParquetFile(path)
+        return _Table(file.metadata.num_rows, file.schema_arrow, file.iter_batches(_ROWS))
+    if kind in ("arrow", "feather", "ipc"):
+        with suppress(pa.ArrowInvalid):
+            batches = pa.ipc.open_file(pa.memory_map(str(path)))
+            return _Table(None, batches.schema, (batches.get_batch(at) for at in range(batches.num_record_batches)))
+        stream = pa.ipc.open_stream(pa.memory_map(str(path)))
+        return _Table(None, stream.schema, iter(stream))
+    if kind not in _DUCKDB:
+        known = ", ".join(["parquet", "arrow", *_DUCKDB])
+        raise typer.BadParameter(f"{path.name}: known are files that end in {known}.", param_hint="FILE")
+    return _inferred(path, _DUCKDB[kind])
+
+
+def _inferred(path: Path, function: str) -> _Table:
+    """A text file, whose types duckdb infers from all of it."""
+    try:
+        import duckdb
+    except ImportError:
+        raise RuntimeError('CSV and JSON files need duckdb: run pip install "jetarrow[cli]"') from None
+    import pyarrow as pa
+
+    connection = duckdb.connect()
+    source = f"{function}('{str(path).replace(chr(39), chr(39) * 2)}'"
+    # Counted only for a bar: it reads the file once more.
+    count = connection.execute(f"select count(*) from {source})").fetchone() if sys.stderr.isatty() else None
+    rows = pa.RecordBatchReader.from_stream(connection.sql(f"select * from {source}, sample_size=-1)"))
+    return _Table(int(count[0]) if count else None, rows.schema, iter(rows))

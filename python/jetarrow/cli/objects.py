@@ -1,0 +1,155 @@
+"""`jetarrow object`: files in object stores."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jetarrow.cli.arguments import Yes
+from jetarrow.cli.output import Column
+from jetarrow.cli.session import Session
+from jetarrow.cli.units import show_size, show_time, size, span
+from jetarrow.cli.verb import verb
+
+if TYPE_CHECKING:
+    from jetarrow.js.api import ObjectInfo
+
+group = typer.Typer(no_args_is_help=True, help="Object stores: put and get files of any size.")
+
+Bucket = Annotated[str, typer.Argument(metavar="BUCKET", help="The store.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The object.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the group."""
+    app.add_typer(group, name="object")
+
+
+def _row(info: ObjectInfo) -> dict[str, Any]:
+    return {
+        "name": info.name,
+        "bytes": info.size or 0,
+        "chunks": info.chunks or 0,
+        "modified": info.mtime,
+        "digest": info.digest,
+        "description": info.description,
+        "deleted": bool(info.deleted),
+    }
+
+
+@verb(group, "add", example="jetarrow object add MODELS --max-bytes 50GiB")
+def add(
+    session: Session,
+    bucket: Bucket,
+    ttl: Annotated[float | None, typer.Option(help="How long an object lives.", parser=span, metavar="SPAN")] = None,
+    max_bytes: Annotated[int | None, typer.Option(help="Most bytes.", parser=size, metavar="SIZE")] = None,
+    storage: Annotated[str, typer.Option(help="file or memory.")] = "file",
+    replicas: Annotated[int, typer.Option(help="Servers that keep it.", min=1, max=5)] = 1,
+    description: Annotated[str | None, typer.Option(help="A text for people.")] = None,
+) -> None:
+    """Makes a store."""
+    fields: dict[str, Any] = {"ttl": ttl, "max_bytes": max_bytes, "description": description}
+    given = {name: value for name, value in fields.items() if value is not None}
+    session.js.create_object_store(bucket=bucket, storage=storage, replicas=replicas, **given)
+    session.done(f"store {bucket} is there", bucket=bucket)
+
+
+@verb(group, "put", example="jetarrow object put MODELS model.bin")
+def put(
+    session: Session,
+    bucket: Bucket,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file; - is stdin.")],
+    name: Annotated[str | None, typer.Option(help="The object's name; else the file's.")] = None,
+) -> None:
+    """Stores a file, in the place of what had its name."""
+    if file == "-" and name is None:
+        raise typer.BadParameter("what comes from stdin needs a name.", param_hint="--name")
+    store = session.js.object_store(bucket)
+    with session.progress("bytes") as bar:
+        task = bar.add_task("storing", total=None if file == "-" else Path(file).stat().st_size)
+
+        def report(done: int, _total: int | None) -> None:
+            bar.update(task, completed=done)
+
+        if file == "-":
+            info = store.put(name or "", sys.stdin.buffer, progress=report)
+        else:
+            info = store.put_file(name or Path(file).name, file, progress=report)
+    session.done(f"{info.name} is stored, {show_size(info.size)}", **_row(info))
+
+
+@verb(group, "get", example="jetarrow object get MODELS model.bin --to /tmp/model.bin")
+def get(
+    session: Session,
+    bucket: Bucket,
+    name: Name,
+    to: Annotated[str | None, typer.Option(help="The file; - is stdout; else the object's name, here.")] = None,
+) -> None:
+    """Reads an object into a file, which is there once it is whole."""
+    store = session.js.object_store(bucket)
+    # An object's name is any text: it names no folder of ours unless asked.
+    target = to or Path(name).name
+    with session.progress("bytes") as bar:
+        task = bar.add_task("reading", total=None)
+
+        def report(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        if target == "-":
+            sys.stdout.flush()
+            store.get(name, sys.stdout.buffer, progress=report)
+            return
+        info = store.get_file(name, target, progress=report)
+    session.done(f"{target}, {show_size(info.size)}", file=target, **_row(info))
+
+
+@verb(group, "ls", example="jetarrow object ls MODELS")
+def ls(
+    session: Session,
+    bucket: Annotated[str | None, typer.Argument(metavar="[BUCKET]", help="The store; none lists the stores.")] = None,
+) -> None:
+    """Lists the stores, or the objects of one."""
+    if bucket is None:
+        stores = [{"bucket": status.bucket, "bytes": status.size} for status in session.js.object_stores()]
+        heads = (Column("bucket", "Store"), Column("bytes", "Size", show_size))
+        session.rows(stores, heads, "there is no object store; make one: jetarrow object add MODELS")
+        return
+    rows = [_row(info) for info in session.js.object_store(bucket).list(ignore_deletes=True)]
+    objects = (Column("name", "Object"), Column("bytes", "Size", show_size), Column("modified", "Stored", show_time))
+    session.rows(rows, objects, f"store {bucket} is empty")
+
+
+@verb(group, "info", example="jetarrow object info MODELS model.bin")
+def info(session: Session, bucket: Bucket, name: Name) -> None:
+    """Shows what is stored about an object."""
+    row = _row(session.js.object_store(bucket).get_info(name))
+    session.facts(
+        row,
+        [
+            ("Object", row["name"]),
+            ("Description", row["description"]),
+            ("Size", show_size(row["bytes"])),
+            ("Chunks", row["chunks"]),
+            ("Stored", show_time(row["modified"])),
+            ("Digest", row["digest"]),
+        ],
+    )
+
+
+@verb(group, "rm", example="jetarrow object rm MODELS model.bin --yes")
+def rm(
+    session: Session,
+    bucket: Bucket,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The object; none is the whole store.")] = None,
+    yes: Yes = False,
+) -> None:
+    """Removes an object, or a whole store."""
+    session.confirm(f"Remove {name or 'all'} of store {bucket}?", yes=yes)
+    if name is None:
+        session.js.delete_object_store(bucket)
+    else:
+        session.js.object_store(bucket).delete(name)
+    session.done(f"{name or bucket} removed", removed=name or bucket)

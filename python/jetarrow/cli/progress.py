@@ -1,0 +1,38 @@
+"""A bar on stderr."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from jetarrow.cli import output
+from jetarrow.cli.units import show_count, show_size
+
+
+class _Done(ProgressColumn):
+    """`12,000 of 90,000 rows  31,000/s`."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
+
+    def render(self, task: Task) -> Text:
+        """What stands in this column."""
+        show = show_size if self._unit == "bytes" else show_count
+        unit = "" if self._unit == "bytes" else f" {self._unit}"
+        total = f" of {show(task.total)}" if task.total is not None else ""
+        speed = task.finished_speed or task.speed
+        rate = f"  {show(speed)}/s" if speed else ""
+        return Text(f"{show(task.completed)}{total}{unit}{rate}")
+
+
+def bar(unit: str) -> Progress:
+    """A bar that is there while its block runs: how many, the rate, the time left.
+
+    Args:
+        unit: What is counted; "bytes" are shown as sizes.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), _Done(unit), TimeRemainingColumn())
+    return Progress(*columns, console=output.console(stderr=True), disable=not sys.stderr.isatty())

@@ -1,0 +1,68 @@
+"""`jetarrow read`: a range of a stream to a file, a query, or the terminal."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jetarrow.cli.arguments import Schema, Stream, Subjects, schema_of
+from jetarrow.cli.reading import Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
+from jetarrow.cli.session import Session
+from jetarrow.cli.units import moment
+from jetarrow.cli.verb import verb
+
+if TYPE_CHECKING:
+    from jetarrow.sync import Reader
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the subcommand."""
+    verb(
+        app, "read", example="jetarrow read ORDERS --since 1h --sql 'select region, sum(amount) from ORDERS group by 1'"
+    )(read)
+
+
+def read(
+    session: Session,
+    stream: Stream,
+    since: Annotated[
+        datetime | None, typer.Option(help="From this time, or this long ago.", parser=moment, metavar="TIME")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(help="Up to this time, or this long ago.", parser=moment, metavar="TIME")
+    ] = None,
+    from_seq: Annotated[int | None, typer.Option(help="From this sequence.", min=0)] = None,
+    until_seq: Annotated[int | None, typer.Option(help="Up to this sequence, without it.", min=0)] = None,
+    subject: Subjects = None,
+    schema: Schema = None,
+    columns: Columns = None,
+    limit: Limit = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    to: To = None,
+    format: Format = None,
+    sql: Sql = None,
+) -> None:
+    """Reads a range of a stream: exactly, in order, without a consumer that stays."""
+    if sql is not None and follow:
+        raise typer.BadParameter("a query has no end on a stream that is followed.", param_hint="--sql")
+    decoded = schema_of(schema, sql)
+
+    def make(progress: Any) -> Reader:
+        return session.js.read(
+            stream,
+            start_seq=from_seq,
+            end_seq=until_seq,
+            start_time=since,
+            end_time=until,
+            subjects=subject,
+            schema=decoded,
+            flatten=decoded is not None,
+            columns=columns_of(columns, decoded, people=for_people(session, to, sql)),
+            limit=limit,
+            follow=follow,
+            progress=progress,
+        )
+
+    write_out(session, make, stream, to=to, form=format, sql=sql, follow=follow)

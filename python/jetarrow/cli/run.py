@@ -1,0 +1,89 @@
+"""One run of the command: what ends it, and what is then said on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import typer
+import typer.main
+
+from jetarrow.cli.app import app
+from jetarrow.core.errors import Error
+from jetarrow.core.errors import TimeoutError as NoAnswer
+
+WRONG_USAGE, INTERRUPTED = 2, 130
+# typer's own wrong usage; it exports no common base.
+_UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs the command and says on stderr, in one line, why it failed.
+
+    Args:
+        arguments: What stands behind `jetarrow`.
+
+    Returns:
+        The exit code.
+    """
+    with _one_line_each():
+        try:
+            code = typer.main.get_command(app).main(list(arguments), prog_name="jetarrow", standalone_mode=False)
+            sys.stdout.flush()
+            return code if isinstance(code, int) else 0
+        except BrokenPipeError:
+            # Whoever read our output has had enough, as `head` does. The interpreter flushes once more at its end.
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except (KeyboardInterrupt, typer.Abort):
+            return INTERRUPTED
+        except _UsageError as error:
+            if type(error).__name__ == "NoArgsIsHelpError":
+                error.show()
+            else:
+                where = error.ctx.command_path if getattr(error, "ctx", None) else "jetarrow"
+                _say("error", f"{error.format_message()} See {where} --help")
+            return WRONG_USAGE
+        except NoAnswer as error:
+            _say("error", f"{error} (here: --timeout)")
+            return 1
+        except (Error, OSError, ValueError, TypeError, LookupError, RuntimeError) as error:
+            _say("error", str(error) or type(error).__name__)
+            return 1
+        except Exception as error:
+            # What duckdb, polars and deltalake raise has no common base.
+            _say("error", f"{type(error).__name__}: {error}")
+            return 1
+
+
+def _say(kind: str, text: str) -> None:
+    line = re.sub(r"\s*\n\s*", "; ", text.strip().removeprefix("nats: "))
+    print(f"{kind}: {line}", file=sys.stderr, flush=True)
+
+
+class _Log(logging.Handler):
+    """What the library logs as a warning or worse: lost connections, dropped messages."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _say(record.levelname.lower(), record.getMessage())
+
+
+@contextlib.contextmanager
+def _one_line_each() -> Iterator[None]:
+    """Warnings and the library's log go to stderr, a line each."""
+    log, handler = logging.getLogger("jetarrow"), _Log(logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_args, **_rest: _say("warning", str(message))
+        log.addHandler(handler)
+        try:
+            yield
+        finally:
+            log.removeHandler(handler)

@@ -1,0 +1,134 @@
+"""`jetarrow sink`: a stream archived exactly once, into Parquet files or a Delta table."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from jetarrow.cli.arguments import Schema, Stream, Subjects, schema_of
+from jetarrow.cli.session import Session
+from jetarrow.cli.units import moment, span
+from jetarrow.cli.verb import verb
+
+group = typer.Typer(no_args_is_help=True, help="Archive a stream exactly once: Parquet files, Delta tables.")
+
+Since = Annotated[
+    datetime | None,
+    typer.Option(help="At the first start: from this time, or this long ago.", parser=moment, metavar="TIME"),
+]
+FromSeq = Annotated[int | None, typer.Option(help="At the first start: from this sequence.", min=0)]
+Partition = Annotated[str | None, typer.Option(help="Columns that are folders, with commas; date and hour are made.")]
+Rows = Annotated[int, typer.Option(help="Most rows of a commit.", min=1)]
+Wait = Annotated[str, typer.Option("--every", help="A commit waits no longer for more rows.", metavar="SPAN")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")]
+Durable = Annotated[str | None, typer.Option(help="Through this durable consumer; work queues need one.")]
+Compression = Annotated[str, typer.Option(help="zstd, snappy, gzip, brotli, lz4 or none.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the group."""
+    app.add_typer(group, name="sink")
+
+
+@verb(group, "parquet", example="jetarrow sink parquet ORDERS /data/orders --schema infer --partition-by date --follow")
+def parquet(
+    session: Session,
+    stream: Stream,
+    target: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder, or a URI such as s3://bucket/orders.")],
+    schema: Schema = None,
+    subject: Subjects = None,
+    since: Since = None,
+    from_seq: FromSeq = None,
+    partition_by: Partition = None,
+    rows: Rows = 1_000_000,
+    every: Wait = "60s",
+    compression: Compression = "zstd",
+    durable: Durable = None,
+    follow: Follow = False,
+) -> None:
+    """Writes Parquet files; started again, it goes on where it was, whatever ended it."""
+    options = _options(schema, subject, since, from_seq, partition_by)
+    _run(
+        session,
+        lambda progress: session.js.to_parquet(
+            stream,
+            target,
+            rows=rows,
+            seconds=span(every),
+            compression=compression,
+            durable=durable,
+            follow=follow,
+            progress=progress,
+            **options,
+        ),
+        target,
+    )
+
+
+@verb(group, "delta", example="jetarrow sink delta ORDERS /data/orders --schema 'id BIGINT, region STRING'")
+def delta(
+    session: Session,
+    stream: Stream,
+    target: Annotated[str, typer.Argument(metavar="TABLE", help="A folder, or a URI such as s3://bucket/orders.")],
+    schema: Schema = None,
+    subject: Subjects = None,
+    since: Since = None,
+    from_seq: FromSeq = None,
+    partition_by: Partition = None,
+    rows: Rows = 1_000_000,
+    every: Wait = "60s",
+    compression: Compression = "zstd",
+    durable: Durable = None,
+    app_id: Annotated[str | None, typer.Option(help="Name of this sink in the table's log.")] = None,
+    follow: Follow = False,
+) -> None:
+    """Writes a Delta table; started again, it goes on where it was, whatever ended it."""
+    options = _options(schema, subject, since, from_seq, partition_by)
+    _run(
+        session,
+        lambda progress: session.js.to_delta(
+            stream,
+            target,
+            rows=rows,
+            seconds=span(every),
+            compression=compression,
+            durable=durable,
+            app_id=app_id,
+            follow=follow,
+            progress=progress,
+            **options,
+        ),
+        target,
+    )
+
+
+def _options(
+    schema: str | None,
+    subject: list[str] | None,
+    since: datetime | None,
+    from_seq: int | None,
+    partition_by: str | None,
+) -> dict[str, Any]:
+    """What both kinds take, as the verbs of the library call it."""
+    return {
+        "schema": schema_of(schema, None),
+        "subjects": subject,
+        "start_time": since,
+        "start_seq": from_seq,
+        "partition_by": None if partition_by is None else [name.strip() for name in partition_by.split(",")],
+    }
+
+
+def _run(session: Session, make: Any, target: str) -> None:
+    with session.progress("messages") as bar:
+        task = bar.add_task("archiving", total=None)
+
+        def report(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        with make(report) as sink:
+            result = sink.run()
+    aside = f", {result.corrupt:,} that cannot be decoded in _corrupt" if result.corrupt else ""
+    session.done(f"{result.rows:,} rows in {result.files} file(s) of {target}{aside}", **result._asdict())

@@ -1,0 +1,234 @@
+"""`jetarrow stream`: look at streams, make and remove them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jetarrow.cli import output
+from jetarrow.cli.arguments import Stream, Yes
+from jetarrow.cli.output import Column
+from jetarrow.cli.session import Session
+from jetarrow.cli.units import plain_time, show_size, show_span, show_time, size, span
+from jetarrow.cli.verb import verb
+
+if TYPE_CHECKING:
+    from jetarrow.js.api import StreamInfo
+
+group = typer.Typer(no_args_is_help=True, help="Streams: list, look into, make, purge, remove.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the group."""
+    app.add_typer(group, name="stream")
+
+
+def row(info: StreamInfo) -> dict[str, Any]:
+    """A stream as a row of a list."""
+    config, state = info.config, info.state
+    return {
+        "name": config.name,
+        "subjects": config.subjects or [],
+        "messages": state.messages,
+        "bytes": state.bytes,
+        "consumers": state.consumer_count,
+        "first_seq": state.first_seq,
+        "last_seq": state.last_seq,
+        "last_time": plain_time(state.last_ts),
+        "storage": str(config.storage or ""),
+        "retention": str(config.retention or ""),
+        "replicas": config.num_replicas,
+        "leader": info.cluster.leader if info.cluster else None,
+    }
+
+
+_LIST = (
+    Column("name", "Stream"),
+    Column("subjects", "Subjects"),
+    Column("messages", "Messages"),
+    Column("bytes", "Size", show_size),
+    Column("consumers", "Consumers"),
+    Column("last_time", "Last message", show_time),
+)
+
+
+@verb(group, "ls", example="jetarrow stream ls")
+def ls(
+    session: Session,
+    subject: Annotated[str | None, typer.Option(help="Only those that take this subject.")] = None,
+) -> None:
+    """Lists the streams."""
+    found = [row(info) for info in session.js.streams(subject)]
+    session.rows(found, _LIST, "there is no stream; make one: jetarrow stream add ORDERS --subjects 'orders.>'")
+
+
+@verb(group, "report", example="jetarrow stream report")
+def report(session: Session) -> None:
+    """Lists the streams, the largest first, and what they hold together."""
+    found = sorted((row(info) for info in session.js.streams()), key=lambda one: -int(one["bytes"]))
+    columns = (
+        *_LIST[:1],
+        Column("storage", "Storage"),
+        Column("replicas", "Replicas"),
+        *_LIST[2:],
+    )
+    session.rows(found, columns, "there is no stream")
+    if found and not session.as_json:
+        messages, held = (sum(int(one[key]) for one in found) for key in ("messages", "bytes"))
+        session.say(f"{len(found)} streams, {messages:,} messages, {show_size(held)}")
+
+
+@verb(group, "info", example="jetarrow stream info ORDERS")
+def info(session: Session, name: Stream) -> None:
+    """Shows configuration and state of a stream; `--json` is the server's own answer."""
+    found = session.js.stream_info(name)
+    config, state = found.config, found.state
+    session.facts(
+        found.as_dict(),
+        [
+            ("Stream", config.name),
+            ("Description", config.description),
+            ("Subjects", config.subjects),
+            ("Mirror of", config.mirror and config.mirror.name),
+            ("Sources", [source.name for source in config.sources or ()]),
+            ("Created", show_time(found.created)),
+            ("Storage", f"{config.storage}, {config.num_replicas or 1} replica(s)"),
+            ("Retention", config.retention),
+            ("Discard", config.discard),
+            ("Most messages", config.max_msgs if (config.max_msgs or -1) > 0 else "unlimited"),
+            ("Most a subject", config.max_msgs_per_subject if config.max_msgs_per_subject > 0 else "unlimited"),
+            ("Most bytes", show_size(config.max_bytes)),
+            ("Largest message", show_size(config.max_msg_size)),
+            ("Oldest", show_span(config.max_age) or "unlimited"),
+            ("Duplicate window", show_span(config.duplicate_window)),
+            ("Messages", state.messages),
+            ("Size", show_size(state.bytes)),
+            ("First", f"{state.first_seq} {show_time(state.first_ts)}"),
+            ("Last", f"{state.last_seq} {show_time(state.last_ts)}"),
+            ("Deleted", state.num_deleted),
+            ("Subjects held", state.num_subjects),
+            ("Consumers", state.consumer_count),
+            ("Leader", found.cluster and found.cluster.leader),
+        ],
+    )
+
+
+@verb(group, "add", example="jetarrow stream add ORDERS --subjects 'orders.>' --max-age 7d --max-bytes 10GiB")
+def add(
+    session: Session,
+    name: Stream,
+    subjects: Annotated[
+        list[str] | None, typer.Option(help="What it stores; may be given again, or with commas.")
+    ] = None,
+    storage: Annotated[str, typer.Option(help="file or memory.")] = "file",
+    retention: Annotated[str, typer.Option(help="limits, interest or workqueue.")] = "limits",
+    replicas: Annotated[int, typer.Option(help="Servers that keep it.", min=1, max=5)] = 1,
+    max_age: Annotated[
+        float | None, typer.Option(help="How long a message stays.", parser=span, metavar="SPAN")
+    ] = None,
+    max_bytes: Annotated[int | None, typer.Option(help="Most bytes.", parser=size, metavar="SIZE")] = None,
+    max_msgs: Annotated[int | None, typer.Option(help="Most messages.")] = None,
+    max_per_subject: Annotated[int | None, typer.Option(help="Most messages of one subject.")] = None,
+    max_msg_size: Annotated[int | None, typer.Option(help="Largest message.", parser=size, metavar="SIZE")] = None,
+    discard: Annotated[str, typer.Option(help="At a limit: drop the old, or refuse the new.")] = "old",
+    dupe_window: Annotated[
+        float | None, typer.Option(help="How long message ids are remembered.", parser=span, metavar="SPAN")
+    ] = None,
+    mirror: Annotated[str | None, typer.Option(help="The stream that it copies.")] = None,
+    compression: Annotated[str | None, typer.Option(help="none or s2.")] = None,
+    description: Annotated[str | None, typer.Option(help="A text for people.")] = None,
+) -> None:
+    """Makes a stream. Without --subjects it takes its own name as subject."""
+    from jetarrow.js.api import StreamSource
+
+    fields: dict[str, Any] = {
+        "subjects": [one for text in subjects or () for one in text.split(",")] or None,
+        "max_age": max_age,
+        "max_bytes": max_bytes,
+        "max_msgs": max_msgs,
+        "max_msgs_per_subject": max_per_subject,
+        "max_msg_size": max_msg_size,
+        "duplicate_window": dupe_window,
+        "mirror": StreamSource(name=mirror) if mirror else None,
+        "compression": compression,
+        "description": description,
+    }
+    made = session.js.add_stream(
+        name=name,
+        storage=storage,
+        retention=retention,
+        num_replicas=replicas,
+        discard=discard,
+        **{key: value for key, value in fields.items() if value is not None},
+    )
+    taken = ", ".join(made.config.subjects or ()) or "what it mirrors"
+    session.done(f"stream {name} takes {taken}", **row(made))
+
+
+@verb(group, "rm", example="jetarrow stream rm ORDERS --yes")
+def rm(session: Session, name: Stream, yes: Yes = False) -> None:
+    """Removes a stream with all its messages and consumers."""
+    if not yes:
+        held = session.js.stream_info(name).state.messages
+        session.confirm(f"Remove stream {name} with {held:,} messages?", yes=yes)
+    session.js.delete_stream(name)
+    session.done(f"stream {name} removed", removed=name)
+
+
+@verb(group, "purge", example="jetarrow stream purge ORDERS --subject 'orders.eu.*' --yes")
+def purge(
+    session: Session,
+    name: Stream,
+    subject: Annotated[str | None, typer.Option(help="Only these subjects.")] = None,
+    seq: Annotated[int | None, typer.Option(help="Only what is before this sequence.")] = None,
+    keep: Annotated[int | None, typer.Option(help="Keep this number of newest messages.")] = None,
+    yes: Yes = False,
+) -> None:
+    """Removes messages of a stream: all, or some."""
+    which = "some" if subject or seq or keep else "all"
+    session.confirm(f"Remove {which} messages of stream {name}?", yes=yes)
+    purged = session.js.stream(name).purge(seq=seq, subject=subject, keep=keep)
+    session.done(f"{purged:,} messages removed", purged=purged)
+
+
+@verb(group, "subjects", example="jetarrow stream subjects ORDERS 'orders.eu.>'")
+def subjects(
+    session: Session,
+    name: Stream,
+    pattern: Annotated[str, typer.Argument(metavar="[FILTER]", help="Which subjects.")] = ">",
+) -> None:
+    """Lists the subjects that a stream holds, and how many messages of each."""
+    held = session.js.stream_info(name, subjects_filter=pattern).state.subjects or {}
+    rows = [{"subject": subject, "messages": held[subject]} for subject in sorted(held)]
+    session.rows(rows, (Column("subject", "Subject"), Column("messages", "Messages")), "no message has such a subject")
+
+
+@verb(group, "get", example="jetarrow stream get ORDERS 17")
+def get(
+    session: Session,
+    name: Stream,
+    seq: Annotated[int | None, typer.Argument(metavar="[SEQ]", help="Its sequence.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Instead: the last message of this subject.")] = None,
+) -> None:
+    """Shows one message; on a pipe its payload alone."""
+    if (seq is None) == (subject is None):
+        raise typer.BadParameter("give a sequence, or --subject for the last message of one.")
+    message = session.js.get_msg(name, seq, subject)
+    data = message.data or b""
+    if session.as_json:
+        output.json_document(
+            {
+                "seq": message.seq,
+                "subject": message.subject,
+                "timestamp": message.time,
+                "headers": message.headers_all,
+                "data": data,
+            }
+        )
+        return
+    headers = [f"{key}: {value}" for key, values in (message.headers_all or {}).items() for value in values]
+    session.say(f"{message.seq}  {show_time(message.time)}  {message.subject}")
+    for header in headers:
+        session.say(header)
+    typer.echo(data)

@@ -1,0 +1,240 @@
+"""Messages that a consumer gave up: kept, read and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from jetarrow.core.errors import Error
+from jetarrow.jetstream import models
+from jetarrow.jetstream.api import STREAM_NOT_FOUND
+from jetarrow.jetstream.arrow import needs_pyarrow
+from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.held import numbers
+from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.models.values import epoch_ns
+from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.outcome import PublishResult
+from jetarrow.jetstream.publish import Publish
+from jetarrow.jetstream.read import Read
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+_ADVISORIES = "$JS.EVENT.ADVISORY.CONSUMER"
+# The token of an advisory's subject, and what a row says.
+_KINDS = {"MAX_DELIVERIES": "max_deliver", "MSG_TERMINATED": "terminated"}
+# Requests that are under way at a time.
+_AT_ONCE = 32
+
+
+def kept_in(stream: str) -> str:
+    """Name of the stream that keeps a stream's dead letters."""
+    return f"{stream}_DEAD_LETTERS"
+
+
+class DeadLetterVerbs(Publish, Read):
+    """The verbs of a context."""
+
+    async def keep_dead_letters(
+        self,
+        stream: str,
+        *,
+        max_age: float | timedelta | None = timedelta(days=30),
+        max_msgs: int = 1_000_000,
+        num_replicas: int = 1,
+    ) -> models.StreamInfo:
+        """Keeps from now on which messages consumers of a stream give up: `js.dead_letters(stream)` reads them.
+
+        It makes the stream `<stream>_DEAD_LETTERS`, which stores the server's advisories (300 bytes each) of messages
+        that were delivered `max_deliver` times, and of those that were terminated. The messages stay where they are.
+        Again it changes the limits. `js.delete_stream("<stream>_DEAD_LETTERS")` ends it.
+
+        Args:
+            stream: The stream.
+            max_age: How long they are kept, in seconds or as a timedelta; None is for ever.
+            max_msgs: How many are kept; the oldest go first.
+            num_replicas: Copies of the stream, in a cluster.
+
+        Returns:
+            The stream that keeps them.
+
+        Raises:
+            NotFoundError: There is no such stream.
+            ValueError: The name is not valid.
+        """
+        manage = Management(self._api)
+        await manage.stream_info(stream)
+        config = models.StreamConfig(
+            name=kept_in(stream),
+            description=f"Messages of {stream} that consumers gave up",
+            subjects=[f"{_ADVISORIES}.{token}.{stream}.*" for token in _KINDS],
+            max_age=max_age,
+            max_msgs=max_msgs,
+            num_replicas=num_replicas,
+        )
+        try:
+            return await manage.update_stream(config)
+        except NotFoundError:
+            return await manage.add_stream(config)
+
+    def dead_letters(self, stream: str) -> DeadLetters:
+        """What consumers of a stream gave up, since `keep_dead_letters`. No request is made yet.
+
+        Args:
+            stream: The stream.
+
+        Raises:
+            ValueError: The name is not valid.
+        """
+        return DeadLetters(self, checked("stream", stream))
+
+
+class DeadLetters:
+    """Messages that consumers of a stream gave up. Made by `js.dead_letters`; read at the first use.
+
+    A row is a message that a consumer gave up, in the order in which they did: `consumer: string, kind: string`
+    (max_deliver, terminated), `reason: string` (of a termination), `deliveries: int64, died: timestamp[ns, UTC]`; then
+    the message: `stream: string, seq: int64, subject: string, timestamp: timestamp[ns, UTC], headers: map<string,
+    list<string>>, data: binary`. The stream may have lost it since: then those after `seq` are null.
+    """
+
+    def __init__(self, js: DeadLetterVerbs, stream: str) -> None:
+        self._js = js
+        self._stream = stream
+        self._table: pyarrow.Table | None = None
+
+    def __repr__(self) -> str:
+        rows = "" if self._table is None else f", {self._table.num_rows} rows"
+        return f"<{type(self).__name__} of stream {self._stream}{rows}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("DeadLetters belong to their connection and cannot be pickled or copied: send their table")
+
+    async def read_all(self) -> pyarrow.Table:
+        """All rows (needs pyarrow). They are read once: another `js.dead_letters` reads what has come since.
+
+        Raises:
+            NotFoundError: Nobody keeps the stream's dead letters: `await js.keep_dead_letters(stream)`.
+            UnsupportedError: pyarrow is not installed.
+        """
+        if self._table is None:
+            self._table = await self._read()
+        return self._table
+
+    async def to_polars(self) -> polars.DataFrame:
+        """As `read_all`, as a `polars.DataFrame`."""
+        import polars
+
+        frame = polars.from_arrow(await self.read_all())
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    async def to_pandas(self) -> pandas.DataFrame:
+        """As `read_all`, as a `pandas.DataFrame`."""
+        frame: pandas.DataFrame = (await self.read_all()).to_pandas()
+        return frame
+
+    async def _read(self) -> pyarrow.Table:
+        pa = needs_pyarrow("dead_letters()")
+        js, stream = self._js, self._stream
+        said = {"consumer": str, "stream_seq": int, "deliveries": int, "reason": str, "timestamp": str}
+        try:
+            reader = js.read(kept_in(stream), columns=["subject", "value"], schema=said, mode="DROPMALFORMED")
+            advisories = (await reader.read_all()).to_pylist()
+        except NotFoundError as error:
+            if error.err_code != STREAM_NOT_FOUND:
+                raise
+            text = f"nobody keeps the dead letters of stream {stream!r}: await js.keep_dead_letters({stream!r})"
+            raise NotFoundError(code=error.code, err_code=error.err_code, description=text) from None
+        rows = []
+        for advisory in advisories:
+            value = advisory["value"]
+            rows.append(
+                {
+                    "consumer": value["consumer"],
+                    "kind": _KINDS[advisory["subject"].split(".")[4]],
+                    "reason": value["reason"],
+                    "deliveries": value["deliveries"],
+                    "died": epoch_ns(value["timestamp"]),
+                    "stream": stream,
+                    "seq": value["stream_seq"],
+                }
+            )
+        found = await self._messages(sorted({row["seq"] for row in rows}))
+        for row in rows:
+            message = found.get(row["seq"])
+            # One that is younger than its death is of a later stream of this name.
+            if message is not None and (message.time_ns or 0) <= row["died"]:
+                row |= {
+                    "subject": message.subject,
+                    "timestamp": message.time_ns,
+                    "headers": list(message.headers_all.items()) if message.headers_all else None,
+                    "data": message.data or b"",
+                }
+        table: pyarrow.Table = pa.Table.from_pylist(rows, _schema(pa))
+        return table
+
+    async def _messages(self, seqs: list[int]) -> dict[int, models.RawStreamMsg]:
+        manage = Management(self._js._api)
+
+        async def get(seq: int) -> models.RawStreamMsg | None:
+            try:
+                return await manage.get_msg(self._stream, seq)
+            except NotFoundError:
+                return None
+
+        messages = await self._js._api.session.side_by_side(get, seqs, _AT_ONCE)
+        return {seq: message for seq, message in zip(seqs, messages, strict=True) if message is not None}
+
+    async def replay(
+        self, rows: Iterable[int] | Iterable[bool] | None = None, subject: str | None = None
+    ) -> PublishResult:
+        """Publishes messages again in their order, each once, however many consumers gave it up.
+
+        Each has an id that is made of its stream, sequence and time, so that a repeated replay stores it once (within
+        the `duplicate_window` of the stream that takes it). Its headers are kept, but for those of NATS (`Nats-…`).
+
+        Args:
+            rows: Rows of `read_all()`, by number, or one bool per row; None is all whose message is still there.
+            subject: Where to; None is the subject that each had, so that every consumer of it gets it again.
+
+        Raises:
+            IndexError: There is no such row.
+            ValueError: The message of a row that was asked for is gone; nothing was sent.
+            Error: There is nothing to publish.
+        """
+        table = await self.read_all()
+        data = table["data"]
+        if rows is None:
+            chosen = [row for row in range(table.num_rows) if data[row].is_valid]
+        else:
+            chosen = numbers(rows, table.num_rows)
+            if gone := [row for row in chosen if not data[row].is_valid]:
+                raise ValueError(f"the messages of these rows are no longer in stream {self._stream!r}: {gone}")
+        messages = {row["seq"]: row for row in table.take(chosen).to_pylist()} if chosen else {}
+        if not messages:
+            raise Error(f"there is nothing to replay of stream {self._stream!r}")
+        again = [messages[seq] for seq in sorted(messages)]
+        return await self._js.publish_batch(
+            [subject or row["subject"] for row in again],
+            [row["data"] for row in again],
+            headers=[_headers(row["headers"]) for row in again],
+            msg_ids=[f"replay:{self._stream}:{row['seq']}:{row['timestamp'].value}" for row in again],
+        )
+
+
+def _headers(kept: list[tuple[str, list[str]]] | None) -> Mapping[str, list[str]] | None:
+    headers = {name: values for name, values in kept or () if not name.lower().startswith("nats-")}
+    return headers or None
+
+
+def _schema(pa: Any) -> Any:
+    text, time = pa.string(), pa.timestamp("ns", "UTC")
+    columns = {"consumer": text, "kind": text, "reason": text, "deliveries": pa.int64(), "died": time, "stream": text}
+    columns |= {"seq": pa.int64(), "subject": text, "timestamp": time}
+    columns |= {"headers": pa.map_(text, pa.list_(text)), "data": pa.binary()}
+    return pa.schema(columns)

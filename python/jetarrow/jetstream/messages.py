@@ -1,0 +1,160 @@
+"""The messages of a pull consumer, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any, Protocol, TypeVar
+
+from jetarrow._jetarrow import Msg
+from jetarrow.core.errors import BadSubscriptionError, TimeoutError
+from jetarrow.jetstream.priority import Member
+
+_T = TypeVar("_T")
+
+# What an iterator asks for at a time, and how long one request waits. Few, because each is on its way to be processed.
+MESSAGES_AT_ONCE = 500
+REQUEST_TIMEOUT = 30.0
+# What it grows to by itself over a long link, and the most bytes of such a request.
+MOST_AT_ONCE = 10_000
+MOST_BYTES = 8 * 1024 * 1024
+# Seconds: handled in less, twice as many are asked for; in more, half as many. What is held waits no longer than about
+# this, far below any time in which messages are to be acknowledged.
+QUICK, SLOW = 0.2, 1.0
+
+
+class Source(Protocol):
+    """A `PullSubscription`, as far as it counts here."""
+
+    _session: Any
+    _stream: str
+    _consumer: str
+    _closed: bool
+    _limit: int
+
+    def _begin(self, most: int, max_bytes: int | None, group: Member | None) -> tuple[asyncio.Future[list[Msg]], Any]:
+        """A fetch that is under way when this returns."""
+
+    async def _fetch(
+        self, most: int, *, timeout: float, max_bytes: int | None = None, group: Member | None = None
+    ) -> list[Msg]:
+        """What is there, or the first that comes."""
+
+    async def _while_open(self, work: Awaitable[_T]) -> _T:
+        """Waits for it; the end of the subscription ends it."""
+
+    def _count(self, messages: int) -> None:
+        """So many more were fetched."""
+
+    async def _give_back(self, messages: list[Msg]) -> None:
+        """Gives messages that were not handed out back to the server."""
+
+
+class Size:
+    """How many messages the next request asks for: given, or growing as long as they are handled quickly."""
+
+    def __init__(self, most: int, max_bytes: int | None, threshold: int | None) -> None:
+        self._given = most
+        self._grows = threshold is None
+        self._given_bytes = max_bytes
+        self._threshold = threshold
+        self.most = most
+
+    @property
+    def max_bytes(self) -> int | None:
+        """Most bytes of the next request."""
+        return self._given_bytes if self.most <= self._given else MOST_BYTES
+
+    @property
+    def ahead(self) -> int:
+        """With fewer than this left, the next request is sent; 0 is when none is."""
+        if self._threshold is not None:
+            return self._threshold
+        return self.most // 2 if self.most > self._given else 0
+
+    def learn(self, asked: int, came: int, took: float) -> None:
+        """So many came of those that were asked for, and were handled in so many seconds."""
+        if not self._grows:
+            return
+        if took > SLOW:
+            self.most = max(self._given, self.most // 2)
+        elif came >= asked and took < QUICK:
+            self.most = max(self._given, min(MOST_AT_ONCE, self.most * 2))
+
+
+class Messages:
+    """The messages of a pull subscription, one after the other. It pulls by itself."""
+
+    def __init__(
+        self,
+        sub: Source,
+        most: int = MESSAGES_AT_ONCE,
+        *,
+        max_bytes: int | None = None,
+        threshold: int | None = None,
+        group: Member | None = None,
+    ) -> None:
+        self._sub = sub
+        self._most = most
+        self._max_bytes = max_bytes
+        self._threshold = threshold
+        self._group = group
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of consumer {self._sub._consumer} of stream {self._sub._stream}>"
+
+    def __call__(self) -> Messages:
+        """Itself: `sub.messages` and `sub.messages()` are the same."""
+        return self
+
+    async def __aiter__(self) -> AsyncIterator[Msg]:
+        sub = self._sub
+        size = Size(self._most, self._max_bytes, self._threshold)
+        ahead: asyncio.Future[list[Msg]] | None = None
+        messages: list[Msg] = []
+        number = 0
+        asked = size.most
+        try:
+            while not sub._closed:
+                messages, number = await self._next(ahead, size), 0
+                ahead = None
+                begin, last = time.monotonic(), asked
+                for number, msg in enumerate(messages, 1):
+                    if ahead is None and len(messages) - number < size.ahead and not sub._closed and not sub._limit:
+                        asked = size.most
+                        ahead, call = sub._begin(asked, size.max_bytes, self._group)
+                    yield msg
+                size.learn(last, len(messages), time.monotonic() - begin)
+                if ahead is None:
+                    asked = size.most
+        finally:
+            # The iteration has ended: what was not handed out is for others.
+            rest = messages[number:]
+            if ahead is not None:
+                if ahead.done() and not ahead.cancelled() and ahead.exception() is None:
+                    rest += ahead.result()
+                else:
+                    call.cancel()
+                    ahead.cancel()
+            await sub._give_back(rest)
+
+    async def _next(self, ahead: asyncio.Future[list[Msg]] | None, size: Size) -> list[Msg]:
+        """What the request sent ahead brings, or another one. While the link is down it is waited for."""
+        sub = self._sub
+        while True:
+            try:
+                if ahead is None:
+                    return await sub._fetch(
+                        size.most, timeout=REQUEST_TIMEOUT, max_bytes=size.max_bytes, group=self._group
+                    )
+                messages = await sub._while_open(ahead)
+                sub._count(len(messages))
+                return messages
+            except BadSubscriptionError:
+                # It was ended while this waited.
+                return []
+            except TimeoutError:
+                if sub._session.native.is_connected:
+                    raise
+                ahead = None

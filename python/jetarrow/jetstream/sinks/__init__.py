@@ -1,0 +1,1 @@
+"""Archiving a stream exactly once: the position is kept with the data."""

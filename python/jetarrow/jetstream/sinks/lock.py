@@ -1,0 +1,119 @@
+"""One writer at a time in a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+from jetarrow.jetstream.sink_errors import SinkLockedError
+from jetarrow.jetstream.sinks.folder import Folder
+
+# Seconds after which the lock of a writer that says nothing may be taken over.
+EXPIRES = 60.0
+NAME = "_jetarrow/lock.json"
+
+
+class Lock:
+    """A record of who writes, renewed in a thread while it is held.
+
+    It may be taken over once it was not renewed for 60 seconds, and at once where its process is dead on this machine.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._token = secrets.token_hex(16)
+        self._over = threading.Event()
+        self._me = {"host": socket.gethostname(), "pid": os.getpid(), "began": _began(os.getpid())}
+
+    def take(self) -> None:
+        """Takes it.
+
+        Raises:
+            SinkLockedError: Another writer has it.
+        """
+        held = self._read()
+        if held is not None and self._counts(held):
+            raise self._refused(held, "is written by")
+        self._write()
+        self.check()
+        threading.Thread(target=self._renew, daemon=True, name="jetarrow-sink-lock").start()
+
+    def check(self) -> None:
+        """Raises `SinkLockedError` where another writer has taken it over."""
+        held = self._read()
+        if held is None or held.get("token") != self._token:
+            self._over.set()
+            raise self._refused(held or {}, "was taken over by")
+
+    def release(self) -> None:
+        """Gives it back, if it is still ours."""
+        self._over.set()
+        held = self._read()
+        if held is not None and held.get("token") == self._token:
+            self._folder.delete(NAME)
+
+    def abandon(self) -> None:
+        """Stops renewing it."""
+        self._over.set()
+
+    def _counts(self, held: dict[str, Any]) -> bool:
+        """Whether whoever took it may still write."""
+        if held.get("host") == self._me["host"]:
+            pid = held.get("pid")
+            if isinstance(pid, int) and not _alive(pid, held.get("began")):
+                return False
+        return time.time() - float(held.get("renewed", 0)) < EXPIRES
+
+    def _refused(self, held: dict[str, Any], what: str) -> SinkLockedError:
+        host, pid = held.get("host"), held.get("pid")
+        who = f"process {pid} on {host}" if pid else "another writer"
+        text = f"{self._folder} {what} {who}: one writer at a time; a dead one's lock ends after {EXPIRES:.0f} s"
+        return SinkLockedError(text, host=host, pid=pid)
+
+    def _read(self) -> dict[str, Any] | None:
+        try:
+            said = self._folder.read(NAME)
+            held: dict[str, Any] = json.loads(said)
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            # Nobody's: a lock is written as a whole.
+            return {}
+        return held
+
+    def _write(self) -> None:
+        held = {**self._me, "token": self._token, "renewed": time.time()}
+        self._folder.replace(NAME, json.dumps(held).encode())
+
+    def _renew(self) -> None:
+        while not self._over.wait(EXPIRES / 4):
+            # A folder that cannot be reached now may be in time the next time.
+            with suppress(Exception):
+                self.check()
+                self._write()
+
+
+def _alive(pid: int, began: object) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    # Another process may have its number by now.
+    return began is None or _began(pid) in (began, None)
+
+
+def _began(pid: int) -> str | None:
+    """When a process began, in a form that is only compared; None where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return None

@@ -1,0 +1,333 @@
+"""The verbs `to_parquet` and `to_delta` of a context."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from jetarrow.jetstream import models
+from jetarrow.jetstream.api import JetStreamApi
+from jetarrow.jetstream.arrow import ArrowSchema, needs_pyarrow
+from jetarrow.jetstream.errors import NotFoundError, StreamRecreatedError
+from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.models.values import moment
+from jetarrow.jetstream.progress import Progress
+from jetarrow.jetstream.read import Read
+from jetarrow.jetstream.reader import ON_DATA_LOSS, TIMESTAMP_UNITS
+from jetarrow.jetstream.schema import arrow_schema
+from jetarrow.jetstream.sink_errors import SinkError
+from jetarrow.jetstream.sinks.delta import DeltaTarget
+from jetarrow.jetstream.sinks.parquet import ParquetTable
+from jetarrow.jetstream.sinks.rows import Shape, from_text, to_text
+from jetarrow.jetstream.sinks.sink import Sink, Target
+from jetarrow.jetstream.sinks.source import Durable, Ranges
+from jetarrow.jetstream.sinks.state import State
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_COMPRESSIONS = ("zstd", "snappy", "gzip", "brotli", "lz4", "none")
+# Seconds that a consumer of a sink's own waits for the acknowledgement.
+_ACK_WAIT = 60.0
+
+
+class Sinks(Read):
+    """Archiving a stream exactly once."""
+
+    def to_parquet(
+        self,
+        stream: str,
+        path: str | os.PathLike[str],
+        *,
+        schema: ArrowSchema | Mapping[str, Any] | str | None = None,
+        flatten: bool = True,
+        subjects: str | Sequence[str] | None = None,
+        start_seq: int | None = None,
+        start_time: datetime | timedelta | str | None = None,
+        rows: int = 1_000_000,
+        seconds: float = 60.0,
+        partition_by: str | Sequence[str] | None = None,
+        compression: str = "zstd",
+        follow: bool = False,
+        durable: str | None = None,
+        timestamp_unit: str = "ns",
+        on_data_loss: str = "error",
+        filesystem: Any = None,
+        progress: Progress | bool | None = None,
+    ) -> Sink:
+        """Archives a stream into a folder of Parquet files, each message once, over any failure (needs pyarrow).
+
+        The position is kept with the data: a commit is a set of files and a record in `_jetarrow/`, written last. A
+        start goes on from the newest record, and removes what no record names. One writer at a time has the folder.
+
+        Args:
+            stream: The stream.
+            path: A folder, or a URI that pyarrow opens (`s3://bucket/folder`, `gs://…`).
+            schema: As `js.read`: decodes JSON payloads. What cannot be decoded goes to `_corrupt/`, with its payload.
+                "infer" learns it once, at the first start.
+            flatten: The fields of `value` are columns of their own; False keeps the struct.
+            subjects: Filters, one or several that do not overlap; None is all.
+            start_seq: First sequence, at the first start; None is the first there is.
+            start_time: Instead of `start_seq`: the first message at or after this time, as `js.read`.
+            rows: Most rows of a commit.
+            seconds: A commit waits no longer for more rows.
+            partition_by: Columns whose values are folders (`region=eu/`). `date` and `hour` are made of the timestamp
+                (UTC) where no column is called so.
+            compression: "zstd", "snappy", "gzip", "brotli", "lz4" or "none".
+            follow: `run` goes on for ever with what comes; otherwise it ends with what was there at the start.
+            durable: A durable consumer that is read and acknowledged after each commit, instead of a read; made where
+                it is not there. Work-queue and interest streams need one.
+            timestamp_unit: "ns", or "us" for readers that know no nanoseconds.
+            on_data_loss: "error" raises `DataLossError` where the stream lost what comes after the position; "warn"
+                goes on with what is left.
+            filesystem: A `pyarrow.fs.FileSystem` for which `path` is meant; None is the one of `path`.
+            progress: Called with (sequences done, sequences in all or None); True shows a bar on a terminal.
+
+        Returns:
+            A sink: `await sink.run()`, or `await sink.step()` for one commit. Nothing is opened yet.
+
+        Raises:
+            ValueError: An argument that cannot be used.
+            UnsupportedError: pyarrow is not installed.
+        """
+        target = ParquetTable(
+            path,
+            filesystem=filesystem,
+            partition_by=_names(partition_by),
+            compression=_compression(compression),
+            rows=rows,
+        )
+        options = _Options(
+            schema=schema,
+            flatten=flatten,
+            subjects=subjects,
+            start_seq=start_seq,
+            start_time=start_time,
+            partition_by=_names(partition_by),
+            follow=follow,
+            durable=durable,
+            timestamp_unit=timestamp_unit,
+            on_data_loss=on_data_loss,
+            rows=rows,
+        )
+        return self._sink(stream, target, options, seconds, progress)
+
+    def to_delta(
+        self,
+        stream: str,
+        table_uri: str | os.PathLike[str],
+        *,
+        schema: ArrowSchema | Mapping[str, Any] | str | None = None,
+        flatten: bool = True,
+        subjects: str | Sequence[str] | None = None,
+        start_seq: int | None = None,
+        start_time: datetime | timedelta | str | None = None,
+        rows: int = 1_000_000,
+        seconds: float = 60.0,
+        partition_by: str | Sequence[str] | None = None,
+        compression: str = "zstd",
+        follow: bool = False,
+        durable: str | None = None,
+        on_data_loss: str = "error",
+        storage_options: Mapping[str, str] | None = None,
+        app_id: str | None = None,
+        progress: Progress | bool | None = None,
+    ) -> Sink:
+        """Archives a stream into a Delta table, each message once, over any failure (needs deltalake and pyarrow).
+
+        A commit is one transaction of the table, with `app_id` and the last sequence as its version. Several streams
+        may be archived into one table. Timestamps are in microseconds, as Delta has them. A commit's rows are in memory
+        until it is made.
+
+        Args:
+            stream: The stream.
+            table_uri: A folder, or a URI that deltalake opens; the table is made where it is not there.
+            schema: As `to_parquet`.
+            flatten: As `to_parquet`.
+            subjects: As `to_parquet`.
+            start_seq: As `to_parquet`.
+            start_time: As `to_parquet`.
+            rows: As `to_parquet`.
+            seconds: As `to_parquet`.
+            partition_by: As `to_parquet`; `date` and `hour` are columns then.
+            compression: As `to_parquet`.
+            follow: As `to_parquet`.
+            durable: As `to_parquet`.
+            on_data_loss: As `to_parquet`.
+            storage_options: deltalake's, such as keys and regions.
+            app_id: Name of this sink in the table's log; default made of the stream's name.
+            progress: As `to_parquet`.
+
+        Returns:
+            A sink, as `to_parquet`.
+
+        Raises:
+            ValueError: An argument that cannot be used.
+            UnsupportedError: deltalake or pyarrow is not installed.
+        """
+        compression = _compression(compression)
+        target = DeltaTarget(
+            os.fspath(table_uri),
+            storage_options=storage_options,
+            app_id=app_id or f"jetarrow:{stream}",
+            partition_by=_names(partition_by),
+            compression="uncompressed" if compression == "none" else compression,
+        )
+        options = _Options(
+            schema=schema,
+            flatten=flatten,
+            subjects=subjects,
+            start_seq=start_seq,
+            start_time=start_time,
+            partition_by=_names(partition_by),
+            follow=follow,
+            durable=durable,
+            timestamp_unit="us",
+            on_data_loss=on_data_loss,
+            rows=rows,
+        )
+        return self._sink(stream, target, options, seconds, progress)
+
+    def _sink(
+        self, stream: str, target: Target, options: _Options, seconds: float, progress: Progress | bool | None
+    ) -> Sink:
+        if options.timestamp_unit not in TIMESTAMP_UNITS:
+            raise ValueError(
+                f"timestamp_unit must be one of {', '.join(TIMESTAMP_UNITS)}, not {options.timestamp_unit!r}"
+            )
+        if options.on_data_loss not in ON_DATA_LOSS:
+            raise ValueError(f"on_data_loss must be one of {', '.join(ON_DATA_LOSS)}, not {options.on_data_loss!r}")
+        if options.start_seq is not None and options.start_time is not None:
+            raise ValueError("give start_seq or start_time, not both")
+        begin = partial(_begin, self, stream, options, str(target))
+        return Sink(self._api.session, stream, target, begin, rows=options.rows, seconds=seconds, progress=progress)
+
+
+@dataclass(frozen=True)
+class _Options:
+    schema: Any
+    flatten: bool
+    subjects: str | Sequence[str] | None
+    start_seq: int | None
+    start_time: datetime | timedelta | str | None
+    partition_by: list[str]
+    follow: bool
+    durable: str | None
+    timestamp_unit: str
+    on_data_loss: str
+    rows: int
+
+
+def _names(given: str | Sequence[str] | None) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())
+
+
+def _compression(given: str) -> str:
+    if given not in _COMPRESSIONS:
+        raise ValueError(f"compression must be one of {', '.join(_COMPRESSIONS)}, not {given!r}")
+    return given
+
+
+async def _begin(
+    js: Sinks, stream: str, options: _Options, where: str, state: State | None
+) -> tuple[Ranges | Durable, Shape]:
+    """Where the rows come from, from a position on, and their shape."""
+    info = await Management(js._api).stream_info(stream)
+    created = info.created_raw or ""
+    if state is not None and state.stream != stream:
+        raise SinkError(f"{where} is the archive of stream {state.stream!r}, not of {stream!r}")
+    if state is not None and state.created != created:
+        raise StreamRecreatedError(
+            f"stream {stream!r} was deleted and created again since {where} was written, so its sequences mean other"
+            " messages now: archive it into another place"
+        )
+    schema = await _schema(js, stream, options, state)
+    if state is None:
+        state = State(stream, created, schema=None if schema is None else to_text(schema))
+    shape = Shape(schema=schema, flatten=options.flatten, partition_by=options.partition_by)
+    if options.durable is not None:
+        sub = await _consumer(js._api, stream, options)
+        decode = partial(_decoded, schema=schema, unit=options.timestamp_unit)
+        return Durable(js._api, state, sub, decode=decode, follow=options.follow, rows=options.rows), shape
+    if info.config.retention != models.RetentionPolicy.LIMITS:
+        raise SinkError(
+            f"stream {stream!r} has the retention {info.config.retention}: its messages go when they are acknowledged."
+            ' Give durable="archive", a consumer that is acknowledged after each commit'
+        )
+    read = partial(
+        js.read,
+        stream,
+        subjects=options.subjects,
+        schema=schema,
+        timestamp_unit=options.timestamp_unit,
+        on_data_loss=options.on_data_loss,
+        batch_rows=min(options.rows, 65_536),
+    )
+    source = Ranges(
+        js._api,
+        info,
+        state,
+        read,
+        start_seq=options.start_seq,
+        start_time=options.start_time,
+        follow=options.follow,
+        lossy=options.on_data_loss == "warn",
+    )
+    return source, shape
+
+
+async def _schema(js: Sinks, stream: str, options: _Options, state: State | None) -> pyarrow.Schema | None:
+    """The fields of `value`: those that were given, or inferred when the archive was begun."""
+    if options.schema is None:
+        return None
+    if options.schema != "infer":
+        schema: pyarrow.Schema = needs_pyarrow("a sink").schema(arrow_schema(options.schema))
+        return schema
+    if state is not None and state.schema is not None:
+        return from_text(state.schema)
+    async with js.read(stream, subjects=options.subjects, schema="infer", start_seq=options.start_seq) as reader:
+        await reader._open()
+        return reader.inferred
+
+
+async def _consumer(api: JetStreamApi, stream: str, options: _Options) -> PullSubscription:
+    """The durable consumer, which is made where it is not there."""
+    manage, name = Management(api), options.durable or ""
+    info = None
+    with suppress(NotFoundError):
+        info = await manage.consumer_info(stream, name)
+    if info is None:
+        config = models.ConsumerConfig(
+            durable_name=name,
+            ack_policy=models.AckPolicy.EXPLICIT,
+            ack_wait=_ACK_WAIT,
+            max_ack_pending=max(options.rows, 1000),
+            filter_subjects=_names(options.subjects) or None,
+        )
+        if options.start_seq is not None:
+            config = config.evolve(deliver_policy="by_start_sequence", opt_start_seq=options.start_seq)
+        elif options.start_time is not None:
+            config = config.evolve(deliver_policy="by_start_time", opt_start_time=moment(options.start_time))
+        info = await manage.add_consumer(stream, config)
+    if info.config.deliver_subject or info.config.ack_policy != models.AckPolicy.EXPLICIT:
+        raise SinkError(
+            f"consumer {name!r} of stream {stream!r} cannot be used: it must be pulled, with ack_policy explicit"
+        )
+    return PullSubscription(api, stream=stream, consumer=name, info=info)
+
+
+def _decoded(batch: Any, *, schema: Any, unit: str) -> pyarrow.RecordBatch:
+    """A fetched batch with the columns of a read."""
+    pa = needs_pyarrow("a sink")
+    rows = pa.record_batch(batch if schema is None else batch.decode(schema))
+    if unit == "us":
+        index = rows.schema.get_field_index("timestamp")
+        field = rows.schema.field(index).with_type(pa.timestamp("us", "UTC"))
+        rows = rows.set_column(index, field, rows.column(index).cast(field.type, safe=False))
+    return rows

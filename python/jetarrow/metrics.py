@@ -1,0 +1,120 @@
+"""What clients count, for Prometheus (extra `metrics`: prometheus_client).
+
+    import jetarrow.metrics
+
+    jetarrow.metrics.prometheus(nc)
+    prometheus_client.start_http_server(9100)
+
+Nothing is counted twice and nothing runs by itself: the native counters are read when Prometheus asks.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from jetarrow.core.errors import UnsupportedError
+from jetarrow.core.status import Status
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+    from prometheus_client.registry import CollectorRegistry
+
+__all__ = ["ClientCollector", "prometheus"]
+
+# A key of `nc.metrics()`; the metric's name and help, whether it only grows, and the label that it stands for.
+_METRICS: tuple[tuple[str, str, str, bool, str | None], ...] = (
+    ("in_msgs", "messages", "Messages received and sent.", True, "in"),
+    ("out_msgs", "messages", "Messages received and sent.", True, "out"),
+    ("in_bytes", "payload_bytes", "Bytes of their payloads.", True, "in"),
+    ("out_bytes", "payload_bytes", "Bytes of their payloads.", True, "out"),
+    ("reconnects", "reconnects", "Times that the connection was made anew.", True, None),
+    ("errors_received", "errors", "Errors that the server has sent.", True, None),
+    ("queue_bytes", "queue_bytes", "Bytes published or requested, and not sent yet.", False, None),
+    ("connected", "connected", "1 while the connection is up.", False, None),
+)
+
+
+class ClientCollector:
+    """Gives the numbers of clients to Prometheus. Made by `prometheus`.
+
+    Clients are held weakly: one that is gone is left out.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._clients: list[tuple[str, weakref.ref[Status]]] = []
+
+    def add(self, client: Status, name: str) -> None:
+        """Adds a client.
+
+        Args:
+            client: Of either face.
+            name: Its label `client`.
+
+        Raises:
+            ValueError: Another one has this name, so that their numbers could not be told apart.
+        """
+        self._clients = [(one, found) for one, found in self._clients if found() is not None]
+        if any(one == name and found() is not client for one, found in self._clients):
+            raise ValueError(f"another client is called {name!r} here: give names=, or connect(name=) each its own")
+        self._clients.append((name, weakref.ref(client)))
+
+    def collect(self) -> Iterator[Metric]:
+        """What Prometheus is told now."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        counts = [(name, found.metrics()) for name, client in self._clients if (found := client()) is not None]
+        families: dict[str, Any] = {}
+        for key, name, text, grows, direction in _METRICS:
+            if name not in families:
+                labels = ["client", "direction"] if direction else ["client"]
+                kind: Any = CounterMetricFamily if grows else GaugeMetricFamily
+                families[name] = kind(f"{self._prefix}_{name}", text, labels=labels)
+            for client, count in counts:
+                families[name].add_metric([client, direction] if direction else [client], count[key])
+        yield from families.values()
+
+
+def prometheus(
+    *clients: Status,
+    names: list[str] | None = None,
+    registry: CollectorRegistry | None = None,
+    prefix: str = "jetarrow",
+) -> ClientCollector:
+    """Registers clients with Prometheus; needs prometheus_client.
+
+    Metrics, each with the label `client`: `<prefix>_messages_total` and `<prefix>_payload_bytes_total` (with the label
+    `direction`: in, out), `<prefix>_reconnects_total`, `<prefix>_errors_total`, `<prefix>_queue_bytes` (not sent yet)
+    and `<prefix>_connected` (1 or 0).
+
+    Args:
+        *clients: Clients of either face.
+        names: Their labels; default the `name` each was connected with, and without one "default".
+        registry: Where to register; default prometheus_client's own.
+        prefix: Begins the metrics' names.
+
+    Returns:
+        The collector; `registry.unregister(collector)` takes it out again.
+
+    Raises:
+        UnsupportedError: prometheus_client is not installed.
+        ValueError: Two clients have one name.
+    """
+    if importlib.util.find_spec("prometheus_client") is None:
+        raise UnsupportedError(
+            "jetarrow.metrics.prometheus()",
+            'prometheus_client; run: pip install "jetarrow[metrics]"',
+            "it is not installed",
+        )
+    if names is not None and len(names) != len(clients):
+        raise ValueError(f"{len(clients)} clients, and {len(names)} names")
+    from prometheus_client import REGISTRY
+
+    collector = ClientCollector(prefix)
+    for number, client in enumerate(clients):
+        collector.add(client, names[number] if names is not None else client.options.get("name") or "default")
+    (registry or REGISTRY).register(collector)
+    return collector

@@ -1,0 +1,115 @@
+"""`readMode=latest`: the last message of each subject, for streams that are tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.models import StreamInfo
+from jetarrow.spark._core import LatestReader
+from jetarrow.spark.connection import no_such_stream, retry_transient, shared_jetstream
+from jetarrow.spark.options.bounds import LATEST
+from jetarrow.spark.options.read import ReadOptions
+from jetarrow.spark.options.texts import invalid
+
+from .metadata import Lookup, check_created, consumes, created, end_sequence, retention
+from .partitioning import check_named, position
+from .rows import RowShaper
+
+
+@dataclass(frozen=True)
+class StreamState(InputPartition):
+    """One partition: the last message of each subject of a stream, or of those that a filter matches.
+
+    Attributes:
+        stream: Name of the stream.
+        created: Creation time of the stream that was planned.
+        subject: The filter. Default: all.
+        as_of: The last sequence that counts. Default: the stream's last when it is read.
+    """
+
+    stream: str
+    created: str
+    subject: str | None = None
+    as_of: int | None = None
+
+
+def plan_states(options: ReadOptions, infos: Mapping[str, StreamInfo], lookup: Lookup) -> list[StreamState]:
+    """Plan a batch: a partition for each stream, or for each of the filters in it.
+
+    Args:
+        options: Checked options of the read.
+        infos: The streams as they are now, by name.
+        lookup: To find times.
+
+    Raises:
+        ValueError: A stream lets go of what is consumed; or as `partitioning.check_named`.
+    """
+    check_named(options, infos)
+    found = []
+    for name, info in infos.items():
+        if consumes(info):
+            raise invalid(
+                "readMode", f"{retention(info)} stream {name!r} keeps no state", "all (default); latest for limits"
+            )
+        wanted, last = options.end.of(name, LATEST), end_sequence(info)
+        end = min(last, position(wanted, options.end.time, lookup, stream=name, latest=last))
+        # A stream that keeps so many messages of a subject has not its state of a moment ago, where somebody writes.
+        keeps = (info.config.max_msgs_per_subject or 0) <= 0
+        exact = keeps or options.end.time is not None or wanted != LATEST
+        if info.state.messages and end > 1:
+            as_of = end - 1 if exact else None
+            found += [StreamState(name, created(info), one, as_of) for one in options.subjects or (None,)]
+    return found
+
+
+def read_state(schema: StructType, options: ReadOptions, partition: StreamState) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one partition, in order of sequence.
+
+    Args:
+        schema: Columns to read.
+        options: Checked options.
+        partition: What to read.
+
+    Yields:
+        Arrow batches of exactly the schema that Spark demands, none of them empty.
+
+    Raises:
+        NoServersError: No server answers for a minute.
+        NotFoundError: The stream was deleted after planning.
+        StreamRecreatedError: It was deleted and made again.
+        DataLossError: All messages up to `partition.as_of` are gone.
+        DecodeError: A payload cannot be decoded, and the mode says that this is an error.
+    """
+    shape = RowShaper(schema, options.rows, batch_bytes=options.batch_bytes)
+
+    def opened() -> LatestReader:
+        return LatestReader(
+            shared_jetstream(options.connection),
+            partition.stream,
+            subjects=partition.subject,
+            as_of_seq=partition.as_of,
+            columns=shape.columns,
+            schema=shape.value_schema,
+            mode=shape.mode,
+            timestamp_unit=shape.timestamp_unit,
+            batch_rows=options.batch_rows,
+            batch_bytes=options.batch_bytes,
+            fetch_bytes=options.fetch_bytes,
+        )
+
+    try:
+        reader = retry_transient(opened)
+        try:
+            check_created(partition.stream, partition.created, reader.created)
+            while (batch := reader.next_batch()) is not None:
+                yield from shape(batch, partition.stream)
+        finally:
+            reader.close()
+    except NotFoundError as error:
+        raise no_such_stream(error, partition.stream, options.connection, gone=True) from None

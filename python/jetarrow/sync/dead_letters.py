@@ -1,0 +1,20 @@
+"""Dead letters that block."""
+
+from __future__ import annotations
+
+from jetarrow.jetstream.dead_letters import DeadLetters as AsyncDeadLetters
+from jetarrow.sync.blocking import blocking, twin_repr
+
+
+class DeadLetters:
+    """As the async ones, blocking."""
+
+    def __init__(self, inner: AsyncDeadLetters) -> None:
+        self._inner = inner
+
+    __repr__ = twin_repr
+    __reduce__ = AsyncDeadLetters.__reduce__
+    read_all = blocking(AsyncDeadLetters.read_all)
+    to_polars = blocking(AsyncDeadLetters.to_polars)
+    to_pandas = blocking(AsyncDeadLetters.to_pandas)
+    replay = blocking(AsyncDeadLetters.replay)

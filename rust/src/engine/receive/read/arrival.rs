@@ -1,0 +1,52 @@
+//! What comes next, or why nothing does.
+
+use async_nats::Message;
+use futures_util::StreamExt;
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
+
+use super::{HEARTBEAT, Item};
+use crate::engine::connection::{Connection, Link};
+use crate::engine::receive::pull::PullInbox;
+use crate::error::Result;
+
+/// Why the message loop stopped.
+pub enum Stop {
+    End,
+    /// The consumer is of no use any more.
+    Renew,
+    /// Nothing is in doubt: ask again from `next`.
+    Again,
+    /// Everything that the consumer had has come: is that all?
+    Dry,
+    /// The server waits for more: the same.
+    Silent,
+    /// The reader was dropped or closed.
+    Dropped,
+}
+
+/// Waits for the next message; or says why none will come.
+pub async fn arrival(
+    inbox: &mut PullInbox,
+    conn: &Connection,
+    link: &mut watch::Receiver<Link>,
+    breaks: u64,
+    out: &mpsc::Sender<Result<Item>>,
+) -> Result<Result<Message, Stop>> {
+    loop {
+        tokio::select! {
+            biased;
+            message = inbox.messages.next() => return message.map(Ok).ok_or_else(|| conn.closed()),
+            () = out.closed() => return Ok(Err(Stop::Dropped)),
+            Ok(()) = link.changed() => {
+                if conn.breaks() != breaks {
+                    return Ok(Err(Stop::Renew));
+                }
+                if let Some(cause) = inbox.refused() {
+                    return Err(cause);
+                }
+            }
+            () = sleep(HEARTBEAT * 3) => return Ok(Err(Stop::Renew)),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+"""`jetarrow sink`: archives that go on where they were."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jetarrow.sync
+import pyarrow.dataset
+import pytest
+
+from tests.cli.tools import Command, command
+from tests.tools import wait_until
+
+
+def test_parquet(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, away: Path) -> None:
+    sync_js.publish_batch(f"{stream}.a", ['{"id": 1}', '{"id": 2}', "no JSON"]).raise_for_errors()
+    first = cli("sink", "parquet", stream, "archive", "--schema", "id BIGINT", "--partition-by", "date", "--json").json
+    assert (first["rows"], first["corrupt"], first["last_seq"]) == (2, 1, 2)
+    sync_js.publish(f"{stream}.a", '{"id": 4}')
+    second = cli("sink", "parquet", stream, "archive", "--schema", "id BIGINT", "--partition-by", "date")
+    assert second.out == "1 rows in 1 file(s) of archive\n"
+    files = [str(path) for path in Path("archive").rglob("date=*/*.parquet")]
+    assert sorted(pyarrow.dataset.dataset(files).to_table().column("id").to_pylist()) == [1, 2, 4]
+    sync_js.publish(f"{stream}.a", '{"other": "x"}')
+    refused = cli("sink", "parquet", stream, "archive", "--schema", "other STRING", "--partition-by", "date")
+    assert (refused.code, refused.err.count("\n")) == (1, 1)
+    assert cli("sink", "parquet", "NONE", "elsewhere").code == 1
+
+
+def test_delta(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    sync_js.publish_batch(f"{stream}.a", ["one", "two"]).raise_for_errors()
+    assert cli("sink", "delta", stream, "table", "--json").json["rows"] == 2
+    assert cli("sink", "delta", stream, "table", "--json").json["rows"] == 0
+    assert deltalake.DeltaTable("table").to_pyarrow_table().num_rows == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
+def test_ctrl_c_keeps_what_was_committed(
+    cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, away: Path
+) -> None:
+    sync_js.publish_batch(f"{stream}.a", ["one", "two"]).raise_for_errors()
+    follow = command("sink", "parquet", stream, "archive", "--follow", "--every", "200ms")
+    with subprocess.Popen(follow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: any(Path("archive").glob("_jetarrow/[0-9]*.json")), 30)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (130, "")
+    assert cli("sink", "parquet", stream, "archive", "--json").json["rows"] == 0
+    assert sum(pyarrow.dataset.dataset(str(path)).count_rows() for path in Path("archive").glob("*.parquet")) == 2

@@ -1,0 +1,115 @@
+"""`js.to_delta`: a commit is a transaction of the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import deltalake
+import jetarrow.sync
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from jetarrow.js.client import JetStreamContext
+from jetarrow.js.errors import SinkError, SinkLockedError, SinkSchemaError, StreamRecreatedError
+
+from ..tools import fill_sync, store
+from .tools import SCHEMA, fill, readings
+
+
+def rows(folder: Path) -> pa.Table:
+    return deltalake.DeltaTable(folder).to_pyarrow_table().sort_by("seq")
+
+
+async def test_all_there_is_and_on(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
+    await fill(js, stream, 101)
+    sink = js.to_delta(stream, tmp_path / "t", schema=SCHEMA, rows=40)
+    assert repr(sink) == f"<Sink of stream {stream} to {tmp_path / 't'}>"
+    assert await sink.run() == (100, 3, 1, 100, 0)
+    assert await js.to_delta(stream, tmp_path / "t", schema=SCHEMA).run() == (0, 0, None, None, 0)
+    await fill(js, stream, 111, start=101)
+    assert (await js.to_delta(stream, str(tmp_path / "t"), schema=SCHEMA).run()).rows == 10
+    found = rows(tmp_path / "t")
+    assert found["id"].to_pylist() == found["seq"].to_pylist() == list(range(1, 111))
+    table = deltalake.DeltaTable(tmp_path / "t")
+    assert table.transaction_version(f"jetarrow:{stream}") == 110
+    assert [commit["operation"] for commit in table.history()] == [*["WRITE"] * 4, "CREATE TABLE"]
+
+
+async def test_without_a_schema(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
+    await js.publish(f"{stream}.a", b"\x00\xff", headers={"one": "1"})
+    await js.to_delta(stream, tmp_path).run()
+    (row,) = rows(tmp_path).to_pylist()
+    assert (row["data"], row["headers"], row["subject"]) == (b"\x00\xff", [("one", ["1"])], f"{stream}.a")
+
+
+async def test_partitions_and_compact(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
+    await fill(js, stream, 31)
+    async with js.to_delta(stream, tmp_path, schema=SCHEMA, partition_by=["region", "date"], rows=10) as sink:
+        for _ in range(3):
+            assert (await sink.step()).files == 3
+        assert await sink.compact() == 6
+    table = deltalake.DeltaTable(tmp_path)
+    assert table.metadata().partition_columns == ["region", "date"]
+    assert rows(tmp_path)["seq"].to_pylist() == list(range(1, 31))
+    await fill(js, stream, 41, start=31)
+    # The newest commit is not the sink's.
+    assert (await js.to_delta(stream, tmp_path, schema=SCHEMA, partition_by=["region", "date"]).run()).first_seq == 31
+
+
+async def test_corrupt_rows(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
+    await store(js, f"{stream}.a", [b"first", *readings(2, 4), b"nope"])
+    assert await js.to_delta(stream, tmp_path, schema=SCHEMA).run() == (2, 1, 2, 3, 2)
+    await store(js, f"{stream}.a", [b"no"])
+    assert await js.to_delta(stream, tmp_path, schema=SCHEMA).run() == (0, 0, None, None, 1)
+    left = tmp_path / "_corrupt" / f"{3:020d}-9.parquet"
+    left.write_bytes(b"of a commit that never was")
+    assert (await js.to_delta(stream, tmp_path, schema=SCHEMA).run()).corrupt == 0
+    assert not left.exists()
+    corrupt = pq.read_table(tmp_path / "_corrupt", partitioning=None).sort_by("seq")
+    assert corrupt["_corrupt_record"].to_pylist() == ["first", "nope", "no"]
+    assert rows(tmp_path)["seq"].to_pylist() == [2, 3]
+
+
+async def test_only_corrupt_rows(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
+    """They make a table without rows, and a position."""
+    await store(js, f"{stream}.a", [b"no"])
+    assert (await js.to_delta(stream, tmp_path / "t", schema=SCHEMA).run()).corrupt == 1
+    assert (await js.to_delta(stream, tmp_path / "t", schema=SCHEMA).run()).corrupt == 0
+    assert rows(tmp_path / "t").num_rows == 0
+
+
+async def test_two_streams_and_two_sinks(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
+    await fill(js, stream, 11)
+    await js.to_delta(stream, tmp_path, app_id="one", rows=5).run()
+    await js.to_delta(stream, tmp_path, app_id="two").run()
+    assert rows(tmp_path)["seq"].to_pylist() == sorted([*range(1, 11)] * 2)
+    await fill(js, stream, 21, start=11)
+    async with js.to_delta(stream, tmp_path, app_id="one", rows=5) as slow:
+        await slow.step()
+        await js.to_delta(stream, tmp_path, app_id="one").run()
+        with pytest.raises(SinkLockedError, match="another sink with the app_id 'one'"):
+            await slow.step()
+    assert rows(tmp_path).num_rows == 30
+
+
+async def test_errors(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
+    await fill(js, stream, 4)
+    await js.to_delta(stream, tmp_path, schema=SCHEMA).run()
+    await fill(js, stream, 6, start=4)
+    with pytest.raises(SinkSchemaError):
+        await js.to_delta(stream, tmp_path, schema={"id": str, "region": str}).run()
+    await js.delete_stream(stream)
+    await js.add_stream(name=stream, subjects=[f"{stream}.>"])
+    with pytest.raises(StreamRecreatedError):
+        await js.to_delta(stream, tmp_path, schema=SCHEMA).run()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(SinkError, match="file"):
+        await js.to_delta(stream, tmp_path / "file").run()
+    assert rows(tmp_path)["seq"].to_pylist() == [1, 2, 3]
+
+
+def test_without_a_loop(sync_js: jetarrow.sync.JetStream, stream: str, tmp_path: Path) -> None:
+    fill_sync(sync_js, stream, 30)
+    with sync_js.to_delta(stream, tmp_path, rows=20) as sink:
+        assert [sink.step().rows, sink.step().rows] == [20, 10]
+    assert rows(tmp_path)["seq"].to_pylist() == list(range(1, 31))

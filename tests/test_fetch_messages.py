@@ -1,0 +1,82 @@
+"""Iterating over a pull subscription: what it asks for at a time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from jetarrow.aio.client import Client
+from jetarrow.jetstream.messages import MESSAGES_AT_ONCE, MOST_AT_ONCE, SLOW, Size
+from jetarrow.js.api import ConsumerConfig
+
+from .tools import fill
+
+
+async def requests(nc: Client, stream: str, sizes: list[int]) -> None:
+    """Notes the sizes of the requests that the stream's consumers get."""
+
+    async def note(msg: object) -> None:
+        sizes.append(int(msg.data.split(b'"batch":')[1].split(b",")[0].rstrip(b"}")))  # type: ignore[attr-defined]
+
+    await nc.subscribe(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.>", cb=note)
+    await nc.flush()
+
+
+async def test_it_grows_where_all_is_handled_quickly(nc: Client, stream: str) -> None:
+    js, sizes = nc.jetstream(), list[int]()
+    await requests(nc, stream, sizes)
+    count = 10 * MOST_AT_ONCE
+    await fill(js, stream, count)
+    sub = await js.pull_subscribe(f"{stream}.>", stream=stream, config=ConsumerConfig(ack_policy="none"))
+    seqs = []
+    async for msg in sub.messages:
+        seqs.append(msg.metadata.sequence.stream)
+        if len(seqs) == count:
+            break
+    assert seqs == list(range(1, count + 1))
+    assert sizes[0] == MESSAGES_AT_ONCE
+    # How far depends on how quick this machine is.
+    assert MESSAGES_AT_ONCE < max(sizes) <= MOST_AT_ONCE
+
+
+async def test_it_stays_small_where_a_size_is_given(nc: Client, stream: str) -> None:
+    js, sizes = nc.jetstream(), list[int]()
+    await requests(nc, stream, sizes)
+    await fill(js, stream, 500)
+    sub = await js.pull_subscribe(f"{stream}.>", stream=stream, config=ConsumerConfig(ack_policy="none"))
+    number = 0
+    async for _ in sub.consume(50):
+        number += 1
+        if number == 500:
+            break
+    assert set(sizes) == {50}
+
+
+async def test_the_first_message_comes_at_once(nc: Client, stream: str) -> None:
+    """However large the request is, it does not wait for more."""
+    js = nc.jetstream()
+    count = 20 * MESSAGES_AT_ONCE
+    await fill(js, stream, count)
+    sub = await js.pull_subscribe(f"{stream}.>", stream=stream, config=ConsumerConfig(ack_policy="none"))
+    messages = aiter(sub.messages)
+    for _ in range(count):
+        await anext(messages)
+    for number in range(20):
+        waiting = asyncio.ensure_future(anext(messages))
+        await asyncio.sleep(0)
+        await js.publish(f"{stream}.a", b"%d" % number)
+        assert (await asyncio.wait_for(waiting, 20)).data == b"%d" % number
+    await messages.aclose()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("came", "took", "then"), [(1, 0.0, 1), (0.5, 0.0, 1), (1, SLOW / 2, 1), (1, 2 * SLOW, 0.5)])
+def test_sizes(came: float, took: float, then: float) -> None:
+    """Twice as many where all came and were quickly handled; half where they were slow; never less than at first."""
+    size = Size(100, None, None)
+    size.learn(100, 100, 0.0)
+    assert (size.most, size.max_bytes is None, size.ahead) == (200, False, 100)
+    size.learn(200, int(200 * came), took)
+    assert size.most == (400 if (came, took) == (1, 0.0) else 200 * then)
+    for _ in range(5):
+        size.learn(size.most, size.most, 2 * SLOW)
+    assert (size.most, size.max_bytes, size.ahead) == (100, None, 0)

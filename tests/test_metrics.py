@@ -1,0 +1,77 @@
+"""What clients count, and what Prometheus is told of it."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+
+import jetarrow.metrics
+import jetarrow.sync
+import pytest
+from jetarrow.aio.client import Client
+from jetarrow.errors import UnsupportedError
+from jetarrow.server import NatsServer
+
+from tests.tools import wait_until
+
+prometheus_client = pytest.importorskip("prometheus_client")
+
+
+@pytest.fixture
+def registry() -> object:
+    return prometheus_client.CollectorRegistry()
+
+
+def sample(registry: object, name: str, client: str, **labels: str) -> float | None:
+    value: float | None = registry.get_sample_value(f"jetarrow_{name}", {"client": client, **labels})  # type: ignore[attr-defined]
+    return value
+
+
+async def test_what_a_client_counts(nc: Client) -> None:
+    sub = await nc.subscribe("metrics.>")
+    await nc.publish("metrics.a", b"12345")
+    await sub.next_msg()
+    counted = nc.metrics()
+    assert {name: counted[name] for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes", "connected")} == {
+        "in_msgs": 1,
+        "out_msgs": 1,
+        "in_bytes": 5,
+        "out_bytes": 5,
+        "connected": 1,
+    }
+    await nc.close()
+    assert nc.metrics()["connected"] == 0
+
+
+def test_prometheus_is_told(nats_url: str, registry: object) -> None:
+    with jetarrow.sync.connect(nats_url, name="one") as one, jetarrow.sync.connect(nats_url) as other:
+        collector = jetarrow.metrics.prometheus(one, other, registry=registry)
+        one.publish("metrics.b", b"123")
+        one.flush()
+        assert sample(registry, "messages_total", "one", direction="out") == 1
+        assert sample(registry, "payload_bytes_total", "one", direction="out") == 3
+        assert sample(registry, "messages_total", "default", direction="out") == 0
+        assert sample(registry, "connected", "one") == 1
+        assert sample(registry, "queue_bytes", "one") == 0
+        with pytest.raises(ValueError, match="another client is called 'one'"):
+            collector.add(other, "one")
+    assert sample(registry, "connected", "one") == 0
+    # A client that is gone is no line any more.
+    del one, other
+    gc.collect()
+    assert sample(registry, "connected", "one") is None
+
+
+def test_a_break_is_counted(own_server: NatsServer, registry: object) -> None:
+    with jetarrow.sync.connect(own_server.url, name="c", reconnect_time_wait=0.05) as nc:
+        jetarrow.metrics.prometheus(nc, registry=registry)
+        own_server.restart()
+        wait_until(
+            lambda: sample(registry, "reconnects_total", "c") == 1.0 and sample(registry, "connected", "c") == 1.0
+        )
+
+
+def test_without_prometheus(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UnsupportedError, match=r'pip install "jetarrow\[metrics\]"'):
+        jetarrow.metrics.prometheus()

@@ -1,0 +1,99 @@
+"""What a release is made of agrees with itself: versions, targets, pinned actions, licences."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.fixture(scope="module")
+def third_party() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("third_party", ROOT / ".ci" / "third_party.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_one_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    crate = tomllib.loads((ROOT / "Cargo.toml").read_text("utf-8"))["package"]["version"]
+    cited = re.findall(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
+    assert [project] == [crate] == cited
+    assert f"## {project}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_actions_are_pinned_and_may_do_little() -> None:
+    assert len(WORKFLOWS) == 3
+    for path in WORKFLOWS:
+        text = path.read_text("utf-8")
+        used = re.findall(r"uses: (.*)", text)
+        assert used
+        for action in used:
+            assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v[\d.]+", action), f"{path.name}: {action}"
+        assert "\npermissions:\n  contents: read\n" in text
+
+
+def test_targets_that_are_named_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    there = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    texts = [
+        path.read_text("utf-8")
+        for path in [*WORKFLOWS, ROOT / "CONTRIBUTING.md", ROOT / "README.md", ROOT / "DEVELOP.md"]
+    ]
+    named = {
+        target for text in texts for target in re.findall(r"(?:^|run: |`| {4})make ([a-z][a-z-]+)", text, re.MULTILINE)
+    }
+    matrix = re.findall(r"target: \[(.*)\]", texts[[path.name for path in WORKFLOWS].index("nightly.yml")])
+    named |= set(matrix[0].split(", "))
+    assert len(named) > 8
+    assert named <= there
+
+
+@pytest.mark.parametrize(
+    ("expression", "licences"),
+    [
+        ("MIT", ["MIT"]),
+        ("MIT OR Apache-2.0", ["Apache-2.0"]),
+        ("MIT/Apache-2.0", ["Apache-2.0"]),
+        ("Unlicense OR MIT", ["MIT"]),
+        ("Apache-2.0 AND ISC", ["Apache-2.0", "ISC"]),
+        ("(MIT OR Apache-2.0) AND Unicode-3.0", ["Apache-2.0", "Unicode-3.0"]),
+        ("(GPL-3.0-only AND ISC) OR MIT", ["MIT"]),
+        ("GPL-3.0-only", None),
+        ("MIT AND GPL-3.0-only", None),
+    ],
+)
+def test_licences(third_party: ModuleType, expression: str, licences: list[str] | None) -> None:
+    allowed = set(tomllib.loads((ROOT / "deny.toml").read_text("utf-8"))["licenses"]["allow"])
+    if licences is None:
+        with pytest.raises(ValueError, match=re.escape("not in deny.toml")):
+            third_party.taken(expression, allowed)
+    else:
+        assert third_party.taken(expression, allowed) == licences
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not here")
+def test_what_is_linked_is_listed(third_party: ModuleType) -> None:
+    """As it is written anew for every wheel, so also where the file in git is of an earlier day."""
+    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text("utf-8"))
+    allowed = set(tomllib.loads((ROOT / "deny.toml").read_text("utf-8"))["licenses"]["allow"])
+    text = third_party.document(third_party.linked(third_party.host()), allowed)
+    missing = [
+        name for name in manifest["dependencies"] if not re.search(rf"^{re.escape(name)} \d", text, re.MULTILINE)
+    ]
+    assert missing == []
+    # A licence whose text has to go with it.
+    assert re.search(r"^ring \S+: Apache-2.0 and ISC$", text, re.MULTILINE)
+    assert "Permission to use, copy, modify, and/or distribute this software" in text
+    assert (ROOT / "THIRD-PARTY.txt").read_text("utf-8").splitlines()[:2] == text.splitlines()[:2]

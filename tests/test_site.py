@@ -1,0 +1,124 @@
+"""The site: it builds strictly, its examples run, each error has its place, and nothing is loaded from elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import inspect
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jetarrow.errors
+import jetarrow.js.errors
+import jetarrow.sync
+import pytest
+from jetarrow.server import NatsServer
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+ADDRESS = "nats://localhost:4222"
+# Pages whose programs run here, one after the other on a server of the page's own. What one prints stands below it.
+PROGRAMS = ["index", "start", "publish", "consume", "read"]
+_BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = _BLOCK.findall((DOCS / f"{name}.md").read_text("utf-8"))
+    assert blocks
+    with NatsServer() as server:
+        for program, expected in blocks:
+            assert ADDRESS in program
+            code = compile(program.replace(ADDRESS, server.url), f"docs/{name}.md", "exec")
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(code, {"__name__": "__main__"})
+            if expected:
+                assert printed.getvalue() == expected
+
+
+def test_deployment(nats_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its first program names servers that are not here: its functions are made, and their options are known."""
+    (program, _), (watching, told) = _BLOCK.findall((DOCS / "deployment.md").read_text("utf-8"))
+    names: dict[str, object] = {}
+    exec(compile(program, "docs/deployment.md", "exec"), names)
+    options = set(re.findall(r"^ +(\w+)=", program, re.MULTILINE)) | {"context"}
+    known = set(inspect.signature(jetarrow.Client.connect).parameters)
+    assert len(options) == 5
+    assert options <= known
+    exec(compile(watching.replace(ADDRESS, nats_url), "docs/deployment.md", "exec"), {})
+    assert capsys.readouterr().out == told
+
+
+def test_the_permissions_are_enough() -> None:
+    """A user with what the table says can do what it says, and has an inbox of its own."""
+    page = (DOCS / "deployment.md").read_text("utf-8")
+    rows = [line.split("|")[1:3] for line in re.findall(r"^\|.*\|$", page[page.index("| what |") :], re.MULTILINE)]
+    table = {what.strip(): re.findall(r"`([\w.$>*]+)`", publish) for what, publish in rows}
+
+    def user(name: str, *what: str) -> str:
+        subjects = ", ".join(f'"{subject}"' for one in what for subject in table[one])
+        permissions = f'publish: {{ allow: [{subjects}] }}, subscribe: {{ allow: ["_INBOX_{name}.>"] }}'
+        return f"{{ user: {name}, password: x, permissions: {{ {permissions} }} }}"
+
+    users = [
+        "{ user: admin, password: x }",
+        user("writer", "publishing"),
+        user("worker", "making and looking at the consumer", "fetching", "acknowledging"),
+        user("reader", "`js.read`"),
+    ]
+    with NatsServer(config=f"authorization {{ users: [ {', '.join(users)} ] }}") as server:
+
+        def connected(name: str) -> jetarrow.sync.Client:
+            inbox = {} if name == "admin" else {"inbox_prefix": f"_INBOX_{name}"}
+            return jetarrow.sync.connect(server.url, user=name, password="x", **inbox)
+
+        with connected("admin") as nc:
+            nc.jetstream().add_stream(name="ORDERS", subjects=["orders.>"])
+        with connected("writer") as nc:
+            nc.jetstream().publish_batch("orders.a", ["1", "2", "3"]).raise_for_errors()
+            assert nc.last_error is None
+        with connected("worker") as nc:
+            sub = nc.jetstream().pull_subscribe("orders.>", durable="billing", stream="ORDERS")
+            batch = sub.fetch_batch(3, timeout=5)
+            batch.ack_sync()
+            assert (len(batch), sub.consumer_info().num_ack_pending, nc.last_error) == (3, 0, None)
+        with connected("reader") as nc:
+            assert nc.jetstream().read("ORDERS").read_all().num_rows == 3
+            assert nc.last_error is None
+
+
+def test_every_error_has_its_place() -> None:
+    page = (DOCS / "troubleshooting.md").read_text("utf-8")
+    headings = re.findall(r"^### (\w+)$", page, re.MULTILINE)
+    classes = {
+        name
+        for module in (jetarrow.errors, jetarrow.js.errors)
+        for name, found in vars(module).items()
+        if inspect.isclass(found) and issubclass(found, jetarrow.errors.Error) and not name.startswith("_")
+    }
+    assert len(classes) > 50
+    assert sorted(headings) == sorted(set(headings))
+    assert set(headings) == classes
+
+
+@pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="mkdocs-material is not installed")
+def test_it_builds(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    pages = {path.relative_to(tmp_path).as_posix(): path.read_text("utf-8") for path in tmp_path.rglob("*.html")}
+    assert len(pages) > 30
+    # Scripts, styles, pictures and fonts lie beside the pages.
+    for name, text in pages.items():
+        assert re.findall(r'(?:src|<link[^>]*href)="https?://[^"]*"', text) == [], name
+    assert 'id="jetarrow.jetstream.context.JetStreamContext.publish_batch"' in pages["reference/jetstream.html"]
+    assert 'id="jetarrow._jetarrow.Msg"' in pages["reference/native.html"]
+    assert 'href="reliability.html"' in pages["index.html"]
+    assert "../MIGRATION.md" not in "".join(pages.values())
