@@ -148,7 +148,7 @@ TOLD = named("""
 # They do not ask the server.
 LOCAL = named("""
     Msg: __delattr__ __eq__ __getstate__ __reduce_ex__ __setattr__ __setstate__
-    Client: __enter__ msg_class jetstream jsm new_inbox set_server_pool
+    Client: __enter__ metrics msg_class jetstream jsm new_inbox set_server_pool
     JetStream: is_status_msg latest publish_async_pending publisher read
     JetStreamManager: advisories get_options jetstream stream
     Stream: consumer
@@ -262,6 +262,7 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
         "ObjectWatcher.__enter__": objects.__enter__,
         "ObjectWatcher.__iter__": objects.__iter__,
         "ObjectWatcher.stop": objects.stop,
+        "Client.metrics": nc.metrics,
         "Client.msg_class": lambda: nc.msg_class,
         "Msg.__delattr__": lambda: (setattr(messages[7], "own", 1), delattr(messages[7], "own")),
         "Msg.__eq__": lambda: messages[7] == messages[6],

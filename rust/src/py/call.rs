@@ -33,9 +33,9 @@ pub struct Call {
     work: Mutex<Option<Work>>,
     abort: Mutex<Option<AbortHandle>>,
     progress: Option<Arc<Progress>>,
-    early: Mutex<Option<Early>>,
     /// Told that the work will end without a result, before it does.
     ending: Option<Box<dyn Fn() + Send + Sync>>,
+    early: Mutex<Option<Early>>,
 }
 
 /// Begun with the work, and given what tells its result ahead of it. What it returns is kept as long as the work.
@@ -56,8 +56,8 @@ impl Call {
             work: Mutex::new(Some(Box::pin(work))),
             abort: Mutex::default(),
             progress: None,
-            early: Mutex::default(),
             ending: None,
+            early: Mutex::default(),
         }
     }
 
