@@ -163,7 +163,7 @@ CALLS: dict[str, Wrong] = {
     ),
     "fetch, negative batch": Wrong(fetch(-1), ValueError, "batch"),
     "fetch, batch 0": Wrong(fetch(0), ValueError, "batch"),
-    "fetch, batch is a float": Wrong(fetch(1.5), TypeError, "integer"),
+    "fetch, batch is a float": Wrong(fetch(1.5), TypeError, "whole number"),
     "fetch, timeout 0": Wrong(fetch(1, timeout=0), ValueError, "timeout"),
     "fetch, negative heartbeat": Wrong(fetch(1, heartbeat=-1), ValueError, "heartbeat"),
     "fetch, NaN heartbeat": Wrong(fetch(1, heartbeat=NAN), ValueError, "heartbeat"),

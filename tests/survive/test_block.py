@@ -57,7 +57,9 @@ def test_ctrl_c(server: NatsServer, name: str) -> None:
             wait_until_blocked(child.pid)
             pressed = time.monotonic()
             child.send_signal(signal.SIGINT)
-            outcome, at = child.stdout.readline().split()
+            line = child.stdout.readline()
+            assert len(line.split()) == 2, line
+            outcome, at = line.split()
             assert (outcome, float(at) > pressed) == (OTHERWISE.get(name, "KeyboardInterrupt"), True)
             assert float(at) - pressed < 0.5
             assert child.stdout.readline() == f"{name}\n"

@@ -80,7 +80,8 @@ async def batch(server: NatsServer, ticker: Ticker, stop: float, size: int, coun
             yield rows
 
     schema = pa.schema({"data": pa.string()})
-    async with await jetarrow.connect(server.url) as nc:
+    # With the default pings a server that stands still for 20 s is taken for gone: HALF-OPEN.
+    async with await jetarrow.connect(server.url, ping_interval=2 * stop) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
         # What the allocators of Arrow and Python keep after as much is not what this costs.
@@ -112,7 +113,7 @@ async def batch(server: NatsServer, ticker: Ticker, stop: float, size: int, coun
 async def publisher(
     server: NatsServer, ticker: Ticker, stop: float, size: int, count: int, window: int
 ) -> list[Figure]:
-    async with await jetarrow.connect(server.url) as nc:
+    async with await jetarrow.connect(server.url, ping_interval=2 * stop) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
         async with js.publisher("s.a", max_inflight=window, ack_timeout=2 * stop + 30) as publisher:

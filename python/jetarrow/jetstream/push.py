@@ -65,10 +65,13 @@ class PushSubscription(Subscription):
         cb: Callback | None,
         ordered: bool,
         limits: tuple[int, int],
+        info: models.ConsumerInfo | None = None,
     ) -> None:
         session = api.session
         super().__init__(session, session.next_sid(), config.deliver_subject or "", config.deliver_group or "", cb)
         self._limits = limits
+        # What was said of the consumer when nothing of it had come.
+        self._begins = info
         self._api = api
         self._stream = stream
         self._consumer = consumer
@@ -91,7 +94,7 @@ class PushSubscription(Subscription):
     async def _start(self) -> None:
         await self._open("ordered" if self._ordered else "push")
         if self._consumer:
-            self._tell_origin(self._native, None)
+            self._tell_origin(self._native, self._begins)
         if self._watched and self._silence is not None and self._task is None and not self._session.blocks:
             self._watcher = asyncio.get_running_loop().create_task(self._watch(self._silence))
 

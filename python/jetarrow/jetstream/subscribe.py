@@ -151,18 +151,10 @@ class Subscribe(Management):
             if ordered_consumer:
                 config = ordered_config(config)
             info = await self._create_or_join(stream, config, durable, queue)
-        sub = await self.subscribe_bind(
-            stream,
-            info.config,
-            info.name,
-            cb=cb,
-            manual_ack=manual_ack,
-            ordered_consumer=ordered_consumer,
-            pending_msgs_limit=pending_msgs_limit,
-            pending_bytes_limit=pending_bytes_limit,
+        limits = (pending_msgs_limit, pending_bytes_limit)
+        return await self._bind(
+            stream, info.name, info.config, cb, manual_ack, ordered=ordered_consumer, limits=limits, info=info
         )
-        sub._created(info)
-        return sub
 
     async def _create_or_join(
         self, stream: str, config: models.ConsumerConfig, durable: str | None, queue: str | None
@@ -221,14 +213,30 @@ class Subscribe(Management):
             config = (await self.consumer_info(stream, consumer)).config
         if config is None or config.deliver_subject is None:
             raise TypeError("config.deliver_subject is required: this is a pull consumer, use pull_subscribe_bind")
+        limits = (pending_msgs_limit, pending_bytes_limit)
+        return await self._bind(stream, consumer, config, cb, manual_ack, ordered=ordered_consumer, limits=limits)
+
+    async def _bind(
+        self,
+        stream: str,
+        consumer: str,
+        config: models.ConsumerConfig,
+        cb: Callback | None,
+        manual_ack: bool,
+        *,
+        ordered: bool,
+        limits: tuple[int, int],
+        info: models.ConsumerInfo | None = None,
+    ) -> PushSubscription:
+        """Subscribes; `info` is what was said of the consumer when nothing of it had come."""
         acks = config.ack_policy not in (models.AckPolicy.NONE, models.AckPolicy.FLOW_CONTROL)
         function("cb", cb)
         call = None if cb is None else _coroutine(cb, acks and not manual_ack)
 
-        name, found = consumer, config
-
         def make(cb: SubscriptionCallback | None, limits: tuple[int, int]) -> PushSubscription:
-            return PushSubscription(self._api, stream, name, found, cb=cb, ordered=ordered_consumer, limits=limits)
+            return PushSubscription(
+                self._api, stream, consumer, config, cb=cb, ordered=ordered, limits=limits, info=info
+            )
 
         token = making.set(make)
         try:
@@ -236,8 +244,8 @@ class Subscribe(Management):
                 config.deliver_subject,
                 queue=config.deliver_group or "",
                 cb=call,
-                pending_msgs_limit=pending_msgs_limit,
-                pending_bytes_limit=pending_bytes_limit,
+                pending_msgs_limit=limits[0],
+                pending_bytes_limit=limits[1],
             )
         finally:
             making.reset(token)

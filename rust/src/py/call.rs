@@ -106,8 +106,10 @@ impl Call {
             let failed = move |error| mailbox.push(id, Event::Done(Err(error)));
             let outcome = Outcome { mailbox: bridge.mailbox.clone(), id, told: Arc::default() };
             let kept = early.map(|early| early(outcome.clone()));
+            // Made here: the task may be ended before it has begun.
+            let outcome = Ended(outcome);
             let work = async move {
-                let (outcome, _kept) = (Ended(outcome), kept);
+                let (outcome, _kept) = (outcome, kept);
                 let done = if ticks {
                     loop {
                         match tokio::time::timeout(REPORT_INTERVAL, work.as_mut()).await {

@@ -80,7 +80,7 @@ impl<S: Sink> Job<'_, S> {
         (*open, *at_hand) = (true, None);
         let asked = timeout_at(deadline + GRACE, inbox.request(conn, request)).await;
         let Ok(number) = asked else { return Ok(End::Deadline) };
-        let number = number?;
+        let number = number.inspect_err(|_| *open = false)?;
         let mut left = request.batch;
         *at_hand = request.no_wait.then_some(Ending { number, left });
         let mut patience = sub.ack_window().patience(request);
@@ -100,6 +100,8 @@ impl<S: Sink> Job<'_, S> {
                                 return Ok(End::LinkBroke);
                             }
                             if let Some(cause) = inbox.refused() {
+                                // The server has not taken the request: nothing will come of it.
+                                *open = false;
                                 return Err(cause);
                             }
                             continue;
