@@ -32,9 +32,10 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from ..tools import wait_until
+
 if TYPE_CHECKING:
-    from ..tools import wait_until
-from .tools import Here, Streams
+    from .tools import Here, Streams
 
 
 def seqs(table: pa.Table) -> list[int]:
