@@ -80,6 +80,20 @@ def wait_until(condition: Callable[[], object], patience: float = PATIENCE) -> N
         time.sleep(0.005)
 
 
+def wait_until_blocked(pid: int) -> None:
+    """Returns when the main thread has neither run nor wanted to for a while."""
+    schedstat = Path(f"/proc/{pid}/task/{pid}/schedstat")
+
+    def busy() -> int:
+        return sum(map(int, schedstat.read_text().split()[:2]))
+
+    while True:
+        before = busy()
+        time.sleep(0.2)
+        if busy() - before < 5_000_000:
+            return
+
+
 def free_port() -> int:
     """A port of 127.0.0.1 for a server that is started right afterwards."""
     with socket.socket() as sock:

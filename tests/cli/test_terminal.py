@@ -18,7 +18,7 @@ from jetarrow.server import NatsServer
 from rich.console import Console
 
 from tests.cli.tools import Command, Terminal, command
-from tests.tools import fill_sync
+from tests.tools import fill_sync, wait_until_blocked
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
 
@@ -151,7 +151,9 @@ def test_what_is_not_confirmed_is_not_done(filled: str, sync_js: jetarrow.sync.J
         with Terminal("stream", "rm", filled) as terminal:
             terminal.until("with 30,000 messages? [y/N]")
             if keys == "\x03":
-                # The terminal is not the controlling one, and sends no signal.
+                # The terminal is not the controlling one, and sends no signal. Python does not look for one that comes
+                # after the prompt and before it reads.
+                wait_until_blocked(terminal.process.pid)
                 terminal.process.send_signal(signal.SIGINT)
             else:
                 terminal.type(keys)

@@ -18,6 +18,7 @@ import pytest
 from jetarrow.js.api import AckKind
 from jetarrow.server import NatsServer
 
+from ..tools import wait_until_blocked
 from .calls import CALLS, COVERED, Setting
 
 # Arrow's stream interface has no word for an exception of Python: pyarrow's own names it in its text.
@@ -28,20 +29,6 @@ OTHERWISE = {"read_arrow_stream": "ArrowInvalid:KeyboardInterrupt"}
 def server() -> Iterator[NatsServer]:
     with NatsServer() as server:
         yield server
-
-
-def wait_until_blocked(pid: int) -> None:
-    """Returns when the main thread has neither run nor wanted to for a while."""
-    schedstat = Path(f"/proc/{pid}/task/{pid}/schedstat")
-
-    def busy() -> int:
-        return sum(map(int, schedstat.read_text().split()[:2]))
-
-    while True:
-        before = busy()
-        time.sleep(0.2)
-        if busy() - before < 5_000_000:
-            return
 
 
 @pytest.mark.parametrize("name", CALLS)
