@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 use pyo3::exceptions::{PyException, PyRuntimeError, PyStopIteration};
 use pyo3::intern;
 use pyo3::prelude::*;
-
 use tokio::sync::Notify;
 
 use crate::error::Result;
@@ -68,9 +67,7 @@ impl Mailbox {
             }
         }
     }
-}
 
-impl Mailbox {
     /// From now on nobody is woken by the pipe; false where something waits already.
     fn begin_linger(&self) -> bool {
         let mut events = lock(&self.events);
@@ -133,6 +130,13 @@ impl Bridge {
 
     fn take(&self, id: u64) -> Option<Waiting> {
         lock(&self.waiting).1.remove(&id)
+    }
+
+    fn deliver_all(&self, py: Python<'_>, events: Vec<(u64, Event)>) -> PyResult<()> {
+        let delivered = events.into_iter().map(|(id, event)| {
+            caught(|| self.deliver(py, id, event)).map_err(PyErr::from).and_then(|delivered| delivered)
+        });
+        all(py, delivered)
     }
 
     fn deliver(&self, py: Python<'_>, id: u64, event: Event) -> PyResult<()> {
@@ -216,15 +220,6 @@ impl Bridge {
         idle.learn(!events.is_empty());
         waited?;
         self.deliver_all(py, events)
-    }
-}
-
-impl Bridge {
-    fn deliver_all(&self, py: Python<'_>, events: Vec<(u64, Event)>) -> PyResult<()> {
-        let delivered = events.into_iter().map(|(id, event)| {
-            caught(|| self.deliver(py, id, event)).map_err(PyErr::from).and_then(|delivered| delivered)
-        });
-        all(py, delivered)
     }
 }
 

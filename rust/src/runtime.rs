@@ -30,19 +30,13 @@ fn generation() -> u32 {
 
 struct Stamped {
     generation: u32,
-    driver: Driver,
+    driver: Arc<Driver>,
     /// Work that only the end of the process waits for.
     lingering: Mutex<Vec<JoinHandle<()>>>,
 }
 
 // Lock-free, so that a fork in another thread cannot leave a lock held in the child.
 static CURRENT: LazyLock<ArcSwapOption<Stamped>> = LazyLock::new(ArcSwapOption::empty);
-
-impl AsRef<Driver> for Stamped {
-    fn as_ref(&self) -> &Driver {
-        &self.driver
-    }
-}
 
 /// Waits in this thread, and drives the runtime meanwhile; None where `patience` is over before.
 pub fn visit<T>(work: impl Future<Output = T>, patience: Duration) -> Result<Option<T>> {
@@ -63,12 +57,12 @@ fn current() -> Result<Arc<Stamped>> {
         {
             return Ok(stamped.clone());
         }
-        let fresh = Arc::new(Stamped { generation, driver: Driver::new()?, lingering: Mutex::default() });
-        let previous = CURRENT.compare_and_swap(&current, Some(fresh.clone()));
-        let taken = previous.as_ref().map(Arc::as_ptr) == current.as_ref().map(Arc::as_ptr);
-        if taken && let Err(error) = Driver::start(&fresh) {
-            CURRENT.store(None);
-            return Err(error);
+        // Its thread is there before anybody can count on it. One that another thread was quicker than is not needed.
+        let driver = Driver::start()?;
+        let fresh = Stamped { generation, driver: driver.clone(), lingering: Mutex::default() };
+        let previous = CURRENT.compare_and_swap(&current, Some(Arc::new(fresh)));
+        if previous.as_ref().map(Arc::as_ptr) != current.as_ref().map(Arc::as_ptr) {
+            driver.end();
         }
         // Threads of a parent's runtime do not exist in a child: dropping it would wait for them for ever.
         if let Some(inherited) = current.filter(|s| s.generation != generation) {
@@ -183,20 +177,23 @@ mod python {
         future: impl Future<Output = T> + Send + 'static,
         mut tick: impl FnMut(Python<'_>) -> PyResult<()>,
     ) -> PyResult<T> {
-        let (send, mut receive) = oneshot::channel();
-        let (failed, mut failure) = oneshot::channel();
+        let (send, receive) = oneshot::channel();
+        let (failed, failure) = oneshot::channel();
         let work = async move {
             let _nobody_waits = send.send(future.await);
         };
         let task = spawn(work, move |error| drop(failed.send(error)))?;
+        let mut answer = Box::pin(async move {
+            match receive.await {
+                Ok(value) => Ok(value),
+                // A panic: its words follow.
+                Err(_) => Err(failure.await.unwrap_or_else(|_| JetError::Internal("the work was dropped".into()))),
+            }
+        });
         loop {
-            let answer = &mut receive;
+            let answer = &mut answer;
             match py.detach(move || visit(answer, POLL))? {
-                Some(Ok(value)) => return Ok(value),
-                Some(Err(_)) => {
-                    let dropped = || JetError::Internal("the work was dropped".into());
-                    return Err(failure.try_recv().unwrap_or_else(|_| dropped()).into());
-                }
+                Some(value) => return Ok(value?),
                 None => {
                     if let Err(err) = py.check_signals().and_then(|()| tick(py)) {
                         task.abort();

@@ -53,7 +53,7 @@ async def test_nothing_comes(face: Face, js: Any, stream: str, batch: int) -> No
 @pytest.mark.parametrize("batch", [1, 5])
 async def test_nothing_comes_but_heartbeats(face: Face, js: Any, stream: str, batch: int) -> None:
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
-    failure = await face.failure(sub.fetch(batch, timeout=0.5, heartbeat=0.1))
+    failure = await face.failure(sub.fetch(batch, timeout=2, heartbeat=0.1))
     assert failure == "js.errors.FetchTimeoutError"
     await spread(js, stream, 1)
     assert data(await sub.fetch(batch, timeout=5, heartbeat=1)) == [b"0"]

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 type Work = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;
 
-pub fn reply(wrap: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send + 'static) -> Reply {
+fn reply(wrap: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send + 'static) -> Reply {
     Box::new(wrap)
 }
 
@@ -35,11 +34,7 @@ pub struct Call {
     progress: Option<Arc<Progress>>,
     /// Told that the work will end without a result, before it does.
     ending: Option<Box<dyn Fn() + Send + Sync>>,
-    early: Mutex<Option<Early>>,
 }
-
-/// Begun with the work, and given what tells its result ahead of it. What it returns is kept as long as the work.
-pub type Early = Box<dyn FnOnce(Outcome) -> Box<dyn Send> + Send>;
 
 impl Call {
     /// `work` runs without Python; `wrap` makes its result an object.
@@ -52,13 +47,7 @@ impl Call {
             let value = work.await?;
             Ok(reply(move |py| caught(|| wrap(py, value))?))
         };
-        Call {
-            work: Mutex::new(Some(Box::pin(work))),
-            abort: Mutex::default(),
-            progress: None,
-            ending: None,
-            early: Mutex::default(),
-        }
+        Call { work: Mutex::new(Some(Box::pin(work))), abort: Mutex::default(), progress: None, ending: None }
     }
 
     /// Work without a result: None in Python.
@@ -74,11 +63,6 @@ impl Call {
 
     pub fn with_progress(mut self, progress: Option<Progress>) -> Self {
         self.progress = progress.map(Arc::new);
-        self
-    }
-
-    pub fn with_early(mut self, early: impl FnOnce(Outcome) -> Box<dyn Send> + Send + 'static) -> Self {
-        self.early = Mutex::new(Some(Box::new(early)));
         self
     }
 
@@ -100,27 +84,24 @@ impl Call {
         let future = event_loop.call_method0(pyo3::intern!(py, "create_future"))?;
         let progress = self.progress.clone();
         let ticks = progress.is_some();
-        let early = lock(&self.early).take();
         bridge.register(future.clone().unbind(), progress, |id| {
             let mailbox = bridge.mailbox.clone();
             let failed = move |error| mailbox.push(id, Event::Done(Err(error)));
-            let outcome = Outcome { mailbox: bridge.mailbox.clone(), id, told: Arc::default() };
-            let kept = early.map(|early| early(outcome.clone()));
             // Made here: the task may be ended before it has begun.
-            let outcome = Ended(outcome);
+            let outcome = Outcome { mailbox: bridge.mailbox.clone(), id, told: false };
             let work = async move {
-                let (outcome, _kept) = (outcome, kept);
+                let outcome = outcome;
                 let done = if ticks {
                     loop {
                         match tokio::time::timeout(REPORT_INTERVAL, work.as_mut()).await {
                             Ok(done) => break done,
-                            Err(_) => outcome.0.mailbox.push(id, Event::Tick),
+                            Err(_) => outcome.mailbox.push(id, Event::Tick),
                         }
                     }
                 } else {
                     work.await
                 };
-                outcome.0.tell(done);
+                outcome.tell(done);
             };
             let task = spawn(work, failed)?.abort_handle();
             *lock(&self.abort) = Some(task.clone());
@@ -149,30 +130,25 @@ impl Call {
     }
 }
 
-/// Says what became of a call, once.
-#[derive(Clone)]
-pub struct Outcome {
+/// Says what became of a call, also where its task was ended: otherwise the bridge would keep its future.
+struct Outcome {
     mailbox: Arc<Mailbox>,
     id: u64,
-    told: Arc<AtomicBool>,
+    told: bool,
 }
 
 impl Outcome {
-    pub fn tell(&self, done: Result<Reply>) {
-        if !self.told.swap(true, Ordering::Relaxed) {
-            self.mailbox.push(self.id, Event::Done(done));
-        }
+    fn tell(mut self, done: Result<Reply>) {
+        self.told = true;
+        self.mailbox.push(self.id, Event::Done(done));
     }
 }
 
-/// Says it also where the call's task was ended: otherwise the bridge would keep its future.
-struct Ended(Outcome);
-
-impl Drop for Ended {
+impl Drop for Outcome {
     fn drop(&mut self) {
         // After a panic its words follow.
-        if !std::thread::panicking() {
-            self.0.tell(Err(JetError::Internal("the call was ended".into())));
+        if !self.told && !std::thread::panicking() {
+            self.mailbox.push(self.id, Event::Done(Err(JetError::Internal("the call was ended".into()))));
         }
     }
 }

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::bridge::{Bridge, Event};
 use crate::engine::receive::subscribe::{self as engine, Kind, Limits, Notice, OnNotice, Origin, Ready};
 use crate::engine::subject;
-use crate::py::call::{Call, Outcome, reply};
+use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::convert::{Word, optional_seconds, seconds};
 use crate::py::message::Form;
@@ -117,12 +117,7 @@ impl Subscription {
         let inner = self.inner.get()?.clone();
         let silence = optional_seconds("silence", silence)?;
         let wait = optional_seconds("wait", wait)?;
-        let source = inner.clone();
-        let told_first = move |outcome: Outcome| {
-            let ring = move || outcome.tell(Ok(reply(|py| word(py, Ready::Messages))));
-            Box::new(source.bell(Box::new(ring))) as Box<dyn Send>
-        };
-        Ok(Call::new(async move { inner.ready(silence, wait).await }, word).with_early(told_first))
+        Ok(Call::new(async move { inner.ready(silence, wait).await }, word))
     }
 
     /// Waits until nothing came for `silence` seconds ("silent"), the link is "relinked", or it has "ended", whether

@@ -31,16 +31,18 @@ pub struct Driver {
     inside: AtomicBool,
     wanted: Notify,
     thread: OnceLock<Thread>,
+    ended: AtomicBool,
 }
 
 impl Driver {
-    pub fn new() -> Result<Self> {
+    /// A runtime, and its own thread.
+    pub fn start() -> Result<Arc<Self>> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .thread_name("jetarrow")
             .enable_all()
             .build()
             .map_err(|e| JetError::Internal(format!("cannot start a runtime: {e}")))?;
-        Ok(Driver {
+        let driver = Arc::new(Driver {
             runtime,
             guests: AtomicUsize::new(0),
             gone: AtomicU64::new(0),
@@ -48,22 +50,25 @@ impl Driver {
             inside: AtomicBool::new(false),
             wanted: Notify::new(),
             thread: OnceLock::new(),
-        })
-    }
-
-    /// Starts the runtime's own thread, which ends with the process.
-    pub fn start<T: AsRef<Driver> + Send + Sync + 'static>(owner: &Arc<T>) -> Result<()> {
-        let own = owner.clone();
+            ended: AtomicBool::new(false),
+        });
+        let own = driver.clone();
         let thread = std::thread::Builder::new()
             .name("jetarrow".into())
-            .spawn(move || (*own).as_ref().host())
+            .spawn(move || own.host())
             .map_err(|e| JetError::Internal(format!("cannot start a thread: {e}")))?;
-        let _only_once = (**owner).as_ref().thread.set(thread.thread().clone());
-        Ok(())
+        let _only_once = driver.thread.set(thread.thread().clone());
+        Ok(driver)
+    }
+
+    /// Ends the runtime's own thread; else it ends with the process.
+    pub fn end(&self) {
+        self.ended.store(true, SeqCst);
+        self.wanted.notify_one();
     }
 
     fn host(&self) {
-        loop {
+        while !self.ended.load(SeqCst) {
             self.inside.store(true, SeqCst);
             self.runtime.block_on(self.wanted.notified());
             self.inside.store(false, SeqCst);
@@ -121,18 +126,6 @@ mod tests {
 
     use super::*;
 
-    impl AsRef<Driver> for Driver {
-        fn as_ref(&self) -> &Driver {
-            self
-        }
-    }
-
-    fn started() -> Arc<Driver> {
-        let driver = Arc::new(Driver::new().unwrap());
-        Driver::start(&driver).unwrap();
-        driver
-    }
-
     #[allow(clippy::disallowed_methods)]
     fn hops(driver: &Arc<Driver>) -> impl Future<Output = thread::ThreadId> + use<> {
         let task = driver.runtime.spawn(async {
@@ -144,7 +137,7 @@ mod tests {
 
     #[test]
     fn whoever_waits_does_the_work_and_else_its_own_thread() {
-        let driver = started();
+        let driver = Driver::start().unwrap();
         let long = Duration::from_secs(60);
         let me = thread::current().id();
         // The first may still find the other thread at it.
@@ -160,7 +153,7 @@ mod tests {
 
     #[test]
     fn patience_ends_and_the_work_goes_on() {
-        let driver = started();
+        let driver = Driver::start().unwrap();
         let (send, heard) = channel();
         let never = async {
             std::future::pending::<()>().await;
@@ -176,7 +169,7 @@ mod tests {
 
     #[test]
     fn many_threads_wait_at_once() {
-        let driver = started();
+        let driver = Driver::start().unwrap();
         let threads: Vec<_> = (0..8)
             .map(|_| {
                 let driver = driver.clone();
@@ -189,5 +182,14 @@ mod tests {
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(driver.gone.load(SeqCst), 4_000);
+    }
+
+    #[test]
+    fn its_own_thread_can_be_ended() {
+        let driver = Driver::start().unwrap();
+        driver.end();
+        while Arc::strong_count(&driver) > 1 {
+            thread::yield_now();
+        }
     }
 }

@@ -20,13 +20,10 @@ use crate::error::{JetError, Result};
 use crate::lock::lock;
 use crate::task::spawn;
 
-mod bells;
 mod malformed;
 mod pump;
 mod wait;
 
-use bells::Bells;
-pub use bells::Ring;
 pub use malformed::Origin;
 use pump::Pump;
 pub use wait::Ready;
@@ -130,7 +127,6 @@ struct Shared {
     emptied: Notify,
     /// When something came last, a heartbeat at least.
     alive: Mutex<Instant>,
-    bells: Bells,
 }
 
 impl Shared {
@@ -141,9 +137,6 @@ impl Shared {
     /// Something did, a heartbeat at least.
     fn came(&self) {
         *lock(&self.alive) = Instant::now();
-        if self.lock().messages > 0 {
-            self.bells.ring();
-        }
         self.changed.notify_waiters();
     }
 
@@ -218,7 +211,6 @@ pub fn subscribe(
         changed: Notify::new(),
         emptied: Notify::new(),
         alive: Mutex::new(Instant::now()),
-        bells: Bells::default(),
     });
     let (control, orders) = unbounded_channel();
     let pump = Pump { subscriber, orders, shared: shared.clone(), conn: conn.clone(), on_notice, garbled };

@@ -1,13 +1,11 @@
 //! Waiting for messages, and for what else may happen to a subscription.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::futures::Notified;
 use tokio::sync::watch;
 
-use super::bells::{Bell, Ring};
 use super::{Kind, Subscription, Waiting, answer};
 use crate::engine::connection::Link;
 use crate::error::Result;
@@ -37,12 +35,6 @@ impl Subscription {
             None => self.changes(silence).await,
             Some(wait) => tokio::time::timeout(wait, self.changes(silence)).await.unwrap_or(Ok(Ready::Late)),
         }
-    }
-
-    /// Has `ring` called when messages come, in the order in which they come to the connection's subscriptions, before
-    /// anything that waits in `ready` is woken. Once, and not after what is returned was dropped.
-    pub fn bell(self: &Arc<Self>, ring: Ring) -> Bell {
-        Bell::new(self.shared.clone(), ring)
     }
 
     async fn changes(&self, silence: Option<Duration>) -> Result<Ready> {
