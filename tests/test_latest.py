@@ -307,6 +307,16 @@ async def test_no_consumer_is_left(js: JetStreamContext, stream: str) -> None:
     assert [name async for name in js.stream(stream).consumer_names()] == []
 
 
+async def test_all_comes_from_one_consumer(nc: jetarrow.Client, js: JetStreamContext, stream: str) -> None:
+    await js.publish_batch([f"{stream}.{number}" for number in range(3_000)], [b"x" * 100] * 3_000)
+    made = await nc.subscribe(f"$JS.API.CONSUMER.CREATE.{stream}.>")
+    for _ in range(3):
+        assert (await js.latest(stream).read_all()).num_rows == 3_000
+    # "Batch Completed" overtakes the last messages that it tells of: nothing was left out.
+    await nc.flush()
+    assert made.pending_msgs == 3
+
+
 async def test_a_work_queue_says_that_it_cannot(own: JetStreamContext) -> None:
     await own.add_stream(name="W", subjects=["w.>"], retention="workqueue")
     with pytest.raises(ValueError, match="last message of each subject"):

@@ -89,6 +89,8 @@ impl Run {
                 None | Some((_, Status::Heartbeat)) => Ok(None),
                 Some((_, Status::Refused(err) | Status::Limited(_, err))) => Err(err),
                 Some((_, Status::Gone(_))) => Ok(Some(Stop::Renew)),
+                // "Batch Completed" overtakes the last messages of its request.
+                Some((_, Status::Over { unserved: Some(0), too_large: false })) => Ok(None),
                 Some((_, Status::Over { .. })) if self.latest.as_ref().is_some_and(Latest::by_subject) => {
                     self.latest.iter_mut().for_each(Latest::cut_short);
                     Ok(Some(Stop::Renew))
