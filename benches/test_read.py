@@ -120,9 +120,7 @@ async def to_parquet(run: Run) -> int:
     nc = await jetarrow.connect(run.url)
     js = nc.jetstream()
     with tempfile.TemporaryDirectory() as folder:
-        async with js.to_parquet(
-            run.stream, folder, schema=seven_fields(), follow=True, rows=run.count // 4
-        ) as sink:
+        async with js.to_parquet(run.stream, folder, schema=seven_fields(), follow=True, rows=run.count // 4) as sink:
             with run.clock():
                 done = 0
                 while done < run.count:

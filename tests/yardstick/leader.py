@@ -110,7 +110,9 @@ class Published:
         self.most_tries = max(self.most_tries, tries)
 
 
-async def fetching(patient: JetStreamContext, faults: Faults, count: int, kills: int, stops: int) -> Counter[int | None]:
+async def fetching(
+    patient: JetStreamContext, faults: Faults, count: int, kills: int, stops: int
+) -> Counter[int | None]:
     """Slow enough that all faults come in the middle."""
     seen: Counter[int | None] = Counter()
     breaking = asyncio.ensure_future(faults.all(kills, stops))
