@@ -10,6 +10,7 @@ from typing import Any
 
 import jetarrow.sync
 import pyarrow as pa
+import pytest
 from hypothesis import example, given, note
 from hypothesis import strategies as st
 
@@ -134,7 +135,7 @@ def test_types_that_are_read_by_another(sync_js: jetarrow.sync.JetStream, stream
     def is_read(data: st.DataObject, drawn: tuple[pa.DataType, st.SearchStrategy[Any]]) -> None:
         subject = f"{stream}.{next(numbers)}"
         kind, of_kind = drawn
-        values = [data.draw(of_kind), *data.draw(st.lists(st.none() | of_kind, max_size=5))]
+        values = data.draw(st.lists(st.none() | of_kind, max_size=5))
         sync_js.publish_table(pa.table({"v": pa.array(values, kind)}), subject).raise_for_errors()
         schema = pa.schema({"v": _read_as(kind)})
         read = sync_js.read(stream, subjects=subject, schema=schema, flatten=True, columns=["value"], mode="FAILFAST")
@@ -142,6 +143,24 @@ def test_types_that_are_read_by_another(sync_js: jetarrow.sync.JetStream, stream
         assert read.read_all()["v"].combine_chunks().equals(expected)
 
     is_read()
+
+
+@pytest.mark.parametrize("shape", ["table", "batch", "reader"])
+@pytest.mark.parametrize("kind", ["slice", "dictionary"])
+def test_what_ended_the_process(sync_js: jetarrow.sync.JetStream, stream: str, shape: str, kind: str) -> None:
+    """Slices of structs in structs, and dictionaries of nulls: arrow-rs panics, and that behind a call of C."""
+    if kind == "slice":
+        inner = pa.struct({"b": pa.int64()})
+        rows = [{"a": {"b": 1}}, {"a": None}, None, {"a": {"b": 4}}]
+        made = pa.table({"v": pa.array(rows, pa.struct({"a": inner}))}).slice(1)
+        read_as = made.schema
+    else:
+        made = pa.table({"v": pa.array([None, None], pa.dictionary(pa.int8(), pa.string()))})
+        read_as = pa.schema({"v": pa.string()})
+    table: Any = {"table": made, "batch": made.to_batches()[0], "reader": made.to_reader()}[shape]
+    sync_js.publish_table(table, f"{stream}.a").raise_for_errors()
+    read = sync_js.read(stream, schema=read_as, flatten=True, columns=["value"], mode="FAILFAST").read_all()
+    assert read["v"].to_pylist() == made["v"].to_pylist()
 
 
 def _decoded(table: pa.Table) -> pa.Table:
