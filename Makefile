@@ -116,7 +116,7 @@ fuzz:
 SHORT_SUITE := tests/test_advisories.py tests/test_faults.py $(wildcard tests/test_fetch*.py) \
   tests/test_handles.py $(wildcard tests/test_manager*.py) tests/test_native.py tests/test_older_servers.py \
   tests/test_prefix.py tests/test_publish*.py tests/test_pull_sync.py tests/test_push.py $(wildcard tests/test_read*.py) \
-  tests/test_request.py tests/test_server.py tests/test_subscribe.py
+  tests/test_request.py tests/test_server.py $(wildcard tests/test_subscribe*.py)
 .PHONY: test-servers
 test-servers: .stamps/dev .stamps/servers
 	@for version in $(SERVERS) ""; do \
