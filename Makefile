@@ -24,7 +24,7 @@ help:
 	@echo "make fmt     formats everything"
 	@echo "make bench-quick, bench-keep, bench-compare A=… B=…   a first look; a run kept; two runs side by side"
 	@echo "make wheel   a release wheel in dist/, with the licences of what it links in THIRD-PARTY.txt"
-	@echo "make docs    the site in site/"
+	@echo "make docs    the site in site/; make notebook runs examples/flights.ipynb and keeps what it gives"
 	@echo "make clean   removes what was built"
 
 # Says clearly what is missing, before anything is downloaded.
@@ -209,6 +209,10 @@ wheel: third-party
 docs: .stamps/venv
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 	@echo "the site is in site/: open site/index.html"
+
+.PHONY: notebook
+notebook: .stamps/release
+	@$(PY) .ci/notebook.py
 
 .PHONY: clean
 clean:

@@ -122,4 +122,6 @@ def test_it_builds(tmp_path: Path) -> None:
     assert 'id="jetarrow.jetstream.context.JetStreamContext.publish_batch"' in pages["reference/jetstream.html"]
     assert 'id="jetarrow._jetarrow.Msg"' in pages["reference/native.html"]
     assert 'href="reliability.html"' in pages["index.html"]
+    assert 'href="flights.html"' in pages["index.html"]
+    assert pages["flights.html"].count('src="flights-') == len(list(tmp_path.glob("flights-*.png"))) == 3
     assert "../MIGRATION.md" not in "".join(pages.values())
