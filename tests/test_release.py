@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import runpy
 import shutil
 import tomllib
 from pathlib import Path
@@ -31,6 +32,21 @@ def test_one_version() -> None:
     cited = re.findall(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
     assert [project] == [crate] == cited
     assert f"## {project}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_a_release_says_where_it_comes_from() -> None:
+    """The addresses are those of the repository that builds it: the sources name none."""
+    urls = runpy.run_path(str(ROOT / ".ci" / "urls.py"))
+    before = (ROOT / "pyproject.toml").read_text("utf-8")
+    after = urls["with_urls"](before, "https://example.com/org/jetarrow")
+    assert urls["with_urls"](after, "https://example.com/org/jetarrow") == after
+    project = tomllib.loads(after)
+    assert project["project"].pop("urls")["Issues"] == "https://example.com/org/jetarrow/issues"
+    assert project == tomllib.loads(before)
+    for address in ("", "example.com", 'https://example.com/a/b"\n'):
+        with pytest.raises(ValueError, match=r"is no https://host/owner/name"):
+            urls["with_urls"](before, address)
+    assert (ROOT / ".github/workflows/release.yml").read_text("utf-8").count("python .ci/urls.py") == 2
 
 
 def test_actions_are_pinned_and_may_do_little() -> None:

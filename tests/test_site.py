@@ -94,17 +94,21 @@ def test_the_permissions_are_enough() -> None:
 
 
 def test_every_error_has_its_place() -> None:
+    """The page has a section for each, and each docstring ends with where that is."""
     page = (DOCS / "troubleshooting.md").read_text("utf-8")
     headings = re.findall(r"^### (\w+)$", page, re.MULTILINE)
     classes = {
-        name
+        found
         for module in (jetarrow.errors, jetarrow.js.errors)
         for name, found in vars(module).items()
         if inspect.isclass(found) and issubclass(found, jetarrow.errors.Error) and not name.startswith("_")
     }
     assert len(classes) > 50
     assert sorted(headings) == sorted(set(headings))
-    assert set(headings) == classes
+    assert set(headings) == {found.__name__ for found in classes}
+    for found in classes:
+        last = (inspect.getdoc(found) or "").splitlines()[-2:]
+        assert last == ["", f"What to do: docs/troubleshooting.md#{found.__name__.lower()}"]
 
 
 @pytest.mark.timeout(300)
@@ -123,5 +127,8 @@ def test_it_builds(tmp_path: Path) -> None:
     assert 'id="jetarrow._jetarrow.Msg"' in pages["reference/native.html"]
     assert 'href="reliability.html"' in pages["index.html"]
     assert 'href="flights.html"' in pages["index.html"]
+    places = re.findall(r'href="\.\./troubleshooting\.html#(\w+)"', pages["reference/errors.html"])
+    assert len(set(places)) > 50
+    assert all(f'id="{place}"' in pages["troubleshooting.html"] for place in places)
     assert pages["flights.html"].count('src="flights-') == len(list(tmp_path.glob("flights-*.png"))) == 3
     assert "../MIGRATION.md" not in "".join(pages.values())
