@@ -19,7 +19,7 @@ help:
 	@echo "make test-versions   the wheel on the Pythons that are here, and with the oldest pyarrow"
 	@echo "make test-wheel      the whole suite on the release wheel in a clean environment"
 	@echo "make bench   a release build against nats-py, natsrpy and a raw socket"
-	@echo "make bench-plot   draws benches/figures.svg from the last bench"
+	@echo "make bench-plot   draws benches/figures.svg and benches/speed.svg from the last bench"
 	@echo "make lint    rustfmt, clippy, ruff, import-linter, mypy, stubtest, licences"
 	@echo "make fmt     formats everything"
 	@echo "make bench-quick, bench-keep, bench-compare A=… B=…   a first look; a run kept; two runs side by side"
@@ -172,10 +172,10 @@ bench-keep:
 bench-compare: .stamps/venv
 	@$(PY) benches/compare.py $(A) $(B)
 
-# A picture of the last bench, for the README.
+# Pictures of the last bench, for the README and the first screen of the site.
 .PHONY: bench-plot
 bench-plot: .stamps/venv
-	$(PY) benches/plot.py .benchmarks/results.json benches/figures.svg
+	$(PY) benches/plot.py .benchmarks/results.json benches/figures.svg benches/speed.svg
 
 .PHONY: lint
 lint: .stamps/dev

@@ -21,9 +21,12 @@ OUTSIDE = {
     "SECURITY.md": "security.md",
     "benches/README.md": "benches.md",
     "benches/figures.svg": "figures.svg",
+    "benches/speed.svg": "speed.svg",
 }
 ELSEWHERE = {"README.md": "index.md"}
 NOTEBOOKS = {"examples/flights.ipynb": "flights.md"}
+# What is looked up by name: where a guide says it too, the guide comes first.
+BEHIND = ("reference/", "benches.md", "changelog.md", "develop.md")
 # What the plugin `offline` loads from elsewhere, and our own in its place.
 _SHIM = re.compile(r'<script src="https://[^"]*iframe-worker[^"]*"></script>')
 _WORKER = f"<script>{(ROOT / '.ci' / 'worker.js').read_text('utf-8')}</script>"
@@ -65,6 +68,8 @@ def notebook(source: str, target: str) -> tuple[str, dict[str, bytes]]:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Links to files that are pages lead to the pages; a file that is none is named, without a link."""
     here = page.file.src_uri
+    if here.startswith(BEHIND):
+        page.meta["search"] = {"boost": 0.01}
     source = next((name for name, target in OUTSIDE.items() if target == here), f"docs/{here}")
 
     def moved(found: re.Match[str]) -> str:
