@@ -114,6 +114,7 @@ async def fetching(js: JetStreamContext, faults: Faults, count: int, kills: int,
     """Slow enough that all faults come in the middle."""
     seen: Counter[int | None] = Counter()
     breaking = asyncio.ensure_future(faults.all(kills, stops))
+    await faults.next_leader(None)
     sub = await js.pull_subscribe_bind("d", "S")
     while len(seen) < count:
         most = max(1, count // (50 * (kills + stops)))
