@@ -76,15 +76,25 @@ SERVERS := 2.10.26 2.11.11 2.12.8 2.14.6
 # The debug and the release module live in the same place: each stamp removes the other.
 .stamps/dev: .stamps/venv $(RUST)
 	@$(MATURIN) develop >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }
-	@rm -f .stamps/release && touch $@
+	@rm -f .stamps/release .stamps/demo && touch $@
 
 .stamps/release: .stamps/venv $(RUST)
 	@echo "building the release module (a few minutes the first time)"
 	@$(MATURIN) develop --release >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }
-	@rm -f .stamps/dev && touch $@
+	@rm -f .stamps/dev .stamps/demo && touch $@
 
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+# A wheel of this version for this platform, where there is one in dist/; else a build that is over sooner than a release.
+.stamps/demo: .stamps/venv $(RUST) $(wildcard dist/*.whl)
+	@if $(PY) -m pip install --quiet --disable-pip-version-check --no-index --find-links dist --no-deps --force-reinstall \
+	  --only-binary :all: jetarrow==$(VERSION) 2>/dev/null; then echo "taking the wheel from dist/; without it this builds from the sources"; else \
+	  echo "building the native module (a few minutes the first time)"; \
+	  $(MATURIN) develop --profile demo >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }; fi
+	@rm -f .stamps/dev .stamps/release && touch $@
+
+# With the release module where that is here.
 .PHONY: demo
-demo: .stamps/release
+demo: $(if $(wildcard .stamps/release),.stamps/release,.stamps/demo)
 	@$(PY) examples/flights.py
 
 .PHONY: test
