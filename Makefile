@@ -210,9 +210,13 @@ fmt: .stamps/venv
 third-party: .stamps/venv
 	$(PY) .ci/third_party.py --write
 
+# What panics name: the crate's own folder and the crates', wherever they lie here. The last that fits counts.
+CARGO_HOME ?= $(HOME)/.cargo
+REMAP := --remap-path-prefix=$(CARGO_HOME)=/cargo --remap-path-prefix=$(CURDIR)=/jetarrow
 .PHONY: wheel
 wheel: third-party
-	$(MATURIN) build --release --strip --out dist
+	RUSTFLAGS="$(RUSTFLAGS) $(REMAP)" $(MATURIN) build --release --strip --out dist
+	$(PY) .ci/wheel.py "$$(ls -t dist/jetarrow-*.whl | head -1)"
 
 # Strict: a broken link, an unknown name or a missing anchor fails it. Nothing is loaded from elsewhere.
 .PHONY: docs
