@@ -23,6 +23,19 @@ DOCS = ROOT / "docs"
 ADDRESS = "nats://localhost:4222"
 # Pages whose programs run here, one after the other on a server of the page's own. What one prints stands below it.
 PROGRAMS = ["index", "start", "publish", "consume", "read"]
+# Who runs the others.
+ELSEWHERE = {
+    "deployment": "test_site.py",
+    "key-value": "kv/test_docs.py",
+    "newer-servers": "test_docs.py",
+    "object-store": "objects/test_docs.py",
+    "operations": "sinks/test_docs.py",
+    "services": "micro/test_docs.py",
+    "sinks": "sinks/test_docs.py",
+    "spark": "spark/test_docs.py",
+    "state": "test_state_docs.py",
+    "tables": "test_publish_table.py",
+}
 _BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 
@@ -40,6 +53,13 @@ def test_programs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                 exec(code, {"__name__": "__main__"})
             if expected:
                 assert printed.getvalue() == expected
+
+
+def test_every_page_with_programs_is_run() -> None:
+    pages = {path.stem for path in DOCS.rglob("*.md") if "```python" in path.read_text("utf-8")}
+    assert pages == {*PROGRAMS, *ELSEWHERE}
+    for page, test in ELSEWHERE.items():
+        assert f"{page}.md" in (ROOT / "tests" / test).read_text("utf-8"), page
 
 
 def test_deployment(nats_url: str, capsys: pytest.CaptureFixture[str]) -> None:
