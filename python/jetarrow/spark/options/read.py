@@ -65,8 +65,8 @@ class RowOptions:
         time_ns: Whether there is a column `time_ns`. Default: False.
         reply: Whether there is a column `reply`. Default: False.
         payload: What becomes of the payload. Default: binary.
-        value_schema: For JSON: the fields of `value`, as DDL or Spark's JSON. Default: None, the read's schema
-            says it.
+        value_schema: For JSON and Arrow: the fields of `value`, as DDL or Spark's JSON. Default: None, the read's
+            schema says it.
         mode: What becomes of payloads that cannot be decoded. Default: None, not set.
         corrupt_column: Name of the column for such payloads. Default: _corrupt_record.
         compression: How payloads are compressed. Default: none.
@@ -82,6 +82,11 @@ class RowOptions:
     corrupt_column: str = "_corrupt_record"
     compression: Compression = Compression.NONE
     max_payload_bytes: int = 64 << 20
+
+    @property
+    def decoded(self) -> bool:
+        """Whether payloads are decoded into a column `value`, so that there are malformed ones."""
+        return self.payload in (Payload.JSON, Payload.ARROW)
 
 
 @dataclass(frozen=True)
@@ -220,9 +225,10 @@ def _on_recreated(options: OptionTexts, *, streaming: bool | None) -> OnRecreate
 
 def _rows(options: OptionTexts) -> RowOptions:
     payload, value_schema = options.choice("payload", Payload), options.text("valueSchema")
-    if value_schema is not None and payload != Payload.JSON:
-        raise invalid("valueSchema", "needs payload=json", "payload=json with it")
-    return RowOptions(
+    compression = options.choice("compression", Compression)
+    if payload == Payload.ARROW and compression != Compression.NONE:
+        raise invalid("compression", "does not go with payload=arrow, which says itself how it is compressed", "none")
+    rows = RowOptions(
         headers=options.flag("includeHeaders", default=True),
         time_ns=options.flag("includeTimeNs", default=False),
         reply=options.flag("includeReply", default=False),
@@ -230,9 +236,12 @@ def _rows(options: OptionTexts) -> RowOptions:
         value_schema=value_schema,
         mode=options.choice_or_none("mode", ParseMode),
         corrupt_column=options.text("columnNameOfCorruptRecord") or "_corrupt_record",
-        compression=options.choice("compression", Compression),
+        compression=compression,
         max_payload_bytes=_max_payload_bytes(options),
     )
+    if value_schema is not None and not rows.decoded:
+        raise invalid("valueSchema", "needs payload=json or arrow", "one of the two with it")
+    return rows
 
 
 def _max_payload_bytes(options: OptionTexts) -> int:

@@ -89,15 +89,15 @@ def read_state(schema: StructType, options: ReadOptions, partition: StreamState)
     shape = RowShaper(schema, options.rows, batch_bytes=options.batch_bytes)
 
     def opened() -> LatestReader:
+        js = shared_jetstream(options.connection)
+        if shape.tables is not None:
+            shape.tables.look(js, partition.stream, [partition.subject] if partition.subject else (), start=None)
         return LatestReader(
-            shared_jetstream(options.connection),
+            js,
             partition.stream,
             subjects=partition.subject,
             as_of_seq=partition.as_of,
-            columns=shape.columns,
-            schema=shape.value_schema,
-            mode=shape.mode,
-            timestamp_unit=shape.timestamp_unit,
+            **shape.arguments(),
             batch_rows=options.batch_rows,
             batch_bytes=options.batch_bytes,
             fetch_bytes=options.fetch_bytes,

@@ -81,17 +81,16 @@ def _opened(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> R
 
 
 def _open(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> RangeReader:
-    plan = partition.plan
+    plan, js = partition.plan, shared_jetstream(options.connection)
+    if shape.tables is not None:
+        shape.tables.look(js, partition.stream, plan.pushed or plan.local, start=partition.start)
     return RangeReader(
-        shared_jetstream(options.connection),
+        js,
         partition.stream,
         start_seq=partition.start,
         end_seq=partition.end,
         subjects=plan.pushed or None,
-        columns=shape.columns,
-        schema=shape.value_schema,
-        mode=shape.mode,
-        timestamp_unit=shape.timestamp_unit,
+        **shape.arguments(),
         batch_rows=options.batch_rows,
         batch_bytes=options.batch_bytes,
         fetch_bytes=options.fetch_bytes,
