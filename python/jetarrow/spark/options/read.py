@@ -46,6 +46,7 @@ READ_OPTIONS = (
     "columnNameOfCorruptRecord",
     "compression",
     "maxPayloadBytes",
+    "reconnectTimeout",
     "reader",
     "fetchBytes",
     "batchRows",
@@ -112,6 +113,7 @@ class ReadOptions:
         max_offsets_per_partition: Most sequences of a partition; None for no limit.
         fail_on_data_loss: Whether messages that are gone are an error; None where the stream's kind decides.
         on_recreated: Where a query goes on in a stream that was deleted and made again.
+        reconnect_timeout: Seconds for which a running read waits for servers that are away.
         reader: How messages are fetched.
         fetch_bytes: Most bytes that a task has asked the server for and not received yet.
         batch_rows: Most rows of an Arrow batch.
@@ -139,6 +141,7 @@ class ReadOptions:
     max_offsets_per_partition: int | None
     fail_on_data_loss: FailOnDataLoss | None
     on_recreated: OnRecreated
+    reconnect_timeout: float
     reader: ReaderKind
     fetch_bytes: int
     batch_rows: int
@@ -184,6 +187,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
         max_offsets_per_partition=options.limit("maxOffsetsPerPartition"),
         fail_on_data_loss=options.choice_or_none("failOnDataLoss", FailOnDataLoss),
         on_recreated=_on_recreated(options, streaming=streaming),
+        reconnect_timeout=_reconnect_timeout(options),
         reader=options.choice("reader", ReaderKind),
         fetch_bytes=options.size("fetchBytes", "8m"),
         batch_rows=options.positive("batchRows", 65_536),
@@ -249,6 +253,15 @@ def _max_payload_bytes(options: OptionTexts) -> int:
     if most > _MOST_PAYLOAD_BYTES:
         raise invalid("maxPayloadBytes", f"{most} is more than a batch can hold", "up to 512m, default 64m")
     return most
+
+
+def _reconnect_timeout(options: OptionTexts) -> float:
+    seconds = options.seconds("reconnectTimeout", "60s")
+    if seconds < 1:
+        raise invalid(
+            "reconnectTimeout", f"{seconds:g} s is less than a server needs to restart", "from 1s, default 60s"
+        )
+    return seconds
 
 
 def _commit(options: OptionTexts, start: Bound, *, streaming: bool | None) -> tuple[CommitMode, str | None]:

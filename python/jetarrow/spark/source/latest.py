@@ -80,7 +80,7 @@ def read_state(schema: StructType, options: ReadOptions, partition: StreamState)
         Arrow batches of exactly the schema that Spark demands, none of them empty.
 
     Raises:
-        NoServersError: No server answers for a minute.
+        NoServersError: No server answers for as long as `reconnectTimeout` says, or for a minute while it is read.
         NotFoundError: The stream was deleted after planning.
         StreamRecreatedError: It was deleted and made again.
         DataLossError: All messages up to `partition.as_of` are gone.
@@ -104,7 +104,7 @@ def read_state(schema: StructType, options: ReadOptions, partition: StreamState)
         )
 
     try:
-        reader = retry_transient(opened)
+        reader = retry_transient(opened, timeout=options.reconnect_timeout)
         try:
             check_created(partition.stream, partition.created, reader.created)
             while (batch := reader.next_batch()) is not None:
