@@ -22,13 +22,18 @@ if TYPE_CHECKING:
 
 
 @cache
+def scratch() -> Path:
+    """A folder that goes with the session."""
+    return Path(tempfile.mkdtemp(prefix="jetarrow-bench-"))
+
+
+@cache
 def session() -> SparkSession:
     """Two task slots, as there are two cores."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    scratch = tempfile.mkdtemp(prefix="jetarrow-bench-")
     spark = (
         SparkSession.builder.master("local[2]")
         .appName("jetarrow-bench")
@@ -37,15 +42,15 @@ def session() -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.local.dir", scratch)
-        .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")
+        .config("spark.local.dir", str(scratch()))
+        .config("spark.sql.warehouse.dir", str(scratch() / "warehouse"))
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
 
     def end() -> None:
         spark.stop()
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(scratch(), ignore_errors=True)
 
     atexit.register(end)
     return spark

@@ -30,9 +30,10 @@ MEMORY_WRITE = Group("Spark: memory of a writing worker, 1 KiB", "publish", size
 FIELDS = "id bigint, device string, ok boolean, temperature double, count int, site string, at timestamp"
 
 
-def load(run: Run, **options: object) -> DataFrame:
+def load(run: Run, columns: str | None = None, **options: object) -> DataFrame:
     given = {"servers": run.url, "stream": run.stream, **{name: str(value) for name, value in options.items()}}
-    return sparks.session().read.format("jetstream").options(**given).load()
+    reader = sparks.session().read.format("jetstream").options(**given)
+    return (reader if columns is None else reader.schema(columns)).load()
 
 
 @READ.row("raw socket")
@@ -154,8 +155,10 @@ def micro_batches(run: Run, source: str, **options: str) -> int:
 
 def rate_like() -> Any:
     """A source like Spark's `rate`, in Python and Arrow, with the columns of ours: what Spark itself costs."""
+    from pathlib import Path
+
     import pyarrow
-    from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
@@ -170,29 +173,45 @@ def rate_like() -> Any:
     class Reader(DataSourceStreamReader):
         def __init__(self, options: Any, schema: StructType) -> None:
             self.rows, self.step, self.schema = int(options["rows"]), int(options["step"]), schema
+            # A file that says how many of the rows are there by now.
+            self.gate = options.get("gate")
 
         def initialOffset(self) -> dict[str, int]:
             return {"at": 0}
 
         def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:
-            return {"at": min(self.rows, (start or {"at": 0})["at"] + self.step)}
+            there = self.rows if self.gate is None else int(Path(self.gate).read_text() or 0)
+            return {"at": min(there, (start or {"at": 0})["at"] + self.step)}
 
         def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
             return [Slice(start["at"], end["at"])]
 
         def read(self, partition: Any) -> Iterator[Any]:
-            rows = range(partition.start, partition.end)
-            columns = [
-                ["S"] * len(rows),
-                rows,
-                ["s"] * len(rows),
-                [0] * len(rows),
-                [None] * len(rows),
-                [b""] * len(rows),
-            ]
-            target = to_arrow_schema(self.schema, timezone="UTC")
-            arrays = [pyarrow.array(list(c), field.type) for c, field in zip(columns, target, strict=True)]
-            yield pyarrow.RecordBatch.from_arrays(arrays, schema=target)
+            yield rows_of(partition, self.schema)
+
+    class Whole(DataSourceReader):
+        def __init__(self, options: Any, schema: StructType) -> None:
+            self.rows, self.schema = int(options["rows"]), schema
+
+        def partitions(self) -> list[InputPartition]:
+            return [Slice(0, self.rows)]
+
+        def read(self, partition: Any) -> Iterator[Any]:
+            yield rows_of(partition, self.schema)
+
+    def rows_of(partition: Any, schema: StructType) -> Any:
+        rows = range(partition.start, partition.end)
+        columns = [
+            ["S"] * len(rows),
+            rows,
+            ["s"] * len(rows),
+            [0] * len(rows),
+            [None] * len(rows),
+            [b""] * len(rows),
+        ]
+        target = to_arrow_schema(schema, timezone="UTC")
+        arrays = [pyarrow.array(list(c), field.type) for c, field in zip(columns, target, strict=True)]
+        return pyarrow.RecordBatch.from_arrays(arrays, schema=target)
 
     class RateLike(DataSource):
         @classmethod
@@ -201,6 +220,9 @@ def rate_like() -> Any:
 
         def schema(self) -> str:
             return schema
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            return Whole(self.options, schema)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:
             return Reader(self.options, schema)

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import jetarrow.sync
+import pyarrow as pa
 import pytest
 from jetarrow.server import NatsServer
 from jetarrow.spark.options.read import READ_OPTIONS
@@ -37,6 +38,9 @@ def test_blocks_run(spark: SparkSession, tmp_path: Path) -> None:
             js.add_stream(name=name, subjects=[f"{name.lower()}.>"])
         subjects = [f"orders.{order['country']}" for order in orders]
         js.publish_batch(subjects, [json.dumps(order) for order in orders]).raise_for_errors()
+        js.add_stream(name="PRICES", subjects=["prices.>"])
+        table = pa.table({"region": ["eu", "us", "eu"], "price": [12.5, 5.0, 7.5]})
+        js.publish_table(table, "prices.{region}", format="arrow").raise_for_errors()
         bucket = js.create_key_value(bucket="CUSTOMERS")
         for key, city in (("ann", "Bonn"), ("bob", "Rome"), ("bob", "Oslo"), ("cid", "Bern"), ("ann", "Kiel")):
             bucket.put(key, json.dumps({"name": key.title(), "city": city}))
@@ -45,9 +49,11 @@ def test_blocks_run(spark: SparkSession, tmp_path: Path) -> None:
             assert ADDRESS in block
             exec(compile(block.replace(ADDRESS, server.url), "docs/spark.md", "exec"), namespace)
         customers = namespace["customers"].collect()  # type: ignore[attr-defined]
+        prices = namespace["prices"].collect()  # type: ignore[attr-defined]
         assert js.stream_info("TOTALS").state.messages == 200
         assert js.stream_info("COPIES").state.messages == 100
     assert spark.read.parquet(str(tmp_path / "orders")).count() == 100
+    assert {(row.region, row.price) for row in prices} == {("eu", 12.5), ("us", 5.0), ("eu", 7.5)}
     found = {row.key: row.city for row in customers}
     assert found == {"ann": "Kiel", "bob": "Oslo"}
     merged = namespace["table"].to_pyarrow_table().to_pylist()  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from jetarrow.core.errors import NoRespondersError, NoServersError, TimeoutError
 from jetarrow.core.servers import RawCredentials
 from jetarrow.jetstream.errors import DataLossError, ServiceUnavailableError
 from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.schema import PayloadSchema
 from jetarrow.sync.embed import native_reader, publish_rows, request, request_each
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Decompressor",
     "LatestReader",
     "Loss",
+    "PayloadSchema",
     "RangeReader",
     "RawCredentials",
     "api_request",

@@ -143,7 +143,7 @@ def retry_transient(work: Callable[[], _T], *, timeout: float = SERVERS_AWAY_TIM
 
     Args:
         work: May be done twice.
-        timeout: Seconds until its error is raised. Default: 60.
+        timeout: Seconds until its error is raised. Default: 60, as the option `reconnectTimeout` of reads.
 
     Returns:
         What `work` returns.

@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DateType,
+    DayTimeIntervalType,
     LongType,
     MapType,
     NullType,
@@ -71,16 +72,19 @@ def full_schema(options: RowOptions) -> StructType | str:
         options: What the user has set.
 
     Raises:
-        ValueError: `payload` is json, and nothing says what is in it; or `valueSchema` is not JSON that Spark wrote.
+        ValueError: `payload` is json or arrow, and nothing says what is in it; or `valueSchema` is not JSON that Spark
+            wrote.
     """
     extra = [_TIME_NS] if options.time_ns else []
     extra += [_REPLY] if options.reply else []
     fields = [field for field in SCHEMA if options.headers or field.name != "headers"]
-    if options.payload != Payload.JSON:
+    if not options.decoded:
         return StructType([*fields[:-1], _data(options), *extra])
     text = options.value_schema
     if text is None:
-        raise invalid("valueSchema", "is required with payload=json", f"the fields of the payload, {_DDL}")
+        raise invalid(
+            "valueSchema", f"is required with payload={options.payload}", f"the fields of the payload, {_DDL}"
+        )
     corrupt = _corrupt(options)
     if text.startswith("{"):
         try:
@@ -107,7 +111,7 @@ def check_schema(schema: StructType, options: RowOptions | None = None) -> None:
     if not options.headers:
         del columns["headers"]
     columns["data"] = _data(options)
-    if options.payload == Payload.JSON:
+    if options.decoded:
         del columns["data"]
         columns["value"] = StructField("value", StructType())
         columns |= {field.name: field for field in _corrupt(options)}
@@ -124,7 +128,9 @@ def check_schema(schema: StructType, options: RowOptions | None = None) -> None:
         listed = ", ".join(f"{name} {kind}" for name, kind in types.items())
         raise ValueError(f"jetstream: {problem}; a schema selects from these columns: {listed}")
     if "value" in schema.names:
-        _check_decodable(schema["value"].dataType, "value")
+        _check_decodable(schema["value"].dataType, "value", options.payload)
+        if options.payload == Payload.ARROW:
+            _check_table(schema)
 
 
 def _column_problems(schema: StructType, columns: Mapping[str, StructField], types: Mapping[str, str]) -> Iterator[str]:
@@ -143,20 +149,54 @@ def _column_problems(schema: StructType, columns: Mapping[str, StructField], typ
             yield f"column {field.name!r} is named twice"
 
 
-def _check_decodable(kind: DataType, path: str) -> None:
-    """Raise ValueError for a type that JSON has no form for."""
+def _check_decodable(kind: DataType, path: str, payload: Payload) -> None:
+    """Raise ValueError for a type that JSON, or an Arrow message, has no form for."""
+    arrow = payload == Payload.ARROW
     if isinstance(kind, StructType):
         for field in kind:
-            _check_decodable(field.dataType, f"{path}.{field.name}")
+            _check_decodable(field.dataType, f"{path}.{field.name}", payload)
     elif isinstance(kind, ArrayType):
-        _check_decodable(kind.elementType, f"{path}[]")
-    elif isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
-        _check_decodable(kind.valueType, f"{path}[]")
-    elif not isinstance(kind, _DECODABLE):
+        _check_decodable(kind.elementType, f"{path}[]", payload)
+    elif isinstance(kind, MapType) and (arrow or isinstance(kind.keyType, StringType)):
+        _check_decodable(kind.keyType, f"{path}[]", payload)
+        _check_decodable(kind.valueType, f"{path}[]", payload)
+    elif not isinstance(kind, (*_DECODABLE, DayTimeIntervalType) if arrow else _DECODABLE):
         raise ValueError(
-            f"jetstream: {path} is {kind.simpleString()}, which is not decoded from JSON; valid: boolean, numbers,"
-            " string, binary, date, timestamp, timestamp_ntz, array, struct, map<string,...>"
+            f"jetstream: {path} is {kind.simpleString()}, which is not decoded from {'Arrow' if arrow else 'JSON'};"
+            " valid: boolean, numbers, string, binary, date, timestamp, timestamp_ntz, array, struct,"
+            f" {'map, interval day to second' if arrow else 'map<string,...>'}"
         )
+
+
+def _check_table(schema: StructType) -> None:
+    """Raise ValueError for what is not read out of Arrow messages."""
+    value = schema["value"].dataType
+    assert isinstance(value, StructType)  # as it was checked
+    # The rows are read side by side with the messages' columns, and told apart by name.
+    beside = {"_corrupt_record", "_error", *schema.names, *(["timestamp"] if "time_ns" in schema.names else [])}
+    if both := sorted(beside & set(value.names)):
+        raise ValueError(
+            f"jetstream: with payload=arrow a field of value cannot be named as a column of the messages that is read:"
+            f" {', '.join(both)}; leave one of them out, by .schema('seq bigint, value struct<...>') or valueSchema"
+        )
+    if not value.names or len(set(value.names)) != len(value.names):
+        raise ValueError("jetstream: with payload=arrow value has fields, each with a name of its own")
+    if (path := next(_never_null(value, "value"), None)) is not None:
+        raise ValueError(f"jetstream: {path} is NOT NULL; with payload=arrow everything in value may be null")
+
+
+def _never_null(kind: DataType, path: str) -> Iterator[str]:
+    """What in a type may not be null."""
+    if isinstance(kind, StructType):
+        for field in kind:
+            yield from [] if field.nullable else [f"{path}.{field.name}"]
+            yield from _never_null(field.dataType, f"{path}.{field.name}")
+    elif isinstance(kind, ArrayType):
+        yield from [] if kind.containsNull else [f"{path}[]"]
+        yield from _never_null(kind.elementType, f"{path}[]")
+    elif isinstance(kind, MapType):
+        yield from [] if kind.valueContainsNull else [f"{path}[]"]
+        yield from _never_null(kind.valueType, f"{path}[]")
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

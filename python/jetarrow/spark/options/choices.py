@@ -11,6 +11,7 @@ class Payload(StrEnum):
     BINARY = "binary"
     STRING = "string"
     JSON = "json"
+    ARROW = "arrow"
 
 
 class ParseMode(StrEnum):

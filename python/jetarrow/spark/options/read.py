@@ -46,6 +46,7 @@ READ_OPTIONS = (
     "columnNameOfCorruptRecord",
     "compression",
     "maxPayloadBytes",
+    "reconnectTimeout",
     "reader",
     "fetchBytes",
     "batchRows",
@@ -65,8 +66,8 @@ class RowOptions:
         time_ns: Whether there is a column `time_ns`. Default: False.
         reply: Whether there is a column `reply`. Default: False.
         payload: What becomes of the payload. Default: binary.
-        value_schema: For JSON: the fields of `value`, as DDL or Spark's JSON. Default: None, the read's schema
-            says it.
+        value_schema: For JSON and Arrow: the fields of `value`, as DDL or Spark's JSON. Default: None, the read's
+            schema says it.
         mode: What becomes of payloads that cannot be decoded. Default: None, not set.
         corrupt_column: Name of the column for such payloads. Default: _corrupt_record.
         compression: How payloads are compressed. Default: none.
@@ -82,6 +83,11 @@ class RowOptions:
     corrupt_column: str = "_corrupt_record"
     compression: Compression = Compression.NONE
     max_payload_bytes: int = 64 << 20
+
+    @property
+    def decoded(self) -> bool:
+        """Whether payloads are decoded into a column `value`, so that there are malformed ones."""
+        return self.payload in (Payload.JSON, Payload.ARROW)
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,7 @@ class ReadOptions:
         max_offsets_per_partition: Most sequences of a partition; None for no limit.
         fail_on_data_loss: Whether messages that are gone are an error; None where the stream's kind decides.
         on_recreated: Where a query goes on in a stream that was deleted and made again.
+        reconnect_timeout: Seconds for which a running read waits for servers that are away.
         reader: How messages are fetched.
         fetch_bytes: Most bytes that a task has asked the server for and not received yet.
         batch_rows: Most rows of an Arrow batch.
@@ -134,6 +141,7 @@ class ReadOptions:
     max_offsets_per_partition: int | None
     fail_on_data_loss: FailOnDataLoss | None
     on_recreated: OnRecreated
+    reconnect_timeout: float
     reader: ReaderKind
     fetch_bytes: int
     batch_rows: int
@@ -179,6 +187,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
         max_offsets_per_partition=options.limit("maxOffsetsPerPartition"),
         fail_on_data_loss=options.choice_or_none("failOnDataLoss", FailOnDataLoss),
         on_recreated=_on_recreated(options, streaming=streaming),
+        reconnect_timeout=_reconnect_timeout(options),
         reader=options.choice("reader", ReaderKind),
         fetch_bytes=options.size("fetchBytes", "8m"),
         batch_rows=options.positive("batchRows", 65_536),
@@ -220,9 +229,10 @@ def _on_recreated(options: OptionTexts, *, streaming: bool | None) -> OnRecreate
 
 def _rows(options: OptionTexts) -> RowOptions:
     payload, value_schema = options.choice("payload", Payload), options.text("valueSchema")
-    if value_schema is not None and payload != Payload.JSON:
-        raise invalid("valueSchema", "needs payload=json", "payload=json with it")
-    return RowOptions(
+    compression = options.choice("compression", Compression)
+    if payload == Payload.ARROW and compression != Compression.NONE:
+        raise invalid("compression", "does not go with payload=arrow, which says itself how it is compressed", "none")
+    rows = RowOptions(
         headers=options.flag("includeHeaders", default=True),
         time_ns=options.flag("includeTimeNs", default=False),
         reply=options.flag("includeReply", default=False),
@@ -230,9 +240,12 @@ def _rows(options: OptionTexts) -> RowOptions:
         value_schema=value_schema,
         mode=options.choice_or_none("mode", ParseMode),
         corrupt_column=options.text("columnNameOfCorruptRecord") or "_corrupt_record",
-        compression=options.choice("compression", Compression),
+        compression=compression,
         max_payload_bytes=_max_payload_bytes(options),
     )
+    if value_schema is not None and not rows.decoded:
+        raise invalid("valueSchema", "needs payload=json or arrow", "one of the two with it")
+    return rows
 
 
 def _max_payload_bytes(options: OptionTexts) -> int:
@@ -240,6 +253,15 @@ def _max_payload_bytes(options: OptionTexts) -> int:
     if most > _MOST_PAYLOAD_BYTES:
         raise invalid("maxPayloadBytes", f"{most} is more than a batch can hold", "up to 512m, default 64m")
     return most
+
+
+def _reconnect_timeout(options: OptionTexts) -> float:
+    seconds = options.seconds("reconnectTimeout", "60s")
+    if seconds < 1:
+        raise invalid(
+            "reconnectTimeout", f"{seconds:g} s is less than a server needs to restart", "from 1s, default 60s"
+        )
+    return seconds
 
 
 def _commit(options: OptionTexts, start: Bound, *, streaming: bool | None) -> tuple[CommitMode, str | None]:

@@ -80,7 +80,7 @@ def read_state(schema: StructType, options: ReadOptions, partition: StreamState)
         Arrow batches of exactly the schema that Spark demands, none of them empty.
 
     Raises:
-        NoServersError: No server answers for a minute.
+        NoServersError: No server answers for as long as `reconnectTimeout` says, or for a minute while it is read.
         NotFoundError: The stream was deleted after planning.
         StreamRecreatedError: It was deleted and made again.
         DataLossError: All messages up to `partition.as_of` are gone.
@@ -89,22 +89,22 @@ def read_state(schema: StructType, options: ReadOptions, partition: StreamState)
     shape = RowShaper(schema, options.rows, batch_bytes=options.batch_bytes)
 
     def opened() -> LatestReader:
+        js = shared_jetstream(options.connection)
+        if shape.tables is not None:
+            shape.tables.look(js, partition.stream, [partition.subject] if partition.subject else (), start=None)
         return LatestReader(
-            shared_jetstream(options.connection),
+            js,
             partition.stream,
             subjects=partition.subject,
             as_of_seq=partition.as_of,
-            columns=shape.columns,
-            schema=shape.value_schema,
-            mode=shape.mode,
-            timestamp_unit=shape.timestamp_unit,
+            **shape.arguments(),
             batch_rows=options.batch_rows,
             batch_bytes=options.batch_bytes,
             fetch_bytes=options.fetch_bytes,
         )
 
     try:
-        reader = retry_transient(opened)
+        reader = retry_transient(opened, timeout=options.reconnect_timeout)
         try:
             check_created(partition.stream, partition.created, reader.created)
             while (batch := reader.next_batch()) is not None:

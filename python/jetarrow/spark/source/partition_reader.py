@@ -5,18 +5,22 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+import jetarrow.sync
 from jetarrow.jetstream.errors import DataLossError, NotFoundError
 from jetarrow.spark._core import Loss, RangeReader
-from jetarrow.spark.connection import no_such_stream, retry_transient, shared_jetstream
+from jetarrow.spark.connection import no_such_stream, retry_transient, shared_client, shared_jetstream
 from jetarrow.spark.options.choices import FailOnDataLoss
 from jetarrow.spark.options.read import ReadOptions
 
 from .metadata import check_created
 from .partitioning import StreamRange
+from .patience import items
 from .rows import RowShaper
 
 # How long a leader that has just been elected may not know the newest messages, which the plan knows, in seconds.
@@ -37,7 +41,8 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
         Arrow batches of exactly the schema that Spark demands, none of them empty.
 
     Raises:
-        NoServersError: No server answers for a minute.
+        NoServersError: No server answers for as long as `reconnectTimeout` says.
+        TimeoutError: Likewise, in the middle of the read.
         NotFoundError: The stream was deleted after planning.
         StreamRecreatedError: It was deleted and made again.
         DataLossError: Messages have gone, and that is an error here; elsewhere it only warns.
@@ -45,27 +50,31 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
     """
     stream = partition.stream
     shape = RowShaper(schema, options.rows, partition.plan.local, batch_bytes=options.batch_bytes)
+
+    def opened(start: int, timeout: float) -> RangeReader:
+        return _opened(options, replace(partition, start=start), shape, timeout=timeout)
+
+    def client() -> jetarrow.sync.Client:
+        return shared_client(options.connection)
+
     try:
-        # The planner has just reached the servers: one that is away now comes back.
-        reader = _opened(options, partition, shape)
         # Spark drops a generator half-way on limit(): that too must delete the consumer.
-        try:
-            while (item := reader.next()) is not None:
+        with closing(items(opened, client, start=partition.start, timeout=options.reconnect_timeout)) as found:
+            for item in found:
                 if isinstance(item, Loss):
                     _lost(item, partition)
                 else:
                     yield from shape(item, stream)
-        finally:
-            reader.close()
     except NotFoundError as error:
         raise no_such_stream(error, stream, options.connection, gone=True) from None
 
 
-def _opened(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> RangeReader:
+def _opened(options: ReadOptions, partition: StreamRange, shape: RowShaper, *, timeout: float) -> RangeReader:
     """A reader of the whole range; js.read by itself ends where the stream ends."""
+    # The planner has just reached the servers: one that is away now comes back.
     until = time.monotonic() + _NEW_LEADER_TIMEOUT
     while True:
-        reader = retry_transient(lambda: _open(options, partition, shape))
+        reader = retry_transient(lambda: _open(options, partition, shape), timeout=timeout)
         try:
             check_created(partition.stream, partition.plan.created, reader.created)
             if reader.end >= partition.end:
@@ -81,17 +90,16 @@ def _opened(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> R
 
 
 def _open(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> RangeReader:
-    plan = partition.plan
+    plan, js = partition.plan, shared_jetstream(options.connection)
+    if shape.tables is not None:
+        shape.tables.look(js, partition.stream, plan.pushed or plan.local, start=partition.start)
     return RangeReader(
-        shared_jetstream(options.connection),
+        js,
         partition.stream,
         start_seq=partition.start,
         end_seq=partition.end,
         subjects=plan.pushed or None,
-        columns=shape.columns,
-        schema=shape.value_schema,
-        mode=shape.mode,
-        timestamp_unit=shape.timestamp_unit,
+        **shape.arguments(),
         batch_rows=options.batch_rows,
         batch_bytes=options.batch_bytes,
         fetch_bytes=options.fetch_bytes,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
-from jetarrow.spark.options.choices import FailOnDataLoss, ReaderKind
+from jetarrow.spark.options.choices import FailOnDataLoss, Payload, ReaderKind
 from jetarrow.spark.options.read import ReadOptions
 
 from .filters import covers
@@ -78,7 +78,9 @@ def pushed_filters(
     filters = filters_for(options, info)
     if is_direct(options, info):
         return filters if len(filters) == 1 else ()
-    if filters and lookup is not None and sequences > SMALL_RANGE:
+    # Messages that are tables are few, and would be unpacked before they are dropped here.
+    few = options.rows.payload == Payload.ARROW
+    if filters and lookup is not None and sequences > SMALL_RANGE and not few:
         found = lookup.matching(str(info.config.name), start, filters)
         left = max(1, end_sequence(info) - start)
         if found is not None and found > left * _FEW_MATCHES:

@@ -6,6 +6,7 @@ There is no Python object per message, except where payloads are broken.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -18,6 +19,7 @@ from jetarrow.spark.options.read import RowOptions
 from jetarrow.spark.schema import Retyper, arrow_schema
 
 from .filters import matcher
+from .tables import Tables
 
 _UTC_MICROSECONDS = pa.timestamp("us", "UTC")
 
@@ -33,9 +35,9 @@ class RowShaper:
 
     Attributes:
         columns: Argument `columns` for `js.read`.
-        timestamp_unit: Argument `timestamp_unit` for `js.read`.
         value_schema: Argument `schema` for `js.read`; None where payloads are not decoded there.
         mode: Argument `mode` for `js.read`.
+        tables: For `payload=arrow`: what knows the messages' types; else None.
     """
 
     def __init__(
@@ -44,13 +46,12 @@ class RowShaper:
         self._options = options
         self._names: list[str] = schema.names
         self._retype = Retyper(schema)
-        self._matches = matcher(filters) if filters else None
+        self._matches: Any | None = matcher(filters) if filters else None
         sources = {"time_ns": "timestamp", "value": "data", "data": "data"}
-        json = options.payload == Payload.JSON
-        if json:
+        if options.decoded:
             sources[options.corrupt_column] = "data"
         wanted = [sources.get(name, name) for name in self._names]
-        self._value = _value_schema(schema) if json and "data" in wanted else None
+        self._value = _value_schema(schema) if options.decoded and "data" in wanted else None
         self._decompressor: Decompressor | None = None
         if options.compression != Compression.NONE and "data" in wanted:
             self._decompressor = Decompressor(
@@ -59,9 +60,22 @@ class RowShaper:
         # Rows are dropped before they are decoded, and decompressed before that.
         self._late = self._value is not None and (self._matches is not None or self._decompressor is not None)
         self.mode = options.mode or ParseMode.PERMISSIVE
+        self.tables: Tables | None = None
+        if self._value is not None and options.payload == Payload.ARROW:
+            self.tables, self._late = Tables(self._value, self.mode, late=self._matches is not None), False
         self.columns = list(dict.fromkeys(wanted + (["subject"] if self._matches else [])))
-        self.timestamp_unit = "ns" if "time_ns" in self._names else "us"
         self.value_schema: pa.Schema | None = None if self._late else self._value
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `js.read` and `js.latest` that make what this object takes."""
+        tables = self.tables
+        return {
+            "columns": self.columns,
+            "schema": self.value_schema if tables is None else tables.schema,
+            "mode": self.mode if tables is None else tables.mode,
+            "format": "json" if tables is None else "arrow",
+            "timestamp_unit": "ns" if "time_ns" in self._names else "us",
+        }
 
     def __call__(self, batch: Batch, stream: str) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one batch: one batch, or none, or several where payloads are compressed.
@@ -76,6 +90,11 @@ class RowShaper:
         Raises:
             DecodeError: A payload cannot be decoded, and the mode says that this is an error.
         """
+        if self.tables is not None:
+            rows = self.tables.rows(batch, self._matches)
+            if rows.num_rows:
+                yield self._retype(self._projected(rows))
+            return
         if self._matches is not None:
             batch = batch.filter(self._matches(pa.record_batch(batch).column("subject")))
         pieces = iter([batch]) if self._decompressor is None else self._decompressed(batch, stream, self._decompressor)
@@ -96,7 +115,7 @@ class RowShaper:
         columns, fields = [], []
         for name in self._names:
             source = {"time_ns": "timestamp"}.get(name, name)
-            if self._options.payload == Payload.JSON and name == self._options.corrupt_column:
+            if self._options.decoded and name == self._options.corrupt_column:
                 source = "_corrupt_record"
             column, field = rows.column(source), rows.schema.field(source)
             if name == "time_ns":
@@ -169,11 +188,11 @@ def check_types(schema: StructType, options: RowOptions, js: jetarrow.sync.JetSt
         js: Checks the arguments of a read without a request.
 
     Raises:
-        ValueError: It has a type that JSON has no form for.
+        ValueError: It has a type that JSON has no form for, or a field with the name of another column.
     """
-    value = RowShaper(schema, options).value_schema
-    if value is not None:
-        js.read("any", columns=["data"], schema=value)  # checked when made, opened never
+    shape = RowShaper(schema, options)
+    if shape.value_schema is not None:
+        js.read("any", **shape.arguments())  # checked when made, opened never
 
 
 def _value_schema(schema: StructType) -> pa.Schema:

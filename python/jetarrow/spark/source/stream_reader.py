@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -220,21 +220,24 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         if self._options.commit_mode != CommitMode.NONE:
             lookup, at = self._lookup(), Offset.of(end).streams
             infos = lookup.infos()
-            retry_transient(lambda: self._committer.commit(lookup.js, infos, at))
+            self._retry(lambda: self._committer.commit(lookup.js, infos, at))
 
     def _known(self, names: Iterable[str]) -> Mapping[str, StreamInfo]:
         """Many streams as they were a moment ago, if they were looked at: tasks look once more at what they read."""
         fresh = len(self._infos) >= MANY_STREAMS and time.monotonic() - self._looked < _MOMENT
         return self._infos if fresh and all(name in self._infos for name in names) else {}
 
+    def _retry(self, work: Callable[[], Any]) -> Any:
+        return retry_transient(work, timeout=self._options.reconnect_timeout)
+
     def _lookup(self) -> Lookup:
         # Only a server that was reached once is waited for: a wrong address is an error at once.
-        return Lookup(shared_jetstream(self._options.connection), self._options, retry_transient)
+        return Lookup(shared_jetstream(self._options.connection), self._options, self._retry)
 
     def _prepare(self, lookup: Lookup, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
         if not self._ready:
             check_readable(self._options, infos)
-            retry_transient(lambda: self._committer.prepare(lookup.js, infos, at))
+            self._retry(lambda: self._committer.prepare(lookup.js, infos, at))
             self._ready = True
 
     def _backlog(

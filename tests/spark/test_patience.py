@@ -1,0 +1,128 @@
+"""reconnectTimeout: for how long a read waits for servers that are away."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import jetarrow
+import pytest
+from jetarrow.server import NatsServer
+from jetarrow.spark.schema import SCHEMA
+from jetarrow.spark.source import partition_reader, patience
+
+from .tools import Here, Streams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COUNT = 40
+
+
+@pytest.fixture
+def streams(own_server: NatsServer) -> Streams:
+    return Streams(own_server.url)
+
+
+@pytest.fixture
+def own(here: Here, own_server: NatsServer) -> Here:
+    """On a server of the test's own, which may be killed."""
+    here.url = own_server.url
+    return here
+
+
+def reading(own: Here, name: str, **options: object) -> Iterator[Any]:
+    """The batches of a read of small pieces, of which the first was taken: most is still at the server."""
+    reader = own.source(name, batchRows=1, fetchBytes="1k", **options).reader(SCHEMA)
+    found = reader.read(reader.partitions()[0])
+    assert next(found)["seq"].to_pylist() == [1]
+    return found
+
+
+def sequences(batches: Iterator[Any]) -> list[int]:
+    return [seq for batch in batches for seq in batch["seq"].to_pylist()]
+
+
+def test_a_server_that_comes_back(own: Here, own_server: NatsServer, streams: Streams) -> None:
+    name = streams.new()
+    streams.publish(name, [bytes(100_000)] * COUNT)
+    found = reading(own, name, reconnectTimeout="30s")
+    own_server.kill()
+    own_server.restart()
+    assert sequences(found) == list(range(2, COUNT + 1))
+
+
+def test_a_server_that_does_not(own: Here, own_server: NatsServer, streams: Streams) -> None:
+    """The task says so by itself: the native reader waits for a minute, and its words are others."""
+    name = streams.new()
+    streams.publish(name, [bytes(100_000)] * COUNT)
+    found = reading(own, name, reconnectTimeout="1s")
+    own_server.kill()
+    with pytest.raises(jetarrow.errors.TimeoutError, match="for 1 s in the middle of a read; with a larger reconnect"):
+        sequences(found)
+
+
+def test_a_server_that_stands_still(own: Here, own_server: NatsServer, streams: Streams) -> None:
+    """The connection is there, and nobody answers."""
+    name = streams.new()
+    streams.publish(name, [bytes(100_000)] * COUNT)
+    found = reading(own, name, reconnectTimeout="1s")
+    own_server.pause()
+    try:
+        with pytest.raises(jetarrow.errors.TimeoutError, match="with a larger reconnectTimeout"):
+            sequences(found)
+    finally:
+        own_server.resume()
+
+
+class Impatient(partition_reader.RangeReader):
+    """Readers that give up after a piece, `left` of them."""
+
+    left = 0
+    pieces = 0
+
+    def next(self) -> Any:
+        if Impatient.left and self.pieces:
+            Impatient.left -= 1
+            raise jetarrow.errors.TimeoutError("away")
+        self.pieces += 1
+        return super().next()
+
+
+@pytest.mark.parametrize("codec", ["none", "zlib"])
+def test_longer_than_the_reader_waits(own: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch, codec: str) -> None:
+    """A new reader goes on behind the last message."""
+    name = streams.new()
+    streams.publish(name, [bytes(1000)] * COUNT)
+    streams.delete_messages(name, [2, 3, COUNT])
+    monkeypatch.setattr(partition_reader, "RangeReader", Impatient)
+    monkeypatch.setattr(Impatient, "left", 3)
+    given = {"batchRows": 5, "compression": codec, "mode": "PERMISSIVE"}
+    assert sorted(own.read(name, **given, reconnectTimeout="5m")["seq"].to_pylist()) == [1, *range(4, COUNT)]
+    assert Impatient.left == 0
+    monkeypatch.setattr(Impatient, "left", 1)
+    with pytest.raises(jetarrow.errors.TimeoutError, match="away"):
+        own.read(name, **given)
+    # Outages without an end, of which each lasts as long as a reader waits: as often as the time allows.
+    monkeypatch.setattr(Impatient, "left", 10**6)
+    monkeypatch.setattr(Impatient, "pieces", 1)
+    monkeypatch.setattr(patience, "READER_TIMEOUT", 1.0)
+    with pytest.raises(jetarrow.errors.TimeoutError, match="away"):
+        own.read(name, **given, reconnectTimeout="1500ms")
+
+
+def test_planning_of_a_streaming_query(own: Here, own_server: NatsServer, streams: Streams) -> None:
+    name = streams.new()
+    reader = own.stream(name, startingOffsets="earliest", reconnectTimeout="1s")
+    start = reader.initialOffset()
+    own_server.kill()
+    begun = time.monotonic()
+    with pytest.raises((jetarrow.errors.NoServersError, jetarrow.errors.TimeoutError)):
+        reader.latestOffset(start, None)
+    assert time.monotonic() - begun < patience.READER_TIMEOUT / 2
+
+
+@pytest.mark.parametrize("text", ["0s", "500ms", "soon", "5"])
+def test_what_is_no_such_time(here: Here, text: str) -> None:
+    with pytest.raises(ValueError, match=r"option 'reconnectTimeout': .* default 60s"):
+        here.plan("S", reconnectTimeout=text)
