@@ -179,7 +179,7 @@ def test_arrow_messages_give_every_table_back(sync_js: jetarrow.sync.JetStream, 
     every = kinds(JSON_SCALARS | LOOSE_SCALARS | ARROW_SCALARS, fixed=True) | DICTIONARIES
     compressions = st.sampled_from(["zstd", "lz4", None])
 
-    @bounded(120)
+    @bounded(80)
     @given(
         tables(every, names=["a", "b", "c"]),
         compressions,
