@@ -30,7 +30,7 @@ from tests.strategies import (
 def test_json_gives_the_table_back(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     numbers = itertools.count()
 
-    @bounded(150)
+    @bounded(80)
     @given(tables(kinds(JSON_SCALARS)), st.booleans(), st.integers(1, 5), st.booleans())
     def comes_back(table: pa.Table, nulls: bool, batch_rows: int, flatten: bool) -> None:
         subject = f"{stream}.{next(numbers)}"
