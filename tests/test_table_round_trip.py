@@ -30,7 +30,7 @@ from tests.strategies import (
 def test_json_gives_the_table_back(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     numbers = itertools.count()
 
-    @bounded(150)
+    @bounded(80)
     @given(tables(kinds(JSON_SCALARS)), st.booleans(), st.integers(1, 5), st.booleans())
     def comes_back(table: pa.Table, nulls: bool, batch_rows: int, flatten: bool) -> None:
         subject = f"{stream}.{next(numbers)}"
@@ -146,7 +146,7 @@ def test_types_that_are_read_by_another(sync_js: jetarrow.sync.JetStream, stream
 
 
 @pytest.mark.parametrize("shape", ["table", "batch", "reader"])
-@pytest.mark.parametrize("kind", ["slice", "dictionary"])
+@pytest.mark.parametrize("kind", ["slice", "slice of lists", "dictionary"])
 def test_what_ended_the_process(sync_js: jetarrow.sync.JetStream, stream: str, shape: str, kind: str) -> None:
     """Slices of structs in structs, and dictionaries of nulls: arrow-rs panics, and that behind a call of C."""
     if kind == "slice":
@@ -154,6 +154,10 @@ def test_what_ended_the_process(sync_js: jetarrow.sync.JetStream, stream: str, s
         rows = [{"a": {"b": 1}}, {"a": None}, None, {"a": {"b": 4}}]
         made = pa.table({"v": pa.array(rows, pa.struct({"a": inner}))}).slice(1)
         read_as = made.schema
+    elif kind == "slice of lists":
+        rows = [[{"b": 1}, None], None, [{"b": 5}, {"b": 6}]]
+        made = pa.table({"v": pa.array(rows, pa.list_(pa.struct({"b": pa.int64()}), 2))}).slice(1)
+        read_as = pa.schema({"v": pa.list_(pa.struct({"b": pa.int64()}))})
     else:
         made = pa.table({"v": pa.array([None, None], pa.dictionary(pa.int8(), pa.string()))})
         read_as = pa.schema({"v": pa.string()})
@@ -175,7 +179,7 @@ def test_arrow_messages_give_every_table_back(sync_js: jetarrow.sync.JetStream, 
     every = kinds(JSON_SCALARS | LOOSE_SCALARS | ARROW_SCALARS, fixed=True) | DICTIONARIES
     compressions = st.sampled_from(["zstd", "lz4", None])
 
-    @bounded(120)
+    @bounded(80)
     @given(
         tables(every, names=["a", "b", "c"]),
         compressions,

@@ -28,6 +28,11 @@ def js(nc: Any) -> Any:
 
 
 @pytest.fixture
+def msg_class(face: Face) -> Any:
+    return face.load("aio.msg").Msg
+
+
+@pytest.fixture
 async def ours(nats_url: str) -> AsyncIterator[Face]:
     """jetarrow alone: for what it does otherwise on purpose."""
     face = Face("jetarrow", nats_url)

@@ -139,3 +139,10 @@ async def spread(js: Any, stream: str, count: int) -> None:
     """Publishes the numbers from 0, to `<stream>.<number modulo 3>`."""
     for number in range(count):
         await js.publish(f"{stream}.{number % 3}", b"%d" % number)
+
+
+async def received(nc: Any, data: bytes = b"x", **more: Any) -> Any:
+    """A message that was published with these arguments, as it comes back."""
+    sub = await nc.subscribe(where := subject())
+    await nc.publish(where, data, **more)
+    return await sub.next_msg(5)

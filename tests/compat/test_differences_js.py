@@ -18,11 +18,6 @@ async def nc(ours: Face) -> Any:
     return await ours.connect()
 
 
-@pytest.fixture
-def js(nc: Any) -> Any:
-    return nc.jetstream()
-
-
 async def test_a_rejected_publish_async_resolves(ours: Face, js: Any) -> None:
     # nats-py: the future stays pending for ever.
     full = await make_stream(js, max_msgs=1, discard="new")

@@ -18,11 +18,6 @@ async def nc(ours: Face) -> Any:
 
 
 @pytest.fixture
-def js(nc: Any) -> Any:
-    return nc.jetstream()
-
-
-@pytest.fixture
 async def kv(js: Any) -> Any:
     return await js.create_key_value(bucket=subject(), history=5)
 

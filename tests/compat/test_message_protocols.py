@@ -11,20 +11,9 @@ from unittest import mock
 
 import pytest
 
-from .face import Face, make_stream, spread, subject
+from .face import Face, make_stream, received, spread, subject
 
 VERBS = ["ack", "ack_sync", "nak", "in_progress", "term", "respond"]
-
-
-@pytest.fixture
-def msg_class(face: Face) -> Any:
-    return face.load("aio.msg").Msg
-
-
-async def received(nc: Any, data: bytes = b"x", **more: Any) -> Any:
-    sub = await nc.subscribe(where := subject())
-    await nc.publish(where, data, **more)
-    return await sub.next_msg(5)
 
 
 async def test_what_is_printed(nc: Any) -> None:

@@ -10,22 +10,11 @@ from unittest import mock
 
 import pytest
 
-from .face import Face, make_stream, spread, subject
+from .face import Face, make_stream, received, spread, subject
 from .test_acks import one, pull
 
 NINE = "$JS.ACK.ORDERS.work.2.30.4.1700000000123456789.5"
 ELEVEN = "$JS.ACK.hub.ACCHASH.ORDERS.work.2.30.4.1700000000123456789.5"
-
-
-@pytest.fixture
-def msg_class(face: Face) -> Any:
-    return face.load("aio.msg").Msg
-
-
-async def received(nc: Any, data: bytes = b"x", **more: Any) -> Any:
-    sub = await nc.subscribe(where := subject())
-    await nc.publish(where, data, **more)
-    return await sub.next_msg(5)
 
 
 async def test_fields_can_be_written(nc: Any) -> None:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def whole(table: Any) -> Any:
     """The table, rewritten where it is pyarrow's and has such columns; anything else is as it is.
 
-    What is rewritten: slices of structs in structs, whose offset arrow-rs applies twice, and dictionaries without a
-    value, whose keys it refuses to read. Both are copied, batch by batch.
+    What is rewritten: slices of structs in structs or in lists of one length, whose offset arrow-rs applies twice, and
+    dictionaries without a value, whose keys it refuses to read. Both are copied, batch by batch.
 
     Args:
         table: Arrow data of any library.
@@ -22,7 +22,7 @@ def whole(table: Any) -> Any:
     pa = sys.modules.get("pyarrow")
     if pa is None or not isinstance(table, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
         return table
-    nested = any(map(_struct_in_struct, table.schema.types))
+    nested = any(map(_has_inner_structs, table.schema.types))
     if not nested and not any(map(pa.types.is_dictionary, table.schema.types)):
         return table
     batches = [table] if isinstance(table, pa.RecordBatch) else table
@@ -40,11 +40,13 @@ def whole(table: Any) -> Any:
     return pa.Table.from_batches(rewritten(), table.schema)
 
 
-def _struct_in_struct(kind: pyarrow.DataType) -> bool:
-    from pyarrow.types import is_struct
+def _has_inner_structs(kind: pyarrow.DataType) -> bool:
+    """Whether there is a struct in what hands its offset down."""
+    from pyarrow.types import is_fixed_size_list, is_struct
 
     inner = [kind.field(number).type for number in range(kind.num_fields)]
-    return (is_struct(kind) and any(map(is_struct, inner))) or any(map(_struct_in_struct, inner))
+    hands_down = is_struct(kind) or is_fixed_size_list(kind)
+    return (hands_down and any(map(is_struct, inner))) or any(map(_has_inner_structs, inner))
 
 
 def _with_a_value(pa: Any, column: Any) -> Any:
