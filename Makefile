@@ -19,12 +19,12 @@ help:
 	@echo "make test-versions   the wheel on the Pythons that are here, and with the oldest pyarrow"
 	@echo "make test-wheel      the whole suite on the release wheel in a clean environment"
 	@echo "make bench   a release build against nats-py, natsrpy and a raw socket"
-	@echo "make bench-plot   draws benches/figures.svg from the last bench"
+	@echo "make bench-plot   draws benches/figures.svg and benches/speed.svg from the last bench"
 	@echo "make lint    rustfmt, clippy, ruff, import-linter, mypy, stubtest, licences"
 	@echo "make fmt     formats everything"
 	@echo "make bench-quick, bench-keep, bench-compare A=… B=…   a first look; a run kept; two runs side by side"
 	@echo "make wheel   a release wheel in dist/, with the licences of what it links in THIRD-PARTY.txt"
-	@echo "make docs    the site in site/"
+	@echo "make docs    the site in site/; make notebook runs examples/flights.ipynb and keeps what it gives"
 	@echo "make clean   removes what was built"
 
 # Says clearly what is missing, before anything is downloaded.
@@ -76,15 +76,25 @@ SERVERS := 2.10.26 2.11.11 2.12.8 2.14.6
 # The debug and the release module live in the same place: each stamp removes the other.
 .stamps/dev: .stamps/venv $(RUST)
 	@$(MATURIN) develop >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }
-	@rm -f .stamps/release && touch $@
+	@rm -f .stamps/release .stamps/demo && touch $@
 
 .stamps/release: .stamps/venv $(RUST)
 	@echo "building the release module (a few minutes the first time)"
 	@$(MATURIN) develop --release >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }
-	@rm -f .stamps/dev && touch $@
+	@rm -f .stamps/dev .stamps/demo && touch $@
 
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+# A wheel of this version for this platform, where there is one in dist/; else a build that is over sooner than a release.
+.stamps/demo: .stamps/venv $(RUST) $(wildcard dist/*.whl)
+	@if $(PY) -m pip install --quiet --disable-pip-version-check --no-index --find-links dist --no-deps --force-reinstall \
+	  --only-binary :all: jetarrow==$(VERSION) 2>/dev/null; then echo "taking the wheel from dist/; without it this builds from the sources"; else \
+	  echo "building the native module (a few minutes the first time)"; \
+	  $(MATURIN) develop --profile demo >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }; fi
+	@rm -f .stamps/dev .stamps/release && touch $@
+
+# With the release module where that is here.
 .PHONY: demo
-demo: .stamps/release
+demo: $(if $(wildcard .stamps/release),.stamps/release,.stamps/demo)
 	@$(PY) examples/flights.py
 
 .PHONY: test
@@ -116,7 +126,7 @@ fuzz:
 SHORT_SUITE := tests/test_advisories.py tests/test_faults.py $(wildcard tests/test_fetch*.py) \
   tests/test_handles.py $(wildcard tests/test_manager*.py) tests/test_native.py tests/test_older_servers.py \
   tests/test_prefix.py tests/test_publish*.py tests/test_pull_sync.py tests/test_push.py $(wildcard tests/test_read*.py) \
-  tests/test_request.py tests/test_server.py tests/test_subscribe.py
+  tests/test_request.py tests/test_server.py $(wildcard tests/test_subscribe*.py)
 .PHONY: test-servers
 test-servers: .stamps/dev .stamps/servers
 	@for version in $(SERVERS) ""; do \
@@ -172,10 +182,10 @@ bench-keep:
 bench-compare: .stamps/venv
 	@$(PY) benches/compare.py $(A) $(B)
 
-# A picture of the last bench, for the README.
+# Pictures of the last bench, for the README and the first screen of the site.
 .PHONY: bench-plot
 bench-plot: .stamps/venv
-	$(PY) benches/plot.py .benchmarks/results.json benches/figures.svg
+	$(PY) benches/plot.py .benchmarks/results.json benches/figures.svg benches/speed.svg
 
 .PHONY: lint
 lint: .stamps/dev
@@ -200,15 +210,23 @@ fmt: .stamps/venv
 third-party: .stamps/venv
 	$(PY) .ci/third_party.py --write
 
+# What panics name: the crate's own folder and the crates', wherever they lie here. The last that fits counts.
+CARGO_HOME ?= $(HOME)/.cargo
+REMAP := --remap-path-prefix=$(CARGO_HOME)=/cargo --remap-path-prefix=$(CURDIR)=/jetarrow
 .PHONY: wheel
 wheel: third-party
-	$(MATURIN) build --release --strip --out dist
+	RUSTFLAGS="$(RUSTFLAGS) $(REMAP)" $(MATURIN) build --release --strip --out dist
+	$(PY) .ci/wheel.py "$$(ls -t dist/jetarrow-*.whl | head -1)"
 
 # Strict: a broken link, an unknown name or a missing anchor fails it. Nothing is loaded from elsewhere.
 .PHONY: docs
 docs: .stamps/venv
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 	@echo "the site is in site/: open site/index.html"
+
+.PHONY: notebook
+notebook: .stamps/release
+	@$(PY) .ci/notebook.py
 
 .PHONY: clean
 clean:

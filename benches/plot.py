@@ -1,4 +1,6 @@
-"""Draws the figures as an SVG: python benches/plot.py .benchmarks/results.json benches/figures.svg
+"""Draws the figures as an SVG, and the first ones of each library as a small one, for a first screen.
+
+python benches/plot.py .benchmarks/results.json benches/figures.svg benches/speed.svg
 
 Text and bars only, no background: it takes the colours that suit the reader's light or dark page.
 """
@@ -9,7 +11,7 @@ import json
 import sys
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 # A panel is one group: bars of different groups were not measured in the same rounds.
 PANELS = {
@@ -31,9 +33,18 @@ NAMES = {
     "nats bench js consume": "nats.go, nats bench js consume",
 }
 
-WIDTH = 860
-LEFT = 300  # where the bars begin
-RIGHT = 90  # room for the figure behind the longest bar
+# Of the small picture: each library's best row.
+BRIEF = ["Publish, an ack for every message", "Read a whole stream", "Fetch with a pull consumer"]
+LIBRARIES = {"raw": "raw TCP", "nats": "nats.go"}
+
+
+class Widths(NamedTuple):
+    all: int
+    left: int  # where the bars begin
+    right: int  # room for the figure behind the longest bar
+
+
+WIDE, NARROW = Widths(860, 300, 90), Widths(440, 90, 80)
 BAR, STEP = 18, 26
 TITLE = 34  # height of a panel's title with the space above it
 
@@ -67,17 +78,30 @@ def panels(rows: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]
     return found
 
 
-def bar(row: dict[str, Any], y: int, most: float) -> list[str]:
+def brief(found: list[tuple[str, list[dict[str, Any]]]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """A few panels, each library once, by its fastest row."""
+    best = []
+    for title, rows in found:
+        first: dict[str, dict[str, Any]] = {}
+        for row in rows:
+            library = row["name"].split()[0]
+            first.setdefault(library, {**row, "name": LIBRARIES.get(library, library)})
+        best.append((title, list(first.values())))
+    return [panel for panel in best if panel[0] in BRIEF]
+
+
+def bar(row: dict[str, Any], y: int, most: float, widths: Widths) -> list[str]:
     name = row["name"]
     kind = "ours" if name.startswith("jetarrow") else "raw" if name.startswith("raw") else "other"
-    width = max(1.0, row["rate"] / most * (WIDTH - LEFT - RIGHT))
+    left = widths.left
+    width = max(1.0, row["rate"] / most * (widths.all - left - widths.right))
     fill = "bar" if kind == "other" else f"bar bar-{kind}"
     text = "ours" if kind == "ours" else "other"
     base = y + BAR - 5
     return [
-        f'<text class="{text}" x="{LEFT - 10}" y="{base}" text-anchor="end">{escape(NAMES.get(name, name))}</text>',
-        f'<rect class="{fill}" x="{LEFT}" y="{y}" width="{width:.1f}" height="{BAR}" rx="2"/>',
-        f'<text class="{text}" x="{LEFT + width + 8:.1f}" y="{base}">{row["rate"]:,.0f}</text>',
+        f'<text class="{text}" x="{left - 10}" y="{base}" text-anchor="end">{escape(NAMES.get(name, name))}</text>',
+        f'<rect class="{fill}" x="{left}" y="{y}" width="{width:.1f}" height="{BAR}" rx="2"/>',
+        f'<text class="{text}" x="{left + width + 8:.1f}" y="{base}">{row["rate"]:,.0f}</text>',
     ]
 
 
@@ -90,31 +114,36 @@ def caption(results: dict[str, Any]) -> list[str]:
     return [f"{rounds}, file store. {machine}.", f"{versions}."]
 
 
-def draw(results: dict[str, Any]) -> str:
+def draw(results: dict[str, Any], *, small: bool = False) -> str:
     found = panels(results["rows"])
+    widths, notes = (NARROW, []) if small else (WIDE, caption(results))
+    if small:
+        found = brief(found)
     most = max((row["rate"] for _, rows in found for row in rows), default=1.0)  # one scale for all panels
     lines = [f'<text class="title" x="0" y="16">Messages a second, {found[0][1][0]["size"] if found else 0} B</text>']
     y = 24
     for title, rows in found:
-        lines.append(f'<text class="title" x="{LEFT}" y="{y + TITLE - 12}">{escape(title)}</text>')
+        lines.append(f'<text class="title" x="{widths.left}" y="{y + TITLE - 12}">{escape(title)}</text>')
         y += TITLE
         for row in rows:
-            lines += bar(row, y, most)
+            lines += bar(row, y, most, widths)
             y += STEP
         y += 8
-    for text in caption(results):
+    for text in notes:
         y += 18
         lines.append(f'<text class="note" x="0" y="{y}">{escape(text)}</text>')
     y -= 16
-    size = f'width="{WIDTH}" height="{y + 28}" viewBox="0 0 {WIDTH} {y + 28}"'
+    size = f'width="{widths.all}" height="{y + 28}" viewBox="0 0 {widths.all} {y + 28}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="Messages a second">'
     return "\n".join([head, f"<style>{STYLE}</style>", *lines, "</svg>"]) + "\n"
 
 
 def main() -> None:
-    if len(sys.argv) != 3:
-        sys.exit("usage: python benches/plot.py RESULTS.json FIGURES.svg")
-    Path(sys.argv[2]).write_text(draw(json.loads(Path(sys.argv[1]).read_text())))
+    if len(sys.argv) != 4:
+        sys.exit("usage: python benches/plot.py RESULTS.json FIGURES.svg SPEED.svg")
+    results = json.loads(Path(sys.argv[1]).read_text())
+    Path(sys.argv[2]).write_text(draw(results))
+    Path(sys.argv[3]).write_text(draw(results, small=True))
 
 
 if __name__ == "__main__":

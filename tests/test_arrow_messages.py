@@ -1,4 +1,7 @@
-"""Tables as Arrow messages: `publish_table(format="arrow")`, and `js.read` and `js.latest` give the rows back."""
+"""Tables as Arrow messages: `publish_table(format="arrow")`, and `js.read` and `js.latest` give the rows back.
+
+Tables drawn by chance: tests/test_table_round_trip.py.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ import random
 from decimal import Decimal
 from typing import Any
 
-import jetarrow.sync
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -49,29 +51,6 @@ TYPES: list[tuple[pa.DataType, Any]] = [
     (pa.dictionary(pa.int32(), pa.string()), lambda r: r.choice("abc")),
 ]
 
-# Those that JSON holds, with other values where it does not hold all.
-JSON_TYPES: list[tuple[pa.DataType, Any]] = [
-    (pa.float64(), lambda r: r.choice([r.random(), -0.0, 1e-300, -1.7e308])),
-    (NANOS, lambda r: r.randint(-(2**62), 2**62)),
-    *((kind, value) for kind, value in TYPES if pa.types.is_integer(kind) or pa.types.is_float16(kind)),
-    *((kind, value) for kind, value in TYPES if pa.types.is_boolean(kind) or pa.types.is_float32(kind)),
-    *((kind, value) for kind, value in TYPES if kind in (pa.string(), pa.binary(), pa.date32(), pa.timestamp("ms"))),
-    *((kind, value) for kind, value in TYPES if pa.types.is_decimal(kind) or pa.types.is_map(kind)),
-    *((kind, value) for kind, value in TYPES if pa.types.is_struct(kind) or kind == pa.list_(pa.int32())),
-]
-
-
-def drawn(chance: random.Random, types: list[tuple[pa.DataType, Any]] = TYPES) -> pa.Table:
-    """A table of any columns, with nulls, in one or several pieces."""
-    rows = chance.choice([1, 2, 7, 40])
-    columns = {}
-    for number, (kind, value) in enumerate(chance.sample(types, chance.randint(1, 6))):
-        values = [None if chance.random() < 0.2 else value(chance) for _ in range(rows)]
-        columns[f"c{number}"] = pa.array(values, kind)
-    table = pa.table(columns)
-    cut = chance.randint(0, rows)
-    return pa.concat_tables([table.slice(0, cut), table.slice(cut)]) if chance.random() < 0.5 else table
-
 
 def all_types() -> pa.Table:
     chance = random.Random(1)
@@ -90,38 +69,6 @@ async def test_every_type_comes_back(js: JetStreamContext, stream: str, compress
     reader = js.read(stream, format="arrow", mode="FAILFAST")
     assert (await reader.read_all()).equals(table)
     assert reader.inferred == table.schema
-
-
-def test_tables_of_all_kinds_come_back(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
-    """Drawn by chance, the same each time: any types, cut anywhere, small messages and joined batches."""
-    chance = random.Random(14)
-    for round in range(60):
-        table = drawn(chance)
-        subject = f"{stream}.{round}"
-        sync_js.publish_table(
-            table,
-            subject,
-            format="arrow",
-            rows_per_message=chance.choice([1, 3, 10, 10_000]),
-            compression=chance.choice(["zstd", "lz4", None]),
-        ).raise_for_errors()
-        options: Any = {"batch_rows": chance.choice([1, 5, 65536]), "mode": "FAILFAST", "format": "arrow"}
-        read = sync_js.read(stream, subjects=subject, **options).read_all()
-        assert read.combine_chunks().equals(table.combine_chunks()), round
-        chosen = pa.schema(chance.sample(list(table.schema), chance.randint(1, len(table.schema))))
-        read = sync_js.read(stream, subjects=subject, schema=chosen, **options).read_all()
-        assert read.combine_chunks().equals(table.select(chosen.names).combine_chunks())
-
-
-def test_tables_of_json_come_back(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
-    """The same with JSON, and the types that it holds (docs/tables.md)."""
-    chance = random.Random(15)
-    for round in range(60):
-        table = drawn(chance, JSON_TYPES)
-        sync_js.publish_table(table, f"{stream}.{round}", nulls=True).raise_for_errors()
-        options: Any = {"schema": table.schema, "mode": "FAILFAST", "columns": ["value"]}
-        read = sync_js.read(stream, subjects=f"{stream}.{round}", **options).read_all()
-        assert pa.Table.from_struct_array(read["value"]).combine_chunks().equals(table.combine_chunks()), table
 
 
 async def test_columns_of_the_messages(js: JetStreamContext, stream: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import select
+import time
 import weakref
 from typing import Any
 
@@ -80,3 +81,54 @@ def test_a_cancelled_call_is_forgotten(native: Connection) -> None:
     del future
     gc.collect()
     assert gone() is None
+
+
+class Queue:
+    """A loop's queue that counts how often somebody looks whether it is empty."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.handles = 0
+
+    def __len__(self) -> int:
+        self.looks += 1
+        return self.handles
+
+
+def looks(bridge: Bridge, queue: Queue, calls: int) -> list[int]:
+    """Which of so many calls looked."""
+    found = []
+    for number in range(calls):
+        before = queue.looks
+        bridge.linger()
+        found += [number] * (queue.looks - before)
+    return found
+
+
+@pytest.mark.skipif(not hasattr(select, "epoll"), reason="watches a selector of Linux")
+def test_after_a_wait_in_vain_the_next_calls_do_not_look(native: Connection) -> None:
+    """8 of them, after another such wait 16, then 32; one that brings something begins anew."""
+    for _ in range(200):
+        bridge, queue = Bridge(), Queue()
+        with select.epoll() as selector:
+            bridge.watch_loop(selector.fileno(), queue, [], time.monotonic)
+            assert looks(bridge, queue, 9) == [0]
+            assert looks(bridge, queue, 17) == [0]
+            assert looks(bridge, queue, 33) == [0]
+            future = Future()
+            native.flush(60).start(Loop(future), bridge)  # type: ignore[arg-type]
+            bridge.linger()
+            if future.outcome:
+                assert looks(bridge, queue, 9) == [0]
+                return
+    # Another thread was always faster, or two milliseconds were always too short.
+    raise AssertionError("no wait has brought anything")
+
+
+@pytest.mark.skipif(not hasattr(select, "epoll"), reason="watches a selector of Linux")
+def test_a_loop_with_something_to_do_is_looked_at_each_time() -> None:
+    bridge, queue = Bridge(), Queue()
+    queue.handles = 1
+    with select.epoll() as selector:
+        bridge.watch_loop(selector.fileno(), queue, [], time.monotonic)
+        assert looks(bridge, queue, 20) == list(range(20))

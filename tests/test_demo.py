@@ -1,9 +1,8 @@
-"""`examples/flights.py` as `make demo` runs it, only with fewer flights."""
+"""`python -m jetarrow.demo`, which is what `make demo` runs, only with fewer flights."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import re
 import signal
@@ -12,11 +11,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from jetarrow.demo import flights
 
-SCRIPT = Path(__file__).parents[1] / "examples" / "flights.py"
+EXAMPLE = Path(__file__).parents[1] / "examples" / "flights.py"
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 Start = Callable[..., subprocess.Popen[str]]
@@ -30,7 +29,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def start(*args: str, **environment: str | None) -> subprocess.Popen[str]:
         wanted = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONIOENCODING": "utf-8", **environment}
         demo = subprocess.Popen(
-            [sys.executable, str(SCRIPT), *args],
+            [sys.executable, "-m", "jetarrow.demo", *args],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
@@ -138,6 +137,19 @@ def test_without_java(start: Start, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_not_installed_is_named(start: Start, tmp_path: Path) -> None:
+    tmp_path.joinpath("rich.py").write_text("raise ModuleNotFoundError('no', name='rich')", "utf-8")
+    demo = start(PYTHONPATH=os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    _, errors = demo.communicate(timeout=60)
+    assert (demo.returncode, errors) == (1, 'the demo needs rich: run pip install "jetarrow[demo]"\n')
+
+
+def test_the_example_is_the_demo() -> None:
+    command = [sys.executable, str(EXAMPLE), "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "--rows" in done.stdout
+
+
 def test_needs_at_least_one_row(start: Start) -> None:
     demo = start("--rows", "0")
     _, errors = demo.communicate(timeout=60)
@@ -145,18 +157,7 @@ def test_needs_at_least_one_row(start: Start) -> None:
     assert "--rows must be at least 1" in errors
 
 
-@pytest.fixture(scope="module")
-def flights() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("jetarrow_example_flights", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_any_other_number_is_a_failure(flights: ModuleType) -> None:
+def test_any_other_number_is_a_failure() -> None:
     carriers, routes = [("UA", 3, 7.25), ("OO", 1, None)], [("JFK", "LAX", 2)]
     expected = flights.Answers(carriers, routes)
     flights.compare("Spark", flights.Answers([("UA", 3, 7.25 * (1 + 1e-10)), ("OO", 1, None)], routes), expected)

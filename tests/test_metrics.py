@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib.util
 
+import jetarrow
 import jetarrow.metrics
 import jetarrow.sync
 import pytest
@@ -60,6 +62,21 @@ def test_prometheus_is_told(nats_url: str, registry: object) -> None:
     del one, other
     gc.collect()
     assert sample(registry, "connected", "one") is None
+
+
+async def test_what_is_in_flight(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="FLYING", subjects=["flying.>"])
+        await js.publish("flying.0", b"")
+        own_server.pause()
+        futures = [await js.publish_async("flying.1", b"x" * 1000) for _ in range(3)]
+        counted = nc.metrics()
+        own_server.resume()
+        assert counted["in_flight"] == 3
+        assert 3000 < counted["in_flight_bytes"] < 6000
+        await asyncio.gather(*futures)
+        assert (nc.metrics()["in_flight"], nc.metrics()["in_flight_bytes"]) == (0, 0)
 
 
 def test_a_break_is_counted(own_server: NatsServer, registry: object) -> None:

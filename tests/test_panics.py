@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 
 import jetarrow
@@ -236,3 +238,31 @@ async def test_of_a_connection_that_is_made(nats_url: str) -> None:
     _jetarrow.force_panic("connection")
     with pytest.raises(RuntimeError, match="forced in Connection"):
         await asyncio.wait_for(jetarrow.connect(nats_url), 5)
+
+
+def test_at_the_end_of_a_process(nats_url: str) -> None:
+    """Whoever logs it has Python, and would bring the interpreter down that ends meanwhile."""
+    program = """
+import logging, sys, time
+import jetarrow.sync
+from jetarrow import _jetarrow
+
+class Slow(logging.Handler):
+    def emit(self, record):
+        time.sleep(0.1)
+        print(record.getMessage())
+
+logging.getLogger("jetarrow").addHandler(Slow())
+nc = jetarrow.sync.connect(sys.argv[1])
+for _ in range(3):
+    _jetarrow.force_panic("call")
+    try:
+        nc.flush()
+    except RuntimeError:
+        pass
+"""
+    done = subprocess.run([sys.executable, "-c", program, nats_url], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("forced in Call") == 3
+    # The fixture waits for one in this process.
+    test_of_a_blocking_call(nats_url)

@@ -1,4 +1,7 @@
-"""A stream as a LazyFrame: what polars asks for goes to the server, and every answer is as without that."""
+"""A stream as a LazyFrame: what polars asks for goes to the server, and every answer is as without that.
+
+Predicates drawn by chance: tests/test_polars_pushdown.py.
+"""
 
 from __future__ import annotations
 
@@ -47,79 +50,6 @@ def filled(sync_js: jetarrow.sync.JetStream, stream: str) -> Iterator[str]:
     for seq in chance.sample(range(2, 190), 20):
         sync_js.delete_msg(stream, seq)
     return stream
-
-
-def predicate(chance: random.Random, stream: str, times: list[datetime.datetime], depth: int = 2) -> pl.Expr:
-    """A predicate of any form on sequence, time, subject and what is in the messages."""
-    if depth and chance.random() < 0.6:
-        one, two = (predicate(chance, stream, times, depth - 1) for _ in range(2))
-        return chance.choice([lambda: one & two, lambda: one | two, lambda: ~one])()
-    seq, time, subject = chance.randint(-5, 230), chance.choice(times), f"{stream}.{chance.choice(TOKENS)}"
-    nanos = pl.lit(time).cast(pl.Datetime("ns", "UTC"))
-    closed: Any = chance.choice(["both", "left", "right", "none"])
-    subjects = [f"{stream}.{token}" for token in chance.sample(TOKENS, chance.randint(0, 3))]
-    atoms = [
-        sequence > seq,
-        sequence >= seq,
-        sequence < seq,
-        sequence <= seq,
-        sequence == seq,
-        sequence != seq,
-        pl.lit(seq) > sequence,
-        sequence.is_between(seq, seq + 30, closed=closed),
-        sequence.is_in([seq, seq + 7, 190]),
-        sequence + 1 > seq,
-        sequence > seq + 0.5,
-        stored > time,
-        stored <= time,
-        stored == time,
-        stored < nanos,
-        stored.is_between(time, time + datetime.timedelta(milliseconds=3), closed=closed),
-        stored.dt.microsecond() > 500,
-        topic == subject,
-        topic != subject,
-        topic.is_in(subjects),
-        topic.str.starts_with(f"{stream}.c."),
-        topic.str.starts_with(f"{stream}.c"),
-        topic.str.starts_with(stream[:3]),
-        topic.str.ends_with(".x"),
-        topic > subject,
-        topic == "not a subject",
-        topic.is_null(),
-        pl.col("id") > seq,
-        pl.col("name") == "n3",
-        pl.col("_error").is_not_null(),
-        pl.lit(True),
-    ]
-    return chance.choice(atoms)
-
-
-@pytest.mark.parametrize("latest", [False, True])
-def test_pushed_down_is_as_filtered_here(nats_url: str, filled: str, latest: bool) -> None:
-    """By chance, the same each time: filter, projection, head."""
-    chance = random.Random(7)
-    filters = [None, f"{filled}.*", [f"{filled}.a", f"{filled}.*.x"], f"{filled}.b"]
-    whole = {}
-    for number, subjects in enumerate(filters):
-        lazy = jetarrow.polars.scan(nats_url, filled, schema=SCHEMA, subjects=subjects, latest=latest)
-        whole[number] = lazy, lazy.collect()
-    times = [time.replace(tzinfo=datetime.UTC) for time in whole[0][1]["timestamp"].cast(pl.Datetime("us")).to_list()]
-    assert len(whole[0][1]) == (len(TOKENS) if latest else 180)
-    columns = [name for name in whole[0][1].columns if name != "headers"]
-    for _ in range(60):
-        lazy, frame = whole[chance.randrange(len(filters))]
-        lazy, expected = lazy.select(columns), frame.select(columns)
-        wanted = chance.sample(columns, chance.randint(1, 4))
-        if chance.random() < 0.9:
-            expression = predicate(chance, filled, times)
-            lazy, expected = lazy.filter(expression), expected.filter(expression)
-        # A row of JSON is malformed by the fields that are asked for.
-        if not {"id", "v", "name"} & set(wanted):
-            lazy, expected = lazy.select(wanted), expected.select(wanted)
-        if chance.random() < 0.3:
-            lazy, expected = lazy.head(9), expected.head(9)
-        engine: Any = chance.choice(["in-memory", "streaming"])
-        assert lazy.collect(engine=engine).equals(expected), lazy.explain()
 
 
 def test_what_the_server_is_asked_for(nats_url: str, filled: str, asked: list[dict[str, Any]]) -> None:

@@ -128,7 +128,8 @@ async def test_closing_the_client_ends_a_read_at_once(
 ) -> None:
     """The server says nothing more: what would come of it is not waited for."""
     await own.add_stream(name="S", subjects=["s.>"])
-    await own.publish_batch("s.a", [b"x" * 100] * 20_000)
+    # More than the two requests that are outstanding ask for.
+    await own.publish_batch("s.a", [b"x" * 100] * 30_000)
     nc = await jetarrow.connect(own_server.url)
     reader = nc.jetstream().read("S", batch_rows=1_000, follow=stage == "following")
     if stage != "opening":

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.util
 import re
+import runpy
 import shutil
 import tomllib
+import zipfile
 from pathlib import Path
 from types import ModuleType
 
@@ -31,6 +35,49 @@ def test_one_version() -> None:
     cited = re.findall(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
     assert [project] == [crate] == cited
     assert f"## {project}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_a_release_says_where_it_comes_from() -> None:
+    """The addresses are those of the repository that builds it: the sources name none."""
+    urls = runpy.run_path(str(ROOT / ".ci" / "urls.py"))
+    before = (ROOT / "pyproject.toml").read_text("utf-8")
+    after = urls["with_urls"](before, "https://example.com/org/jetarrow")
+    assert urls["with_urls"](after, "https://example.com/org/jetarrow") == after
+    project = tomllib.loads(after)
+    assert project["project"].pop("urls")["Issues"] == "https://example.com/org/jetarrow/issues"
+    assert project == tomllib.loads(before)
+    for address in ("", "example.com", 'https://example.com/a/b"\n'):
+        with pytest.raises(ValueError, match=r"is no https://host/owner/name"):
+            urls["with_urls"](before, address)
+    assert (ROOT / ".github/workflows/release.yml").read_text("utf-8").count("python .ci/urls.py") == 2
+
+
+def test_a_wheel_names_no_path_of_its_builder(tmp_path: Path) -> None:
+    tools = runpy.run_path(str(ROOT / ".ci" / "wheel.py"))
+    root, cargo = tmp_path / "checkout", tmp_path / "cargo"
+    bill = f'{{"bom-ref": "path+file://{root}#jetarrow@1"}}'.encode()
+    files = {
+        "jetarrow/x.so": f"panicked at {cargo}/registry/src/a.rs".encode(),
+        "jetarrow/y.py": b"y",
+        "jetarrow-1.dist-info/sboms/jetarrow.cyclonedx.json": bill,
+        "jetarrow-1.dist-info/RECORD": (
+            b"jetarrow/y.py,sha256=old,1\njetarrow-1.dist-info/sboms/jetarrow.cyclonedx.json,sha256=old,9\n"
+            b"jetarrow-1.dist-info/RECORD,,\n"
+        ),
+    }
+    wheel = tmp_path / "jetarrow-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as out:
+        for name, content in files.items():
+            out.writestr(name, content)
+    assert tools["clean"](wheel, root, cargo) == ["jetarrow/x.so"]
+    with zipfile.ZipFile(wheel) as made:
+        found = {name: made.read(name) for name in made.namelist()}
+    new = b'{"bom-ref": "path+file:///jetarrow#jetarrow@1"}'
+    digest = base64.urlsafe_b64encode(hashlib.sha256(new).digest()).rstrip(b"=")
+    kept, listed, own = found.pop("jetarrow-1.dist-info/RECORD").splitlines()
+    assert (kept, own) == (b"jetarrow/y.py,sha256=old,1", b"jetarrow-1.dist-info/RECORD,,")
+    assert listed == b"jetarrow-1.dist-info/sboms/jetarrow.cyclonedx.json,sha256=%b,%d" % (digest, len(new))
+    assert found == {**dict(list(files.items())[:2]), "jetarrow-1.dist-info/sboms/jetarrow.cyclonedx.json": new}
 
 
 def test_actions_are_pinned_and_may_do_little() -> None:

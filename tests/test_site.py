@@ -23,6 +23,19 @@ DOCS = ROOT / "docs"
 ADDRESS = "nats://localhost:4222"
 # Pages whose programs run here, one after the other on a server of the page's own. What one prints stands below it.
 PROGRAMS = ["index", "start", "publish", "consume", "read"]
+# Who runs the others.
+ELSEWHERE = {
+    "deployment": "test_site.py",
+    "key-value": "kv/test_docs.py",
+    "newer-servers": "test_docs.py",
+    "object-store": "objects/test_docs.py",
+    "operations": "sinks/test_docs.py",
+    "services": "micro/test_docs.py",
+    "sinks": "sinks/test_docs.py",
+    "spark": "spark/test_docs.py",
+    "state": "test_state_docs.py",
+    "tables": "test_publish_table.py",
+}
 _BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 
@@ -40,6 +53,13 @@ def test_programs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                 exec(code, {"__name__": "__main__"})
             if expected:
                 assert printed.getvalue() == expected
+
+
+def test_every_page_with_programs_is_run() -> None:
+    pages = {path.stem for path in DOCS.rglob("*.md") if "```python" in path.read_text("utf-8")}
+    assert pages == {*PROGRAMS, *ELSEWHERE}
+    for page, test in ELSEWHERE.items():
+        assert f"{page}.md" in (ROOT / "tests" / test).read_text("utf-8"), page
 
 
 def test_deployment(nats_url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,17 +114,21 @@ def test_the_permissions_are_enough() -> None:
 
 
 def test_every_error_has_its_place() -> None:
+    """The page has a section for each, and each docstring ends with where that is."""
     page = (DOCS / "troubleshooting.md").read_text("utf-8")
     headings = re.findall(r"^### (\w+)$", page, re.MULTILINE)
     classes = {
-        name
+        found
         for module in (jetarrow.errors, jetarrow.js.errors)
         for name, found in vars(module).items()
         if inspect.isclass(found) and issubclass(found, jetarrow.errors.Error) and not name.startswith("_")
     }
     assert len(classes) > 50
     assert sorted(headings) == sorted(set(headings))
-    assert set(headings) == classes
+    assert set(headings) == {found.__name__ for found in classes}
+    for found in classes:
+        last = (inspect.getdoc(found) or "").splitlines()[-2:]
+        assert last == ["", f"What to do: docs/troubleshooting.md#{found.__name__.lower()}"]
 
 
 @pytest.mark.timeout(300)
@@ -122,4 +146,9 @@ def test_it_builds(tmp_path: Path) -> None:
     assert 'id="jetarrow.jetstream.context.JetStreamContext.publish_batch"' in pages["reference/jetstream.html"]
     assert 'id="jetarrow._jetarrow.Msg"' in pages["reference/native.html"]
     assert 'href="reliability.html"' in pages["index.html"]
+    assert 'href="flights.html"' in pages["index.html"]
+    places = re.findall(r'href="\.\./troubleshooting\.html#(\w+)"', pages["reference/errors.html"])
+    assert len(set(places)) > 50
+    assert all(f'id="{place}"' in pages["troubleshooting.html"] for place in places)
+    assert pages["flights.html"].count('src="flights-') == len(list(tmp_path.glob("flights-*.png"))) == 3
     assert "../MIGRATION.md" not in "".join(pages.values())

@@ -33,6 +33,8 @@ _METRICS: tuple[tuple[str, str, str, bool, str | None], ...] = (
     ("reconnects", "reconnects", "Times that the connection was made anew.", True, None),
     ("errors_received", "errors", "Errors that the server has sent.", True, None),
     ("queue_bytes", "queue_bytes", "Bytes published or requested, and not sent yet.", False, None),
+    ("in_flight", "in_flight_messages", "Messages published one by one, and not acknowledged yet.", False, None),
+    ("in_flight_bytes", "in_flight_bytes", "Their bytes.", False, None),
     ("connected", "connected", "1 while the connection is up.", False, None),
 )
 
@@ -87,8 +89,9 @@ def prometheus(
     """Registers clients with Prometheus; needs prometheus_client.
 
     Metrics, each with the label `client`: `<prefix>_messages_total` and `<prefix>_payload_bytes_total` (with the label
-    `direction`: in, out), `<prefix>_reconnects_total`, `<prefix>_errors_total`, `<prefix>_queue_bytes` (not sent yet)
-    and `<prefix>_connected` (1 or 0).
+    `direction`: in, out), `<prefix>_reconnects_total`, `<prefix>_errors_total`, `<prefix>_queue_bytes` (not sent yet),
+    `<prefix>_in_flight_messages` and `<prefix>_in_flight_bytes` (not acknowledged yet), and `<prefix>_connected` (1 or
+    0).
 
     Args:
         *clients: Clients of either face.

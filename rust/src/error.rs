@@ -58,6 +58,8 @@ pub enum JetError {
     OutboundLimit { limit: usize },
     #[error("the server did not confirm within {} s that all was received", .after.as_secs_f64())]
     Flush { after: Duration },
+    #[error("the link broke before the server confirmed that all was received: what was on its way may be lost")]
+    FlushBroken,
     #[error("no answer to {what} within {} s", .after.as_secs_f64())]
     Timeout { what: String, after: Duration },
     /// `sent` is false where it is certain that it never was, and never will be.

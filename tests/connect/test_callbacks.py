@@ -209,6 +209,32 @@ async def test_without_an_error_callback_errors_are_logged(
     assert "nats: encountered error: UnexpectedEOF" in caplog.text
 
 
+BREAK = """
+import logging, sys, threading
+import jetarrow.sync
+from jetarrow.server import NatsServer
+if sys.argv[1] == "logged":
+    logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s")
+closed = threading.Event()
+options = {"closed_cb": lambda: closed.set(), "allow_reconnect": False}
+with NatsServer() as server, jetarrow.sync.connect(server.url, **options) as nc:
+    nc.flush()
+    server.kill()
+    assert closed.wait(10)
+"""
+
+
+@pytest.mark.parametrize("how", ["quiet", "logged"])
+def test_quiet_until_logging_is_set_up(how: str) -> None:
+    """A break is no line on stderr by itself; with logging it is one that can be filtered by its name."""
+    done = subprocess.run([sys.executable, "-c", BREAK, how], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert all(line.startswith("jetarrow.connection ") for line in lines)
+    assert any("WARNING nats: encountered error" in line for line in lines) == (how == "logged")
+    assert bool(lines) == (how == "logged")
+
+
 async def test_lame_duck(record: Any) -> None:
     # Below these times the server does not go.
     config = "lame_duck_duration: 30s\nlame_duck_grace_period: 1s\n"

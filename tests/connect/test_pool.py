@@ -29,6 +29,15 @@ async def test_force_reconnect_goes_to_the_other(two: tuple[NatsServer, NatsServ
         assert record.errors == []
 
 
+async def test_what_comes_after_it_goes_to_the_next_link(nats_url: str) -> None:
+    async with await jetarrow.connect(nats_url) as nc:
+        for _ in range(100):
+            before = nc.client_id
+            await nc.force_reconnect()
+            await nc.flush()
+            assert nc.client_id != before
+
+
 async def test_set_server_pool(two: tuple[NatsServer, NatsServer], record: Any) -> None:
     first, second = two
     async with await jetarrow.connect(first.url, **record.options()) as nc:

@@ -83,8 +83,12 @@ async def test_read_in_batches(kv: KeyValue) -> None:
     assert frame.rows()[0][:3] == ("k1", b"x", 2)
 
 
-async def test_a_table_while_others_write(nats_url: str, kv: KeyValue, bucket: str) -> None:
-    """Every key is there, once, with one of its values, however often it changes: none falls between old and new."""
+async def test_a_table_while_others_write(nats_url: str, js: JetStreamContext, bucket: str) -> None:
+    """Every key is there, once, with one of its values, however often it changes: none falls between old and new.
+
+    Of a bucket that keeps more than one revision a value would have to change as often while it is read.
+    """
+    kv = await js.create_key_value(bucket=bucket)
     count, stop = 3000, threading.Event()
     keys = [f"k{number}" for number in range(count)]
     (await kv.put_batch(keys, ["0"] * count)).raise_for_errors()

@@ -82,10 +82,8 @@ async def test_iteration(kv: KeyValue) -> None:
     await asyncio.wait_for(task, 5)
 
 
-async def test_what_is_left_out_and_what_is_not(kv: KeyValue) -> None:
-    for key, value in [("a", b"1"), ("a", b"2"), ("b.c", b"3"), ("d.e.f", b"4"), ("a", b"5")]:
-        await kv.put(key, value)
-    for keys, options, found in [
+async def test_what_is_left_out_and_what_is_not(js: JetStreamContext, bucket: str) -> None:
+    cases = [
         ("a", {"include_history": True}, [b"1", b"2", b"5"]),
         (">", {"meta_only": True}, [b"", b"", b""]),
         (">", {"headers_only": True}, [b"", b"", b""]),
@@ -96,27 +94,18 @@ async def test_what_is_left_out_and_what_is_not(kv: KeyValue) -> None:
         ("a", {"resume_from_revision": 2}, [b"2", b"5"]),
         (">", {"resume_from_revision": 6}, []),
         ("nothing.*", {}, []),
-    ]:
+    ]
+    for number, (keys, options, found) in enumerate(cases):
+        # Revisions count anew in each.
+        kv = await js.create_key_value(bucket=f"{bucket}{number}", history=5)
+        for key, value in [("a", b"1"), ("a", b"2"), ("b.c", b"3"), ("d.e.f", b"4"), ("a", b"5")]:
+            await kv.put(key, value)
         async with await kv.watch(keys, **options) as watcher:  # type: ignore[arg-type]
             assert [entry.value for entry in await initial(watcher)] == found, (keys, options)
             await kv.put("a", b"6")
             if ">" in keys or "a" in keys:
                 expected = b"" if options.get("meta_only") or options.get("headers_only") else b"6"
                 assert (await watcher.updates()).value == expected
-            await kv.purge("a")
-            for value in (b"1", b"2", b"5"):
-                await kv.put("a", value)
-        await restore(kv)
-
-
-async def restore(kv: KeyValue) -> None:
-    """The five values again, at the same revisions."""
-    js: Any = kv._js
-    bucket = (await kv.status()).bucket
-    await js.delete_key_value(bucket)
-    await js.create_key_value(bucket=bucket, history=5)
-    for key, value in [("a", b"1"), ("a", b"2"), ("b.c", b"3"), ("d.e.f", b"4"), ("a", b"5")]:
-        await kv.put(key, value)
 
 
 async def test_wishes_that_exclude_each_other(kv: KeyValue) -> None:

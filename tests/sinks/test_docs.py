@@ -23,6 +23,7 @@ SAID = [
     "billing          990               10",
     "1000 rows\n1000 rows\n500 rows\n",
     "'reason': 'no such account', 'subject': 'payments.1', 'data': b'{\"amount\": 12}'}]\n1 1\n",
+    "4 messages of 2 spans\n",
 ]
 
 

@@ -34,9 +34,9 @@ def server() -> Iterator[NatsServer]:
 @pytest.mark.parametrize("name", CALLS)
 def test_ctrl_c(server: NatsServer, name: str) -> None:
     """Nothing but the signal can end the call."""
-    program = Path(__file__).with_name("calls.py")
-    command = [sys.executable, str(program), name, server.url, str(server.pid)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "tests.survive.calls", name, server.url, str(server.pid)]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         try:
             assert child.stdout.readline() == "go\n"

@@ -83,6 +83,7 @@ class Restarts:
 
 
 async def places(js: JetStreamContext, stream: str) -> dict[int, int]:
-    """Sequence to the number that is stored there."""
+    """Sequence to the number that is stored there; zeros before it may fill a large message."""
     table = await js.read(stream, columns=["seq", "data"]).read_all()
-    return dict(zip(table.column("seq").to_pylist(), map(int, table.column("data").to_pylist()), strict=True))
+    numbers = (int(data[-20:]) for data in table.column("data").to_pylist())
+    return dict(zip(table.column("seq").to_pylist(), numbers, strict=True))

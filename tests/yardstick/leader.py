@@ -110,11 +110,13 @@ class Published:
         self.most_tries = max(self.most_tries, tries)
 
 
-async def fetching(js: JetStreamContext, faults: Faults, count: int, kills: int, stops: int) -> Counter[int | None]:
+async def fetching(
+    patient: JetStreamContext, faults: Faults, count: int, kills: int, stops: int
+) -> Counter[int | None]:
     """Slow enough that all faults come in the middle."""
     seen: Counter[int | None] = Counter()
     breaking = asyncio.ensure_future(faults.all(kills, stops))
-    sub = await js.pull_subscribe_bind("d", "S")
+    sub = await patient.pull_subscribe_bind("d", "S")
     while len(seen) < count:
         most = max(1, count // (50 * (kills + stops)))
         try:
@@ -170,7 +172,7 @@ async def measure(count: int, kills: int, stops: int) -> list[Figure]:
 
             await until(consumer_made, 60)
             of_consumer = Faults(js, servers, consumer_leader)
-            seen = await fetching(js, of_consumer, len(published.places), kills, stops)
+            seen = await fetching(nc.jetstream(timeout=30), of_consumer, len(published.places), kills, stops)
             stored = await places(js, "S")
     acked = published.places
     wrong = sum(stored.get(seq) != int(text) for text, seq in acked.items())

@@ -81,7 +81,7 @@ def put(
     session.done(f"{info.name} is stored, {show_size(info.size)}", **_row(info))
 
 
-@verb(group, "get", example="jetarrow object get MODELS model.bin --to /tmp/model.bin")
+@verb(group, "get", example="jetarrow object get MODELS model.bin --to model.bin")
 def get(
     session: Session,
     bucket: Bucket,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +13,7 @@ from jetarrow.cli.arguments import Schema, Stream, Subjects, schema_of
 from jetarrow.cli.session import Session
 from jetarrow.cli.units import moment, span
 from jetarrow.cli.verb import verb
+from jetarrow.sync.sinks import Sink
 
 group = typer.Typer(no_args_is_help=True, help="Archive a stream exactly once: Parquet files, Delta tables.")
 
@@ -49,22 +52,19 @@ def parquet(
     follow: Follow = False,
 ) -> None:
     """Writes Parquet files; started again, it goes on where it was, whatever ended it."""
-    options = _options(schema, subject, since, from_seq, partition_by)
-    _run(
-        session,
-        lambda progress: session.js.to_parquet(
-            stream,
-            target,
-            rows=rows,
-            seconds=span(every),
-            compression=compression,
-            durable=durable,
-            follow=follow,
-            progress=progress,
-            **options,
-        ),
-        target,
+    options = _options(
+        schema=schema,
+        subject=subject,
+        since=since,
+        from_seq=from_seq,
+        partition_by=partition_by,
+        every=every,
+        rows=rows,
+        compression=compression,
+        durable=durable,
+        follow=follow,
     )
+    _run(session, partial(session.js.to_parquet, stream, target, **options), target)
 
 
 @verb(group, "delta", example="jetarrow sink delta ORDERS /data/orders --schema 'id BIGINT, region STRING'")
@@ -85,50 +85,51 @@ def delta(
     follow: Follow = False,
 ) -> None:
     """Writes a Delta table; started again, it goes on where it was, whatever ended it."""
-    options = _options(schema, subject, since, from_seq, partition_by)
-    _run(
-        session,
-        lambda progress: session.js.to_delta(
-            stream,
-            target,
-            rows=rows,
-            seconds=span(every),
-            compression=compression,
-            durable=durable,
-            app_id=app_id,
-            follow=follow,
-            progress=progress,
-            **options,
-        ),
-        target,
+    options = _options(
+        schema=schema,
+        subject=subject,
+        since=since,
+        from_seq=from_seq,
+        partition_by=partition_by,
+        every=every,
+        rows=rows,
+        compression=compression,
+        durable=durable,
+        follow=follow,
     )
+    _run(session, partial(session.js.to_delta, stream, target, app_id=app_id, **options), target)
 
 
 def _options(
+    *,
     schema: str | None,
     subject: list[str] | None,
     since: datetime | None,
     from_seq: int | None,
     partition_by: str | None,
+    every: str,
+    **same: Any,
 ) -> dict[str, Any]:
-    """What both kinds take, as the verbs of the library call it."""
+    """What both kinds take, as the verbs of the library call it; `same` is called the same there."""
     return {
         "schema": schema_of(schema),
         "subjects": subject,
         "start_time": since,
         "start_seq": from_seq,
         "partition_by": None if partition_by is None else [name.strip() for name in partition_by.split(",")],
+        "seconds": span(every),
+        **same,
     }
 
 
-def _run(session: Session, make: Any, target: str) -> None:
+def _run(session: Session, make: Callable[..., Sink], target: str) -> None:
     with session.progress("messages") as bar:
         task = bar.add_task("archiving", total=None)
 
         def report(done: int, total: int | None) -> None:
             bar.update(task, completed=done, total=total)
 
-        with make(report) as sink:
+        with make(progress=report) as sink:
             result = sink.run()
     aside = f", {result.corrupt:,} that cannot be decoded in _corrupt" if result.corrupt else ""
     session.done(f"{result.rows:,} rows in {result.files} file(s) of {target}{aside}", **result._asdict())

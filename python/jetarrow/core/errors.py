@@ -11,6 +11,8 @@ import builtins
 import re
 from typing import Any, ClassVar, TypeVar
 
+from jetarrow.core.pages import point
+
 __all__ = [
     "AuthorizationError",
     "BadAddressError",
@@ -394,3 +396,4 @@ class UnsupportedError(Error):
 # Tracebacks and pickles name the public path.
 for _name in __all__:
     globals()[_name].__module__ = "jetarrow.errors"
+    point(globals()[_name])

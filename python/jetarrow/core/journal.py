@@ -8,6 +8,8 @@ import weakref
 from typing import Any
 
 _log = logging.getLogger("jetarrow.connection")
+# Quiet until the program sets logging up: Python would print warnings that nobody takes on stderr.
+_log.addHandler(logging.NullHandler())
 
 
 class Journal:

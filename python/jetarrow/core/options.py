@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import UserString
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -89,10 +90,19 @@ class Caller:
         return call
 
 
+# An address that is sound and has no secret: what a comma in a password cuts off is none.
+_ADDRESS = re.compile(r"(?:\w+://)?(?:\[[\w:.%]*\]|[\w.-]*)(?::\d*)?/?")
+
+
 def server_list(servers: object) -> list[str]:
     """Addresses out of a string, a comma list or a list of strings."""
     if isinstance(servers, str):
-        servers = servers.split(",")
+        text, servers = servers, servers.split(",")
+        if "@" in text and not all("@" in address or _ADDRESS.fullmatch(address.strip()) for address in servers):
+            raise BadAddressError(
+                "nats: a server address is wrong, and not shown, as there is a user or a password in the text;"
+                " in those, a comma is written as %2C and an @ as %40"
+            )
     if not isinstance(servers, Sequence) or not all(isinstance(address, str) for address in servers):
         raise BadAddressError("nats: invalid connect url option: servers must be a string or a list of strings")
     if not servers:

@@ -52,7 +52,7 @@ class Publish:
             timeout: Seconds; None waits as long as it takes.
 
         Raises:
-            FlushTimeoutError: No confirmation in time.
+            FlushTimeoutError: No confirmation in time, or the link broke before it.
             BadTimeoutError: `timeout` is not positive.
             ConnectionClosedError: The connection is closed.
         """

@@ -57,6 +57,9 @@ class Drainable(Protocol):
     async def drained(self, wait: float | None = None) -> None:
         """Waits, at most `wait` seconds, until every message has its answer."""
 
+    def unanswered(self) -> tuple[int, int]:
+        """Messages that have no answer yet, and their bytes."""
+
 
 class Session(Protocol):
     """A connection and the way to wait. `LoopSession` awaits, `BlockingSession` blocks."""

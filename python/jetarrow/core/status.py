@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import ssl
 from typing import Any
@@ -12,7 +13,7 @@ from jetarrow.core.errors import Error
 from jetarrow.core.nuid import NUID
 from jetarrow.core.options import DEFAULT_INBOX_PREFIX
 from jetarrow.core.servers import Server, ServerVersion, Srv
-from jetarrow.core.session import Session
+from jetarrow.core.session import Drainable, Session
 
 # Until a server has announced its own.
 DEFAULT_MAX_PAYLOAD_SIZE = 1024 * 1024
@@ -188,10 +189,24 @@ class Status:
         """What this client has counted, read from the native counters; `jetarrow.metrics` tells it to Prometheus.
 
         Returns:
-            As `stats`: in_msgs, out_msgs, in_bytes, out_bytes, reconnects, errors_received; and queue_bytes (published
-            or requested, not sent yet) and connected (1 or 0).
+            As `stats`: in_msgs, out_msgs, in_bytes, out_bytes, reconnects, errors_received; queue_bytes (published
+            or requested, not sent yet); in_flight and in_flight_bytes (published with `publish_async`, by publishers or
+            with the async face's `js.publish`, and not acknowledged yet); and connected (1 or 0).
         """
-        return {**self.stats, "queue_bytes": self.pending_data_size, "connected": int(self.is_connected)}
+        unanswered = [publisher.unanswered() for publisher in self._publishers()]
+        return {
+            **self.stats,
+            "queue_bytes": self.pending_data_size,
+            "in_flight": sum(messages for messages, _ in unanswered),
+            "in_flight_bytes": sum(size for _, size in unanswered),
+            "connected": int(self.is_connected),
+        }
+
+    def _publishers(self) -> list[Drainable]:
+        while True:
+            # Prometheus asks from a thread of its own, while others make publishers.
+            with contextlib.suppress(RuntimeError):
+                return list(self._session.publishers)
 
     @property
     def ssl_context(self) -> ssl.SSLContext:

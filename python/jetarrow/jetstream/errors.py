@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jetarrow.core.errors as core
+from jetarrow.core.pages import point
 from jetarrow.jetstream.api_errors import (
     _ADVICE,
     APIError,
@@ -286,3 +287,4 @@ class BatchError(Error):
 # One address for every error, wherever it is written: in tracebacks, and in pickles that outlive a release.
 for _name in __all__:
     globals()[_name].__module__ = "jetarrow.js.errors"
+    point(globals()[_name])

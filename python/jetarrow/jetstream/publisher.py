@@ -58,6 +58,10 @@ class LoopPublisher:
         with suppress(TimeoutError):
             await self._home.wait_while(lambda: self.native.pending > 0, self.native.room, wait)
 
+    def unanswered(self) -> tuple[int, int]:
+        """Messages that have no answer yet, and their bytes."""
+        return self.native.pending, self.native.pending_bytes
+
 
 class Stats(NamedTuple):
     """What a publisher has done so far."""

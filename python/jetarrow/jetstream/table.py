@@ -12,6 +12,7 @@ from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.publish import Publish
+from jetarrow.jetstream.whole import whole
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
 # What a message may have in headers besides its own: an id, what it expects, a time to live.
@@ -99,7 +100,7 @@ class PublishTable(Publish):
         elif format != "json":
             raise ValueError(f"format must be 'json' or 'arrow', not {format!r}")
         rows = TableMessages(
-            table,
+            whole(table),
             columns=None if columns is None else list(columns),
             subject=subject,
             msg_id=msg_id,

@@ -10,6 +10,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::engine::connection::Connection;
+use crate::engine::connection::request::Request;
 use crate::engine::publish::dedup;
 use crate::error::{JetError, Result};
 
@@ -285,8 +286,15 @@ impl<'a> Api<'a> {
         self.call(&format!("CONSUMER.CREATE.{stream}.{name}"), body).await
     }
 
-    pub async fn delete_consumer(self, stream: &str, name: &str) -> Result<()> {
-        self.call::<Value>(&format!("CONSUMER.DELETE.{stream}.{name}"), &Value::Null).await.map(drop)
+    /// Queued at once, before whatever is asked next; what is returned waits until it is done, or not.
+    pub fn delete_consumer(self, stream: &str, name: &str) -> impl Future<Output = ()> + Send + use<> {
+        let subject = format!("{}.CONSUMER.DELETE.{stream}.{name}", self.prefix);
+        let asked = self.conn.ask(Request { subject, payload: Bytes::new(), headers: None, timeout: self.timeout });
+        async move {
+            if let Ok(answer) = asked {
+                let _gone_or_not = answer.await;
+            }
+        }
     }
 }
 

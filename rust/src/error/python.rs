@@ -37,7 +37,7 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
         }
         JetError::Closed { .. } => core("ConnectionClosedError")?.call1((text,)),
         JetError::OutboundLimit { .. } => core("OutboundBufferLimitError")?.call1((text,)),
-        JetError::Flush { .. } => core("FlushTimeoutError")?.call1((text,)),
+        JetError::Flush { .. } | JetError::FlushBroken => core("FlushTimeoutError")?.call1((text,)),
         JetError::Timeout { .. } | JetError::Unanswered { .. } => core("TimeoutError")?.call1((text,)),
         JetError::NoResponders { .. } => core("NoRespondersError")?.call1((text,)),
         JetError::NoStream { .. } | JetError::NoLeader { .. } => js("NoStreamResponseError")?.call1((text,)),

@@ -32,6 +32,9 @@ mod subscribe;
 mod table;
 mod typed;
 
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyString};
 
@@ -76,6 +79,8 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let forked = wrap_pyfunction!(forked, module)?;
     let hooks = [("after_in_child", forked)].into_py_dict(module.py())?;
     module.py().import("os")?.call_method("register_at_fork", (), Some(&hooks))?;
+    let logged = wrap_pyfunction!(panics_are_logged, module)?;
+    module.py().import("atexit")?.call_method1("register", (logged,))?;
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(call::force_panic, module)?)?;
     Ok(())
@@ -89,13 +94,31 @@ fn log_panic(text: String) {
     };
     let work = move || {
         let _at_exit = Python::try_attach(|py| log(py).unwrap_or_else(|err| err.write_unraisable(py, None)));
+        LOGGING.fetch_sub(1, SeqCst);
     };
-    let _no_thread = std::thread::Builder::new().name("jetarrow-panic".into()).spawn(work);
+    LOGGING.fetch_add(1, SeqCst);
+    if std::thread::Builder::new().name("jetarrow-panic".into()).spawn(work).is_err() {
+        LOGGING.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Threads that log a panic.
+static LOGGING: AtomicUsize = AtomicUsize::new(0);
+const LAST_LOG: Duration = Duration::from_millis(500);
+
+/// At the end of the process: a thread that has Python while the interpreter ends would bring it down.
+#[pyfunction]
+fn panics_are_logged(py: Python<'_>) {
+    let begin = Instant::now();
+    while LOGGING.load(SeqCst) > 0 && begin.elapsed() < LAST_LOG {
+        py.detach(|| std::thread::sleep(Duration::from_millis(1)));
+    }
 }
 
 /// Runs in every child that Python forks.
 #[pyfunction]
 fn forked() {
+    LOGGING.store(0, SeqCst);
     crate::runtime::forked();
 }
 

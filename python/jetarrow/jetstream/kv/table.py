@@ -9,7 +9,7 @@ from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.kv.base import Bucket
 from jetarrow.jetstream.kv.names import filters_of
 from jetarrow.jetstream.progress import Progress
-from jetarrow.jetstream.reader import DEFAULT_FETCH_BYTES, Reader
+from jetarrow.jetstream.reader import Reader
 
 if TYPE_CHECKING:
     import pyarrow
@@ -51,24 +51,14 @@ class Tables(Bucket):
         return Reader(
             self._js._api,
             self._stream,
-            start_seq=None,
-            end_seq=None,
-            start_time=None,
-            end_time=None,
             # All subjects of a bucket are keys.
             subjects=[] if wanted == [">"] else [self._pre + key for key in wanted],
-            follow=False,
-            columns=None,
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
-            fetch_bytes=DEFAULT_FETCH_BYTES,
-            direct=None,
             timestamp_unit=timestamp_unit,
             on_data_loss="warn",
             schema=schema,
             mode=mode,
-            flatten=False,
-            limit=None,
             progress=progress,
             latest=True,
             deleted=False,

@@ -77,7 +77,7 @@ def _offsets(
         return Bound(words[text.lower()])
     try:
         given = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
         raise invalid(name, f"{text!r} cannot be used", valid)

@@ -213,9 +213,9 @@ def server_list(text: str) -> tuple[str, ...]:
     """
     valid = "a comma list of nats://host:port, tls://host:port or host:port"
     servers = []
+    if "@" in text:  # nothing of it is shown: it holds a secret, which may have a comma in it
+        raise invalid("servers", "user and password do not belong into an address", valid)
     for item in items(text):
-        if "@" in item:  # never shown: it holds a secret
-            raise invalid("servers", "user and password do not belong into an address", valid)
         url = item if "://" in item else f"nats://{item}"
         try:
             parts = urlsplit(url)

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from .texts import invalid
 
 VALID = "ISO 8601 such as 2026-01-31T12:00:00Z (a date alone is its midnight), or milliseconds since 1970"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ISO = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?", re.IGNORECASE
 )
@@ -29,7 +30,11 @@ def parse_time(option: str, text: str, zone: str | None) -> str:
     """
     if re.fullmatch(r"\d{1,16}", text):
         seconds, milliseconds = divmod(int(text), 1000)
-        return _rfc3339(option, datetime.fromtimestamp(seconds, UTC), milliseconds * 1_000_000)
+        try:
+            when = _EPOCH + timedelta(seconds=seconds)
+        except OverflowError:
+            raise invalid(option, "the time is out of range", VALID) from None
+        return _rfc3339(option, when, milliseconds * 1_000_000)
     found = _ISO.fullmatch(text)
     if found is None:
         raise invalid(option, f"{text!r} is not a time", VALID)
@@ -78,4 +83,5 @@ def _rfc3339(option: str, when: datetime, nanoseconds: int) -> str:
         utc = when.astimezone(UTC)
     except OverflowError:
         raise invalid(option, "the time is out of range", VALID) from None
-    return f"{utc:%Y-%m-%dT%H:%M:%S}.{nanoseconds:09d}Z"
+    # Not strftime, whose years before 1000 have fewer than four digits.
+    return f"{utc.replace(tzinfo=None, microsecond=0).isoformat()}.{nanoseconds:09d}Z"

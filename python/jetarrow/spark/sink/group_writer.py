@@ -15,14 +15,12 @@ import jetarrow.sync
 from jetarrow.core.errors import Error
 from jetarrow.jetstream.errors import BatchError, PublishUnconfirmedError
 from jetarrow.spark._core import ContentIds, is_transient, publish_rows, reason_of
-from jetarrow.spark.options.write import WriteOptions
 
 from .groups import Group, Groups
-from .partition_writer import ANSWER_TIMEOUT, DUPLICATE_IN_BATCH, WINDOW_MARGIN, open_target, repeated_id
 from .routes import Route
 from .rows import check_headers
 from .seen_ids import SeenIds
-from .state import BatchName, SinkState
+from .task_writer import ANSWER_TIMEOUT, DUPLICATE_IN_BATCH, TaskWriter
 
 # Groups of a task that are unanswered at once: the server has room for 50 open batches of a stream, from all tasks.
 _SIDE_BY_SIDE = 8
@@ -34,50 +32,20 @@ _PAUSE = 0.05
 _MOST_SUSPECTS = 100_000
 
 
-class GroupWriter:
-    """Publishes the rows of one task, a group at a time.
+class GroupWriter(TaskWriter):
+    """Publishes the rows of one task, a group at a time; `options` have `atomic_by`, hence one stream and no routes.
 
     The ids of a group's rows are made of query, batch, partition, group and all that its rows say, so that one of them
     stands for all: where the server refuses the batch because it knows one, the group is stored. Ids that the rows
     bring may be those of other rows: such a group is looked for in the stream before the task ends.
-
-    Args:
-        options: Checked options of the write, with `atomic_by`.
-        window: As `PartitionWriter`.
-        scope: As `PartitionWriter`.
-        partition: As `PartitionWriter`.
-        name: As `PartitionWriter`.
-        routes: As `PartitionWriter`; of no use here, as there is one stream.
-
-    Attributes:
-        duplicates: How many of the rows the stream had before.
-        sent_again: Whether this task itself may have published rows twice.
-        groups: The digests of the groups, one behind the other.
     """
 
-    def __init__(
-        self,
-        options: WriteOptions,
-        *,
-        window: float,
-        scope: str,
-        partition: int,
-        name: BatchName | None = None,
-        routes: Sequence[Route] = (),
-    ) -> None:
-        self._options = options
-        self._scope = scope.encode()
-        self._partition = partition
-        self._name = name
-        self._window = window + WINDOW_MARGIN
-        self._state: SinkState | None = None
+    def _begin(self, scope: bytes, routes: Sequence[Route]) -> None:
+        self._scope = scope
         self._seen: SeenIds | None = None
         self._suspects: list[tuple[Group, pa.Array]] = []
         # Of rows that bring their ids: two groups with one id would be taken for each other.
         self._own = ContentIds(None)
-        self.duplicates = 0
-        self.sent_again = False
-        self.groups = b""
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> int:
         """Publish all groups.
@@ -95,7 +63,7 @@ class GroupWriter:
         """
         options, column = self._options, self._options.atomic_by
         assert column is not None
-        client, js, self._state = open_target(options, self._name)
+        client, js = self._connect()
         groups = Groups(batches, column, keep=column in ("data", "subject", "msg_id"), partition=self._partition)
         reconnects, rows, size = client.stats["reconnects"], 0, 0
         waiting: deque[tuple[Group, pa.RecordBatch, Future[bool]]] = deque()
@@ -119,10 +87,7 @@ class GroupWriter:
                 settle()
         self._look_for_suspects()
         self.sent_again |= client.stats["reconnects"] != reconnects
-        if self._state is not None:
-            self._state.finish()
-            self.duplicates += self._state.skipped
-            self.sent_again |= self._state.skipped > 0
+        self._finish()
         self.groups = b"".join(sorted(groups.seen))
         return groups.count
 
@@ -136,7 +101,7 @@ class GroupWriter:
             own = piece.column("msg_id").is_valid()
             if (repeated := self._own.column(piece, self._options.subject).repeated) is not None:
                 row, msg_id = repeated
-                raise repeated_id(group.first_row + row, self._partition, msg_id)
+                raise self._repeated(group.first_row + row, msg_id)
             if self._seen is None:
                 self._seen = SeenIds(js, self._options.streams[0], window=self._window)
         else:

@@ -13,13 +13,11 @@ from jetarrow.core.errors import Error
 from jetarrow.jetstream.errors import BatchError, PublishUnconfirmedError
 from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.spark._core import ContentIds, publish_rows, reason_of
-from jetarrow.spark.connection import jetstream, retry_transient, shared_client
 from jetarrow.spark.options.choices import Dedup, PublishMode
-from jetarrow.spark.options.write import WriteOptions
 
 from .routes import Route, Routes, expect_streams
 from .rows import PublishCalls, check_headers
-from .state import BatchName, SinkState
+from .task_writer import ANSWER_TIMEOUT, DUPLICATE_IN_BATCH, WINDOW_MARGIN, TaskWriter
 
 # What `publish_batch` calls the modes.
 _CORE_MODES = {
@@ -28,93 +26,19 @@ _CORE_MODES = {
     PublishMode.ATOMIC: "atomic",
     PublishMode.AUTO: "auto",
 }
-# A server that is silent for longer, in seconds, is given up: the task fails, and Spark tries it again.
-ANSWER_TIMEOUT = 30.0
-# The server's number for a message id of an atomic batch that it knows already.
-DUPLICATE_IN_BATCH = 10201
-# Seconds added to the duplicate window: the server forgets ids a little later than it says.
-WINDOW_MARGIN = 30.0
 
 
-def open_target(
-    options: WriteOptions, name: BatchName | None
-) -> tuple[jetarrow.sync.Client, jetarrow.sync.JetStream, SinkState | None]:
-    """Connect a task, and take over what is remembered of it.
+class PartitionWriter(TaskWriter):
+    """Publishes the rows of one task, in the order in which they come."""
 
-    Args:
-        options: Checked options of the write.
-        name: What is written, where `sink_state` is to remember it.
-
-    Raises:
-        Exception: As `connection.connect`, after a minute without a server; or as `SinkState`.
-    """
-    # The driver has reached a server a moment ago: one that restarts just now is waited for.
-    client = retry_transient(lambda: shared_client(options.connection))
-    js = jetstream(client, options.connection)
-    bucket = options.sink_state
-    if name is None or bucket is None:
-        return client, js, None
-    return client, js, SinkState(js, bucket, options.streams[0], subject=options.subject, name=name)
-
-
-def repeated_id(row: int, partition: int, msg_id: str) -> ValueError:
-    """Make the error for a row with the id of another one of its task.
-
-    Args:
-        row: Its number in the partition.
-        partition: The partition's.
-        msg_id: The id.
-    """
-    return ValueError(
-        f"jetstream: row {row} of partition {partition} has the msg_id {msg_id!r} of another"
-        " row of it: the stream would drop it as a duplicate. An id stands for one row of the output (concat"
-        " more columns into it); rows that are meant to be one are made one by dropDuplicates(['msg_id'])"
-    )
-
-
-class PartitionWriter:
-    """Publishes the rows of one task.
-
-    Args:
-        options: Checked options of the write.
-        window: The stream's duplicate window, in seconds, as it was when the write was planned.
-        scope: Names query, batch and partition: every attempt has the same scope, and no other rows have it.
-        partition: Number of the partition, for messages.
-        name: What is written, where `sink_state` is to remember it. Default: none.
-        routes: What each of several streams takes. Default: there is one stream.
-
-    Attributes:
-        duplicates: How many of the rows published so far the stream had before.
-        sent_again: Whether this task itself may have published rows twice: it had to reconnect, or an atomic batch was
-            partly there.
-        groups: Empty: there are none.
-    """
-
-    groups = b""
-
-    def __init__(
-        self,
-        options: WriteOptions,
-        *,
-        window: float,
-        scope: str,
-        partition: int,
-        name: BatchName | None = None,
-        routes: Sequence[Route] = (),
-    ) -> None:
-        self._options = options
+    def _begin(self, scope: bytes, routes: Sequence[Route]) -> None:
+        options = self._options
         self._routes = Routes(routes) if options.stream is None else None
-        self._keep_ids = window + WINDOW_MARGIN
-        self._partition = partition
-        self._name = name
-        self._state: SinkState | None = None
         self._content = options.dedup == Dedup.CONTENT
-        self._ids = ContentIds(scope.encode() if self._content else None)
+        self._ids = ContentIds(scope if self._content else None)
         self._streams = options.streams or tuple({name for _, name in routes})
         self._prepared = 0
         self._done = 0
-        self.duplicates = 0
-        self.sent_again = False
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> int:
         """Publish all rows.
@@ -131,7 +55,7 @@ class PartitionWriter:
             Error: No server, or the server was silent for 30 seconds.
         """
         options = self._options
-        client, js, self._state = open_target(options, self._name)
+        client, js = self._connect()
         calls = PublishCalls(batches, self._prepare, atomic=options.publish_mode == PublishMode.ATOMIC)
         forgot, reconnects = monotonic(), client.stats["reconnects"]
         for reader in calls:
@@ -147,10 +71,7 @@ class PartitionWriter:
             if self._forgotten(js, since=forgot):
                 self._ids.forget()
                 forgot = monotonic()
-        if self._state is not None:
-            self._state.finish()
-            self.duplicates += self._state.skipped
-            self.sent_again |= self._state.skipped > 0
+        self._finish()
         return self._prepared
 
     def _forgotten(self, js: jetarrow.sync.JetStream, *, since: float) -> bool:
@@ -159,14 +80,14 @@ class PartitionWriter:
         An id that is forgotten here before it is forgotten there would be given to a row that is new, which the
         server would then drop.
         """
-        if monotonic() - since <= self._keep_ids:
+        if monotonic() - since <= self._window:
             return False
         try:
             windows = [js.stream_info(name).config.duplicate_window or 0 for name in self._streams]
         except Error:
             return False  # it is asked again after the next call
-        self._keep_ids = float(max(windows, default=0)) + WINDOW_MARGIN
-        return monotonic() - since > self._keep_ids
+        self._window = float(max(windows, default=0)) + WINDOW_MARGIN
+        return monotonic() - since > self._window
 
     def _prepare(self, piece: pa.RecordBatch) -> pa.RecordBatch:
         names = piece.schema.names
@@ -176,7 +97,7 @@ class PartitionWriter:
             found = self._ids.column(piece, self._options.subject)
             if found.repeated is not None:
                 row, msg_id = found.repeated
-                raise repeated_id(self._prepared + row, self._partition, msg_id)
+                raise self._repeated(self._prepared + row, msg_id)
             columns = {name: piece.column(name) for name in names if name != "msg_id"}
             own = piece.column("msg_id").is_valid() if "msg_id" in names else None
             piece = pa.RecordBatch.from_pydict(columns | {"msg_id": pa.array(found)})

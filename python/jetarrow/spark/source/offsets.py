@@ -58,12 +58,14 @@ class Offset:
             ValueError: It is not an offset of this source, or of a later version of it.
         """
         try:
-            if logged["v"] != _VERSION:
-                raise ValueError(f"jetstream: this checkpoint has offsets of version {logged['v']}; upgrade jetarrow")
-            start = logged.get("from")
-            return cls(_entries(logged["streams"]), None if start is None else _entries(start), dict(logged["parts"]))
-        except (KeyError, TypeError, AttributeError):
+            version = logged["v"]
+            if version == _VERSION:
+                start = logged.get("from")
+                ends, parts = _entries(logged["streams"]), dict(logged["parts"])
+                return cls(ends, None if start is None else _entries(start), parts)
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
             raise ValueError("jetstream: this checkpoint was not written by format('jetstream')") from None
+        raise ValueError(f"jetstream: this checkpoint has offsets of version {version}; upgrade jetarrow")
 
 
 def _sorted(entries: Mapping[str, Entry]) -> dict[str, Any]:

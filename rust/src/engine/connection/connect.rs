@@ -180,7 +180,7 @@ impl Connection {
 
     /// A round trip after everything that was published; fails where the link breaks meanwhile.
     pub async fn round_trip(&self, timeout: Duration) -> Result<()> {
-        let lost = || JetError::Flush { after: timeout };
+        let late = || JetError::Flush { after: timeout };
         let breaks = self.breaks();
         let trip = async {
             self.outbox.passed(self.outbox.mark()).await;
@@ -188,20 +188,24 @@ impl Connection {
         };
         match tokio::time::timeout(timeout, trip).await {
             Ok(Ok(true)) => Ok(()),
-            Ok(Ok(false)) => Err(lost()),
+            Ok(Ok(false)) => Err(JetError::FlushBroken),
             Ok(Err(error)) => Err(error),
             Err(_) if self.link.borrow().closed => Err(self.closed()),
-            Err(_) => Err(lost()),
+            Err(_) => Err(late()),
         }
     }
 
-    /// Drops the link, and connects anew, to another server where there are several.
+    /// Drops the link, and connects anew, to another server where there are several. Comes back when it is dropped: what
+    /// is asked for next goes to the next link.
     pub async fn force_reconnect(&self) -> Result<()> {
-        if !self.hub.settings.allow_reconnect || !self.link.borrow().up {
+        let mut link = self.link.clone();
+        let (breaks, up) = (self.breaks(), link.borrow().up);
+        if !self.hub.settings.allow_reconnect || !up {
             return Ok(());
         }
         let mut asked = Ok(());
         self.while_up(async { asked = self.client.force_reconnect().await.map_err(|_| self.closed()) }).await;
+        let _ended = link.wait_for(|link| link.breaks != breaks).await;
         asked
     }
 

@@ -23,6 +23,7 @@ use crate::engine::columns::unpack::Unpack;
 use crate::engine::connection::Connection;
 use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS};
 use crate::error::{JetError, Loss, Result};
+use crate::runtime;
 use crate::task::{Spot, spawn, weak_spot};
 
 mod arrival;
@@ -245,9 +246,16 @@ impl Run {
             // Whatever it waits for.
             () = out.closed() => {}
         }
-        self.drop_consumer().await;
-        self.consumer = self.latest.as_mut().and_then(Latest::parked);
-        self.drop_consumer().await;
+        let parked = self.latest.as_mut().and_then(Latest::parked);
+        for consumer in [self.consumer.take(), parked] {
+            self.consumer = consumer;
+            // Who closes a reader waits for that.
+            match self.deleting() {
+                Some(deleting) if out.is_closed() => deleting.await,
+                Some(deleting) => runtime::linger(deleting),
+                None => {}
+            }
+        }
     }
 
     async fn read(&mut self) -> Result<()> {
@@ -277,14 +285,14 @@ impl Run {
                 Stop::Dry | Stop::Silent => {
                     if self.latest.is_some() {
                         // What was last may be gone, and what was before it is the last now.
-                        self.drop_consumer().await;
+                        self.drop_consumer();
                         self.renew_latest(false).await?;
                     }
                     // The consumer's replica lags behind the stream's leader.
                     sleep(RETRY).await;
                 }
                 Stop::Renew => {
-                    self.drop_consumer().await;
+                    self.drop_consumer();
                     let mut link = self.conn.link.clone();
                     match tokio::time::timeout(MAX_OUTAGE, link.wait_for(|l| l.up || l.closed)).await {
                         Ok(Ok(link)) if !link.closed => {}

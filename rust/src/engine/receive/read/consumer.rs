@@ -11,6 +11,10 @@ use crate::engine::columns::meta::parse_meta;
 use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
 use crate::engine::unique;
 use crate::error::Result;
+use crate::runtime;
+
+/// Fewer are not asked for at once: some may be malformed, or deletion markers.
+const FEW_ROWS: usize = 128;
 
 pub struct Consumer {
     name: String,
@@ -44,9 +48,10 @@ impl Run {
             };
             // Where the largest message is more than half of what may be on its way, one request is enough.
             let ahead = if self.ask_bytes > self.range.fetch_bytes / 2 { 0 } else { rows };
+            let most = self.most_wanted();
             let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
             let missing = if open_end { u64::MAX } else { self.end - self.next };
-            let missing = usize::try_from(missing).unwrap_or(usize::MAX);
+            let missing = usize::try_from(missing).unwrap_or(usize::MAX).min(most);
             let breaks = consumer.breaks;
             while consumer.owed <= ahead && consumer.owed < missing && !(consumer.whole && consumer.owed > 0) {
                 let whole = std::mem::take(&mut consumer.whole);
@@ -116,6 +121,16 @@ impl Run {
         self.accept(message, &meta)
     }
 
+    /// Messages that are worth asking for: with a limit not many more than it, as others are on the way then.
+    fn most_wanted(&self) -> usize {
+        match (self.range.limit, &self.latest) {
+            // Most of them may be no rows.
+            (Some(_), Some(latest)) if !latest.by_subject() => usize::MAX,
+            (Some(left), _) => (left as usize).saturating_sub(self.builder.len()).max(FEW_ROWS),
+            (None, _) => usize::MAX,
+        }
+    }
+
     fn open_end(&self) -> bool {
         self.latest.as_ref().is_some_and(Latest::open_end)
     }
@@ -169,13 +184,19 @@ impl Run {
         Ok(info)
     }
 
-    pub(super) async fn drop_consumer(&mut self) {
-        if let Some(consumer) = self.consumer.take()
-            && self.conn.link.borrow().up
-        {
-            // Best effort: without pulls the consumer removes itself, and the end of a read should not wait.
-            let delete = self.api().delete_consumer(&self.range.stream, &consumer.name);
-            let _late = tokio::time::timeout(DELETE_WAIT, delete).await;
+    /// Has the consumer deleted. Nobody waits for it, but the end of the process.
+    pub(super) fn drop_consumer(&mut self) {
+        if let Some(deleting) = self.deleting() {
+            runtime::linger(deleting);
         }
+    }
+
+    /// Best effort: without pulls the consumer removes itself.
+    pub(super) fn deleting(&mut self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let Consumer { name, .. } = self.consumer.take()?;
+        if !self.conn.link.borrow().up {
+            return None;
+        }
+        Some(self.api().within(DELETE_WAIT).delete_consumer(&self.range.stream, &name))
     }
 }

@@ -168,10 +168,10 @@ impl Run {
         if after.state.last_seq == last_seq && behind == 0 {
             if made.num_pending == 0 {
                 // Made again when it is read, it says so again: then nothing is waited for.
-                self.drop_consumer().await;
+                self.drop_consumer();
             }
         } else if latest.past {
-            self.drop_consumer().await;
+            self.drop_consumer();
             self.index_rest();
         } else {
             latest.index_before(self.next, self.consumer.take());
@@ -215,7 +215,7 @@ impl Run {
     /// The stage has come to its end; false where that is the end of the read.
     pub(super) async fn next_stage(&mut self) -> Result<bool> {
         if !self.latest.as_ref().is_some_and(Latest::open_end) {
-            self.drop_consumer().await;
+            self.drop_consumer();
         }
         let Some(latest) = &mut self.latest else { return Ok(false) };
         match latest.stage {
