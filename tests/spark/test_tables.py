@@ -18,8 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .tools import Here, Streams
 
     Load = Callable[..., DataFrame]
@@ -266,7 +264,7 @@ def test_a_field_with_the_name_of_a_column_that_is_left_out(here: Here, streams:
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-def test_through_spark(spark: SparkSession, load: Load, streams: Streams, tmp_path: Path) -> None:
+def test_through_spark(load: Load, streams: Streams) -> None:
     name = streams.new()
     publish(streams, name, range(100))
     given = {"payload": "arrow", "valueSchema": "id bigint, name string"}
@@ -277,16 +275,3 @@ def test_through_spark(spark: SparkSession, load: Load, streams: Streams, tmp_pa
         "count(name)": 75,
     }
     assert frame.where("id = 5").collect() == [(3, 5, "n5")]
-    query = (
-        spark.readStream.format("jetstream")
-        .options(servers=streams.url, stream=name, startingOffsets="earliest", **given)
-        .load()
-        .select("value.*")
-        .writeStream.format("parquet")
-        .option("path", str(tmp_path / "out"))
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination(60)
-    assert spark.read.parquet(str(tmp_path / "out")).count() == 100
