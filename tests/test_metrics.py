@@ -12,6 +12,7 @@ import jetarrow.sync
 import pytest
 from jetarrow.aio.client import Client
 from jetarrow.errors import UnsupportedError
+from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
 from tests.tools import wait_until
@@ -77,6 +78,22 @@ async def test_what_is_in_flight(own_server: NatsServer) -> None:
         assert 3000 < counted["in_flight_bytes"] < 6000
         await asyncio.gather(*futures)
         assert (nc.metrics()["in_flight"], nc.metrics()["in_flight_bytes"]) == (0, 0)
+
+
+async def test_what_acks_take(js: JetStreamContext, nc: Client, stream: str, registry: object) -> None:
+    assert nc.ack_latency().total == 0
+    jetarrow.metrics.prometheus(nc, names=["acks"], registry=registry)  # type: ignore[arg-type]
+    await js.publish_batch(f"{stream}.a", [b"x"] * 1_000)
+    for future in [await js.publish_async(f"{stream}.a", b"x") for _ in range(100)]:
+        await future
+    await js.publish(f"{stream}.a", b"x")
+    took = nc.ack_latency()
+    assert sum(count for _, count in took.counts) + took.beyond == 1_101
+    assert [bound for bound, _ in took.counts] == [2**place / 1e6 for place in range(28)]
+    assert took.total > 0
+    assert sample(registry, "ack_latency_seconds_count", "acks") == 1_101
+    assert sample(registry, "ack_latency_seconds_bucket", "acks", le="+Inf") == 1_101
+    assert sample(registry, "ack_latency_seconds_sum", "acks") == pytest.approx(took.total)
 
 
 def test_a_break_is_counted(own_server: NatsServer, registry: object) -> None:

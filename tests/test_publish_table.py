@@ -168,3 +168,25 @@ async def test_the_page(own: JetStreamContext) -> None:
     await run(arrow)
     assert names["table"].sort_by("id").equals(names["orders"])
     assert names["cheap"].select(["seq", "id"]).to_pydict() == {"seq": [1, 1, 2], "id": [1, 3, 2]}
+
+
+class Producer:
+    """Whose arrays reach the native core as they are."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("form", ["json", "arrow"])
+def test_what_arrow_panics_on_is_an_error(sync_js: jetarrow.sync.JetStream, stream: str, form: str) -> None:
+    """In a function that is called through Arrow's C interface: a panic that left it would end the process."""
+    sliced = pa.table({"a": [{"a": {"b": 1}}, {"a": {"b": 2}}]}).slice(1)
+    with pytest.raises(ValueError, match="internal error"):
+        sync_js.publish_table(Producer(sliced), f"{stream}.a", format=form)  # type: ignore[arg-type]
+    assert sync_js.stream_info(stream).state.messages == 0
+    # A dictionary without a value is one of nulls.
+    nulls = pa.table({"a": pa.array([None], pa.dictionary(pa.int32(), pa.string()))})
+    assert sync_js.publish_table(Producer(nulls), f"{stream}.a", format=form).stored == 1  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ Nothing is counted twice and nothing runs by itself: the native counters are rea
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -66,9 +67,10 @@ class ClientCollector:
 
     def collect(self) -> Iterator[Metric]:
         """What Prometheus is told now."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-        counts = [(name, found.metrics()) for name, client in self._clients if (found := client()) is not None]
+        clients = [(name, found) for name, client in self._clients if (found := client()) is not None]
+        counts = [(name, found.metrics()) for name, found in clients]
         families: dict[str, Any] = {}
         for key, name, text, grows, direction in _METRICS:
             if name not in families:
@@ -78,6 +80,15 @@ class ClientCollector:
             for client, count in counts:
                 families[name].add_metric([client, direction] if direction else [client], count[key])
         yield from families.values()
+        text = "Seconds from sending a message to its acknowledgement."
+        latency = HistogramMetricFamily(f"{self._prefix}_ack_latency_seconds", text, labels=["client"])
+        for client, found in clients:
+            took = found.ack_latency()
+            below = itertools.accumulate(count for _, count in took.counts)
+            buckets = [(str(bound), sum_) for (bound, _), sum_ in zip(took.counts, below, strict=True)]
+            all_of_them = (buckets[-1][1] if buckets else 0) + took.beyond
+            latency.add_metric([client], [*buckets, ("+Inf", all_of_them)], took.total)
+        yield latency
 
 
 def prometheus(
@@ -90,8 +101,8 @@ def prometheus(
 
     Metrics, each with the label `client`: `<prefix>_messages_total` and `<prefix>_payload_bytes_total` (with the label
     `direction`: in, out), `<prefix>_reconnects_total`, `<prefix>_errors_total`, `<prefix>_queue_bytes` (not sent yet),
-    `<prefix>_in_flight_messages` and `<prefix>_in_flight_bytes` (not acknowledged yet), and `<prefix>_connected` (1 or
-    0).
+    `<prefix>_in_flight_messages` and `<prefix>_in_flight_bytes` (not acknowledged yet), `<prefix>_connected` (1 or 0),
+    and the histogram `<prefix>_ack_latency_seconds`.
 
     Args:
         *clients: Clients of either face.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import ssl
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import ParseResult, urlparse
 
 from jetarrow import _jetarrow
@@ -18,6 +18,17 @@ from jetarrow.core.session import Drainable, Session
 # Until a server has announced its own.
 DEFAULT_MAX_PAYLOAD_SIZE = 1024 * 1024
 _NO_STATS = ("in_msgs", "out_msgs", "in_bytes", "out_bytes", "reconnects", "errors_received")
+
+
+class AckLatency(NamedTuple):
+    """How long acknowledgements took: `Status.ack_latency`."""
+
+    #: By upper bound in seconds (powers of two of a microsecond): acks within it and beyond the bound before.
+    counts: tuple[tuple[float, int], ...]
+    #: Acks beyond the last bound.
+    beyond: int
+    #: Seconds of all acks together.
+    total: float
 
 
 class Status:
@@ -201,6 +212,18 @@ class Status:
             "in_flight_bytes": sum(size for _, size in unanswered),
             "connected": int(self.is_connected),
         }
+
+    def ack_latency(self) -> AckLatency:
+        """How long the server took to acknowledge what was published, counted natively for every message.
+
+        From the moment a message was handed to the connection first until its ack was read. Counted are
+        `publish_async`, publishers, `publish_batch` in the mode window and the async face's `js.publish`.
+        """
+        connection = self._seen()
+        if connection is None:
+            return AckLatency((), 0, 0.0)
+        bounded, beyond, total = connection.ack_latency()
+        return AckLatency(tuple(bounded), beyond, total)
 
     def _publishers(self) -> list[Drainable]:
         while True:

@@ -286,13 +286,14 @@ impl<'a> Api<'a> {
         self.call(&format!("CONSUMER.CREATE.{stream}.{name}"), body).await
     }
 
-    /// Queued at once, before whatever is asked next; what is returned waits until it is done, or not.
-    pub fn delete_consumer(self, stream: &str, name: &str) -> impl Future<Output = ()> + Send + use<> {
+    /// Queued at once, before whatever is asked next; what is returned waits for the answer, and is false without one.
+    pub fn delete_consumer(self, stream: &str, name: &str) -> impl Future<Output = bool> + Send + use<> {
         let subject = format!("{}.CONSUMER.DELETE.{stream}.{name}", self.prefix);
         let asked = self.conn.ask(Request { subject, payload: Bytes::new(), headers: None, timeout: self.timeout });
         async move {
-            if let Ok(answer) = asked {
-                let _gone_or_not = answer.await;
+            match asked {
+                Ok(answer) => answer.await.is_ok(),
+                Err(_) => false,
             }
         }
     }

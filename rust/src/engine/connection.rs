@@ -29,5 +29,5 @@ pub mod wire;
 pub mod withdraw;
 
 pub use connect::{Connection, connect};
-pub use link::Link;
+pub use link::{Latency, Link};
 pub use options::Options;

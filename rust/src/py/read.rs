@@ -21,6 +21,7 @@ use crate::py::loss::Loss;
 use crate::py::requested;
 use crate::py::typed::{typed, unpack};
 use crate::runtime::{Owned, block_on};
+use crate::task::caught;
 
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Reader {
@@ -207,6 +208,14 @@ impl Iterator for Stream {
     type Item = Result<ArrayRef, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        // No panic may cross Arrow's C interface: one there ends the process.
+        let internal = |err: JetError| Some(Err(ArrowError::ExternalError(err.to_string().into())));
+        caught(|| self.take()).unwrap_or_else(internal)
+    }
+}
+
+impl Stream {
+    fn take(&mut self) -> Option<Result<ArrayRef, ArrowError>> {
         loop {
             let reader = self.reader.clone();
             let next = async move { reader.next().await.transpose() };

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::engine::connection::pool;
+use crate::engine::connection::{Latency, pool};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::options::info_dict;
@@ -98,6 +98,11 @@ impl Connection {
         dict.set_item("reconnects", reconnects)?;
         dict.set_item("errors_received", errors)?;
         Ok(dict)
+    }
+
+    /// What acks took: (most seconds, how many), how many took longer than the last, and the seconds of all.
+    fn ack_latency(&self) -> PyResult<Latency> {
+        Ok(self.connection()?.traffic.ack_latency())
     }
 
     /// Drops the link and connects anew.

@@ -17,6 +17,7 @@ use crate::engine::publish::table::{Plan, message_fields};
 use crate::lock::lock;
 use crate::py::arrow::{extract, unfit};
 use crate::py::requested;
+use crate::task::caught;
 
 /// Rows that are encoded at once: what is in memory beside the table.
 const ROWS: usize = 8_192;
@@ -147,7 +148,9 @@ impl Iterator for Messages {
     type Item = Result<ArrayRef, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.block().transpose()
+        // It is called through Arrow's C interface, which no panic may cross: one there ends the process.
+        let block = caught(|| self.block());
+        block.unwrap_or_else(|err| Err(ArrowError::ExternalError(err.to_string().into()))).transpose()
     }
 }
 

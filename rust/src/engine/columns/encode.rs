@@ -208,6 +208,10 @@ fn cells(array: &ArrayRef, nulls: bool) -> Result<Box<dyn Cells>, ArrowError> {
 /// A dictionary's value of each row, and the values.
 fn entries(array: &ArrayRef) -> Result<(Vec<Option<usize>>, &ArrayRef), ArrowError> {
     let Some(array) = array.as_any_dictionary_opt() else { return Err(unexpected(array.data_type())) };
+    // `normalized_keys` panics where there is no value.
+    if array.values().is_empty() {
+        return Ok((vec![None; array.len()], array.values()));
+    }
     let keys = array.normalized_keys().into_iter().enumerate();
     Ok((keys.map(|(row, key)| array.is_valid(row).then_some(key)).collect(), array.values()))
 }

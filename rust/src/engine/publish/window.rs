@@ -208,7 +208,10 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 biased;
                 // Once the connection is closed its subscriptions end, and would be ready for ever.
                 message = self.acks.next(), if self.over.is_none() => match message {
-                    Some(message) => self.answer(message),
+                    Some(message) => {
+                        self.now = Instant::now();
+                        self.answer(message);
+                    }
                     None => self.connection_ended(),
                 },
                 item = self.feed.next(), if hungry => match item.transpose()? {

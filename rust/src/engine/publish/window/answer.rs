@@ -17,6 +17,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         self.last_answer = self.now;
         if let Some((seq, duplicate)) = self.parser.quick(&message.payload) {
             self.unheard.heard(&sent);
+            self.acked(&sent);
             self.outlet.stored(sent.row, self.parser.origin(), seq, duplicate);
         } else if message.status == Some(StatusCode::NO_RESPONDERS) {
             let sent = Sent { first: None, ..sent };
@@ -27,12 +28,18 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         } else {
             match puback::parse(&message.payload) {
                 Ok(ack) => {
+                    self.acked(&sent);
                     self.parser.learn(&message.payload, &ack);
                     self.windows.note(&ack.stream);
                     self.outlet.stored_in_full(sent.row, ack);
                 }
                 Err(err) => self.outlet.failed(sent.row, err),
             }
+        }
+    }
+    fn acked(&self, sent: &Sent) {
+        if let Some(first) = sent.first {
+            self.conn.traffic.acked(self.now.saturating_duration_since(first));
         }
     }
 }

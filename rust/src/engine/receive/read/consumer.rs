@@ -3,10 +3,11 @@
 use async_nats::Message;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::latest::Latest;
-use super::{DELETE_WAIT, EXPIRES, HEARTBEAT, INACTIVE, Run, Stop, arrival};
-use crate::engine::api::ConsumerInfo;
+use super::{DELETE_WAIT, EXPIRES, HEARTBEAT, INACTIVE, RETRY, Run, Stop, arrival};
+use crate::engine::api::{Api, ConsumerInfo};
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
 use crate::engine::unique;
@@ -25,6 +26,8 @@ pub struct Consumer {
     whole: bool,
     last_consumer_seq: i64,
     breaks: u64,
+    /// The server has said that it is there.
+    made: bool,
 }
 
 impl Run {
@@ -169,9 +172,19 @@ impl Run {
         }
         let breaks = self.conn.breaks();
         // Known before it is asked for: a read that is closed meanwhile deletes it too.
-        self.consumer =
-            Some(Consumer { name: name.clone(), inbox, owed: 0, whole: false, last_consumer_seq: 0, breaks });
+        self.consumer = Some(Consumer {
+            name: name.clone(),
+            inbox,
+            owed: 0,
+            whole: false,
+            last_consumer_seq: 0,
+            breaks,
+            made: false,
+        });
         let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
+        if let Some(consumer) = &mut self.consumer {
+            consumer.made = true;
+        }
         // A consumer that starts below the head is accepted in silence; this is where it really starts.
         let effective = info.delivered.stream_seq + 1;
         if effective > self.next && !by_subject {
@@ -193,10 +206,19 @@ impl Run {
 
     /// Best effort: without pulls the consumer removes itself.
     pub(super) fn deleting(&mut self) -> Option<impl Future<Output = ()> + Send + use<>> {
-        let Consumer { name, .. } = self.consumer.take()?;
+        let Consumer { name, made, .. } = self.consumer.take()?;
         if !self.conn.link.borrow().up {
             return None;
         }
-        Some(self.api().within(DELETE_WAIT).delete_consumer(&self.range.stream, &name))
+        let first = self.api().within(DELETE_WAIT).delete_consumer(&self.range.stream, &name);
+        let (conn, prefix, stream) = (self.conn.clone(), self.range.prefix.clone(), self.range.stream.clone());
+        Some(async move {
+            let answered = first.await;
+            if answered && !made {
+                // The server may still have been making it.
+                sleep(RETRY).await;
+                let _gone_or_not = Api::new(&conn, &prefix).within(DELETE_WAIT).delete_consumer(&stream, &name).await;
+            }
+        })
     }
 }
