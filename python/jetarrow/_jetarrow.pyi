@@ -297,6 +297,7 @@ class Connection:
 
     # Life
 
+    def troubles(self) -> tuple[int, int]: ...
     def ack_latency(self) -> tuple[list[tuple[float, int]], int, float]: ...
     def force_reconnect(self) -> Call[None]:
         """Drop the link and connect anew, to another server where there are several."""

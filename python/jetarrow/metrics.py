@@ -36,6 +36,8 @@ _METRICS: tuple[tuple[str, str, str, bool, str | None], ...] = (
     ("queue_bytes", "queue_bytes", "Bytes published or requested, and not sent yet.", False, None),
     ("in_flight", "in_flight_messages", "Messages published one by one, and not acknowledged yet.", False, None),
     ("in_flight_bytes", "in_flight_bytes", "Their bytes.", False, None),
+    ("resent", "resent_messages", "Messages published once more, after a break or without a leader.", True, None),
+    ("dropped", "dropped_messages", "Messages that subscriptions had no room for.", True, None),
     ("connected", "connected", "1 while the connection is up.", False, None),
 )
 
@@ -102,6 +104,7 @@ def prometheus(
     Metrics, each with the label `client`: `<prefix>_messages_total` and `<prefix>_payload_bytes_total` (with the label
     `direction`: in, out), `<prefix>_reconnects_total`, `<prefix>_errors_total`, `<prefix>_queue_bytes` (not sent yet),
     `<prefix>_in_flight_messages` and `<prefix>_in_flight_bytes` (not acknowledged yet), `<prefix>_connected` (1 or 0),
+    `<prefix>_resent_messages_total` (after a break) and `<prefix>_dropped_messages_total` (by subscriptions that were full),
     and the histogram `<prefix>_ack_latency_seconds`.
 
     Args:

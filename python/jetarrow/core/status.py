@@ -202,14 +202,19 @@ class Status:
         Returns:
             As `stats`: in_msgs, out_msgs, in_bytes, out_bytes, reconnects, errors_received; queue_bytes (published
             or requested, not sent yet); in_flight and in_flight_bytes (published with `publish_async`, by publishers or
-            with the async face's `js.publish`, and not acknowledged yet); and connected (1 or 0).
+            with the async face's `js.publish`, and not acknowledged yet); resent (published once more, after a break or
+            because no stream's leader was there) and dropped (subscriptions had no room); and connected (1 or 0).
         """
+        connection = self._seen()
+        resent, dropped = (0, 0) if connection is None else connection.troubles()
         unanswered = [publisher.unanswered() for publisher in self._publishers()]
         return {
             **self.stats,
             "queue_bytes": self.pending_data_size,
             "in_flight": sum(messages for messages, _ in unanswered),
             "in_flight_bytes": sum(size for _, size in unanswered),
+            "resent": resent,
+            "dropped": dropped,
             "connected": int(self.is_connected),
         }
 

@@ -100,6 +100,11 @@ impl Connection {
         Ok(dict)
     }
 
+    /// Messages that were published once more, and those that subscriptions dropped.
+    fn troubles(&self) -> PyResult<(u64, u64)> {
+        Ok(self.connection()?.traffic.troubles())
+    }
+
     /// What acks took: (most seconds, how many), how many took longer than the last, and the seconds of all.
     fn ack_latency(&self) -> PyResult<Latency> {
         Ok(self.connection()?.traffic.ack_latency())

@@ -29,6 +29,8 @@ pub struct Traffic {
     /// Acks by what they took, and the microseconds of all.
     acks: [AtomicU64; LATENCIES + 1],
     ack_micros: AtomicU64,
+    resent: AtomicU64,
+    dropped: AtomicU64,
 }
 
 impl Traffic {
@@ -55,6 +57,21 @@ impl Traffic {
         let bounded = counts.take(LATENCIES).enumerate().map(|(place, count)| ((1u64 << place) as f64 / 1e6, count));
         let beyond = self.acks[LATENCIES].load(Ordering::Relaxed);
         (bounded.collect(), beyond, self.ack_micros.load(Ordering::Relaxed) as f64 / 1e6)
+    }
+
+    /// A message is published once more, after a break or because nobody was there to take it.
+    pub fn resent(&self) {
+        add(&self.resent, 1);
+    }
+
+    /// Messages that a subscription had no room for.
+    pub fn dropped(&self, messages: u64) {
+        add(&self.dropped, messages as usize);
+    }
+
+    /// Published once more, and dropped.
+    pub fn troubles(&self) -> (u64, u64) {
+        (self.resent.load(Ordering::Relaxed), self.dropped.load(Ordering::Relaxed))
     }
 
     /// Received and sent.

@@ -333,6 +333,9 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let headers = sent.body.wire_headers();
         sent.deadline = sent.deadline.or(Some(self.now + self.window.timeout));
         let before = sent.first;
+        if sent.sent_at.is_some() {
+            self.conn.traffic.resent();
+        }
         (sent.first, sent.sent_at) = (before.or(Some(self.now)), Some(self.now));
         let token = self.inflight.insert(sent);
         let reply = self.reply(token)?;

@@ -97,7 +97,7 @@ impl Pump {
                 found = async { match look { Some(look) => look.await, None => pending().await } } => {
                     looking = None;
                     known.extend(found.messages.iter().map(|(seq, _)| *seq));
-                    self.shared.insert(found).into_iter().for_each(&self.on_notice);
+                    self.shared.insert(&self.conn, found).into_iter().for_each(&self.on_notice);
                     self.shared.came();
                     doubtful = true;
                     true
@@ -158,6 +158,7 @@ impl Pump {
                 }
             };
             if dropped > 0 {
+                conn.traffic.dropped(dropped);
                 on_notice(Notice::Dropped(dropped));
             }
             Poll::Ready(more)
@@ -188,7 +189,7 @@ async fn obey(subscriber: &mut Subscriber, order: Order) -> bool {
 
 impl Shared {
     /// Takes in what was found, as if it had come; an ordered subscription goes on behind it.
-    fn insert(&self, found: Found) -> Option<Notice> {
+    fn insert(&self, conn: &Connection, found: Found) -> Option<Notice> {
         let mut state = self.lock();
         let mut dropped = 0;
         for (seq, message) in found.messages {
@@ -208,6 +209,7 @@ impl Shared {
             state.queue.push_back(Waiting::Message(message));
         }
         state.complete_to = state.complete_to.max(found.complete_to.unwrap_or_default() as i64);
+        conn.traffic.dropped(dropped);
         (dropped > 0).then_some(Notice::Dropped(dropped))
     }
 
