@@ -104,7 +104,8 @@ def prometheus(
     Metrics, each with the label `client`: `<prefix>_messages_total` and `<prefix>_payload_bytes_total` (with the label
     `direction`: in, out), `<prefix>_reconnects_total`, `<prefix>_errors_total`, `<prefix>_queue_bytes` (not sent yet),
     `<prefix>_in_flight_messages` and `<prefix>_in_flight_bytes` (not acknowledged yet), `<prefix>_connected` (1 or 0),
-    `<prefix>_resent_messages_total` (after a break), `<prefix>_dropped_messages_total` (by full subscriptions) and the histogram `<prefix>_ack_latency_seconds`.
+    `<prefix>_resent_messages_total` (after a break), `<prefix>_dropped_messages_total` (by full subscriptions) and the
+    histogram `<prefix>_ack_latency_seconds`.
 
     Args:
         *clients: Clients of either face.
