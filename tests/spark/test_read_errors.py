@@ -126,7 +126,7 @@ def test_a_server_that_is_away_longer_than_a_request(
     failures: list[Exception] = []
     failed = threading.Event()
 
-    def observed(work: Callable[[], Any]) -> Any:
+    def observed(work: Callable[[], Any], **options: float) -> Any:
         def once() -> Any:
             try:
                 return work()
@@ -135,7 +135,7 @@ def test_a_server_that_is_away_longer_than_a_request(
                 failed.set()
                 raise
 
-        return connection.retry_transient(once)
+        return connection.retry_transient(once, **options)
 
     monkeypatch.setattr(partition_reader, "retry_transient", observed)
     own_server.kill()
