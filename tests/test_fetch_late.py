@@ -171,3 +171,28 @@ async def test_a_server_that_is_dry_too_soon_is_asked_again(verb: str) -> None:
     assert seqs == [1, 2, 3, 4, 5, 6]
     # Where nothing is pending nobody is asked any more.
     assert dry.asked == 3
+
+
+async def test_a_request_that_is_never_answered(nc: jetarrow.Client, js: JetStreamContext, stream: str) -> None:
+    """As that to a consumer's leader which is gone: calls that are shorter than the wait for it get past it."""
+    await fill(js, stream, 10)
+    await js.add_consumer(stream, durable_name="d", ack_policy="none")
+    asked: list[str] = []
+
+    async def forward(msg: jetarrow.Msg) -> None:
+        if ".MSG.NEXT." in msg.subject:
+            asked.append(msg.subject)
+            if len(asked) == 1:
+                return
+        await nc.publish(f"$JS.API.{msg.subject.partition('.')[2]}", msg.data, reply=msg.reply)
+
+    prefix = f"P{stream}"
+    await nc.subscribe(f"{prefix}.>", cb=forward)
+    sub = await nc.jetstream(prefix=prefix).pull_subscribe_bind("d", stream)
+    found = 0
+    for _ in range(20):
+        with suppress(jetarrow.errors.TimeoutError):
+            found = len(await sub.fetch_batch(10, timeout=0.5))
+        if found:
+            break
+    assert found == 10

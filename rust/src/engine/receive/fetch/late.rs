@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::kept::Kept;
 use crate::engine::connection::Connection;
@@ -33,6 +33,8 @@ struct Coming {
     conn: Arc<Connection>,
     /// Of the link, when the request was sent.
     breaks: u64,
+    /// When something came last. Calls may be shorter than a silence.
+    heard: Instant,
     rest: Rest,
 }
 
@@ -61,14 +63,14 @@ const SILENCE: Duration = Duration::from_secs(5);
 impl Late {
     /// An inbox whose request ends by itself.
     pub fn ending(conn: &Arc<Connection>, inbox: PullInbox, breaks: u64, ending: Ending) -> Self {
-        let coming = Coming { inbox, conn: conn.clone(), breaks, rest: Rest::Ending(ending) };
+        let coming = Coming { inbox, conn: conn.clone(), breaks, heard: Instant::now(), rest: Rest::Ending(ending) };
         Late { at_hand: VecDeque::new(), coming: Some(coming) }
     }
 
     /// An inbox whose request is still open: it is withdrawn now where that can be done at once. `breaks`: of the link,
     /// when the request was sent.
     pub fn open(conn: &Arc<Connection>, inbox: PullInbox, breaks: u64) -> Self {
-        let mut coming = Coming { inbox, conn: conn.clone(), breaks, rest: Rest::Open };
+        let mut coming = Coming { inbox, conn: conn.clone(), breaks, heard: Instant::now(), rest: Rest::Open };
         let _not_yet = coming.withdraw().now_or_never();
         Late { at_hand: VecDeque::new(), coming: Some(coming) }
     }
@@ -120,10 +122,11 @@ impl Coming {
                         self.rest = Rest::Here;
                         continue;
                     }
-                    let Ok(message) = timeout(SILENCE, self.inbox.messages.next()).await else {
+                    let Ok(message) = timeout_at(self.heard + SILENCE, self.inbox.messages.next()).await else {
                         self.rest = Rest::Open;
                         continue;
                     };
+                    self.heard = Instant::now();
                     let message = message?;
                     match self.inbox.status(&message) {
                         None => *left -= 1,
