@@ -64,6 +64,8 @@ async def test_nats_py_and_the_command_read(nc: Client, nats_url: str, tool: Too
     ) as service:
         await service.add_group("g").add_endpoint("echo", echo, metadata={"m": "1"})
         theirs = await nats.connect(nats_url)
+        # The endpoint is asked for over another connection.
+        await nc.flush()
 
         async def asked(verb: str) -> Any:
             return json.loads((await theirs.request(f"$SRV.{verb}.ours", b"")).data)

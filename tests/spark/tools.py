@@ -9,7 +9,6 @@ import json
 import os
 import pickle
 import signal
-import socket
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -32,15 +31,8 @@ from .. import tools
 T = TypeVar("T")
 # Seconds: a JVM may have to start workers first.
 PATIENCE = 60.0
+free_ports = tools.free_ports
 wait_until = functools.partial(tools.wait_until, patience=PATIENCE)
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 class Socket(NamedTuple):
