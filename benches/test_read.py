@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -109,25 +108,6 @@ async def read_json_schema(run: Run) -> int:
     if value.null_count or any(value.field(field.name).null_count for field in schema):
         raise wire.WireError("a row was not decoded")
     return int(table.num_rows)
-
-
-@JSON.row("jetarrow to_parquet(schema=), 7 fields", needs=NATIVE)
-async def to_parquet(run: Run) -> int:
-    """Into a folder, following; four commits. To be compared with the read of the same rows: 0.7 of it."""
-    import jetarrow
-    import pyarrow.dataset
-
-    nc = await jetarrow.connect(run.url)
-    js = nc.jetstream()
-    with tempfile.TemporaryDirectory() as folder:
-        async with js.to_parquet(run.stream, folder, schema=seven_fields(), follow=True, rows=run.count // 4) as sink:
-            with run.clock():
-                done = 0
-                while done < run.count:
-                    done += (await sink.step()).rows
-        found = pyarrow.dataset.dataset(folder, format="parquet").count_rows()
-    await nc.close()
-    return int(found)
 
 
 async def read_all(run: Run, **options: Any) -> Any:
