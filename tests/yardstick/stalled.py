@@ -29,7 +29,10 @@ async def sit_out(
 
     `state` tells how many messages are unanswered and how many are answered.
     """
-    before = None
+    before, patience = None, time.monotonic() + 30
+    # A busy machine may pause while the window is filled.
+    while state()[0] < window and time.monotonic() < patience:
+        await asyncio.sleep(0.05)
     while before != (before := state()):
         await asyncio.sleep(0.3)
     until = time.monotonic() + stop
