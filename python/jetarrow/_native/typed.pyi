@@ -1,0 +1,13 @@
+"""The schema of a payload."""
+
+from typing_extensions import CapsuleType
+
+def schema_of_payload(payload: bytes | None) -> CapsuleType | None:
+    """Read the schema of a payload that is an Arrow stream.
+
+    Args:
+        payload: The payload; None stands for the schema without columns.
+
+    Returns:
+        The schema, in a capsule; None where the payload is no Arrow stream.
+    """
