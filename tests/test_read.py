@@ -16,7 +16,7 @@ from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
-from .tools import fill
+from .tools import fill, until
 
 
 async def seqs(js: JetStreamContext, stream: str, start: int | None = None, end: int | None = None) -> list[int]:
@@ -26,8 +26,13 @@ async def seqs(js: JetStreamContext, stream: str, start: int | None = None, end:
     return found
 
 
-async def consumers(js: JetStreamContext, stream: str) -> int:
-    return (await js.stream_info(stream)).state.consumer_count
+async def no_consumers(js: JetStreamContext, stream: str) -> None:
+    """A read does not wait for the answer to its consumer's deletion."""
+
+    async def gone() -> bool:
+        return (await js.stream_info(stream)).state.consumer_count == 0
+
+    await until(gone)
 
 
 async def test_whole_stream(js: JetStreamContext, stream: str) -> None:
@@ -36,7 +41,7 @@ async def test_whole_stream(js: JetStreamContext, stream: str) -> None:
     assert table.column("seq").to_pylist() == list(range(1, 25_001))
     assert table.column("data").to_pylist() == [str(i).encode() for i in range(1, 25_001)]
     assert table.column("headers").null_count == 25_000
-    assert await consumers(js, stream) == 0
+    await no_consumers(js, stream)
 
 
 async def test_ranges_are_exact_with_deleted_messages(js: JetStreamContext, stream: str) -> None:
@@ -50,7 +55,7 @@ async def test_ranges_are_exact_with_deleted_messages(js: JetStreamContext, stre
         end = rng.randrange(start, 420)
         expected = [seq for seq in range(start, min(end, 401)) if seq not in gone]
         assert await seqs(js, stream, start, end) == expected, (start, end)
-    assert await consumers(js, stream) == 0
+    await no_consumers(js, stream)
 
 
 async def test_empty_ranges(js: JetStreamContext, stream: str) -> None:
@@ -79,7 +84,7 @@ async def test_position_and_close_in_the_middle(js: JetStreamContext, stream: st
         assert reader.position == 11
         assert len(await anext(reader)) == 100
         assert reader.position == 111
-    assert await consumers(js, stream) == 0
+    await no_consumers(js, stream)
     assert [batch async for batch in reader] == []
 
 
@@ -227,7 +232,7 @@ async def test_subject_filters(js: JetStreamContext, stream: str) -> None:
     await js.purge_stream(stream, seq=101)
     with pytest.warns(UserWarning, match="1 to 100"):
         assert await matching(several, start_seq=1) == [seq for seq in expected if seq > 100]
-    assert await consumers(js, stream) == 0
+    await no_consumers(js, stream)
 
 
 async def test_follow(js: JetStreamContext, stream: str) -> None:
@@ -242,7 +247,7 @@ async def test_follow(js: JetStreamContext, stream: str) -> None:
             seen += (await asyncio.wait_for(waiting, 5)).seqs.to_pylist()
         assert reader.position == 104
     assert seen == list(range(1, 104))
-    assert await consumers(js, stream) == 0
+    await no_consumers(js, stream)
     with pytest.raises(ValueError, match="follow"):
         js.read(stream, follow=True, end_seq=5)
 
