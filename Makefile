@@ -195,6 +195,8 @@ lint: .stamps/dev
 	$(PY) -m ruff format --check $(PYTHON)
 	.venv/bin/lint-imports
 	$(PY) -m mypy
+	@for platform in win32 darwin; do \
+	  $(PY) -m mypy --platform $$platform --cache-dir .mypy_cache/$$platform || exit 1; done
 	$(PY) -m mypy.stubtest jetarrow._jetarrow --mypy-config-file pyproject.toml
 	$(PY) .ci/third_party.py
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny --locked check bans licenses sources; fi
