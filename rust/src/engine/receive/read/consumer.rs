@@ -9,6 +9,7 @@ use super::latest::Latest;
 use super::{DELETE_WAIT, EXPIRES, HEARTBEAT, INACTIVE, RETRY, Run, Stop, arrival};
 use crate::engine::api::{Api, ConsumerInfo};
 use crate::engine::columns::meta::parse_meta;
+use crate::engine::connection::traffic::Verb;
 use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
 use crate::engine::unique;
 use crate::error::Result;
@@ -77,7 +78,7 @@ impl Run {
                     Err(stop) => return Ok(stop),
                 },
             };
-            self.conn.traffic.received(message.payload.len());
+            self.conn.traffic.received(Verb::Read, message.payload.len());
             let stop = self.take(&message)?;
             if !self.flush_if_full().await? {
                 return Ok(Stop::Dropped);
@@ -141,7 +142,7 @@ impl Run {
     /// Makes the consumer at `next`.
     pub(super) async fn make_consumer(&mut self) -> Result<ConsumerInfo> {
         let name = format!("jetarrow-{}", unique::id()?);
-        let inbox = PullInbox::new(&self.conn, &self.range.prefix, &self.range.stream, &name).await?;
+        let inbox = PullInbox::new(&self.conn, &self.range.prefix, &self.range.stream, &name, Verb::Read).await?;
         let mut body = json!({
             "stream_name": self.range.stream,
             "action": "create",

@@ -13,6 +13,7 @@ use super::{Each, Range, Run, Stop, arrival};
 use crate::engine::api::{StreamConfig, direct_get};
 use crate::engine::columns::decode::nanoseconds;
 use crate::engine::columns::meta::Meta;
+use crate::engine::connection::traffic::Verb;
 use crate::engine::receive::pull::PullInbox;
 use crate::error::{JetError, Result};
 
@@ -90,7 +91,7 @@ impl Run {
         let conn = self.conn.clone();
         let (breaks, mut link) = (conn.breaks(), conn.link.clone());
         let subject = direct_get(&self.range.prefix, &self.range.stream);
-        let mut inbox = PullInbox::for_subject(&conn, subject.clone()).await?;
+        let mut inbox = PullInbox::for_subject(&conn, subject.clone(), Verb::Read).await?;
         let filter = self.range.subjects.first().map_or(">", String::as_str).to_owned();
         loop {
             let batch = self.rows.min(usize::try_from(self.end - self.next).unwrap_or(usize::MAX));
@@ -105,7 +106,7 @@ impl Run {
                         Err(stop) => return Ok(stop),
                     },
                 };
-                conn.traffic.received(message.payload.len());
+                conn.traffic.received(Verb::Read, message.payload.len());
                 let Some(found) = message.headers.as_ref().and_then(found) else {
                     if ended(&message, &subject)? {
                         return Ok(Stop::Dry);
