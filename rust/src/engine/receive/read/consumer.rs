@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::latest::Latest;
-use super::{DELETE_WAIT, EXPIRES, HEARTBEAT, INACTIVE, RETRY, Run, Stop, arrival};
+use super::{DELETE_WAIT, EXPIRES, INACTIVE, RETRY, Run, Stop, arrival};
 use crate::engine::api::{Api, ConsumerInfo};
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
@@ -43,7 +43,7 @@ impl Run {
             }
         }
         let mut link = self.conn.link.clone();
-        let open_end = self.open_end();
+        let (open_end, silence) = (self.open_end(), self.silence());
         loop {
             let rows = match &self.latest {
                 Some(latest) if latest.by_subject() => latest.rows(self.ask_bytes, self.conn.client.max_payload()),
@@ -63,7 +63,7 @@ impl Run {
                     batch,
                     max_bytes: if whole { 0 } else { self.ask_bytes },
                     expires: EXPIRES,
-                    heartbeat: HEARTBEAT,
+                    heartbeat: silence / 3,
                     no_wait: false,
                 };
                 consumer.inbox.request(&self.conn, &request).await?;
@@ -72,7 +72,7 @@ impl Run {
             let inbox = &mut consumer.inbox;
             let message = match inbox.messages.next().now_or_never().flatten() {
                 Some(message) => message,
-                None => match arrival(inbox, &self.conn, &mut link, breaks, &self.out).await? {
+                None => match arrival(inbox, &self.conn, &mut link, breaks, silence, &self.out).await? {
                     Ok(message) => message,
                     Err(stop) => return Ok(stop),
                 },
@@ -182,6 +182,7 @@ impl Run {
             made: false,
         });
         let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
+        self.away = None;
         if let Some(consumer) = &mut self.consumer {
             consumer.made = true;
         }

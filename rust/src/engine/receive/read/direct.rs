@@ -88,7 +88,7 @@ impl Run {
     /// Gets until something ends it. `next` is always right, so that it can be called again.
     pub(super) async fn get(&mut self) -> Result<Stop> {
         let conn = self.conn.clone();
-        let (breaks, mut link) = (conn.breaks(), conn.link.clone());
+        let (breaks, silence, mut link) = (conn.breaks(), self.silence(), conn.link.clone());
         let subject = direct_get(&self.range.prefix, &self.range.stream);
         let mut inbox = PullInbox::for_subject(&conn, subject.clone()).await?;
         let filter = self.range.subjects.first().map_or(">", String::as_str).to_owned();
@@ -100,7 +100,7 @@ impl Run {
             loop {
                 let message = match inbox.messages.next().now_or_never().flatten() {
                     Some(message) => message,
-                    None => match arrival(&mut inbox, &conn, &mut link, breaks, &self.out).await? {
+                    None => match arrival(&mut inbox, &conn, &mut link, breaks, silence, &self.out).await? {
                         Ok(message) => message,
                         Err(stop) => return Ok(stop),
                     },
@@ -112,6 +112,7 @@ impl Run {
                     }
                     break;
                 };
+                self.away = None;
                 let (before, more) = (last.replace(found.seq), found.more);
                 if before.is_some_and(|before| more.is_some_and(|(_, said)| said != before)) {
                     // A message was lost on its way; it is still in the stream.
