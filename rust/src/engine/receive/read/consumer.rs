@@ -57,6 +57,10 @@ impl Run {
             let missing = usize::try_from(missing).unwrap_or(usize::MAX).min(most);
             let breaks = consumer.breaks;
             while consumer.owed <= ahead && consumer.owed < missing && !(consumer.whole && consumer.owed > 0) {
+                if !self.conn.link.borrow().up {
+                    // A request would wait for it, and its consumer may be gone then.
+                    return Ok(Stop::Renew);
+                }
                 let whole = std::mem::take(&mut consumer.whole);
                 let batch = if whole { 1 } else { rows.min(missing - consumer.owed) };
                 let request = PullRequest {

@@ -93,6 +93,9 @@ impl Run {
         let mut inbox = PullInbox::for_subject(&conn, subject.clone()).await?;
         let filter = self.range.subjects.first().map_or(">", String::as_str).to_owned();
         loop {
+            if !conn.link.borrow().up {
+                return Ok(Stop::Renew);
+            }
             let batch = self.rows.min(usize::try_from(self.end - self.next).unwrap_or(usize::MAX));
             let ask = json!({"seq": self.next, "batch": batch, "max_bytes": self.ask_bytes, "next_by_subj": filter});
             inbox.send(&conn, ask.to_string()).await?;
