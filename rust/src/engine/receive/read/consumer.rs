@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::latest::Latest;
-use super::{DELETE_WAIT, EXPIRES, HEARTBEAT, INACTIVE, RETRY, Run, Stop, arrival};
+use super::{DELETE_WAIT, EXPIRES, INACTIVE, RETRY, Run, Stop, arrival};
 use crate::engine::api::{Api, ConsumerInfo};
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::traffic::Verb;
@@ -44,7 +44,7 @@ impl Run {
             }
         }
         let mut link = self.conn.link.clone();
-        let open_end = self.open_end();
+        let (open_end, silence) = (self.open_end(), self.silence());
         loop {
             let rows = match &self.latest {
                 Some(latest) if latest.by_subject() => latest.rows(self.ask_bytes, self.conn.client.max_payload()),
@@ -58,13 +58,17 @@ impl Run {
             let missing = usize::try_from(missing).unwrap_or(usize::MAX).min(most);
             let breaks = consumer.breaks;
             while consumer.owed <= ahead && consumer.owed < missing && !(consumer.whole && consumer.owed > 0) {
+                if !self.conn.link.borrow().up {
+                    // A request would wait for it, and its consumer may be gone then.
+                    return Ok(Stop::Renew);
+                }
                 let whole = std::mem::take(&mut consumer.whole);
                 let batch = if whole { 1 } else { rows.min(missing - consumer.owed) };
                 let request = PullRequest {
                     batch,
                     max_bytes: if whole { 0 } else { self.ask_bytes },
                     expires: EXPIRES,
-                    heartbeat: HEARTBEAT,
+                    heartbeat: silence / 3,
                     no_wait: false,
                 };
                 consumer.inbox.request(&self.conn, &request).await?;
@@ -73,7 +77,7 @@ impl Run {
             let inbox = &mut consumer.inbox;
             let message = match inbox.messages.next().now_or_never().flatten() {
                 Some(message) => message,
-                None => match arrival(inbox, &self.conn, &mut link, breaks, &self.out).await? {
+                None => match arrival(inbox, &self.conn, &mut link, breaks, silence, &self.out).await? {
                     Ok(message) => message,
                     Err(stop) => return Ok(stop),
                 },
@@ -183,6 +187,7 @@ impl Run {
             made: false,
         });
         let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
+        self.away = None;
         if let Some(consumer) = &mut self.consumer {
             consumer.made = true;
         }
