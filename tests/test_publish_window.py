@@ -74,3 +74,24 @@ async def test_the_window_has_its_byte_bound(nats_url: str, stream: str) -> None
     async with await jetarrow.connect(nats_url) as nc:
         result = await nc.jetstream().publish_batch(f"{stream}.a", rows, max_bytes=25_000)
         assert result.stored == 500
+
+
+async def test_a_small_publish_is_not_behind_a_read(nats_url: str, js: JetStreamContext, stream: str) -> None:
+    (await js.publish_batch(f"{stream}.a", [b"x" * 1000] * 10_000)).raise_for_errors()
+    async with slow_link(nats_url, DELAY, 4 * RATE) as link, await jetarrow.connect(link.url) as nc:
+        near, other = nc.jetstream(), nc.jetstream()
+        reader, came, took = near.read(stream, end_seq=10_001), 0, []
+
+        async def read() -> int:
+            return int((await reader.read_all()).num_rows)
+
+        reading = asyncio.ensure_future(read())
+        begin = time.monotonic()
+        while not reading.done():
+            sent = time.monotonic()
+            await other.publish(f"{stream}.b", b"small", timeout=30)
+            took.append(time.monotonic() - sent)
+        whole, came = time.monotonic() - begin, reading.result()
+    assert came == 10_000
+    # All that was asked for at once would be the half of it, at least.
+    assert statistics.median(took) < whole / 6, (took, whole)

@@ -38,6 +38,8 @@ pub struct Connection {
     pub wire: Arc<Wire>,
     /// What publishers have learnt of the way to the server.
     pub path: Path,
+    /// And readers of the way back.
+    pub path_back: Path,
     requests: Requests,
     pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
@@ -363,6 +365,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         outbox,
         wire,
         path: Path::default(),
+        path_back: Path::default(),
         traffic,
         pinger: Arc::new(Pinger::new(client.clone(), hub.clone())),
         client,

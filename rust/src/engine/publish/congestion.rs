@@ -10,6 +10,7 @@
 //! The round trip is that of a message that waits for no other. Such are those that find nothing in flight; in one of
 //! fifty rounds the window shrinks to half of what is on a way without a queue, so that there are some.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -37,7 +38,7 @@ const SHORTEST: Duration = Duration::from_micros(50);
 /// Messages that may be unanswered, however small: what is kept of each is bounded too.
 pub const MOST_MESSAGES: usize = 1 << 18;
 
-/// A message on its way.
+/// A message on its way, or one that was asked for.
 struct Timed {
     place: u64,
     sent: Instant,
@@ -48,6 +49,8 @@ struct Timed {
 pub struct Congestion {
     /// Most bytes, whatever the way carries.
     most: usize,
+    /// Before anything is known.
+    first: usize,
     window: usize,
     /// The same, for those who bound what waits for this loop.
     told: Arc<AtomicUsize>,
@@ -67,10 +70,17 @@ pub struct Congestion {
 }
 
 impl Congestion {
+    /// For messages that are published.
     pub fn new(path: &Path, breaks: u64, most: usize, told: Arc<AtomicUsize>) -> Self {
+        Self::beginning(FIRST, path, breaks, most, told)
+    }
+
+    /// Begins with so many bytes.
+    pub fn beginning(first: usize, path: &Path, breaks: u64, most: usize, told: Arc<AtomicUsize>) -> Self {
         let known = path.known(breaks);
         let mut congestion = Congestion {
             most,
+            first,
             window: 0,
             told,
             last: None,
@@ -83,7 +93,7 @@ impl Congestion {
             drains: known.drains,
             draining: false,
         };
-        congestion.resize(if known.rate > 0.0 { known.rate * worth(known.round_trip, 2) } else { FIRST as f64 });
+        congestion.resize(if known.rate > 0.0 { known.rate * worth(known.round_trip, 2) } else { first as f64 });
         congestion
     }
 
@@ -94,10 +104,31 @@ impl Congestion {
 
     /// A message goes out, with so many bytes in flight before it. Its place is higher than that of all before it.
     pub fn sent(&mut self, place: u64, before: usize, now: Instant) {
-        self.last = Some((place, now));
+        self.asked(place..=place, before, now);
+    }
+
+    /// The messages of these places are asked for.
+    pub fn asked(&mut self, places: RangeInclusive<u64>, before: usize, now: Instant) {
+        self.last = Some((*places.end(), now));
         if before == 0 && self.alone.is_none() && self.looked.is_none_or(|at| now.duration_since(at) >= LOOK) {
-            self.alone = Some(Timed { place, sent: now, bytes: 0 });
+            self.alone = Some(Timed { place: *places.start(), sent: now, bytes: 0 });
         }
+    }
+
+    /// Whether `answered` does something for this place.
+    pub fn is_timed(&self, place: u64) -> bool {
+        self.alone.as_ref().is_some_and(|alone| alone.place == place)
+            || self.round.as_ref().is_some_and(|round| round.place <= place)
+    }
+
+    /// True where nothing is to be in flight for a moment.
+    pub fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// What is timed now takes as long as somebody else wants.
+    pub fn forget(&mut self) {
+        (self.last, self.round, self.alone) = (None, None, None);
     }
 
     /// The next message has to wait for the acks of those that are in flight.
@@ -109,10 +140,11 @@ impl Congestion {
 
     /// The link broke: nothing timed is on its way, and the way may be another one.
     pub fn restart(&mut self) {
-        (self.last, self.round, self.alone, self.looked) = (None, None, None, None);
+        self.forget();
+        self.looked = None;
         self.rates = [None; ROUNDS];
         (self.until_drain, self.draining) = (FIRST_DRAIN, false);
-        self.resize(FIRST as f64);
+        self.resize(self.first as f64);
     }
 
     /// A message was answered.
