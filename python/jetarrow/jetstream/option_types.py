@@ -47,7 +47,8 @@ class JetStreamOptions(ManagerOptions, total=False):
     """Options of `nc.jetstream` and `nc.jetstream_manager`."""
 
     publish_async_max_pending: int | None
-    """Most unanswered messages of `publish` and `publish_async` together; default 5000."""
+    """Most unanswered messages of `publish` and `publish_async` together; default None, as many as the way to the
+    server carries, and at least 5000."""
     max_ack_inflight: int | None
     """Another name for `publish_async_max_pending`."""
     backpressure_on_inflight: bool
@@ -152,8 +153,8 @@ class ConsumerBatchesOptions(PriorityOptions, total=False):
 class PublisherOptions(TypedDict, total=False):
     """Options of `js.publisher`."""
 
-    max_inflight: int
-    """Most messages that are unanswered at once; default 5000."""
+    max_inflight: int | None
+    """Most messages that are unanswered at once; default None, as many as the way to the server carries."""
     max_bytes: int
     """Most bytes of them, subjects and headers counted; default 64 MiB."""
     backpressure: bool

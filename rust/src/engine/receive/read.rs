@@ -141,6 +141,7 @@ impl Reader {
             conn,
             range,
             end,
+            mean,
             rows,
             ask_bytes,
             direct,
@@ -221,7 +222,8 @@ struct Run {
     next: u64,
     /// Reads from whatever is first: a head that moves before the first message is no loss.
     earliest: bool,
-    /// Messages in one request, and bytes.
+    /// Bytes of a message, on average; most messages in one request, and bytes.
+    mean: usize,
     rows: usize,
     ask_bytes: usize,
     direct: bool,

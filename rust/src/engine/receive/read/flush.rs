@@ -47,6 +47,12 @@ impl Run {
         if batch.record.num_rows() == 0 {
             return Ok(true);
         }
+        if self.out.capacity() == 0
+            && let Some(consumer) = &mut self.consumer
+        {
+            // The reader is slower than the server.
+            consumer.demand.forget();
+        }
         let mut more = true;
         if let Some(left) = &mut self.range.limit {
             if batch.record.num_rows() as u64 > *left {
