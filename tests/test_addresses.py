@@ -16,3 +16,10 @@ def test_what_ends_a_host_in_a_password(address: str, mark: str) -> None:
     with pytest.raises(errors.BadAddressError, match=r"/ is written %2F, \? is %3F and # is %23") as info:
         jetarrow.sync.connect(address.format(mark))
     assert "s3cret" not in str(info.value)
+
+
+@pytest.mark.parametrize("address", ["user:s3cret://more@127.0.0.1:1", "user:s3cret@://127.0.0.1:1"])
+def test_what_looks_like_a_scheme(address: str) -> None:
+    with pytest.raises(errors.Error) as info:
+        jetarrow.sync.connect(address, connect_timeout=1)
+    assert "s3cret" not in str(info.value)

@@ -63,7 +63,9 @@ pub fn url(addr: &ServerAddr) -> String {
 /// The server list for messages: user info cut off, the usual scheme left out.
 pub fn display_servers(servers: &[String]) -> String {
     let bare = |url: &String| {
-        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+        // What has a colon or an @ before it is a user or a password, whatever comes then.
+        let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let (scheme, rest) = url.split_once("://").filter(|(scheme, _)| is_scheme(scheme)).unwrap_or(("", url));
         let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
         if scheme.is_empty() || scheme == "nats" { host.to_owned() } else { format!("{scheme}://{host}") }
     };

@@ -27,6 +27,7 @@ fn user_info_is_decoded_and_kept_apart() {
 fn shown_servers_have_no_password() {
     let servers = list(&["nats://me:s3cret@host:4222", "tls://other:1", "127.0.0.1:4222"]);
     assert_eq!(display_servers(&servers), "host:4222, tls://other:1, 127.0.0.1:4222");
+    assert_eq!(display_servers(&list(&["me:s3cret://more@host", "me:s3cret@://host"])), "host, ://host");
 }
 
 #[test]
