@@ -25,6 +25,7 @@ help:
 	@echo "make bench-quick, bench-keep, bench-compare A=… B=…   a first look; a run kept; two runs side by side"
 	@echo "make wheel   a release wheel in dist/, with the licences of what it links in THIRD-PARTY.txt"
 	@echo "make docs    the site in site/; make notebook runs examples/flights.ipynb and keeps what it gives"
+	@echo "make pins    constraints*.lock, the hashes of what constraints*.txt pins; needs uv"
 	@echo "make clean   removes what was built"
 
 # Says clearly what is missing, before anything is downloaded.
@@ -37,24 +38,34 @@ tools:
 	@java -version 2>&1 | awk -F'"' '/version/ {split($$2, v, "."); ok = v[1] >= 17} END {exit !ok}' \
 	  || { echo "Spark needs Java 17 or newer: install a JDK, for example the package openjdk-17-jre-headless"; exit 1; }
 
-# One environment with pinned versions; uv where it is there, because it is faster.
-.stamps/venv: constraints.txt | tools
+# One environment with pinned versions, every file held to its hash; uv where it is there, because it is faster.
+.stamps/venv: constraints.lock | tools
 	@mkdir -p .stamps
 	@if command -v uv >/dev/null; then \
 	  [ -x $(PY) ] || uv venv --quiet --seed .venv; \
-	  uv pip install --quiet --python $(PY) --requirement constraints.txt; \
+	  uv pip install --quiet --require-hashes --python $(PY) --requirement constraints.lock; \
 	else \
 	  [ -x $(PY) ] || python3 -m venv .venv; \
-	  $(PY) -m pip install --quiet --disable-pip-version-check --requirement constraints.txt; \
+	  $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement constraints.lock; \
 	fi
 	@touch $@
 
 # Older Sparks, for a smoke test: an environment each.
-.stamps/spark%: constraints-spark%.txt | tools
+.stamps/spark%: constraints-spark%.lock | tools
 	@mkdir -p .stamps
 	@[ -x .venv-spark$*/bin/python ] || python3 -m venv .venv-spark$*
-	@.venv-spark$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@.venv-spark$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	@touch $@
+
+# After a change of a constraints*.txt: the hashes of all files of those versions, for every platform.
+.PHONY: pins
+pins:
+	@command -v uv >/dev/null || { echo "make pins needs uv: pip install uv"; exit 1; }
+	@for pins in constraints*.txt; do \
+	  rm -f $${pins%.txt}.lock; \
+	  uv pip compile --quiet --python $(PY) --no-deps --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	    --output-file $${pins%.txt}.lock $$pins || exit 1; \
+	done
 
 # Older servers, each in a folder of its own: its site-packages on PYTHONPATH makes NatsServer take it.
 SERVERS := 2.10.26 2.11.11 2.12.8 2.14.6
@@ -160,7 +171,8 @@ test-versions: wheel
 .PHONY: test-wheel
 test-wheel: wheel .stamps/spark40 .stamps/spark41 .stamps/servers
 	@rm -rf .venv-wheel && python3 -m venv .venv-wheel
-	@.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --requirement constraints.txt dist/jetarrow-*.whl
+	@.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement constraints.lock
+	@.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --no-deps dist/jetarrow-*.whl
 	.venv-wheel/bin/python -m pytest --numprocesses 2 --dist loadgroup
 
 .PHONY: bench
@@ -191,13 +203,18 @@ bench-plot: .stamps/venv
 lint: .stamps/dev
 	cargo fmt --check
 	cargo clippy --quiet --locked --all-targets -- -D warnings
+	@# Checked without a C++ compiler: nothing else tells when a fuzz target no longer compiles.
+	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target
 	$(PY) -m ruff check $(PYTHON)
 	$(PY) -m ruff format --check $(PYTHON)
 	.venv/bin/lint-imports
 	$(PY) -m mypy
+	@for platform in win32 darwin; do \
+	  $(PY) -m mypy --platform $$platform --cache-dir .mypy_cache/$$platform || exit 1; done
 	$(PY) -m mypy.stubtest jetarrow._jetarrow --mypy-config-file pyproject.toml
 	$(PY) .ci/third_party.py
-	@if cargo deny --version >/dev/null 2>&1; then cargo deny --locked check bans licenses sources; fi
+	@if cargo deny --version >/dev/null 2>&1; then cargo deny --locked check bans licenses sources; else \
+	  echo "skipped: cargo deny is not here (cargo install --locked cargo-deny); CI checks the crates' sources and bans with it"; fi
 
 .PHONY: fmt
 fmt: .stamps/venv

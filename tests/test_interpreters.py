@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+import jetarrow
 import pytest
 
 SUBINTERPRETER = """
@@ -43,19 +47,47 @@ def test_a_subinterpreter(name: str, first: str) -> None:
     pytest.skip("this Python has no subinterpreters")
 
 
-def test_a_free_threaded_python_without_a_native_core() -> None:
-    """Such a Python is not here: one that says that it is, and finds no core, as it would not."""
-    text = run("""
+REFUSED = "has no native core for free-threaded Python"
+IMPORT = """
 import sys
-sys.abiflags = "t"
-sys.modules["jetarrow._jetarrow"] = None
+{first}
 try:
-    import jetarrow
+    import jetarrow.sync
 except ImportError as error:
     print(error)
-""")
-    assert "has no native core for free-threaded Python" in text
+else:
+    print("imported")
+"""
 
 
-def test_a_free_threaded_python_with_one() -> None:
-    assert "imported" in run("import sys; sys.abiflags = 't'; import jetarrow; print('imported')")
+@pytest.mark.parametrize("found", ["none", "one of the stable ABI"])
+def test_what_says_that_it_is_free_threaded(found: str) -> None:
+    """It loads a core of the stable ABI without complaint, whose objects have another layout."""
+    none = "sys.modules['jetarrow._jetarrow'] = None" if found == "none" else ""
+    assert REFUSED in run(IMPORT.format(first=f"sys.abiflags = 't'; {none}"))
+
+
+def free_threaded() -> list[str]:
+    named = [os.environ.get("JETARROW_FREE_THREADED"), *(shutil.which(f"python3.{minor}t") for minor in range(13, 20))]
+    # A shim of pyenv's is there for versions that are not chosen, too.
+    return [python for python in named if python and subprocess.run([python, "-c", ""], check=False).returncode == 0]
+
+
+@pytest.mark.parametrize("name", ["jetarrow", "jetarrow.sync", "jetarrow._jetarrow"])
+def test_a_free_threaded_python(name: str) -> None:
+    """With a core that was built for it all works; any other is refused before it is loaded."""
+    if not free_threaded():
+        pytest.skip("no free-threaded Python is here: none named python3.13t to 3.19t, none in $JETARROW_FREE_THREADED")
+    package = Path(jetarrow.__file__).parent
+    for python in free_threaded():
+        suffix = subprocess.run(
+            [python, "-c", "import importlib.machinery; print(importlib.machinery.EXTENSION_SUFFIXES[0])"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        code = IMPORT.format(first="").replace("jetarrow.sync", name)
+        environment = {**os.environ, "PYTHONPATH": str(package.parent)}
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True, env=environment, check=True)
+        expected = "imported" if (package / f"_jetarrow{suffix}").exists() else REFUSED
+        assert expected in done.stdout

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib.util
+import threading
+from collections.abc import Iterator
 
 import jetarrow
 import jetarrow.metrics
 import jetarrow.sync
+import pyarrow as pa
 import pytest
 from jetarrow.aio.client import Client
 from jetarrow.errors import UnsupportedError
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
-from tests.tools import wait_until
+from tests.tools import until, wait_until
 
 prometheus_client = pytest.importorskip("prometheus_client")
 
@@ -77,6 +80,108 @@ async def test_what_is_in_flight(own_server: NatsServer) -> None:
         assert counted["in_flight"] == 3
         assert 3000 < counted["in_flight_bytes"] < 6000
         await asyncio.gather(*futures)
+        assert (nc.metrics()["in_flight"], nc.metrics()["in_flight_bytes"]) == (0, 0)
+
+
+async def test_what_each_verb_moves(
+    js: JetStreamContext, nc: Client, nats_url: str, stream: str, registry: object
+) -> None:
+    """Messages and bytes, each counted once; all of them together are what the connection has counted."""
+    jetarrow.metrics.prometheus(nc, names=["verbs"], registry=registry)  # type: ignore[arg-type]
+    before = nc.metrics_by_verb()
+
+    def more(verb: str) -> tuple[int, int, int, int]:
+        now, then = nc.metrics_by_verb()[verb], before[verb]
+        out_msgs, out_bytes, in_msgs, in_bytes = (
+            now[key] - then[key] for key in ("out_msgs", "out_bytes", "in_msgs", "in_bytes")
+        )
+        return out_msgs, out_bytes, in_msgs, in_bytes
+
+    await js.publish_batch(f"{stream}.a", [b"12345"] * 1_000)
+    assert more("publish_batch")[:3] == (1_000, 5_000, 1_000)
+    for future in [await js.publish_async(f"{stream}.a", b"123") for _ in range(10)]:
+        await future
+    await js.publish(f"{stream}.a", b"1")
+    assert more("publisher")[:3] == (11, 31, 11)
+    pull = await js.pull_subscribe(f"{stream}.>", durable="verbs")
+    fetched = await pull.fetch(500, timeout=30)
+    assert more("fetch")[2:] == (500, 2_500)
+    for msg in fetched:
+        await msg.ack()
+    await nc.flush()
+    assert more("ack")[:2] == (500, 500 * len(b"+ACK"))
+    assert len(await js.read(stream).read_all()) == 1_011
+    # Beside the messages the server tells how a request has ended.
+    assert more("read")[2] >= 1_011
+    assert more("read")[3] == 5_031
+    sub = await nc.subscribe("metrics.verbs")
+    await nc.publish("metrics.verbs", b"1234")
+    await sub.next_msg()
+    assert more("subscribe")[2:] == (1, 4)
+    assert more("publish") == (1, 4, 0, 0)
+
+    async def answer(msg: jetarrow.Msg) -> None:
+        await msg.respond(b"123456")
+
+    service = await nc.subscribe("metrics.ask", cb=answer)
+    # By another one: a reader's last request may still be answered here.
+    async with await jetarrow.connect(nats_url) as other:
+        await other.request("metrics.ask", b"12", timeout=30)
+        asked = other.metrics_by_verb()["request"]
+    assert asked == {"out_msgs": 1, "out_bytes": 2, "in_msgs": 1, "in_bytes": 6, "resent": 0}
+    assert more("publish")[:2] == (2, 10)
+    await service.unsubscribe()
+
+    def add_up() -> bool:
+        sums = [sum(counts[way] for counts in nc.metrics_by_verb().values()) for way in ("in_bytes", "out_bytes")]
+        return sums == [nc.metrics()[way] for way in ("in_bytes", "out_bytes")]
+
+    # Something may come between the two looks.
+    await until(add_up)
+    assert sample(registry, "verb_messages_total", "verbs", verb="publish_batch", direction="out") == 1_000
+    assert sample(registry, "verb_payload_bytes_total", "verbs", verb="read", direction="in") == 5_031
+    assert sample(registry, "verb_resent_messages_total", "verbs", verb="publisher") == 0
+
+
+def test_a_blocking_publish_is_counted_as_one(nats_url: str, stream: str) -> None:
+    with jetarrow.sync.connect(nats_url) as nc:
+        nc.jetstream().publish(f"{stream}.a", b"12")
+        counted = nc.metrics_by_verb()["publisher"]
+    assert (counted["out_msgs"], counted["out_bytes"], counted["in_msgs"]) == (1, 2, 1)
+
+
+async def test_what_a_batch_has_in_flight(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="B", subjects=["b.>"])
+        own_server.pause()
+        call = asyncio.ensure_future(js.publish_batch("b.a", [b"x" * 100] * 50, mode="window", timeout=60))
+        await until(lambda: nc.metrics()["in_flight"] == 50)
+        assert 5_000 < nc.metrics()["in_flight_bytes"] < 15_000
+        own_server.resume()
+        (await call).raise_for_errors()
+        assert (nc.metrics()["in_flight"], nc.metrics()["in_flight_bytes"]) == (0, 0)
+
+
+async def test_what_a_fast_batch_has_in_flight(own_server: NatsServer) -> None:
+    """The server confirms some hundred rows at a time: a few are on their way until the last has come."""
+    seen = threading.Event()
+
+    def blocks() -> Iterator[pa.RecordBatch]:
+        for first in (True, False):
+            if not first:
+                assert seen.wait(60)
+            yield pa.record_batch({"data": pa.array([b"x" * 100] * 7)})
+
+    async with await jetarrow.connect(own_server.url) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="B", subjects=["b.>"], allow_batched=True)
+        rows = pa.RecordBatchReader.from_batches(pa.schema({"data": pa.binary()}), blocks())
+        call = asyncio.ensure_future(js.publish_batch("b.a", rows, mode="fast", timeout=60))
+        await until(lambda: nc.metrics()["in_flight"] > 0)
+        assert nc.metrics()["in_flight_bytes"] > 100
+        seen.set()
+        assert (await call).stored == 14
         assert (nc.metrics()["in_flight"], nc.metrics()["in_flight_bytes"]) == (0, 0)
 
 

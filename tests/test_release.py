@@ -80,6 +80,29 @@ def test_a_wheel_names_no_path_of_its_builder(tmp_path: Path) -> None:
     assert found == {**dict(list(files.items())[:2]), "jetarrow-1.dist-info/sboms/jetarrow.cyclonedx.json": new}
 
 
+@pytest.mark.parametrize("pins", sorted(ROOT.glob("constraints*.txt")), ids=lambda path: path.stem)
+def test_every_pinned_version_has_its_hashes(pins: Path) -> None:
+    def plain(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    wanted = {
+        plain(name): version
+        for name, version in re.findall(r"^([\w.-]+)==(\S+)$", pins.read_text("utf-8"), re.MULTILINE)
+    }
+    lock = pins.with_suffix(".lock").read_text("utf-8")
+    found = {}
+    for entry in re.split(r"\n(?! )", lock.strip()):
+        first, *hashes = entry.split(" \\\n")
+        name, version = first.split("==")
+        assert all(re.fullmatch(r" +--hash=sha256:[0-9a-f]{64}", line) for line in hashes), entry
+        assert hashes, entry
+        found[plain(name)] = version
+    assert found == wanted, "make pins"
+    # Of all platforms, not only of the machine that wrote it.
+    assert lock.count("--hash") > 5 * len(found)
+    assert "://" not in lock
+
+
 def test_actions_are_pinned_and_may_do_little() -> None:
     assert len(WORKFLOWS) == 3
     for path in WORKFLOWS:

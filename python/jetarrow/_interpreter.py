@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import sys
+from pathlib import Path
 
 
 def check() -> None:
@@ -23,15 +24,18 @@ def check() -> None:
             "jetarrow cannot be imported in a subinterpreter: its native core belongs to the main one; "
             "use threads, or a process of its own"
         )
-    # The stable ABI, for which it is built, is not that of free-threaded builds.
-    if "t" in getattr(sys, "abiflags", ""):
-        try:
-            importlib.import_module("jetarrow._jetarrow")
-        except ImportError as error:
-            raise ImportError(
-                f"jetarrow has no native core for free-threaded Python ({sys.version.split()[0]}t): "
-                "use the build of the same version that has the GIL"
-            ) from error
+    if ("t" in getattr(sys, "abiflags", "") or "free-threading" in sys.version) and not _has_free_threaded_core():
+        raise ImportError(
+            f"jetarrow has no native core for free-threaded Python ({sys.version.split()[0]}t): "
+            "use the build of the same version that has the GIL"
+        )
+
+
+def _has_free_threaded_core() -> bool:
+    # Looked at before it is loaded: such a Python loads a core of the stable ABI too, whose objects are not its own.
+    found = importlib.util.find_spec("jetarrow._jetarrow")
+    tags = Path((found and found.origin) or "").name.split(".")[1:-1]
+    return tags not in ([], ["abi3"])
 
 
 def _is_subinterpreter() -> bool:

@@ -34,11 +34,19 @@ _METRICS: tuple[tuple[str, str, str, bool, str | None], ...] = (
     ("reconnects", "reconnects", "Times that the connection was made anew.", True, None),
     ("errors_received", "errors", "Errors that the server has sent.", True, None),
     ("queue_bytes", "queue_bytes", "Bytes published or requested, and not sent yet.", False, None),
-    ("in_flight", "in_flight_messages", "Messages published one by one, and not acknowledged yet.", False, None),
+    ("in_flight", "in_flight_messages", "Messages published into streams, and not acknowledged yet.", False, None),
     ("in_flight_bytes", "in_flight_bytes", "Their bytes.", False, None),
     ("resent", "resent_messages", "Messages published once more, after a break or without a leader.", True, None),
     ("dropped", "dropped_messages", "Messages that subscriptions had no room for.", True, None),
     ("connected", "connected", "1 while the connection is up.", False, None),
+)
+# A key of each of `nc.metrics_by_verb()`; the same of it.
+_BY_VERB: tuple[tuple[str, str, str, str | None], ...] = (
+    ("in_msgs", "verb_messages", "Messages received and sent, by what they were for.", "in"),
+    ("out_msgs", "verb_messages", "Messages received and sent, by what they were for.", "out"),
+    ("in_bytes", "verb_payload_bytes", "Bytes of their payloads.", "in"),
+    ("out_bytes", "verb_payload_bytes", "Bytes of their payloads.", "out"),
+    ("resent", "verb_resent_messages", "Those published once more.", None),
 )
 
 
@@ -82,6 +90,7 @@ class ClientCollector:
             for client, count in counts:
                 families[name].add_metric([client, direction] if direction else [client], count[key])
         yield from families.values()
+        yield from self._by_verb(clients)
         text = "Seconds from sending a message to its acknowledgement."
         latency = HistogramMetricFamily(f"{self._prefix}_ack_latency_seconds", text, labels=["client"])
         for client, found in clients:
@@ -91,6 +100,20 @@ class ClientCollector:
             all_of_them = (buckets[-1][1] if buckets else 0) + took.beyond
             latency.add_metric([client], [*buckets, ("+Inf", all_of_them)], took.total)
         yield latency
+
+    def _by_verb(self, clients: list[tuple[str, Status]]) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily
+
+        moved = [(name, found.metrics_by_verb()) for name, found in clients]
+        families: dict[str, CounterMetricFamily] = {}
+        for key, name, text, direction in _BY_VERB:
+            if name not in families:
+                labels = ["client", "verb", "direction"] if direction else ["client", "verb"]
+                families[name] = CounterMetricFamily(f"{self._prefix}_{name}", text, labels=labels)
+            for client, verbs in moved:
+                for verb, counts in verbs.items():
+                    families[name].add_metric([client, verb, *filter(None, [direction])], counts[key])
+        yield from families.values()
 
 
 def prometheus(
@@ -105,7 +128,8 @@ def prometheus(
     `direction`: in, out), `<prefix>_reconnects_total`, `<prefix>_errors_total`, `<prefix>_queue_bytes` (not sent yet),
     `<prefix>_in_flight_messages` and `<prefix>_in_flight_bytes` (not acknowledged yet), `<prefix>_connected` (1 or 0),
     `<prefix>_resent_messages_total` (after a break), `<prefix>_dropped_messages_total` (by full subscriptions) and the
-    histogram `<prefix>_ack_latency_seconds`.
+    histogram `<prefix>_ack_latency_seconds`. With the label `verb` besides (those of `nc.metrics_by_verb()`):
+    `<prefix>_verb_messages_total`, `<prefix>_verb_payload_bytes_total` and `<prefix>_verb_resent_messages_total`.
 
     Args:
         *clients: Clients of either face.

@@ -2,14 +2,12 @@
 //!
 //! A tokio thread puts a finished result into the loop's mailbox, and writes one byte to a pipe if the mailbox was
 //! empty. The loop watches the pipe with `add_reader` and calls `drain`, which resolves all futures that are due. No
-//! tokio thread takes the GIL. A loop without `add_reader` is woken by `call_soon_threadsafe`, also once for many.
+//! tokio thread takes the GIL. A loop that watches no pipe is woken by `call_soon_threadsafe`, also once for many.
 
 use std::collections::HashMap;
-use std::io::{PipeReader, PipeWriter, Read, Write};
-use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use pyo3::exceptions::{PyException, PyRuntimeError, PyStopIteration};
+use pyo3::exceptions::{PyException, PyRuntimeError, PyStopIteration, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use tokio::sync::Notify;
@@ -19,9 +17,15 @@ use crate::lock::lock;
 use crate::runtime;
 use crate::task::caught;
 
-use idle::{Idle, until_due};
+use idle::Idle;
+use system::until_due;
+use wake::Wake;
 
 mod idle;
+#[cfg_attr(unix, path = "bridge/unix.rs")]
+#[cfg_attr(not(unix), path = "bridge/elsewhere.rs")]
+mod system;
+mod wake;
 
 /// A result that becomes a Python object once the GIL is held.
 pub type Reply = Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send>;
@@ -45,9 +49,7 @@ pub struct Mailbox {
     events: Mutex<Events>,
     /// Something came while the loop's thread lingered.
     arrived: Notify,
-    pipe: PipeWriter,
-    /// Instead of the pipe, where a loop cannot watch one. No lock: the caller may wait for the GIL.
-    wake: OnceLock<Py<PyAny>>,
+    wake: Wake,
 }
 
 impl Mailbox {
@@ -60,15 +62,11 @@ impl Mailbox {
         if first && lingering {
             self.arrived.notify_one();
         } else if first {
-            // A closed loop wants no wake-up: both errors mean just that.
-            match self.wake.get() {
-                None => drop((&self.pipe).write_all(&[1])),
-                Some(call) => drop(Python::try_attach(|py| call.call0(py).map(drop))),
-            }
+            self.wake.ring();
         }
     }
 
-    /// From now on nobody is woken by the pipe; false where something waits already.
+    /// From now on nobody is woken; false where something waits already.
     fn begin_linger(&self) -> bool {
         let mut events = lock(&self.events);
         events.lingering = events.waiting.is_empty();
@@ -104,7 +102,6 @@ struct Waiting {
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Bridge {
     pub mailbox: Arc<Mailbox>,
-    pipe: PipeReader,
     waiting: Mutex<(u64, HashMap<u64, Waiting>)>,
     idle: OnceLock<Idle>,
 }
@@ -165,37 +162,23 @@ impl Bridge {
 
 #[pymethods]
 impl Bridge {
+    /// `wake` is called, from any thread, when `drain` has something to do; without it `fileno` becomes readable.
     #[new]
-    fn new() -> PyResult<Self> {
-        let (reader, writer) = std::io::pipe()?;
-        Ok(Bridge {
-            mailbox: Arc::new(Mailbox {
-                events: Mutex::default(),
-                arrived: Notify::new(),
-                pipe: writer,
-                wake: OnceLock::new(),
-            }),
-            pipe: reader,
-            waiting: Mutex::default(),
-            idle: OnceLock::new(),
-        })
+    #[pyo3(signature = (wake=None))]
+    fn new(wake: Option<Py<PyAny>>) -> PyResult<Self> {
+        let mailbox = Mailbox { events: Mutex::default(), arrived: Notify::new(), wake: Wake::new(wake)? };
+        Ok(Bridge { mailbox: Arc::new(mailbox), waiting: Mutex::default(), idle: OnceLock::new() })
     }
 
     /// The file descriptor that becomes readable when `drain` has something to do.
-    fn fileno(&self) -> i32 {
-        self.pipe.as_raw_fd()
-    }
-
-    /// For loops without `add_reader`: `wake` is called, from any thread, when `drain` has something to do.
-    fn wake_with(&self, wake: Py<PyAny>) {
-        let _already_set = self.mailbox.wake.set(wake);
+    fn fileno(&self) -> PyResult<i32> {
+        let none = || PyValueError::new_err("this bridge calls a function: it has no descriptor");
+        self.mailbox.wake.descriptor().ok_or_else(none)
     }
 
     /// Resolves every future that is due. Runs in the loop's thread.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
-        if self.mailbox.wake.get().is_none() {
-            (&self.pipe).read_exact(&mut [0])?;
-        }
+        self.mailbox.wake.heard()?;
         let events = std::mem::take(&mut lock(&self.mailbox.events).waiting);
         self.deliver_all(py, events)
     }

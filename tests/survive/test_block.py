@@ -137,7 +137,7 @@ TOLD = named("""
 # They do not ask the server.
 LOCAL = named("""
     Msg: __delattr__ __eq__ __getstate__ __reduce_ex__ __setattr__ __setstate__
-    Client: __enter__ ack_latency metrics msg_class jetstream jsm new_inbox set_server_pool
+    Client: __enter__ ack_latency metrics metrics_by_verb msg_class jetstream jsm new_inbox set_server_pool
     JetStream: is_status_msg latest publish_async_pending publisher read
     JetStreamManager: advisories get_options jetstream stream
     Stream: consumer
@@ -211,6 +211,7 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
     calls: dict[str, Callable[[], object]] = {
         "Client.__enter__": nc.__enter__,
         "Client.ack_latency": nc.ack_latency,
+        "Client.metrics_by_verb": nc.metrics_by_verb,
         "Client.jetstream": nc.jetstream,
         "Client.jsm": nc.jsm,
         "Client.new_inbox": nc.new_inbox,

@@ -7,15 +7,22 @@ from typing import final
 class Bridge:
     """One event loop's mailbox: native results wake the loop once for many."""
 
-    def __new__(cls) -> Bridge: ...
-    def fileno(self) -> int:
-        """Return the file descriptor that becomes readable when `drain` has something to do."""
-
-    def wake_with(self, wake: Callable[[], object]) -> None:
-        """Wake a loop without `add_reader` in another way.
+    def __new__(cls, wake: Callable[[], object] | None = None) -> Bridge:
+        """Make a mailbox.
 
         Args:
-            wake: Called from any thread when `drain` has something to do.
+            wake: Called from any thread when `drain` has something to do. Default: `fileno` becomes readable, which is
+                cheaper, but Windows' selectors cannot watch it.
+
+        Raises:
+            OSError: There is no `wake`, and no descriptor can be watched here.
+        """
+
+    def fileno(self) -> int:
+        """Return the file descriptor that becomes readable when `drain` has something to do.
+
+        Raises:
+            ValueError: A function is called instead.
         """
 
     def drain(self) -> None:

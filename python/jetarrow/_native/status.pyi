@@ -60,6 +60,12 @@ class StatusVerbs:
     def troubles(self) -> tuple[int, int]:
         """Messages that were published once more, and those that subscriptions dropped."""
 
+    def moved(self) -> dict[str, dict[str, int]]:
+        """What each verb has moved so far, by its name: in_msgs, out_msgs, in_bytes, out_bytes, resent."""
+
+    def flying(self) -> tuple[int, int]:
+        """Messages of `publish_batch` that are not acknowledged yet, and their bytes."""
+
     def ack_latency(self) -> tuple[list[tuple[float, int]], int, float]:
         """What acks took: (most seconds, how many), how many took longer than the last, and the seconds of all."""
 

@@ -93,13 +93,15 @@ def writing(target: str, form: str, schema: pa.Schema, *, keep: Callable[[], boo
                 raise
             _finish(writer, file, path)
         finally:
+            file.close()
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(file.name)
 
 
 def _finish(writer: Writer, file: Any, path: Path) -> None:
     writer.close()
-    file.flush()
+    # Windows moves no file that is open.
+    file.close()
     if path.exists():
         shutil.copymode(path, file.name)
     else:

@@ -179,7 +179,7 @@ def _screen(streams: list[dict[str, Any]], consumers: list[dict[str, Any]], heig
 @contextlib.contextmanager
 def _keys() -> Iterator[Any]:
     """A function that waits for a key, at most so many seconds, and gives it; the terminal does not wait for Enter."""
-    if os.name == "nt":
+    if sys.platform == "win32":
         yield _windows_key
         return
     if not sys.stdin.isatty():

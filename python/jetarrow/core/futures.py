@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-import selectors
 import threading
 import time
 import weakref
@@ -13,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from jetarrow._jetarrow import Bridge, Publisher
+from jetarrow.core.bridges import ThreadBridge
 
 _log = logging.getLogger("jetarrow.publish")
 
@@ -104,7 +104,8 @@ class ThreadHome:
 
     def __init__(self) -> None:
         self.loop = ThreadFutureFactory
-        self.bridge = Bridge()
+        self._door = ThreadBridge()
+        self.bridge = self._door.bridge
 
     def here(self) -> bool:
         """Whether the caller may publish with it: always."""
@@ -112,7 +113,7 @@ class ThreadHome:
 
     def serve(self, native: Publisher, owner: weakref.ref[Any]) -> None:
         # Not the native thread: what a user hangs on a future may block, and would stop all that the client does.
-        arguments = (self.bridge, native, owner)
+        arguments = (self._door, native, owner)
         threading.Thread(target=_serve, args=arguments, name="jetarrow-acks", daemon=True).start()
 
     async def wait_while(self, busy: Callable[[], bool], turn: Callable[[Any], Any], wait: float | None) -> None:
@@ -121,14 +122,12 @@ class ThreadHome:
             turn(self.loop).result(None if deadline is None else max(deadline - time.monotonic(), 0))
 
 
-def _serve(bridge: Bridge, native: Publisher, owner: weakref.ref[Any]) -> None:
-    # Not `select.select`, which knows only descriptors below 1024.
-    with selectors.DefaultSelector() as selector:
-        selector.register(bridge.fileno(), selectors.EVENT_READ)
+def _serve(door: ThreadBridge, native: Publisher, owner: weakref.ref[Any]) -> None:
+    with door.open() as wait:
         while True:
-            if selector.select(_LOOK):
+            if wait(_LOOK):
                 try:
-                    bridge.drain()
+                    door.bridge.drain()
                 except BaseException:
                     # Of a callback, that a future ran here: the other futures are not to wait for ever.
                     _log.exception("a callback of a publish's future has failed")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from selectors import EpollSelector
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from jetarrow._jetarrow import Bridge, Call, Msg, Notices
 from jetarrow._jetarrow import Subscription as NativeSubscription
+from jetarrow.core.bridges import bridge_of
 from jetarrow.core.errors import DrainTimeoutError
 from jetarrow.core.events import Events, check_callbacks
 from jetarrow.core.futures import FutureHome, LoopHome
@@ -24,31 +21,6 @@ _T = TypeVar("_T")
 _A = TypeVar("_A")
 
 _log = logging.getLogger("jetarrow.connection")
-_bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = WeakKeyDictionary()
-
-
-def bridge_of(loop: asyncio.AbstractEventLoop) -> Bridge:
-    """The loop's mailbox, made at its first use."""
-    bridge = _bridges.get(loop)
-    if bridge is None:
-        bridge = _bridges[loop] = Bridge()
-        drain = bridge.drain
-        try:
-            loop.add_reader(bridge.fileno(), drain)
-        except NotImplementedError:
-            # Windows' default loop watches no pipes.
-            bridge.wake_with(lambda: loop.call_soon_threadsafe(drain))
-        _show(bridge, loop)
-    return bridge
-
-
-def _show(bridge: Bridge, loop: asyncio.AbstractEventLoop) -> None:
-    """Lets the bridge see whether the loop is idle, where it is asyncio's own and its parts are as we know them."""
-    if type(loop) is not asyncio.SelectorEventLoop:
-        return
-    selector, ready, scheduled = (getattr(loop, name, None) for name in ("_selector", "_ready", "_scheduled"))
-    if isinstance(selector, EpollSelector) and isinstance(ready, deque) and isinstance(scheduled, list):
-        bridge.watch_loop(selector.fileno(), ready, scheduled, time.monotonic)
 
 
 class LoopSession(SharedState):
@@ -87,10 +59,6 @@ class LoopSession(SharedState):
             log_error(error)
         else:
             self._events.tell("error", error)
-
-    @property
-    def last_error(self) -> Exception | None:
-        return self.failure or (None if self._events is None else self._events.last_error)
 
     async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
         loop = asyncio.get_running_loop()

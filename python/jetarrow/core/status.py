@@ -94,8 +94,7 @@ class Status:
     @property
     def last_error(self) -> Exception | None:
         """The last error that no call raised, or that ended `connect()`."""
-        connection = self._seen()
-        return self._session.last_error or (None if connection is None else connection.last_error)
+        return self._session.last_error
 
     @property
     def connected_url(self) -> ParseResult | None:
@@ -201,13 +200,16 @@ class Status:
 
         Returns:
             As `stats`: in_msgs, out_msgs, in_bytes, out_bytes, reconnects, errors_received; queue_bytes (published
-            or requested, not sent yet); in_flight and in_flight_bytes (published with `publish_async`, by publishers or
-            with the async face's `js.publish`, and not acknowledged yet); resent (published once more, after a break or
-            because no stream's leader was there) and dropped (subscriptions had no room); and connected (1 or 0).
+            or requested, not sent yet); in_flight and in_flight_bytes (published with `publish_batch`, `publish_async`,
+            by publishers or with the async face's `js.publish`, and not acknowledged yet); resent (published once more,
+            after a break or because no stream's leader was there) and dropped (subscriptions had no room); and
+            connected (1 or 0).
         """
         connection = self._seen()
         resent, dropped = (0, 0) if connection is None else connection.troubles()
         unanswered = [publisher.unanswered() for publisher in self._publishers()]
+        if connection is not None:
+            unanswered.append(connection.flying())
         return {
             **self.stats,
             "queue_bytes": self.pending_data_size,
@@ -217,6 +219,18 @@ class Status:
             "dropped": dropped,
             "connected": int(self.is_connected),
         }
+
+    def metrics_by_verb(self) -> dict[str, dict[str, int]]:
+        """What each verb of this client has moved, read from the native counters.
+
+        Returns:
+            By verb in_msgs, out_msgs, in_bytes and out_bytes (of payloads), and resent. The verbs: `publish` (core
+            messages, answers among them), `request` (JetStream's API too), `publisher` (`js.publish`, `publish_async`
+            and publishers, with their acks), `publish_batch` (with its acks), `subscribe` (push consumers too), `fetch`
+            (of pull consumers), `read` and `ack` (of what was consumed). Empty before the first connection.
+        """
+        connection = self._seen()
+        return {} if connection is None else connection.moved()
 
     def ack_latency(self) -> AckLatency:
         """How long the server took to acknowledge what was published, counted natively for every message.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import logging
-import selectors
 import threading
 import weakref
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from jetarrow._jetarrow import Bridge, Notices
+from jetarrow._jetarrow import Notices
+from jetarrow.core.bridges import ThreadBridge
 from jetarrow.core.errors import InvalidCallbackTypeError
 from jetarrow.core.journal import Journal
 
@@ -44,11 +44,14 @@ class ThreadEvents:
         self._settling: deque[threading.Event] = deque()
         self._over = False
         self._ended = False
-        self.bridge = Bridge()
+        self._door = ThreadBridge()
+        self.bridge = self._door.bridge
         # Not held by what it holds: the collector does not look into native objects.
         me = weakref.ref(self)
         self.notices = Notices(lambda kind, error: _hand_over(me, kind, error), self.bridge, in_loop=False)
         self.last_error: Exception | None = None
+        # True once the connection's end has been told, and so what led to it.
+        self.closed = False
         arguments = (weakref.ref(session),)
         self._thread = threading.Thread(target=self._serve, args=arguments, name="jetarrow-events", daemon=True)
         self._thread.start()
@@ -79,6 +82,7 @@ class ThreadEvents:
     def _take(self, kind: str, error: Exception | None) -> None:
         if error is not None:
             self.last_error = error
+        self.closed = self.closed or kind == "closed"
         self._waiting.append((kind, error))
 
     def _serve(self, owner: weakref.ref[Any]) -> None:
@@ -90,11 +94,9 @@ class ThreadEvents:
                 done.set()
 
     def _handle_events(self, owner: weakref.ref[Any]) -> None:
-        # Not `select.select`, which knows only descriptors below 1024.
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.bridge.fileno(), selectors.EVENT_READ)
+        with self._door.open() as wait:
             while True:
-                if selector.select(_LOOK):
+                if wait(_LOOK):
                     settling = list(self._settling)
                     self.bridge.drain()
                     while self._waiting:

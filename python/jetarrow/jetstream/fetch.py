@@ -10,7 +10,7 @@ from typing import Unpack
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
 from jetarrow.core.arguments import FOREVER, check_whole, seconds
-from jetarrow.core.loop_session import bridge_of
+from jetarrow.core.bridges import bridge_of
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch

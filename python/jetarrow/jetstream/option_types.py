@@ -203,8 +203,8 @@ class ReadOptions(TypedDict, total=False):
     """The fields of `value` are columns of their own; default False."""
     limit: int | None
     """Most rows; default all."""
-    batch_rows: int
-    """Most rows of a batch; default 65536."""
+    batch_rows: int | None
+    """Most rows of a batch; default 65536, and fewer in the first ones."""
     batch_bytes: int
     """A batch is cut when its messages have this number of bytes; default 16 MiB."""
     fetch_bytes: int
@@ -242,8 +242,8 @@ class LatestOptions(TypedDict, total=False):
     """Subjects whose last message is a deletion marker have a row too; default False."""
     limit: int | None
     """Most rows; default all."""
-    batch_rows: int
-    """Most rows of a batch; default 65536."""
+    batch_rows: int | None
+    """Most rows of a batch; default 65536, and fewer in the first ones."""
     batch_bytes: int
     """A batch is cut when its messages have this number of bytes; default 16 MiB."""
     fetch_bytes: int
@@ -342,8 +342,8 @@ class BucketReadOptions(TypedDict, total=False):
 
     mode: str
     """What happens to values that do not fit the schema: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
-    batch_rows: int
-    """Most rows of a batch; default 65536."""
+    batch_rows: int | None
+    """Most rows of a batch; default 65536, and fewer in the first ones."""
     batch_bytes: int
     """A batch is cut when its values have this number of bytes; default 16 MiB."""
     timestamp_unit: str

@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-use tokio::sync::Notify;
 
 /// How to see that a loop of asyncio's has nothing to do.
 pub struct Idle {
@@ -68,17 +65,5 @@ impl Idle {
         let next = self.next_rest.load(Ordering::Relaxed);
         self.rest.store(if came { 0 } else { next }, Ordering::Relaxed);
         self.next_rest.store(if came { REST } else { (2 * next).min(MOST_REST) }, Ordering::Relaxed);
-    }
-}
-
-/// Something arrived, or the loop's selector (itself a descriptor that can be watched) has something.
-#[allow(deprecated)] // what takes its place wants an owner, and the owner is Python
-pub async fn until_due(arrived: &Notify, selector: i32) {
-    // For this once: one that stayed registered would wake whoever drives the connection at each event of the loop.
-    let Ok(selector) = AsyncFd::with_interest(selector, Interest::READABLE) else { return };
-    tokio::select! {
-        biased;
-        () = arrived.notified() => {}
-        _ = selector.readable() => {}
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::engine::connection::Connection;
 use crate::engine::connection::request::Request;
+use crate::engine::connection::traffic::Verb;
 use crate::engine::publish::dedup;
 use crate::error::{JetError, Result};
 
@@ -289,7 +290,13 @@ impl<'a> Api<'a> {
     /// Queued at once, before whatever is asked next; what is returned waits for the answer, and is false without one.
     pub fn delete_consumer(self, stream: &str, name: &str) -> impl Future<Output = bool> + Send + use<> {
         let subject = format!("{}.CONSUMER.DELETE.{stream}.{name}", self.prefix);
-        let asked = self.conn.ask(Request { subject, payload: Bytes::new(), headers: None, timeout: self.timeout });
+        let asked = self.conn.ask(Request {
+            subject,
+            payload: Bytes::new(),
+            headers: None,
+            timeout: self.timeout,
+            verb: Verb::Request,
+        });
         async move {
             match asked {
                 Ok(answer) => answer.await.is_ok(),

@@ -25,10 +25,12 @@ pub mod request;
 pub mod tap;
 pub mod tls;
 pub mod token;
+pub mod traffic;
 mod turn;
 pub mod wire;
 pub mod withdraw;
 
 pub use connect::{Connection, connect};
-pub use link::{Latency, Link};
+pub use link::Link;
 pub use options::Options;
+pub use traffic::{Latency, Verb};

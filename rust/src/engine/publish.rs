@@ -30,6 +30,8 @@ use tokio::time::{Instant, sleep};
 use crate::engine::api::{Api, StreamConfig};
 use crate::engine::choice::choose;
 use crate::engine::connection::Connection;
+use crate::engine::connection::request::Request;
+use crate::engine::connection::traffic::Verb;
 use crate::engine::publish::atomic::atomic;
 use crate::engine::publish::fast::fast;
 use crate::engine::publish::outcome::{Blocks, Fill, Outcome, RowFeed};
@@ -55,12 +57,15 @@ pub async fn publish(
     let mut patience = Patience::new(conn, &prefix, deadline);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match conn.request(subject.clone(), payload.clone(), headers.clone(), left).await {
+        let (again, payload, headers) = (subject.clone(), payload.clone(), headers.clone());
+        let request = Request { subject: again, payload, headers, timeout: left, verb: Verb::Publisher };
+        match conn.ask(request)?.await {
             Ok(answer) => return puback::parse(&answer.payload),
             Err(JetError::NoResponders { .. }) => {
                 if !patience.more(&subject).await {
                     return Err(patience.error(subject, timeout));
                 }
+                conn.traffic.resent(Verb::Publisher);
             }
             Err(JetError::Timeout { what, .. }) => return Err(JetError::Timeout { what, after: timeout }),
             Err(other) => return Err(other),

@@ -5,6 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::engine::connection::outbox::Outgoing;
+use crate::engine::connection::traffic;
 use crate::engine::receive::ack::{Kind, Verb, ack, ack_sync};
 use crate::engine::subject;
 use crate::py::batch::Batch;
@@ -50,7 +51,7 @@ impl Connection {
         }
         let payload = parse_kind(kind, delay, reason)?.payload();
         let message = Outgoing { subject: reply.into(), reply: None, headers: None, payload };
-        Connection::hold(slf, conn, event_loop, message).map(drop)
+        Connection::hold(slf, conn, event_loop, message, traffic::Verb::Ack).map(drop)
     }
 
     /// Sends one ack to each reply subject; with `confirm` (seconds) waits for the server's word.

@@ -10,6 +10,7 @@ use crate::bridge::{Bridge, Event, settle};
 use crate::engine::columns::decode::nanoseconds;
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::request::Request;
+use crate::engine::connection::traffic::Verb;
 use crate::engine::receive::marker::Operation;
 use crate::engine::subject;
 use crate::error::JetError;
@@ -138,7 +139,7 @@ impl Subscription {
 fn request(subject: Word<'_>, payload: &[u8], timeout: Timeout) -> PyResult<Request> {
     subject::check(subject.0)?;
     let payload = Bytes::copy_from_slice(payload);
-    Ok(Request { subject: subject.0.to_owned(), payload, headers: None, timeout: timeout.0 })
+    Ok(Request { subject: subject.0.to_owned(), payload, headers: None, timeout: timeout.0, verb: Verb::Request })
 }
 
 #[pymethods]
@@ -146,7 +147,7 @@ impl Connection {
     /// One direct get; the result is an entry, or the number of a status.
     fn get_entry(&self, entries: Py<Entries>, subject: Word<'_>, payload: &[u8], timeout: Timeout) -> PyResult<Call> {
         let conn = self.get()?;
-        let Request { subject, payload, headers, timeout } = request(subject, payload, timeout)?;
+        let Request { subject, payload, headers, timeout, .. } = request(subject, payload, timeout)?;
         let work = async move { conn.request(subject, payload, headers, timeout).await };
         Ok(Call::new(work, move |py, answer| entries.get().answered(py, &answer)))
     }

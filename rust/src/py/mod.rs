@@ -78,7 +78,10 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     crate::task::report_panics(log_panic);
     let forked = wrap_pyfunction!(forked, module)?;
     let hooks = [("after_in_child", forked)].into_py_dict(module.py())?;
-    module.py().import("os")?.call_method("register_at_fork", (), Some(&hooks))?;
+    // Where there is a fork.
+    if let Ok(register) = module.py().import("os")?.getattr("register_at_fork") {
+        register.call((), Some(&hooks))?;
+    }
     let logged = wrap_pyfunction!(panics_are_logged, module)?;
     module.py().import("atexit")?.call_method1("register", (logged,))?;
     #[cfg(debug_assertions)]

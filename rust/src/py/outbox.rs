@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 use crate::engine::connection as engine;
 use crate::engine::connection::outbox::{Held, Outgoing};
+use crate::engine::connection::traffic::Verb;
 use crate::engine::connection::wire::size;
 use crate::error::About;
 use crate::py::call::Call;
@@ -50,7 +51,7 @@ impl Connection {
         if !link.up {
             conn.check_room(size(&message))?;
         }
-        Ok(Connection::hold(slf, conn, event_loop, message)?.bytes)
+        Ok(Connection::hold(slf, conn, event_loop, message, Verb::Publish)?.bytes)
     }
 
     /// Sends what was queued in this turn of the loop.
@@ -84,8 +85,9 @@ impl Connection {
         conn: &engine::Connection,
         event_loop: Option<&Bound<'_, PyAny>>,
         message: Outgoing,
+        verb: Verb,
     ) -> PyResult<Held> {
-        let held = conn.outbox.hold(message);
+        let held = conn.outbox.hold(message, verb);
         match event_loop {
             Some(event_loop) if held.messages < BURST => Connection::kick_later(slf, event_loop)?,
             _ => conn.outbox.kick(),

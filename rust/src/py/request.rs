@@ -8,6 +8,7 @@ use pyo3::types::PyBytes;
 use crate::bridge::{Bridge, Event, settle};
 use crate::engine::connection as engine;
 use crate::engine::connection::request::Request;
+use crate::engine::connection::traffic::Verb;
 use crate::engine::subject;
 use crate::error::{About, JetError};
 use crate::py::call::Call;
@@ -24,9 +25,10 @@ impl Connection {
         subject::check_tokens(subject.0)?;
         let subject = subject.0.to_owned();
         let payload = Bytes::copy_from_slice(payload);
-        Ok(Call::new(conn.ask(Request { subject, payload, headers: None, timeout: timeout.0 })?, |py, answer| {
-            Ok(PyBytes::new(py, &answer.payload).into_any())
-        }))
+        Ok(Call::new(
+            conn.ask(Request { subject, payload, headers: None, timeout: timeout.0, verb: Verb::Request })?,
+            |py, answer| Ok(PyBytes::new(py, &answer.payload).into_any()),
+        ))
     }
 
     /// One request; the result is the whole message. `session` is what its verbs go through.
@@ -110,5 +112,5 @@ fn checked(
     conn.check(&subject)?;
     let what = || About::Other(format!("the request to {subject:?}"));
     let (payload, headers) = payload::message(what, payload, || headers::lenient(headers), conn.client.max_payload())?;
-    Ok(Request { subject, payload, headers, timeout: timeout.0 })
+    Ok(Request { subject, payload, headers, timeout: timeout.0, verb: Verb::Request })
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::engine::connection::{Latency, pool};
+use crate::engine::connection::{Latency, Verb, pool};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::options::info_dict;
@@ -103,6 +103,28 @@ impl Connection {
     /// Messages that were published once more, and those that subscriptions dropped.
     fn troubles(&self) -> PyResult<(u64, u64)> {
         Ok(self.connection()?.traffic.troubles())
+    }
+
+    /// What each verb has moved so far, by its name.
+    fn moved<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let conn = self.connection()?;
+        let verbs = PyDict::new(py);
+        for verb in Verb::ALL {
+            let moved = conn.traffic.moved(verb);
+            let counts = PyDict::new(py);
+            counts.set_item("in_msgs", moved.in_msgs)?;
+            counts.set_item("out_msgs", moved.out_msgs)?;
+            counts.set_item("in_bytes", moved.in_bytes)?;
+            counts.set_item("out_bytes", moved.out_bytes)?;
+            counts.set_item("resent", moved.resent)?;
+            verbs.set_item(verb.name(), counts)?;
+        }
+        Ok(verbs)
+    }
+
+    /// Messages of `publish_batch` that are unanswered, and their bytes.
+    fn flying(&self) -> PyResult<(u64, u64)> {
+        Ok(self.connection()?.traffic.flying())
     }
 
     /// What acks took: (most seconds, how many), how many took longer than the last, and the seconds of all.

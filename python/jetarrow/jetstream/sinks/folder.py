@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from jetarrow.jetstream.sink_errors import SinkError
 
 # Where a file is there as a whole once it is closed, and renaming is copying.
 _OBJECT_STORES = {"s3", "gcs", "abfs"}
+_WINDOWS = sys.platform == "win32"
 _REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the quota is used up",
@@ -119,7 +121,10 @@ class Folder:
         """Has the system write a file or folder to the disk, where it is a local one."""
         if not self._local:
             return
-        handle = os.open(self.full(path), os.O_RDONLY)
+        if _WINDOWS and os.path.isdir(self.full(path)):
+            return  # No folder can be opened there, and none needs to be: the file system's journal has its names.
+        # Windows syncs what is open for writing.
+        handle = os.open(self.full(path), os.O_RDWR if _WINDOWS else os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:

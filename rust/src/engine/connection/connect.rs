@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
 use crate::engine::connection::hub::{Hub, Settings};
-use crate::engine::connection::link::{Link, Traffic};
+use crate::engine::connection::link::Link;
 use crate::engine::connection::movement::while_moving;
 use crate::engine::connection::options::Options;
 use crate::engine::connection::outbox::{Outbox, Outgoing};
@@ -20,6 +20,7 @@ use crate::engine::connection::pool::{Pool, display_servers};
 use crate::engine::connection::reconnect::share_pool;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::request::{Done, Request, Requests};
+use crate::engine::connection::traffic::{Traffic, Verb};
 use crate::engine::connection::wire::Wire;
 use crate::engine::subject;
 use crate::error::{JetError, Result};
@@ -160,7 +161,7 @@ impl Connection {
         headers: Option<HeaderMap>,
         timeout: Duration,
     ) -> Result<Message> {
-        self.ask(Request { subject, payload, headers, timeout })?.await
+        self.ask(Request { subject, payload, headers, timeout, verb: Verb::Request })?.await
     }
 
     /// Publishes a request now; what is returned waits for the first answer, and ends the request when it is dropped.

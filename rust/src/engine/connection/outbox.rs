@@ -15,7 +15,8 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::unconstrained;
 
 use crate::engine::connection::gate::{Gate, Gates};
-use crate::engine::connection::link::{Link, Traffic};
+use crate::engine::connection::link::Link;
+use crate::engine::connection::traffic::{Traffic, Verb};
 use crate::engine::connection::wire::{Wire, size};
 use crate::error::{About, JetError, Result};
 use crate::lock::lock;
@@ -31,8 +32,8 @@ const GAPS: usize = 64;
 
 /// What waits in the queue.
 enum Entry {
-    /// With its size.
-    Message(Outgoing, usize),
+    /// With its size, and what it is for.
+    Message(Outgoing, usize, Verb),
     Subscribe {
         subject: Subject,
         queue: Option<String>,
@@ -51,7 +52,7 @@ enum Entry {
 impl Entry {
     fn bytes(&self) -> usize {
         match self {
-            Entry::Message(_, bytes) => *bytes,
+            Entry::Message(_, bytes, _) => *bytes,
             Entry::Subscribe { .. } | Entry::Turn { .. } | Entry::Gate(_) | Entry::Gone => 0,
         }
     }
@@ -158,16 +159,16 @@ impl Outbox {
     }
 
     /// Queues one message and has it sent.
-    pub fn push(&self, message: Outgoing) {
-        if self.hold(message).idle {
+    pub fn push(&self, message: Outgoing, verb: Verb) {
+        if self.hold(message, verb).idle {
             self.kick();
         }
     }
 
     /// Queues one message that is sent at the next `kick`, together with what comes until then.
-    pub fn hold(&self, message: Outgoing) -> Held {
+    pub fn hold(&self, message: Outgoing, verb: Verb) -> Held {
         let bytes = size(&message);
-        self.add(Entry::Message(message, bytes))
+        self.add(Entry::Message(message, bytes, verb))
     }
 
     /// Queues a subscription and has it made. Its channel stays empty where the connection is closed before.
@@ -345,10 +346,10 @@ async fn carry(
         };
         let step = shared.next(&wire, up, reserved, std::mem::take(&mut handed));
         match step {
-            Step::Hand(Entry::Message(message, bytes)) => {
+            Step::Hand(Entry::Message(message, bytes, verb)) => {
                 weak_spot(Spot::Outbox);
                 (reserved, handed) = (0, bytes);
-                traffic.sent(message.payload.len());
+                traffic.sent(verb, message.payload.len());
                 match wire.hand_over(message).await {
                     Ok(()) => {}
                     // It was queued for another server, which takes larger ones.

@@ -82,8 +82,10 @@ fn parse(text: &str) -> Result<Server> {
     if given.host().is_empty() {
         return Err(bad("it names no host".into()));
     }
-    if given.clone().into_inner().path().contains('@') {
-        return Err(bad("a slash in user or password is written %2F".into()));
+    // These end the host: what was meant as a password would be shown with the address.
+    let whole = given.clone().into_inner();
+    if [Some(whole.path()), whole.query(), whole.fragment()].into_iter().flatten().any(|part| part.contains('@')) {
+        return Err(bad("in user and password / is written %2F, ? is %3F and # is %23".into()));
     }
     if given.host().contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err(bad("white space in the host name".into()));

@@ -13,10 +13,11 @@ use tokio::time::Instant;
 
 use crate::engine::connection::connect::failing;
 use crate::engine::connection::hub::Hub;
-use crate::engine::connection::link::{Link, Traffic};
+use crate::engine::connection::link::Link;
 use crate::engine::connection::outbox::{Outbox, Outgoing, Recall};
 use crate::engine::connection::refusals::{Refusals, Refused};
 use crate::engine::connection::token::{read_token, write_token};
+use crate::engine::connection::traffic::{Traffic, Verb};
 use crate::engine::connection::wire::size;
 use crate::error::{JetError, Result};
 use crate::lock::lock;
@@ -28,6 +29,8 @@ pub struct Request {
     pub payload: Bytes,
     pub headers: Option<HeaderMap>,
     pub timeout: Duration,
+    /// What it is counted as.
+    pub verb: Verb,
 }
 
 /// Gets the answer, in a task that must not be kept waiting.
@@ -42,6 +45,7 @@ struct Pending {
     place: u64,
     /// What its caller knows it by; 0 is nothing.
     tag: usize,
+    verb: Verb,
 }
 
 /// The answers that are awaited. An entry goes with its request, answered or not: async-nats's own would stay.
@@ -149,7 +153,7 @@ impl Requests {
 
     /// Holds the request in the outbox and returns its number; `done` gets the answer.
     pub fn start(&self, outbox: &Outbox, request: Request, tag: usize, done: Done) -> Result<u64> {
-        let Request { subject, payload, headers, timeout } = request;
+        let Request { subject, payload, headers, timeout, verb } = request;
         let mut message = Outgoing { subject: subject.as_str().into(), reply: None, headers, payload };
         self.check_room(outbox, size(&message))?;
         let mut reply = self.open(outbox)?.as_bytes().to_vec();
@@ -166,12 +170,12 @@ impl Requests {
         write_token(number, &mut reply);
         message.reply = Some(Subject::from(String::from_utf8_lossy(&reply).as_ref()));
         // Under the lock, so that its answer and its end find it complete.
-        let place = outbox.hold(message).place;
+        let place = outbox.hold(message, verb).place;
         waiting.deadlines.insert((deadline, number));
         if waiting.deadlines.first() == Some(&(deadline, number)) {
             self.shared.earlier.notify_one();
         }
-        waiting.pending.insert(number, Pending { done, subject, timeout, deadline, place, tag });
+        waiting.pending.insert(number, Pending { done, subject, timeout, deadline, place, tag, verb });
         Ok(number)
     }
 
@@ -218,10 +222,12 @@ async fn dispatch_answers(
     let mut answers = stream::iter(made.await.ok()).flatten();
     while let Some(message) = answers.next().await {
         weak_spot(Spot::Answers);
-        traffic.received(message.payload.len());
         let Some(shared) = shared.upgrade() else { return };
         let number = message.subject.as_bytes().get(prefix..).and_then(read_token);
-        let Some(Pending { done, subject, .. }) = number.and_then(|number| shared.take(number)) else { continue };
+        let pending = number.and_then(|number| shared.take(number));
+        // One that nobody waits for any more has come all the same.
+        traffic.received(pending.as_ref().map_or(Verb::Request, |pending| pending.verb), message.payload.len());
+        let Some(Pending { done, subject, .. }) = pending else { continue };
         done(match message.status {
             Some(StatusCode::NO_RESPONDERS) => Err(JetError::NoResponders { subject }),
             _ => Ok(message),

@@ -13,6 +13,7 @@ use crate::engine::api::{ApiError, MAX_ATOMIC_ROWS};
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refused;
+use crate::engine::connection::traffic::{Flying, Verb};
 use crate::engine::publish::outcome::{Fill, RowFeed};
 use crate::engine::publish::size::check_size;
 use crate::engine::publish::unheard::Patience;
@@ -68,6 +69,8 @@ async fn attempt(conn: &Connection, rows: &[Item], outlet: &mut Fill<'_>, within
     conn.in_order().await;
     let mut answers = conn.subscribe(subscription.clone(), within).await?;
     let breaks = conn.breaks();
+    let mut flying = Flying::new(&conn.traffic);
+    flying.tell(rows.len(), rows.iter().map(|(_, body)| body.size()).sum());
     send(conn, messages, within).await?;
     let mut link = conn.link.clone();
     loop {
@@ -75,7 +78,7 @@ async fn attempt(conn: &Connection, rows: &[Item], outlet: &mut Fill<'_>, within
             biased;
             message = answers.next() => {
                 let message = message.ok_or_else(|| conn.closed())?;
-                conn.traffic.received(message.payload.len());
+                conn.traffic.received(Verb::PublishBatch, message.payload.len());
                 if take_answer(&message, rows, outlet)? {
                     return Ok(());
                 }
@@ -126,7 +129,7 @@ fn prepare(rows: &[Item], inbox: &str, max_payload: usize) -> Result<Vec<Outgoin
 
 async fn send(conn: &Connection, messages: Vec<Outgoing>, timeout: Duration) -> Result<()> {
     for message in messages {
-        conn.traffic.sent(message.payload.len());
+        conn.traffic.sent(Verb::PublishBatch, message.payload.len());
         conn.publish(message, timeout).await?;
     }
     Ok(())

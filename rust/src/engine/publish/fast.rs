@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::engine::connection::Connection;
 use crate::engine::connection::refusals::Refusals;
+use crate::engine::connection::traffic::{Flying, Verb};
 use crate::engine::publish::outcome::{Fill, RowFeed};
 use crate::engine::publish::unheard::{PAUSE, Patience};
 use crate::engine::publish::window::{Item, Outlet, Window};
@@ -130,6 +131,7 @@ impl Fast<'_, '_> {
         let mut link = self.conn.link.clone();
         let pause = IDLE.min(self.window.timeout / 3);
         let mut asked = batch.last_answer;
+        let mut flying = Flying::new(&self.conn.traffic);
         loop {
             let sent = match self.send_at_hand(&mut batch).await? {
                 Ok(()) => batch.close_if_done(self.conn).await,
@@ -138,6 +140,7 @@ impl Fast<'_, '_> {
             if let Err(cause) = sent {
                 return Ok(self.abandon(&mut batch, cause));
             }
+            flying.tell(batch.rows.len(), batch.bytes);
             let end = tokio::select! {
                 biased;
                 message = batch.answers.next() => match message {
@@ -236,7 +239,7 @@ impl Fast<'_, '_> {
     }
 
     fn take_answer(&mut self, batch: &mut Batch, message: &Message) -> Result<Option<End>> {
-        self.conn.traffic.received(message.payload.len());
+        self.conn.traffic.received(Verb::PublishBatch, message.payload.len());
         let (now, before) = (Instant::now(), batch.last_answer);
         batch.last_answer = now;
         match batch.parse(message) {

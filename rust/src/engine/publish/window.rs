@@ -20,6 +20,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refusals;
+use crate::engine::connection::traffic::{Flying, Verb};
 use crate::engine::publish::arena::Arena;
 use crate::engine::publish::congestion::{Congestion, MOST_MESSAGES};
 use crate::engine::publish::dedup::DuplicateWindows;
@@ -62,6 +63,12 @@ pub struct Window {
     pub one_call: bool,
 }
 
+impl Window {
+    fn verb(&self) -> Verb {
+        if self.one_call { Verb::PublishBatch } else { Verb::Publisher }
+    }
+}
+
 /// A message, and the number of its result.
 pub type Item = (u64, Body);
 
@@ -92,6 +99,8 @@ pub async fn run(
     let now = Instant::now();
     let mut run = Run {
         conn,
+        verb: window.verb(),
+        flying: Flying::new(&conn.traffic),
         feed,
         exhausted: false,
         outlet,
@@ -144,6 +153,8 @@ enum Handed {
 
 struct Run<'a, F, O> {
     conn: &'a Connection,
+    verb: Verb,
+    flying: Flying<'a>,
     feed: F,
     exhausted: bool,
     outlet: O,
@@ -209,6 +220,11 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             if self.exhausted && self.inflight.is_empty() && self.again.is_empty() && self.unheard.is_empty() {
                 self.outlet.flush();
                 return Ok(());
+            }
+            if self.window.one_call {
+                // Those of publishers are known where they are published.
+                self.flying
+                    .tell(self.inflight.len() + self.unheard.len(), self.inflight.bytes() + self.unheard.bytes());
             }
             let waits = if up { self.is_full() || !self.again.is_empty() } else { self.window.one_call };
             let hungry = !self.exhausted && !waits;
@@ -349,7 +365,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         sent.deadline = sent.deadline.or(Some(self.now + self.window.timeout));
         let before = sent.first;
         if sent.sent_at.is_some() {
-            self.conn.traffic.resent();
+            self.conn.traffic.resent(self.verb);
         }
         (sent.first, sent.sent_at) = (before.or(Some(self.now)), Some(self.now));
         if let Some(congestion) = &mut self.congestion {
@@ -357,7 +373,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
         let token = self.inflight.insert(sent);
         let reply = self.reply(token)?;
-        self.conn.traffic.sent(payload.len());
+        self.conn.traffic.sent(self.verb, payload.len());
         let wire = &self.conn.wire;
         let message = Outgoing { subject, reply: Some(reply), headers, payload };
         // Polled by hand: a select for every message would cost as much as the message.

@@ -10,6 +10,7 @@ use tokio::task::unconstrained;
 
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
+use crate::engine::connection::traffic;
 use crate::engine::connection::wire::size;
 use crate::error::{JetError, Result};
 
@@ -87,12 +88,12 @@ pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>,
             conn.while_up(conn.wire.reserve(bytes)).await;
         }
         if conn.link.borrow().up {
-            conn.traffic.sent(payload.len());
+            conn.traffic.sent(traffic::Verb::Ack, payload.len());
             conn.wire.hand_over(message).await.map_err(|_| conn.closed())?;
         } else if conn.link.borrow().closed {
             return Err(conn.closed());
         } else {
-            conn.outbox.push(message);
+            conn.outbox.push(message, traffic::Verb::Ack);
         }
     }
     Ok(())
@@ -113,7 +114,7 @@ pub async fn ack_sync(conn: &Connection, replies: Vec<Subject>, kind: &Kind, tim
     let mut confirmed = 0;
     let work = async {
         for subject in replies {
-            conn.traffic.sent(payload.len());
+            conn.traffic.sent(traffic::Verb::Ack, payload.len());
             let (reply, payload) = (Some(inbox.clone()), payload.clone());
             conn.publish(Outgoing { subject, reply, headers: None, payload }, timeout).await?;
         }

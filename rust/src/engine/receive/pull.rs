@@ -9,6 +9,7 @@ use crate::engine::api::next_message;
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refusals;
+use crate::engine::connection::traffic::Verb;
 use crate::engine::receive::limits::Limit;
 use crate::engine::receive::priority::Member;
 use crate::error::{JetError, Result};
@@ -87,19 +88,20 @@ pub struct PullInbox {
     requests: u64,
     /// Whose requests these are, where the consumer has priority groups.
     pub member: Option<Member>,
+    verb: Verb,
 }
 
 impl PullInbox {
-    pub async fn new(conn: &Connection, prefix: &str, stream: &str, consumer: &str) -> Result<Self> {
-        Self::for_subject(conn, next_message(prefix, stream, consumer)).await
+    pub async fn new(conn: &Connection, prefix: &str, stream: &str, consumer: &str, verb: Verb) -> Result<Self> {
+        Self::for_subject(conn, next_message(prefix, stream, consumer), verb).await
     }
 
     /// For requests to this subject.
-    pub async fn for_subject(conn: &Connection, subject: String) -> Result<Self> {
+    pub async fn for_subject(conn: &Connection, subject: String, verb: Verb) -> Result<Self> {
         let inbox = conn.new_inbox()?;
         let refusals = conn.refusals();
         let messages = conn.subscribe(format!("{inbox}.*"), SEND_TIMEOUT).await?;
-        Ok(PullInbox { subject, inbox, messages, refusals, requests: 0, member: None })
+        Ok(PullInbox { subject, inbox, messages, refusals, requests: 0, member: None, verb })
     }
 
     /// Sends the request and returns its number.
@@ -120,7 +122,7 @@ impl PullInbox {
         self.requests += 1;
         let reply = format!("{}.{}", self.inbox, self.requests);
         let payload = Bytes::from(request);
-        conn.traffic.sent(payload.len());
+        conn.traffic.sent(self.verb, payload.len());
         let (subject, reply) = (self.subject.as_str().into(), Some(reply.into()));
         conn.publish(Outgoing { subject, reply, headers: None, payload }, SEND_TIMEOUT).await?;
         Ok(self.requests)

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::{Outgoing, Turn};
+use crate::engine::connection::traffic::Verb;
 use crate::engine::receive::message::Received;
 use crate::error::{JetError, Result};
 use crate::lock::lock;
@@ -300,5 +301,6 @@ impl Subscription {
 
 /// Answers flow control.
 fn answer(conn: &Connection, subject: Subject) {
-    conn.outbox.push(Outgoing { subject, reply: None, headers: None, payload: Bytes::new() });
+    let message = Outgoing { subject, reply: None, headers: None, payload: Bytes::new() };
+    conn.outbox.push(message, Verb::Subscribe);
 }

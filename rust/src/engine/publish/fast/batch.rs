@@ -12,6 +12,7 @@ use super::End;
 use crate::engine::api::{ApiError, UNKNOWN_BATCH};
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
+use crate::engine::connection::traffic::Verb;
 use crate::engine::publish::window::{Item, Window};
 use crate::error::{JetError, Result};
 
@@ -151,7 +152,7 @@ impl Batch {
         let body = &item.1;
         let payload = Bytes::copy_from_slice(body.payload().unwrap_or_default());
         self.bytes += body.size();
-        conn.traffic.sent(payload.len());
+        conn.traffic.sent(Verb::PublishBatch, payload.len());
         let reply = Some(self.reply(self.sent, operation).into());
         let message = Outgoing { subject: body.subject(), reply, headers: body.wire_headers(), payload };
         self.rows.push_back(item);

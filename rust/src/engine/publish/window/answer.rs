@@ -11,7 +11,7 @@ use crate::error::Result;
 
 impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     pub(super) fn answer(&mut self, message: Message) {
-        self.conn.traffic.received(message.payload.len());
+        self.conn.traffic.received(self.verb, message.payload.len());
         let token = message.subject.as_bytes().get(self.inbox.len()..).and_then(read_token);
         let Some(sent) = token.and_then(|token| self.inflight.remove(token)) else { return };
         self.last_answer = self.now;

@@ -6,6 +6,7 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{Ending, GRACE, Job, Sink, Unclaimed};
+use crate::engine::connection::traffic::Verb;
 use crate::engine::receive::limits::Limit;
 use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
 use crate::error::{JetError, Result};
@@ -67,7 +68,7 @@ impl<S: Sink> Job<'_, S> {
                 inbox.insert(match idle {
                     Some(idle) => idle,
                     None => {
-                        let new = PullInbox::new(conn, &sub.prefix, &sub.stream, &sub.consumer);
+                        let new = PullInbox::new(conn, &sub.prefix, &sub.stream, &sub.consumer, Verb::Fetch);
                         let Ok(new) = timeout_at(deadline + GRACE, new).await else { return Ok(End::Deadline) };
                         new?
                     }
@@ -121,7 +122,7 @@ impl<S: Sink> Job<'_, S> {
                 }
             };
             let Some(message) = message else { return Err(conn.closed()) };
-            conn.traffic.received(message.payload.len());
+            conn.traffic.received(Verb::Fetch, message.payload.len());
             let status = inbox.status(&message);
             *heard |= status.as_ref().is_none_or(|(of, _)| *of == number);
             match status {

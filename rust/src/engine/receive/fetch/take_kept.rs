@@ -6,6 +6,7 @@ use super::{GRACE, Job, Kept, Sink};
 use crate::engine::api::Api;
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::columns::raw_headers::RawHeaders;
+use crate::engine::connection::traffic::Verb;
 use crate::engine::receive::malformed::Delivery;
 use crate::error::{JetError, Loss, Result};
 
@@ -14,7 +15,7 @@ impl<S: Sink> Job<'_, S> {
     pub(super) async fn take_kept(&mut self, kept: Kept, deadline: Instant) -> Result<bool> {
         let (message, headers) = match kept {
             Kept::Fresh(message) => {
-                self.sub.conn.traffic.received(message.payload.len());
+                self.sub.conn.traffic.received(Verb::Fetch, message.payload.len());
                 (message, None)
             }
             Kept::Known(message, headers) => (message, headers),

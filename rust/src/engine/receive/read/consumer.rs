@@ -6,9 +6,10 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::latest::Latest;
-use super::{DELETE_WAIT, EXPIRES, HEARTBEAT, INACTIVE, RETRY, Run, Stop, arrival};
+use super::{DELETE_WAIT, EXPIRES, INACTIVE, RETRY, Run, Stop, arrival};
 use crate::engine::api::{Api, ConsumerInfo};
 use crate::engine::columns::meta::parse_meta;
+use crate::engine::connection::traffic::Verb;
 use crate::engine::receive::demand::Demand;
 use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
 use crate::engine::unique;
@@ -45,7 +46,7 @@ impl Run {
             }
         }
         let mut link = self.conn.link.clone();
-        let open_end = self.open_end();
+        let (open_end, silence) = (self.open_end(), self.silence());
         loop {
             let most = self.most_wanted();
             let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
@@ -62,13 +63,17 @@ impl Run {
             let missing = usize::try_from(missing).unwrap_or(usize::MAX).min(most);
             let breaks = consumer.breaks;
             while consumer.owed <= ahead && consumer.owed < missing && !(consumer.whole && consumer.owed > 0) {
+                if !self.conn.link.borrow().up {
+                    // A request would wait for it, and its consumer may be gone then.
+                    return Ok(Stop::Renew);
+                }
                 let whole = std::mem::take(&mut consumer.whole);
                 let batch = if whole { 1 } else { rows.min(missing - consumer.owed) };
                 let request = PullRequest {
                     batch,
                     max_bytes: if whole { 0 } else { self.ask_bytes },
                     expires: EXPIRES,
-                    heartbeat: HEARTBEAT,
+                    heartbeat: silence / 3,
                     no_wait: false,
                 };
                 consumer.inbox.request(&self.conn, &request).await?;
@@ -78,12 +83,12 @@ impl Run {
             let inbox = &mut consumer.inbox;
             let message = match inbox.messages.next().now_or_never().flatten() {
                 Some(message) => message,
-                None => match arrival(inbox, &self.conn, &mut link, breaks, &self.out).await? {
+                None => match arrival(inbox, &self.conn, &mut link, breaks, silence, &self.out).await? {
                     Ok(message) => message,
                     Err(stop) => return Ok(stop),
                 },
             };
-            self.conn.traffic.received(message.payload.len());
+            self.conn.traffic.received(Verb::Read, message.payload.len());
             let stop = self.take(&message)?;
             if !self.flush_if_full().await? {
                 return Ok(Stop::Dropped);
@@ -151,7 +156,7 @@ impl Run {
     /// Makes the consumer at `next`.
     pub(super) async fn make_consumer(&mut self) -> Result<ConsumerInfo> {
         let name = format!("jetarrow-{}", unique::id()?);
-        let inbox = PullInbox::new(&self.conn, &self.range.prefix, &self.range.stream, &name).await?;
+        let inbox = PullInbox::new(&self.conn, &self.range.prefix, &self.range.stream, &name, Verb::Read).await?;
         let mut body = json!({
             "stream_name": self.range.stream,
             "action": "create",
@@ -193,6 +198,7 @@ impl Run {
             made: false,
         });
         let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
+        self.away = None;
         if let Some(consumer) = &mut self.consumer {
             consumer.made = true;
         }

@@ -17,6 +17,7 @@ use super::{Control, Kind, Notice, OnNotice, Order, Shared, State, Waiting, answ
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Turn;
+use crate::engine::connection::traffic::Verb;
 use crate::engine::connection::withdraw::withdraw;
 use crate::task::{Spot, weak_spot};
 
@@ -219,7 +220,7 @@ impl Shared {
     }
 
     fn keep(&self, conn: &Connection, message: Message) -> Option<Notice> {
-        conn.traffic.received(message.payload.len());
+        conn.traffic.received(Verb::Subscribe, message.payload.len());
         let mut state = self.lock();
         if state.ended {
             return None;

@@ -1,0 +1,96 @@
+"""The native mailboxes, and how whoever drains one learns that it has something."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from jetarrow._jetarrow import Bridge
+
+# A descriptor is watched where that can be. Windows' selectors know only sockets, and its usual event loop watches
+# nothing: there a function is called, in a thread of the native module, which costs a change of threads.
+_WATCHED = sys.platform != "win32"
+
+_bridges: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = weakref.WeakKeyDictionary()
+
+
+def bridge_of(loop: asyncio.AbstractEventLoop) -> Bridge:
+    """The loop's mailbox, made at its first use."""
+    bridge = _bridges.get(loop)
+    if bridge is None:
+        bridge = _bridges[loop] = _watched(loop) or Bridge(_caller(loop))
+    return bridge
+
+
+def _watched(loop: asyncio.AbstractEventLoop) -> Bridge | None:
+    if not _WATCHED:
+        return None
+    bridge = Bridge()
+    try:
+        loop.add_reader(bridge.fileno(), bridge.drain)
+    except NotImplementedError:
+        return None
+    _show(bridge, loop)
+    return bridge
+
+
+def _caller(loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+    """What wakes a loop that watches no descriptors. It holds neither the loop nor its bridge, which holds it."""
+    held = weakref.ref(loop)
+
+    def wake() -> None:
+        there = held()
+        bridge = None if there is None else _bridges.get(there)
+        if there is not None and bridge is not None:
+            there.call_soon_threadsafe(bridge.drain)
+
+    return wake
+
+
+def _show(bridge: Bridge, loop: asyncio.AbstractEventLoop) -> None:
+    """Lets the bridge see whether the loop is idle, where it is asyncio's own and its parts are as we know them."""
+    if type(loop) is not asyncio.SelectorEventLoop:
+        return
+    selector, ready, scheduled = (getattr(loop, name, None) for name in ("_selector", "_ready", "_scheduled"))
+    # Linux only.
+    epoll = getattr(selectors, "EpollSelector", None)
+    if epoll and isinstance(selector, epoll) and isinstance(ready, deque) and isinstance(scheduled, list):
+        bridge.watch_loop(selector.fileno(), ready, scheduled, time.monotonic)
+
+
+class ThreadBridge:
+    """A mailbox that a thread drains.
+
+    Attributes:
+        bridge: The mailbox.
+    """
+
+    def __init__(self) -> None:
+        self._rung = None if _WATCHED else threading.Event()
+        self.bridge = Bridge(None if self._rung is None else self._rung.set)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[float], bool]]:
+        """A function that waits so many seconds at most for something to be there, and says whether it is."""
+        if self._rung is None:
+            # Not `select.select`, which knows only descriptors below 1024.
+            with selectors.DefaultSelector() as selector:
+                selector.register(self.bridge.fileno(), selectors.EVENT_READ)
+                yield lambda seconds: bool(selector.select(seconds))
+        else:
+            yield self._heard
+
+    def _heard(self, seconds: float) -> bool:
+        assert self._rung is not None
+        if not self._rung.wait(seconds):
+            return False
+        # What comes from here on rings again.
+        self._rung.clear()
+        return True

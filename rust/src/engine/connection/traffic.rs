@@ -1,0 +1,247 @@
+//! How much went over a connection, by what it was for, and how long acks took.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Bounds of what acks take: 1, 2, 4, ... microseconds, up to 134 s; whatever takes longer is beyond the last.
+const LATENCIES: usize = 28;
+
+/// How many acks took up to so many seconds, and more than the bound before; how many took longer; seconds of all.
+pub type Latency = (Vec<(f64, u64)>, u64, f64);
+
+/// What messages are for, as its user knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Core messages, answers to requests among them.
+    Publish,
+    /// Requests and their answers; those of JetStream's API too.
+    Request,
+    /// Messages for a stream that come one by one, and their acks.
+    Publisher,
+    /// Messages of one call, and their acks.
+    PublishBatch,
+    /// What subscriptions got, push consumers among them.
+    Subscribe,
+    /// Requests of pull consumers, and what they brought.
+    Fetch,
+    /// What readers asked and got.
+    Read,
+    /// Acknowledgements of what was consumed, and the server's word on them.
+    Ack,
+}
+
+impl Verb {
+    pub const ALL: [Verb; 8] = [
+        Verb::Publish,
+        Verb::Request,
+        Verb::Publisher,
+        Verb::PublishBatch,
+        Verb::Subscribe,
+        Verb::Fetch,
+        Verb::Read,
+        Verb::Ack,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Verb::Publish => "publish",
+            Verb::Request => "request",
+            Verb::Publisher => "publisher",
+            Verb::PublishBatch => "publish_batch",
+            Verb::Subscribe => "subscribe",
+            Verb::Fetch => "fetch",
+            Verb::Read => "read",
+            Verb::Ack => "ack",
+        }
+    }
+}
+
+/// What one verb has moved so far: messages, and bytes of their payloads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    pub in_msgs: u64,
+    pub in_bytes: u64,
+    pub out_msgs: u64,
+    pub out_bytes: u64,
+    /// Published or asked once more.
+    pub resent: u64,
+}
+
+#[derive(Default)]
+struct Counts {
+    in_msgs: AtomicU64,
+    in_bytes: AtomicU64,
+    out_msgs: AtomicU64,
+    out_bytes: AtomicU64,
+    resent: AtomicU64,
+}
+
+/// Messages and payload bytes so far. async-nats counts something else: bytes read from the socket, and those written
+/// twice.
+#[derive(Default)]
+pub struct Traffic {
+    /// By the number of the verb.
+    verbs: [Counts; Verb::ALL.len()],
+    /// Of calls that publish many messages: what is unanswered now.
+    flying: AtomicU64,
+    flying_bytes: AtomicU64,
+    /// Acks by what they took, and the microseconds of all.
+    acks: [AtomicU64; LATENCIES + 1],
+    ack_micros: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl Traffic {
+    pub fn received(&self, verb: Verb, bytes: usize) {
+        let counts = &self.verbs[verb as usize];
+        add(&counts.in_msgs, 1);
+        add(&counts.in_bytes, bytes);
+    }
+
+    pub fn sent(&self, verb: Verb, bytes: usize) {
+        let counts = &self.verbs[verb as usize];
+        add(&counts.out_msgs, 1);
+        add(&counts.out_bytes, bytes);
+    }
+
+    /// What a verb has moved.
+    pub fn moved(&self, verb: Verb) -> Moved {
+        let counts = &self.verbs[verb as usize];
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Moved {
+            in_msgs: read(&counts.in_msgs),
+            in_bytes: read(&counts.in_bytes),
+            out_msgs: read(&counts.out_msgs),
+            out_bytes: read(&counts.out_bytes),
+            resent: read(&counts.resent),
+        }
+    }
+
+    /// Messages and bytes that calls have published and that are unanswered.
+    pub fn flying(&self) -> (u64, u64) {
+        (self.flying.load(Ordering::Relaxed), self.flying_bytes.load(Ordering::Relaxed))
+    }
+
+    /// A publish was acknowledged so long after it was sent first.
+    pub fn acked(&self, after: Duration) {
+        let micros = after.as_micros() as u64;
+        // The first power of two that is not less.
+        let place = (u64::BITS - micros.saturating_sub(1).leading_zeros()) as usize;
+        add(&self.acks[place.min(LATENCIES)], 1);
+        add(&self.ack_micros, micros as usize);
+    }
+
+    /// What acks took.
+    pub fn ack_latency(&self) -> Latency {
+        let counts = self.acks.iter().map(|count| count.load(Ordering::Relaxed));
+        let bounded = counts.take(LATENCIES).enumerate().map(|(place, count)| ((1u64 << place) as f64 / 1e6, count));
+        let beyond = self.acks[LATENCIES].load(Ordering::Relaxed);
+        (bounded.collect(), beyond, self.ack_micros.load(Ordering::Relaxed) as f64 / 1e6)
+    }
+
+    /// A message is published once more, after a break or because nobody was there to take it.
+    pub fn resent(&self, verb: Verb) {
+        add(&self.verbs[verb as usize].resent, 1);
+    }
+
+    /// Messages that a subscription had no room for.
+    pub fn dropped(&self, messages: u64) {
+        add(&self.dropped, messages as usize);
+    }
+
+    /// Published once more, and dropped.
+    pub fn troubles(&self) -> (u64, u64) {
+        (self.sum(|moved| moved.resent), self.dropped.load(Ordering::Relaxed))
+    }
+
+    /// Bytes received and sent.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.sum(|moved| moved.in_bytes), self.sum(|moved| moved.out_bytes))
+    }
+
+    fn sum(&self, of: impl Fn(Moved) -> u64) -> u64 {
+        Verb::ALL.into_iter().map(|verb| of(self.moved(verb))).sum()
+    }
+}
+
+/// What one call has published and is unanswered, as the connection's numbers show it.
+pub struct Flying<'a> {
+    traffic: &'a Traffic,
+    told: (usize, usize),
+}
+
+impl<'a> Flying<'a> {
+    pub fn new(traffic: &'a Traffic) -> Self {
+        Flying { traffic, told: (0, 0) }
+    }
+
+    /// Once a turn, not once a message.
+    pub fn tell(&mut self, messages: usize, bytes: usize) {
+        if self.told == (messages, bytes) {
+            return;
+        }
+        let change = |gauge: &AtomicU64, now: usize, before: usize| {
+            gauge.fetch_add((now as u64).wrapping_sub(before as u64), Ordering::Relaxed);
+        };
+        change(&self.traffic.flying, messages, self.told.0);
+        change(&self.traffic.flying_bytes, bytes, self.told.1);
+        self.told = (messages, bytes);
+    }
+}
+
+impl Drop for Flying<'_> {
+    fn drop(&mut self) {
+        self.tell(0, 0);
+    }
+}
+
+/// The runtime's one thread is the only one that counts: nothing to lock the bus for, once for every message.
+fn add(count: &AtomicU64, bytes: usize) {
+    count.store(count.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acks_are_counted_by_what_they_took() {
+        let traffic = Traffic::default();
+        for micros in [0, 1, 2, 3, 4, 1_000, 1_024, 1_025, 1 << 40] {
+            traffic.acked(Duration::from_micros(micros));
+        }
+        let (bounded, beyond, sum) = traffic.ack_latency();
+        let some: Vec<_> = bounded.iter().copied().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(some, [(1e-6, 2), (2e-6, 1), (4e-6, 2), (1_024e-6, 2), (2_048e-6, 1)]);
+        assert_eq!((bounded.len(), beyond), (LATENCIES, 1));
+        assert!(sum > 1e6);
+    }
+
+    #[test]
+    fn what_is_moved_is_counted_by_verb() {
+        let traffic = Traffic::default();
+        for (number, verb) in Verb::ALL.into_iter().enumerate() {
+            assert_eq!(number, verb as usize);
+            traffic.sent(verb, number);
+            traffic.received(verb, 10);
+        }
+        traffic.resent(Verb::Publisher);
+        let fetched = Moved { in_msgs: 1, in_bytes: 10, out_msgs: 1, out_bytes: 5, resent: 0 };
+        assert_eq!(traffic.moved(Verb::Fetch), fetched);
+        assert_eq!((traffic.counts(), traffic.troubles()), ((80, 28), (1, 0)));
+    }
+
+    #[test]
+    fn what_flies_is_of_all_calls_and_goes_with_them() {
+        let traffic = Traffic::default();
+        let (mut one, mut other) = (Flying::new(&traffic), Flying::new(&traffic));
+        one.tell(5, 500);
+        other.tell(2, 20);
+        one.tell(3, 300);
+        assert_eq!(traffic.flying(), (5, 320));
+        drop(one);
+        assert_eq!(traffic.flying(), (2, 20));
+        drop(other);
+        assert_eq!(traffic.flying(), (0, 0));
+    }
+}
