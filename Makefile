@@ -183,7 +183,7 @@ bench: .stamps/release
 .PHONY: bench-quick
 bench-quick: .stamps/release
 	$(PY) -m pytest benches --override-ini=testpaths=benches -p no:xdist --timeout 1800 --bench-scale 0.1 --bench-rounds 3 \
-	  -k "not spark and not memory and not object"
+	  -k "not spark and not memory and not object and not long_links"
 
 # Keeps the last bench under the version's name; `make bench-compare A=old.json B=new.json` says what changed.
 .PHONY: bench-keep bench-compare

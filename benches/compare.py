@@ -1,8 +1,8 @@
 """Two runs of the benches side by side: `python benches/compare.py OLD.json NEW.json`.
 
 For each row that both have: its rate against its yardstick (the group's raw socket, else its peer), so that a machine
-that was slower on one day does not count; how much that changed; and the band of noise, from the least and the most of
-either run. A change within the band says nothing.
+that was slower on one day does not count; how much that changed; and the band of noise, from the rounds of either run
+that are farthest apart. A change within the band says nothing.
 """
 
 from __future__ import annotations
@@ -44,18 +44,25 @@ def measure(row: dict[str, Any]) -> float | None:
     return None if ratio is None or ratio == 1 else float(ratio)
 
 
-def spread(row: dict[str, Any]) -> float:
-    return float(row["rate_max"] / row["rate_min"])
+def spread(row: dict[str, Any], of: dict[tuple[str, str], dict[str, Any]]) -> float:
+    """How far the ratio's rounds are apart, or the rate's where those are not known."""
+    by = "of_baseline" if row.get("of_baseline") else "of_peer"
+    beside = [other for (group, _), other in of.items() if group == row["group"] and other.get(by) == 1]
+    rounds = list(zip(row.get("seconds", ()), *(other.get("seconds", ()) for other in beside), strict=False))
+    if len(beside) != 1 or not rounds:
+        return float(row["rate_max"] / row["rate_min"])
+    ratios = [theirs / ours for ours, theirs in rounds]
+    return float(max(ratios) / min(ratios))
 
 
 def changes(old: Path, new: Path) -> list[Change]:
     """What can be compared, in the order of the new run."""
-    before, found = rows(old), []
-    for key, row in rows(new).items():
+    before, after, found = rows(old), rows(new), []
+    for key, row in after.items():
         other = before.get(key)
         if other is None or (was := measure(other)) is None or (now := measure(row)) is None:
             continue
-        found.append(Change(*key, was, now, max(spread(other), spread(row))))
+        found.append(Change(*key, was, now, max(spread(other, before), spread(row, after))))
     return found
 
 

@@ -158,8 +158,8 @@ async def object_get(run: Run, js: Any) -> int:
 
 
 # A link of 20 Mbit/s, and what small publishes wait for on it, one after another, while something fills it.
-RATE, TRIP, SMALL, BULK = 2_500_000, 0.02, 50, 20_000
-SLOW = Group("one small publish after another, 20 Mbit/s, 20 ms", "core", "alone", count=SMALL)
+RATE, TRIP, SMALL, BULK = 2_500_000, 0.02, 25, 20_000
+SLOW = Group("one small publish after another, 20 Mbit/s, 20 ms", "core", "alone", count=SMALL, rounds=1)
 GROUPS.append(SLOW)
 
 

@@ -1,20 +1,20 @@
 """What more cores could give: how long the GIL is held for a message, and batches from four threads.
 
-`gil_share` has a thread that does nothing but take the GIL and let go of it, as often as it can: first while another
-process does the work, so that the machine is as busy, then while this one does. What it gets less, the work held.
+Of a message's CPU time, what the thread that holds the GIL takes. A thread that waits drives the engine, and without
+the GIL: so another one waits meanwhile, for something else, and what is left for ours is Python's objects and our code
+there. It is an upper bound: going to sleep and waking up are in it. It is CPU time, so a busy machine does not matter.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -34,12 +34,18 @@ def publish_list(url: str, _: str, subject: str, count: int, size: int) -> None:
         nc.jetstream().publish_batch(subject, payload_list(count, size)).raise_for_errors()
 
 
-def publish_arrow(url: str, _: str, subject: str, count: int, size: int) -> None:
-    import jetarrow.sync
+@lru_cache(maxsize=2)
+def column(count: int, size: int) -> Any:
     import pyarrow
 
+    return pyarrow.array(payload_list(count, size))
+
+
+def publish_arrow(url: str, _: str, subject: str, count: int, size: int) -> None:
+    import jetarrow.sync
+
     with jetarrow.sync.connect(url) as nc:
-        nc.jetstream().publish_batch(subject, pyarrow.array(payload_list(count, size))).raise_for_errors()
+        nc.jetstream().publish_batch(subject, column(count, size)).raise_for_errors()
 
 
 def publish_singly(url: str, _: str, subject: str, count: int, size: int) -> None:
@@ -97,75 +103,42 @@ WORK: dict[str, Work] = {
 }
 
 
-class Taker:
-    """Takes the GIL and lets go of it, as often as it can."""
+@contextmanager
+def driven_elsewhere(url: str) -> Iterator[None]:
+    """Another thread waits for a message that never comes, and drives the runtime of all connections meanwhile."""
+    import jetarrow.sync
 
-    def __init__(self) -> None:
-        self._count = 0
-        self._over = False
-        self._thread = threading.Thread(target=self._take)
+    with jetarrow.sync.connect(url) as nc, ThreadPoolExecutor(1) as pool:
+        sub, over = nc.subscribe("never"), threading.Event()
 
-    def _take(self) -> None:
-        while not self._over:
-            os.sched_yield()
-            self._count += 1
+        def wait() -> None:
+            while not over.is_set():
+                with suppress(TimeoutError):
+                    sub.next_msg(timeout=0.5)
 
-    @contextmanager
-    def timed(self, rates: list[float]) -> Iterator[None]:
-        """Adds how often a second it got it meanwhile."""
-        before, begin = self._count, time.perf_counter()
-        yield
-        rates.append((self._count - before) / (time.perf_counter() - begin))
-
-    def __enter__(self) -> Taker:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._over = True
-        self._thread.join()
+        waiting = pool.submit(wait)
+        try:
+            yield
+        finally:
+            over.set()
+            waiting.result()
 
 
-def gil_share(run: Run, name: str, *, elsewhere: str) -> int:
-    """Does the work, first for the subject `elsewhere` in another process."""
-    work, count, size = WORK[name], run.count, run.size
-    payload_list(count, size)
-    rates: list[float] = []
-    command: list[Any] = [sys.executable, __file__, name, run.url, run.stream, elsewhere, count, size]
-    with (
-        subprocess.Popen([*map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other,
-        Taker() as taker,
-    ):
-        assert other.stdin is not None
-        assert other.stdout is not None
-        other.stdout.readline()
-        with taker.timed(rates):
-            other.stdin.write(b"\n")
-            other.stdin.flush()
-            other.stdout.readline()
-        other.stdin.close()
-        other.wait(60)
-        with run.clock(), taker.timed(rates):
-            work(run.url, run.stream, run.subject, count, size)
-    share = max(0.0, 1 - rates[1] / rates[0])
-    run.notes.update({"GIL held, %": 100 * share, "GIL held, ns": 1e9 * share * run.seconds / count})
-    return count
+def gil_share(run: Run, work: Work) -> int:
+    """Does the work; what this thread takes for it, it takes with the GIL."""
+    column(run.count, run.size)
+    with driven_elsewhere(run.url), run.clock():
+        before = time.thread_time()
+        work(run.url, run.stream, run.subject, run.count, run.size)
+        held = time.thread_time() - before
+    run.notes.update({"under the GIL, ns": 1e9 * held / run.count, "of client CPU": held / run.client_cpu})
+    return run.count
 
 
 def add(group: Group, name: str) -> None:
     @group.row(name, needs=NATIVE)
     def row(run: Run) -> int:
-        import jetarrow.sync
-
-        if group is READS:
-            return gil_share(run, name, elsewhere=run.subject)
-        with jetarrow.sync.connect(run.url) as nc:
-            js = nc.jetstream()
-            js.add_stream(name=f"{run.stream}-2", subjects=[f"{run.stream}-2"])
-            try:
-                return gil_share(run, name, elsewhere=f"{run.stream}-2")
-            finally:
-                js.delete_stream(f"{run.stream}-2")
+        return gil_share(run, WORK[name])
 
 
 for _number, _name in enumerate(WORK):
@@ -237,12 +210,3 @@ def test_gil_publish(name: str, record: Callable[[Group, str], None]) -> None:
 @pytest.mark.parametrize("name", READS.rows)
 def test_gil_read(name: str, record: Callable[[Group, str], None]) -> None:
     record(READS, name)
-
-
-if __name__ == "__main__":
-    _work, _rest = WORK[sys.argv[1]], sys.argv[2:5]
-    payload_list(*map(int, sys.argv[5:]))
-    print(flush=True)
-    sys.stdin.readline()
-    _work(*_rest, *map(int, sys.argv[5:]))
-    print(flush=True)

@@ -51,6 +51,7 @@ pub struct Congestion {
     most: usize,
     /// Before anything is known.
     first: usize,
+    hiccup: Duration,
     window: usize,
     /// The same, for those who bound what waits for this loop.
     told: Arc<AtomicUsize>,
@@ -72,15 +73,23 @@ pub struct Congestion {
 impl Congestion {
     /// For messages that are published.
     pub fn new(path: &Path, breaks: u64, most: usize, told: Arc<AtomicUsize>) -> Self {
-        Self::beginning(FIRST, path, breaks, most, told)
+        Self::beginning(FIRST, HICCUP, path, breaks, most, told)
     }
 
-    /// Begins with so many bytes.
-    pub fn beginning(first: usize, path: &Path, breaks: u64, most: usize, told: Arc<AtomicUsize>) -> Self {
+    /// Begins with `first` bytes, and has in flight what gets through in `hiccup` at least.
+    pub fn beginning(
+        first: usize,
+        hiccup: Duration,
+        path: &Path,
+        breaks: u64,
+        most: usize,
+        told: Arc<AtomicUsize>,
+    ) -> Self {
         let known = path.known(breaks);
         let mut congestion = Congestion {
             most,
             first,
+            hiccup,
             window: 0,
             told,
             last: None,
@@ -93,7 +102,11 @@ impl Congestion {
             drains: known.drains,
             draining: false,
         };
-        congestion.resize(if known.rate > 0.0 { known.rate * worth(known.round_trip, 2) } else { first as f64 });
+        congestion.resize(if known.rate > 0.0 {
+            known.rate * congestion.worth(known.round_trip, 2)
+        } else {
+            first as f64
+        });
         congestion
     }
 
@@ -170,7 +183,7 @@ impl Congestion {
             path.measured(breaks, took);
         }
         if !self.draining {
-            self.remember(rate, now, worth(round_trip, 2));
+            self.remember(rate, now, self.worth(round_trip, 2));
             path.delivers(breaks, self.rate());
         }
         self.until_drain = self.until_drain.saturating_sub(1);
@@ -185,7 +198,7 @@ impl Congestion {
         }
         // Nothing queued, although nothing was held back for that: it may carry much more.
         let times = if !drained && took < known.round_trip * 5 / 4 + BURST / 5 { 3 } else { 2 };
-        self.resize((self.rate() * worth(known.round_trip, times)).max(LEAST as f64));
+        self.resize((self.rate() * self.worth(known.round_trip, times)).max(LEAST as f64));
     }
 
     fn remember(&mut self, rate: f64, now: Instant, should_take: f64) {
@@ -195,6 +208,11 @@ impl Congestion {
         }
         self.rates[self.rounds % ROUNDS] = Some((rate, now));
         self.rounds += 1;
+    }
+
+    /// Seconds that a round should take.
+    fn worth(&self, round_trip: Duration, times: u32) -> f64 {
+        (round_trip * times + BURST).max(self.hiccup).as_secs_f64()
     }
 
     fn rate(&self) -> f64 {
@@ -209,11 +227,6 @@ impl Congestion {
 
 fn took(timed: &Timed, now: Instant) -> Duration {
     now.saturating_duration_since(timed.sent).max(SHORTEST)
-}
-
-/// Seconds that a round should take.
-fn worth(round_trip: Duration, times: u32) -> f64 {
-    (round_trip * times + BURST).max(HICCUP).as_secs_f64()
 }
 
 #[cfg(test)]

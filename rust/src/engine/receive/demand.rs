@@ -4,6 +4,8 @@
 //! queue, and whatever else is answered over the connection waits behind it: seconds, with the 16 MiB that keep a fast
 //! one busy.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use crate::engine::connection::Connection;
@@ -11,6 +13,8 @@ use crate::engine::publish::congestion::Congestion;
 
 /// Bytes asked for before anything is known: a fast link is not to wait for many round trips.
 const FIRST: usize = 1 << 20;
+/// What is under way at least, in time: a message costs less to send than to store, so more of them come in a burst.
+const HICCUP: Duration = Duration::from_millis(25);
 
 pub struct Demand {
     congestion: Congestion,
@@ -23,7 +27,7 @@ pub struct Demand {
 impl Demand {
     /// At most `most` bytes.
     pub fn new(conn: &Connection, most: usize, mean: usize) -> Self {
-        let congestion = Congestion::beginning(FIRST, &conn.path_back, conn.breaks(), most, Default::default());
+        let congestion = Congestion::beginning(FIRST, HICCUP, &conn.path_back, conn.breaks(), most, Default::default());
         Demand { congestion, mean: mean.max(1), came: 0 }
     }
 
