@@ -203,6 +203,8 @@ bench-plot: .stamps/venv
 lint: .stamps/dev
 	cargo fmt --check
 	cargo clippy --quiet --locked --all-targets -- -D warnings
+	@# Checked without a C++ compiler: nothing else tells when a fuzz target no longer compiles.
+	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target
 	$(PY) -m ruff check $(PYTHON)
 	$(PY) -m ruff format --check $(PYTHON)
 	.venv/bin/lint-imports

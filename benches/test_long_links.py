@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import statistics
+import time
 import uuid
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
-from harness import Group, Run
+from harness import Group, Run, payload_list
 from slow_link import slow_link
 
 NATIVE = "jetarrow._jetarrow"
@@ -150,6 +155,83 @@ async def object_put(run: Run, js: Any) -> int:
 @over_links("object get", "core", count=CHUNKS)
 async def object_get(run: Run, js: Any) -> int:
     return await with_object(run, js, measure_put=False)
+
+
+# A link of 20 Mbit/s, and what small publishes wait for on it, one after another, while something fills it.
+RATE, TRIP, SMALL, BULK = 2_500_000, 0.02, 50, 20_000
+SLOW = Group("one small publish after another, 20 Mbit/s, 20 ms", "core", "alone", count=SMALL)
+GROUPS.append(SLOW)
+
+
+async def publish_all(js: Any, subject: str, max_inflight: int | None = None) -> None:
+    (await js.publish_batch(subject, payload_list(BULK, 128), max_inflight=max_inflight)).raise_for_errors()
+
+
+async def publish_each(js: Any, subject: str) -> None:
+    async with js.publisher(subject) as each:
+        for payload in payload_list(BULK, 128):
+            await each.publish(payload)
+
+
+async def read_all(js: Any, subject: str) -> None:
+    await js.read(subject.partition(".")[0]).read_all()
+
+
+Beside = Callable[[Any, str], Awaitable[None]]
+BESIDE: dict[str, Beside | None] = {
+    "alone": None,
+    "beside publish_batch": publish_all,
+    "beside publish_batch, max_inflight=5,000": partial(publish_all, max_inflight=5_000),
+    "beside publisher": publish_each,
+    "beside js.read": read_all,
+}
+
+
+def small(beside: Beside | None) -> Callable[[Run], Awaitable[int]]:
+    async def row(run: Run) -> int:
+        import jetarrow
+
+        name = f"L{uuid.uuid4().hex[:8]}"
+        with slow_link(run.url, TRIP, RATE) as url:
+            async with await jetarrow.connect(run.url) as near, await jetarrow.connect(url) as nc:
+                direct, js = near.jetstream(), nc.jetstream()
+                await direct.add_stream(name=name, subjects=[f"{name}.>"])
+                await publish_all(direct, f"{name}.bulk")
+                # A context of its own, as another part of the program has it.
+                bulk = asyncio.ensure_future(repeat(nc.jetstream(), f"{name}.bulk", beside))
+                took = []
+                for _ in range(run.count):
+                    await asyncio.sleep(TRIP)
+                    with run.clock():
+                        begin = time.perf_counter()
+                        await js.publish(f"{name}.small", b"small", timeout=60)
+                    took.append((time.perf_counter() - begin) / TRIP)
+                bulk.cancel()
+                with suppress(asyncio.CancelledError):
+                    await bulk
+                await direct.delete_stream(name)
+        took.sort()
+        run.notes.update({"round trips": statistics.median(took), "longest": took[-1]})
+        return run.count
+
+    return row
+
+
+async def repeat(js: Any, subject: str, work: Beside | None) -> None:
+    while work is not None:
+        await work(js, subject)
+
+
+for _name, _beside in BESIDE.items():
+    SLOW.row(_name, needs=NATIVE)(small(_beside))
+
+
+@over_links("publish_batch, max_inflight=5,000", "publish")
+async def publish_batch_fixed(run: Run, js: Any) -> int:
+    payloads = run.payloads
+    with run.clock():
+        result = await js.publish_batch(run.subject, payloads, max_inflight=5_000)
+    return int(result.stored)
 
 
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group in GROUPS for name in group.rows])

@@ -40,6 +40,11 @@ async def publish_batch_async(run: Run) -> int:
     return await publish_batch(run, "window")
 
 
+@PUBLISH.row("jetarrow publish_batch, max_inflight=5,000", needs=NATIVE)
+async def publish_batch_fixed(run: Run) -> int:
+    return await publish_batch(run, "window", 5_000)
+
+
 @PUBLISH.row("jetarrow publish_batch, sync", needs=NATIVE)
 def publish_batch_sync(run: Run) -> int:
     import jetarrow.sync
@@ -124,7 +129,7 @@ async def fast_mode(run: Run) -> int:
     return await publish_batch(run, "fast")
 
 
-async def publish_batch(run: Run, mode: str, max_inflight: int = 5000) -> int:
+async def publish_batch(run: Run, mode: str, max_inflight: int | None = None) -> int:
     import jetarrow
 
     payloads = run.payloads

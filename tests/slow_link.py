@@ -11,17 +11,19 @@ from urllib.parse import urlsplit
 class SlowLink:
     """A proxy on 127.0.0.1. `delay` seconds each way, which may be changed at any time; the order stays.
 
-    Chunks that contain `swallowed` vanish.
+    It carries `rate` bytes a second each way; None is no bound. Chunks that contain `swallowed` vanish.
     """
 
-    def __init__(self, delay: float) -> None:
+    def __init__(self, delay: float, rate: float | None = None) -> None:
         self.delay = delay
+        self.rate = rate
         self.swallowed: bytes | None = None
         self.url = ""
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        free = 0.0
 
         async def deliver() -> None:
             while True:
@@ -34,16 +36,17 @@ class SlowLink:
         try:
             while chunk := await reader.read(1 << 16):
                 if self.swallowed is None or self.swallowed not in chunk:
-                    queue.put_nowait((loop.time() + self.delay, chunk))
+                    free = max(free, loop.time()) + (len(chunk) / self.rate if self.rate else 0.0)
+                    queue.put_nowait((free + self.delay, chunk))
         finally:
             delivery.cancel()
             writer.close()
 
 
 @asynccontextmanager
-async def slow_link(url: str, delay: float) -> AsyncIterator[SlowLink]:
+async def slow_link(url: str, delay: float, rate: float | None = None) -> AsyncIterator[SlowLink]:
     """A slow link to the server at `url`."""
-    link = SlowLink(delay)
+    link = SlowLink(delay, rate)
     tasks: set[asyncio.Task[None]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -16,7 +16,7 @@ from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
-from .tools import fill
+from .tools import fill, until, wait_until
 
 
 async def seqs(js: JetStreamContext, stream: str, start: int | None = None, end: int | None = None) -> list[int]:
@@ -26,8 +26,13 @@ async def seqs(js: JetStreamContext, stream: str, start: int | None = None, end:
     return found
 
 
-async def consumers(js: JetStreamContext, stream: str) -> int:
-    return (await js.stream_info(stream)).state.consumer_count
+async def no_consumer_stays(js: JetStreamContext, stream: str) -> None:
+    """The end of a read does not wait for the answer to its consumer's deletion."""
+
+    async def gone() -> bool:
+        return (await js.stream_info(stream)).state.consumer_count == 0
+
+    await until(gone)
 
 
 async def test_whole_stream(js: JetStreamContext, stream: str) -> None:
@@ -36,7 +41,7 @@ async def test_whole_stream(js: JetStreamContext, stream: str) -> None:
     assert table.column("seq").to_pylist() == list(range(1, 25_001))
     assert table.column("data").to_pylist() == [str(i).encode() for i in range(1, 25_001)]
     assert table.column("headers").null_count == 25_000
-    assert await consumers(js, stream) == 0
+    await no_consumer_stays(js, stream)
 
 
 async def test_ranges_are_exact_with_deleted_messages(js: JetStreamContext, stream: str) -> None:
@@ -50,7 +55,7 @@ async def test_ranges_are_exact_with_deleted_messages(js: JetStreamContext, stre
         end = rng.randrange(start, 420)
         expected = [seq for seq in range(start, min(end, 401)) if seq not in gone]
         assert await seqs(js, stream, start, end) == expected, (start, end)
-    assert await consumers(js, stream) == 0
+    await no_consumer_stays(js, stream)
 
 
 async def test_empty_ranges(js: JetStreamContext, stream: str) -> None:
@@ -79,7 +84,7 @@ async def test_position_and_close_in_the_middle(js: JetStreamContext, stream: st
         assert reader.position == 11
         assert len(await anext(reader)) == 100
         assert reader.position == 111
-    assert await consumers(js, stream) == 0
+    await no_consumer_stays(js, stream)
     assert [batch async for batch in reader] == []
 
 
@@ -115,6 +120,14 @@ async def test_batches_are_cut_by_rows_and_by_bytes(js: JetStreamContext, stream
     assert max(sizes) <= 10
     # Arrow counts a column's bytes in 31 bits: whatever is asked, a batch is cut before (builder.rs).
     assert [len(b) async for b in js.read(stream, batch_rows=2**62, batch_bytes=2**62, fetch_bytes=2**62)] == [100]
+
+
+async def test_batches_grow_where_nobody_says_how_large_they_are(js: JetStreamContext, stream: str) -> None:
+    """So that there is something to do before 65,536 messages are here."""
+    (await js.publish_batch(f"{stream}.a", [b"x"] * 5_000)).raise_for_errors()
+    assert [len(b) async for b in js.read(stream)] == [1024, 2048, 1928]
+    assert [len(b) async for b in js.read(stream, batch_rows=4_000)] == [4_000, 1_000]
+    assert [len(b) async for b in js.latest(stream)] == [1]
 
 
 async def test_microseconds_and_column_order(js: JetStreamContext, stream: str) -> None:
@@ -227,7 +240,7 @@ async def test_subject_filters(js: JetStreamContext, stream: str) -> None:
     await js.purge_stream(stream, seq=101)
     with pytest.warns(UserWarning, match="1 to 100"):
         assert await matching(several, start_seq=1) == [seq for seq in expected if seq > 100]
-    assert await consumers(js, stream) == 0
+    await no_consumer_stays(js, stream)
 
 
 async def test_follow(js: JetStreamContext, stream: str) -> None:
@@ -242,7 +255,7 @@ async def test_follow(js: JetStreamContext, stream: str) -> None:
             seen += (await asyncio.wait_for(waiting, 5)).seqs.to_pylist()
         assert reader.position == 104
     assert seen == list(range(1, 104))
-    assert await consumers(js, stream) == 0
+    await no_consumer_stays(js, stream)
     with pytest.raises(ValueError, match="follow"):
         js.read(stream, follow=True, end_seq=5)
 
@@ -274,7 +287,7 @@ def test_ordered_consumer_sync(sync_js: jetarrow.sync.JetStream, stream: str) ->
     messages = sync_js.ordered_consumer(stream, f"{stream}.*")
     assert [next(messages).seq for _ in range(100)] == list(range(1, 101))
     messages.close()  # type: ignore[attr-defined]
-    assert sync_js.stream_info(stream).state.consumer_count == 0
+    wait_until(lambda: sync_js.stream_info(stream).state.consumer_count == 0)
 
 
 async def test_messages_as_large_as_the_server_allows() -> None:

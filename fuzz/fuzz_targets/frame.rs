@@ -127,6 +127,7 @@ fuzz_target!(|given: Given| {
         headers: if headers.is_empty() { Headers::None } else { Headers::One(headers) },
         fixed: Arc::new([]),
         expected_stream: None,
+        reasons: None,
         checked: false,
     };
     let Ok(rows) = rows.checked(MAX_PAYLOAD) else { return };

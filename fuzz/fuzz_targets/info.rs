@@ -10,15 +10,17 @@ mod info;
 
 use info::Info;
 
-fuzz_target!(|input: (Vec<String>, String, Option<String>, bool, bool, String)| {
-    let (connect_urls, name, cluster, tls_required, lame_duck_mode, noise) = input;
+fuzz_target!(|input: (Vec<String>, String, Option<String>, bool, bool, usize, String)| {
+    let (connect_urls, name, cluster, tls_required, lame_duck_mode, max_payload, noise) = input;
     let mut given = async_nats::ServerInfo::default();
     given.connect_urls = connect_urls.clone();
     given.server_name = name;
     given.cluster = cluster;
     given.tls_required = tls_required;
     given.lame_duck_mode = lame_duck_mode;
-    let expected = Info { connect_urls, tls_required, lame_duck: lame_duck_mode };
+    given.max_payload = max_payload;
+    let max_payload = Some(max_payload as u64);
+    let expected = Info { connect_urls, tls_required, lame_duck: lame_duck_mode, max_payload };
     assert_eq!(Info::read(&format!("{given:?}")), expected);
     let _any = Info::read(&noise);
 });

@@ -29,7 +29,8 @@ class Client(CoreClient):
             api_prefix: Another name for `prefix`.
             domain: JetStream domain, instead of a prefix.
             timeout: Seconds an API request, or a `publish`, may take, default 5; None is as long as it takes.
-            publish_async_max_pending: Most unanswered messages of `publish` and `publish_async` together, default 5000.
+            publish_async_max_pending: Most unanswered messages of `publish` and `publish_async` together; default None,
+                as many as the way to the server carries, and at least 5000.
             max_ack_inflight: Another name for `publish_async_max_pending`.
             backpressure_on_inflight: At that limit `publish_async` waits; False raises `MaxAckPendingError`.
             ack_timeout: Seconds until a `publish_async` without an answer fails, default 30.

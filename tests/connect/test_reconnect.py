@@ -122,6 +122,18 @@ def test_the_blocking_client_ends_too(own_server: NatsServer) -> None:
             nc.flush()
 
 
+async def test_what_ended_it_is_known_before_it_was_told(own_server: NatsServer) -> None:
+    """Nothing reaches the callbacks while the loop is blocked."""
+    nc = await jetarrow.connect(own_server.url, max_reconnect_attempts=2, reconnect_time_wait=0.5)
+    own_server.kill()
+    await until(lambda: nc.last_error is not None)
+    assert not nc.is_closed
+    wait_until(lambda: nc.is_closed)
+    assert isinstance(nc.last_error, errors.NoServersError)
+    await nc.close()
+    assert isinstance(nc.last_error, errors.NoServersError)
+
+
 async def test_attempts_are_reconnect_time_wait_apart(record: Any) -> None:
     """Attempts are counted where they arrive: at a port that refuses NATS."""
     attempts: list[float] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jetarrow.sync
@@ -17,6 +18,14 @@ from .tools import Here, Stored, Streams
 
 # In the environment of every worker.
 PASSWORD = "hunter2-of-the-environment"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that is ended in a call of Spark's leaves the others answers that are not theirs: it has more time."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(300))
 
 
 @pytest.fixture(scope="session")

@@ -70,7 +70,7 @@ def test_filters_give_the_same_rows_wherever_they_are_evaluated(
         for options in ({}, {"minPartitions": 7}, {"reader": "direct"}, {"startingOffsets": json.dumps({name: 40})}):
             low = 40 if "startingOffsets" in options else 1
             assert seqs(here.read(name, subjects=filters, **options)) == [s for s in expected if s >= low], filters
-    assert streams.consumers(name) == 0
+    wait_until(lambda: streams.consumers(name) == 0)
 
 
 def test_the_server_filters_where_it_finds_few(here: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:

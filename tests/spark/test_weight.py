@@ -14,6 +14,8 @@ from jetarrow.spark.source.partitioning import StreamRange, plan_partitions
 from jetarrow.spark.source.weight import Weight, split_counts, weigh
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from ..tools import wait_until
+
 if TYPE_CHECKING:
     from .tools import Here, Streams
 
@@ -110,7 +112,7 @@ def test_what_is_really_there_is_counted(
     # What the server filters is what comes.
     monkeypatch.setattr(read_plan, "SMALL_RANGE", 100)
     assert partitions(maxRecordsPerPartition=500, subjects=f"{name}.new") == 4
-    assert streams.consumers(name) == 0
+    wait_until(lambda: streams.consumers(name) == 0)
 
 
 def test_a_micro_batch_is_split_by_what_it_holds(here: Here, streams: Streams, publish: Publish) -> None:

@@ -91,7 +91,7 @@ class PublishVerbs:
         msg_ttl: str | None,
         expected_stream: str | None,
         mode: str,
-        max_inflight: int,
+        max_inflight: int | None,
         max_bytes: int,
         timeout: float,
         resend: bool | None,
@@ -110,7 +110,7 @@ class PublishVerbs:
             msg_ttl: How long the messages are kept, as the server reads it.
             expected_stream: Refuse rows that another stream would take.
             mode: "window", "fast", "atomic" or "auto".
-            max_inflight: Most rows that are unanswered at once.
+            max_inflight: Most rows that are unanswered at once; None leaves it to the engine.
             max_bytes: Most bytes of them; a larger row goes alone.
             timeout: Seconds that the server may be silent.
             resend: After a lost link: None sends rows with an id again within the stream's duplicate window, a bool

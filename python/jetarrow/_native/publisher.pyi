@@ -86,8 +86,9 @@ class PublisherVerbs:
         bridge: Bridge,
         *,
         prefix: str,
-        max_inflight: int,
+        max_inflight: int | None,
         max_bytes: int | None,
+        spare: int,
         timeout: float,
         by_turn: bool,
         keep_failed: bool,
@@ -97,8 +98,9 @@ class PublisherVerbs:
         Args:
             bridge: The loop's mailbox.
             prefix: Prefix of the JetStream API.
-            max_inflight: Most messages that are unanswered at once.
+            max_inflight: Most messages that are unanswered at once; None leaves it to the engine.
             max_bytes: Most bytes of them; None is no limit.
+            spare: Where it is left to the engine, messages that may be pending however small its window is.
             timeout: Seconds until a message without an answer fails.
             by_turn: Hand the messages of one turn of the loop over together, at its end.
             keep_failed: Keep failed futures for `take_failed`.

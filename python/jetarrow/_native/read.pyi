@@ -67,6 +67,8 @@ class ReadVerbs:
         flatten: bool = False,
         limit: int | None = None,
         format: str = "json",
+        grow: bool = False,
+        outage: float | None = None,
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -95,6 +97,8 @@ class ReadVerbs:
             flatten: The fields of `schema` are columns of their own.
             limit: Most rows; None is all.
             format: "arrow": with `schema` every payload is an Arrow stream with rows of these columns.
+            grow: Begin with a small batch, and double up to `batch_rows` and `batch_bytes`.
+            outage: Seconds for which no server may answer once it is open; None is 60.
 
         Returns:
             A call for the reader.

@@ -68,10 +68,6 @@ class BlockingSession(SharedState):
         else:
             self._events.tell("error", error)
 
-    @property
-    def last_error(self) -> Exception | None:
-        return self.failure or (None if self._events is None else self._events.last_error)
-
     async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
         return call.block()
 

@@ -46,11 +46,14 @@ class Events:
         self._task: asyncio.Task[None] | None = None
         self._held = False
         self.last_error: Exception | None = None
+        # True once the connection's end has been told, and so what led to it.
+        self.closed = False
 
     def tell(self, kind: str, error: Exception | None = None) -> None:
         """Takes one notice. Called in the event loop; returns at once."""
         if error is not None:
             self.last_error = error
+        self.closed = self.closed or kind == "closed"
         self._waiting.append((kind, error))
         self._go_on()
 

@@ -178,8 +178,17 @@ class Session(Protocol):
         """Queues an acknowledgement."""
 
 
+class Told(Protocol):
+    """What has been told of a connection."""
+
+    last_error: Exception | None
+    closed: bool
+
+
 class SharedState(Session):
     """What both kinds of session have."""
+
+    _events: Told | None
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
@@ -221,6 +230,16 @@ class SharedState(Session):
     def is_closed(self) -> bool:
         connection = self.connection or self.last
         return self.closed or (connection is not None and connection.is_closed)
+
+    @property
+    def last_error(self) -> Exception | None:
+        connection, events = self.connection or self.last, self._events
+        told = self.failure or (None if events is None else events.last_error)
+        # What ended the connection may still be on its way to the callbacks.
+        on_its_way = connection is not None and connection.is_closed and events is not None and not events.closed
+        if connection is None or (told is not None and not on_its_way):
+            return told
+        return connection.last_error or told
 
     def next_sid(self) -> int:
         self._last_sid += 1

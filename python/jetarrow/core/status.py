@@ -94,8 +94,7 @@ class Status:
     @property
     def last_error(self) -> Exception | None:
         """The last error that no call raised, or that ended `connect()`."""
-        connection = self._seen()
-        return self._session.last_error or (None if connection is None else connection.last_error)
+        return self._session.last_error
 
     @property
     def connected_url(self) -> ParseResult | None:

@@ -50,6 +50,8 @@ class ThreadEvents:
         me = weakref.ref(self)
         self.notices = Notices(lambda kind, error: _hand_over(me, kind, error), self.bridge, in_loop=False)
         self.last_error: Exception | None = None
+        # True once the connection's end has been told, and so what led to it.
+        self.closed = False
         arguments = (weakref.ref(session),)
         self._thread = threading.Thread(target=self._serve, args=arguments, name="jetarrow-events", daemon=True)
         self._thread.start()
@@ -80,6 +82,7 @@ class ThreadEvents:
     def _take(self, kind: str, error: Exception | None) -> None:
         if error is not None:
             self.last_error = error
+        self.closed = self.closed or kind == "closed"
         self._waiting.append((kind, error))
 
     def _serve(self, owner: weakref.ref[Any]) -> None:

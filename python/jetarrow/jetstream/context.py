@@ -45,7 +45,7 @@ class JetStreamContext(
         check_whole(publish_async_max_pending=publish_async_max_pending, max_ack_inflight=max_ack_inflight)
         seconds("timeout", timeout)
         seconds("ack_timeout", ack_timeout)
-        self._max_pending = publish_async_max_pending or max_ack_inflight or 5000
+        self._max_pending = publish_async_max_pending or max_ack_inflight or None
         self._backpressure = backpressure_on_inflight
         self._ack_timeout = ack_timeout
         self._publisher: LoopPublisher | None = None

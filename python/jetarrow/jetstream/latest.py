@@ -31,7 +31,7 @@ class Latest:
         as_of_time: datetime | timedelta | str | None = None,
         deleted: bool = False,
         limit: int | None = None,
-        batch_rows: int = 65536,
+        batch_rows: int | None = None,
         batch_bytes: int = 16 * 1024 * 1024,
         fetch_bytes: int = DEFAULT_FETCH_BYTES,
         timestamp_unit: str = "ns",
@@ -64,7 +64,7 @@ class Latest:
             deleted: Subjects whose last message is a deletion marker have a row too: of key-value buckets
                 (`KV-Operation`), and of the server (`Nats-Marker-Reason`). By default they have none.
             limit: Most rows; None is all.
-            batch_rows: Most rows of a batch.
+            batch_rows: As `js.read`.
             batch_bytes: A batch is cut when its messages have this number of bytes, 1 GiB at most.
             fetch_bytes: As `js.read`.
             timestamp_unit: As `js.read`.

@@ -47,7 +47,8 @@ class JetStreamOptions(ManagerOptions, total=False):
     """Options of `nc.jetstream` and `nc.jetstream_manager`."""
 
     publish_async_max_pending: int | None
-    """Most unanswered messages of `publish` and `publish_async` together; default 5000."""
+    """Most unanswered messages of `publish` and `publish_async` together; default None, as many as the way to the
+    server carries, and at least 5000."""
     max_ack_inflight: int | None
     """Another name for `publish_async_max_pending`."""
     backpressure_on_inflight: bool
@@ -152,8 +153,8 @@ class ConsumerBatchesOptions(PriorityOptions, total=False):
 class PublisherOptions(TypedDict, total=False):
     """Options of `js.publisher`."""
 
-    max_inflight: int
-    """Most messages that are unanswered at once; default 5000."""
+    max_inflight: int | None
+    """Most messages that are unanswered at once; default None, as many as the way to the server carries."""
     max_bytes: int
     """Most bytes of them, subjects and headers counted; default 64 MiB."""
     backpressure: bool
@@ -202,8 +203,8 @@ class ReadOptions(TypedDict, total=False):
     """The fields of `value` are columns of their own; default False."""
     limit: int | None
     """Most rows; default all."""
-    batch_rows: int
-    """Most rows of a batch; default 65536."""
+    batch_rows: int | None
+    """Most rows of a batch; default 65536, and fewer in the first ones."""
     batch_bytes: int
     """A batch is cut when its messages have this number of bytes; default 16 MiB."""
     fetch_bytes: int
@@ -241,8 +242,8 @@ class LatestOptions(TypedDict, total=False):
     """Subjects whose last message is a deletion marker have a row too; default False."""
     limit: int | None
     """Most rows; default all."""
-    batch_rows: int
-    """Most rows of a batch; default 65536."""
+    batch_rows: int | None
+    """Most rows of a batch; default 65536, and fewer in the first ones."""
     batch_bytes: int
     """A batch is cut when its messages have this number of bytes; default 16 MiB."""
     fetch_bytes: int
@@ -341,8 +342,8 @@ class BucketReadOptions(TypedDict, total=False):
 
     mode: str
     """What happens to values that do not fit the schema: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
-    batch_rows: int
-    """Most rows of a batch; default 65536."""
+    batch_rows: int | None
+    """Most rows of a batch; default 65536, and fewer in the first ones."""
     batch_bytes: int
     """A batch is cut when its values have this number of bytes; default 16 MiB."""
     timestamp_unit: str

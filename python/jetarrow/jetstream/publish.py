@@ -15,7 +15,7 @@ from jetarrow.jetstream.errors import MaxAckPendingError
 from jetarrow.jetstream.expect import NOTHING, PublishExtras, expect, expect_rows
 from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.jetstream.progress import Progress, reporter
-from jetarrow.jetstream.publisher import LoopPublisher, Publisher
+from jetarrow.jetstream.publisher import SPARE, SPARE_FOR_BURSTS, LoopPublisher, Publisher
 
 # What may become of a table's other columns.
 EXTRA = ("error", "ignore")
@@ -28,7 +28,7 @@ class Publish:
     """The publish verbs of a context."""
 
     _api: JetStreamApi
-    _max_pending: int
+    _max_pending: int | None
     _backpressure: bool
     _ack_timeout: float
     _publisher: LoopPublisher | None
@@ -103,6 +103,7 @@ class Publish:
             max_inflight=self._max_pending,
             max_bytes=None,
             ack_timeout=self._ack_timeout,
+            spare=SPARE_FOR_BURSTS,
         )
         return publisher
 
@@ -137,7 +138,7 @@ class Publish:
             expected_last_msg_id: As `publish`.
             **extras: As `publish`.
             wait_stall: Seconds to wait for room when as many messages are unanswered as the context allows
-                (`publish_async_max_pending`, default 5000); None waits as long as it takes.
+                (`publish_async_max_pending`); None waits as long as it takes.
 
         Returns:
             A future that resolves to the `PubAck` or raises a typed error, at the latest after the context's
@@ -177,7 +178,7 @@ class Publish:
         self,
         subject: str | None = None,
         *,
-        max_inflight: int = 5000,
+        max_inflight: int | None = None,
         max_bytes: int = 64 * 1024 * 1024,
         backpressure: bool = True,
         ack_timeout: float = 30.0,
@@ -186,7 +187,8 @@ class Publish:
 
         Args:
             subject: Default subject of its messages.
-            max_inflight: Most messages that are unanswered at once.
+            max_inflight: Most messages that are unanswered at once. None grows by itself as the way to the server
+                carries more, and keeps what queues on it to about a round trip; at least 512 may be pending.
             max_bytes: Most bytes of them, subjects and headers counted. A larger message goes alone.
             backpressure: At the limit `publish` waits; False raises `MaxAckPendingError` at once.
             ack_timeout: Seconds until a message without an answer fails.
@@ -199,6 +201,7 @@ class Publish:
                 max_inflight=max_inflight,
                 max_bytes=max_bytes,
                 ack_timeout=ack_timeout,
+                spare=SPARE if backpressure else SPARE_FOR_BURSTS,
             )
 
         return Publisher(self._api, make, subject, backpressure=backpressure)
@@ -217,7 +220,7 @@ class Publish:
         expected_last_subject_seq: PerRow[int] = None,
         expected_last_msg_id: PerRow[str] = None,
         mode: str = "window",
-        max_inflight: int = 5000,
+        max_inflight: int | None = None,
         max_bytes: int = 64 * 1024 * 1024,
         timeout: float = 30.0,
         resend: bool | None = None,
@@ -250,7 +253,8 @@ class Publish:
                 `allow_batched`): few acks, and no sequence but the last row's; "atomic", all rows or none (ADR-50,
                 server 2.12, a stream with `allow_atomic`, at most 1000 rows); "auto", fast where server and stream
                 allow it and all rows go to one stream, else window.
-            max_inflight: Most rows that are unanswered at once.
+            max_inflight: Most rows that are unanswered at once. None grows by itself as the way to the server carries
+                more, and keeps what queues on it to about a round trip; in mode "fast" it is 5000.
             max_bytes: Most bytes of them, subjects and headers counted; default 64 MiB. A larger row goes alone, and an
                 atomic batch, which is answered as a whole, is not held to it.
             timeout: Seconds a row may stay unanswered; when nothing at all was answered for so long, every row left

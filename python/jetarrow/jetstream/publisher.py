@@ -21,11 +21,23 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.api import JetStreamApi
 
 
+# Where the window grows by itself: messages that may be pending however small it is. Without backpressure the limit is
+# an error, which a burst must not meet before the window has grown; with it, what comes next need not wait behind many.
+SPARE_FOR_BURSTS, SPARE = 5_000, 512
+
+
 class LoopPublisher:
     """The native publisher of one event loop (or of all threads, where there is none), with its limits."""
 
     def __init__(
-        self, session: Session, *, prefix: str, max_inflight: int, max_bytes: int | None, ack_timeout: float
+        self,
+        session: Session,
+        *,
+        prefix: str,
+        max_inflight: int | None,
+        max_bytes: int | None,
+        ack_timeout: float,
+        spare: int,
     ) -> None:
         self._home = home = session.home()
         self.loop = home.loop
@@ -34,6 +46,7 @@ class LoopPublisher:
             prefix=prefix,
             max_inflight=max_inflight,
             max_bytes=max_bytes,
+            spare=spare,
             timeout=ack_timeout,
             by_turn=home.by_turn,
             # Only a publisher with its own window, which also bounds bytes, asks for its failures at the end.

@@ -35,7 +35,7 @@ class Read:
         format: Literal["json", "arrow"] = "json",
         flatten: bool = False,
         limit: int | None = None,
-        batch_rows: int = 65536,
+        batch_rows: int | None = None,
         batch_bytes: int = 16 * 1024 * 1024,
         fetch_bytes: int = DEFAULT_FETCH_BYTES,
         direct: bool | None = None,
@@ -74,7 +74,8 @@ class Read:
                 stands for more than 512 MiB is malformed.
             flatten: The fields of `value` are columns of their own.
             limit: Most rows; None is all.
-            batch_rows: Most rows of a batch.
+            batch_rows: Most rows of a batch. None: 65,536, and fewer in the first ones, so that there is soon something
+                to do.
             batch_bytes: A batch is cut when its messages have this number of bytes, 1 GiB at most.
             fetch_bytes: Most bytes on their way at a time, at most 32 MiB; two of the largest messages always fit.
             direct: Read by direct gets instead of a consumer, which needs `allow_direct`; one filter at most. None: for

@@ -42,6 +42,10 @@ ON_DATA_LOSS = ("error", "warn")
 FORMATS = ("json", "arrow")
 
 
+# Most rows of a batch, where the caller does not say.
+BATCH_ROWS = 65_536
+
+
 class Reader(ReadOut):
     """Reads `[start, end)` of a stream in order. Made by `js.read` and `js.latest`; opened at the first use.
 
@@ -54,7 +58,7 @@ class Reader(ReadOut):
         api: JetStreamApi,
         stream: str,
         *,
-        batch_rows: int,
+        batch_rows: int | None,
         batch_bytes: int,
         start_seq: int | None = None,
         end_seq: int | None = None,
@@ -76,6 +80,8 @@ class Reader(ReadOut):
         latest: bool = False,
         deleted: bool = True,
         bucket: str | None = None,
+        grow: bool | None = None,
+        outage: float | None = None,
     ) -> None:
         if timestamp_unit not in TIMESTAMP_UNITS:
             raise ValueError(f"timestamp_unit must be one of {', '.join(TIMESTAMP_UNITS)}, not {timestamp_unit!r}")
@@ -107,8 +113,10 @@ class Reader(ReadOut):
             start_time=None if start_time is None else moment(start_time),
             end_time=None if end_time is None else moment(end_time),
             subjects=texts("subjects", subjects),
-            batch_rows=batch_rows,
+            batch_rows=BATCH_ROWS if batch_rows is None else batch_rows,
             batch_bytes=batch_bytes,
+            grow=batch_rows is None if grow is None else grow,
+            outage=outage,
             # The server cuts a client that it cannot write 64 MiB to.
             fetch_bytes=min(fetch_bytes, MOST_FETCH_BYTES),
             microseconds=timestamp_unit == "us",

@@ -153,7 +153,14 @@ class Subscribe(Management):
             info = await self._create_or_join(stream, config, durable, queue)
         limits = (pending_msgs_limit, pending_bytes_limit)
         return await self._bind(
-            stream, info.name, info.config, cb, manual_ack, ordered=ordered_consumer, limits=limits, info=info
+            stream,
+            info.name,
+            info.config,
+            cb=cb,
+            manual_ack=manual_ack,
+            ordered=ordered_consumer,
+            limits=limits,
+            info=info,
         )
 
     async def _create_or_join(
@@ -214,16 +221,18 @@ class Subscribe(Management):
         if config is None or config.deliver_subject is None:
             raise TypeError("config.deliver_subject is required: this is a pull consumer, use pull_subscribe_bind")
         limits = (pending_msgs_limit, pending_bytes_limit)
-        return await self._bind(stream, consumer, config, cb, manual_ack, ordered=ordered_consumer, limits=limits)
+        return await self._bind(
+            stream, consumer, config, cb=cb, manual_ack=manual_ack, ordered=ordered_consumer, limits=limits
+        )
 
     async def _bind(
         self,
         stream: str,
         consumer: str,
         config: models.ConsumerConfig,
+        *,
         cb: Callback | None,
         manual_ack: bool,
-        *,
         ordered: bool,
         limits: tuple[int, int],
         info: models.ConsumerInfo | None = None,

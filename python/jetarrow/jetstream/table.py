@@ -43,7 +43,7 @@ class PublishTable(Publish):
         msg_ttl: float | timedelta | None = None,
         expected_stream: str | None = None,
         mode: str = "window",
-        max_inflight: int = 5000,
+        max_inflight: int | None = None,
         max_bytes: int = 64 * 1024 * 1024,
         timeout: float = 30.0,
         resend: bool | None = None,
@@ -75,7 +75,7 @@ class PublishTable(Publish):
             msg_ttl: As `publish_batch`.
             expected_stream: As `publish_batch`.
             mode: As `publish_batch`: "window", "fast", "atomic" or "auto".
-            max_inflight: Most rows that are unanswered at once.
+            max_inflight: Most messages that are unanswered at once; None as for `publish_batch`.
             max_bytes: Most bytes of them; default 64 MiB.
             timeout: Seconds a row may stay unanswered.
             resend: As `publish_batch`.

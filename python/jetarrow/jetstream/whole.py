@@ -1,9 +1,8 @@
-"""Tables of pyarrow in a form that the native import can read: arrow-rs 59 fails on two forms that Arrow allows."""
+"""Tables of pyarrow in a form that the native import can read: arrow-rs 59 fails on one form that Arrow allows."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,10 +10,9 @@ if TYPE_CHECKING:
 
 
 def whole(table: Any) -> Any:
-    """The table, rewritten where it is pyarrow's and has such columns; anything else is as it is.
+    """The table, copied batch by batch where it is pyarrow's and has such columns; anything else is as it is.
 
-    What is rewritten: slices of structs in structs or in lists of one length, whose offset arrow-rs applies twice, and
-    dictionaries without a value, whose keys it refuses to read. Both are copied, batch by batch.
+    What is copied: slices of structs in structs or in lists of one length, whose offset arrow-rs applies twice.
 
     Args:
         table: Arrow data of any library.
@@ -22,22 +20,15 @@ def whole(table: Any) -> Any:
     pa = sys.modules.get("pyarrow")
     if pa is None or not isinstance(table, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
         return table
-    nested = any(map(_has_inner_structs, table.schema.types))
-    if not nested and not any(map(pa.types.is_dictionary, table.schema.types)):
+    if not any(map(_has_inner_structs, table.schema.types)):
         return table
     batches = [table] if isinstance(table, pa.RecordBatch) else table
     if isinstance(table, pa.Table):
         batches = table.to_batches()
-
-    def rewritten() -> Iterator[pyarrow.RecordBatch]:
-        for batch in batches:
-            columns = [_with_a_value(pa, column) for column in batch.columns]
-            batch = pa.RecordBatch.from_arrays(columns, schema=table.schema)
-            yield _copied(pa, batch) if nested else batch
-
+    copied = (_copied(pa, batch) for batch in batches)
     if isinstance(table, pa.RecordBatchReader):
-        return pa.RecordBatchReader.from_batches(table.schema, rewritten())
-    return pa.Table.from_batches(rewritten(), table.schema)
+        return pa.RecordBatchReader.from_batches(table.schema, copied)
+    return pa.Table.from_batches(copied, table.schema)
 
 
 def _has_inner_structs(kind: pyarrow.DataType) -> bool:
@@ -47,15 +38,6 @@ def _has_inner_structs(kind: pyarrow.DataType) -> bool:
     inner = [kind.field(number).type for number in range(kind.num_fields)]
     hands_down = is_struct(kind) or is_fixed_size_list(kind)
     return (hands_down and any(map(is_struct, inner))) or any(map(_has_inner_structs, inner))
-
-
-def _with_a_value(pa: Any, column: Any) -> Any:
-    """A dictionary without values has only nulls; with one value, which none of them is, they can be read."""
-    if not pa.types.is_dictionary(column.type) or len(column.dictionary):
-        return column
-    kind = column.type
-    keys = pa.nulls(len(column), kind.index_type)
-    return pa.DictionaryArray.from_arrays(keys, pa.nulls(1, kind.value_type), ordered=kind.ordered)
 
 
 def _copied(pa: Any, batch: Any) -> Any:

@@ -11,7 +11,7 @@ from jetarrow.core.servers import RawCredentials
 from jetarrow.jetstream.errors import DataLossError, ServiceUnavailableError
 from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.schema import PayloadSchema
-from jetarrow.sync.embed import native_reader, publish_rows, request, request_each
+from jetarrow.sync.embed import open_reader, publish_rows, request, request_each
 
 __all__ = [
     "Batch",
@@ -78,14 +78,18 @@ class RangeReader:
     Args:
         js: Where to read.
         stream: Name of the stream.
+        outage: Seconds for which no server may answer once it is open, as `reconnectTimeout` says. Default: 60.
         arguments: As `js.read` takes them, except `on_data_loss`.
 
     Raises:
         NotFoundError: There is no such stream.
     """
 
-    def __init__(self, js: jetarrow.sync.JetStream, stream: str, **arguments: Any) -> None:
-        self._native = native_reader(js.read(stream, on_data_loss="warn", **arguments))
+    def __init__(
+        self, js: jetarrow.sync.JetStream, stream: str, *, outage: float | None = None, **arguments: Any
+    ) -> None:
+        self._outage = outage
+        self._native = open_reader(js, stream, on_data_loss="warn", grow=True, outage=outage, **arguments)
 
     @property
     def end(self) -> int:
@@ -104,8 +108,17 @@ class RangeReader:
             NotFoundError: The stream was deleted.
             StreamRecreatedError: The stream was deleted and made again.
             DecodeError: A payload cannot be decoded, and the mode says that this is an error.
+            TimeoutError: No server has answered for as long as `outage` says.
         """
-        return self._native.next().block()
+        try:
+            return self._native.next().block()
+        except TimeoutError as error:
+            if self._outage is None:
+                raise
+            raise TimeoutError(
+                f"jetstream: no server has answered for {self._outage:g} s in the middle of a read; with a larger"
+                " reconnectTimeout it waits for longer"
+            ) from error
 
     def close(self) -> None:
         """Stop reading, and remove the consumer at the server."""
@@ -118,14 +131,16 @@ class LatestReader(RangeReader):
     Args:
         js: Where to read.
         stream: Name of the stream.
-        arguments: As `js.latest` takes them.
+        as_of_seq: As `js.latest` takes it.
+        arguments: As `RangeReader` takes them.
 
     Raises:
         NotFoundError: There is no such stream.
     """
 
-    def __init__(self, js: jetarrow.sync.JetStream, stream: str, **arguments: Any) -> None:
-        self._native = native_reader(js.latest(stream, **arguments))
+    def __init__(self, js: jetarrow.sync.JetStream, stream: str, *, as_of_seq: int | None, **arguments: Any) -> None:
+        end = None if as_of_seq is None else as_of_seq + 1
+        super().__init__(js, stream, end_seq=end, latest=True, deleted=False, **arguments)
 
     def next_batch(self) -> Batch | None:
         """Wait for the next batch; None at the end.

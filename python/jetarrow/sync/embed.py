@@ -13,9 +13,9 @@ from jetarrow.core.session import finish
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.outcome import PublishResult
+from jetarrow.jetstream.reader import Reader
 from jetarrow.sync.blocking import drained
 from jetarrow.sync.client import Client
-from jetarrow.sync.fetch import Reader
 from jetarrow.sync.manager import JetStreamManager
 
 
@@ -85,9 +85,15 @@ def pages(js: JetStreamManager, verb: str, key: str, body: Mapping[str, Any] | N
     return drained(api_of(js).pages(verb, key, body))
 
 
-def native_reader(reader: Reader) -> _jetarrow.Reader:
-    """The native reader behind a `Reader`, opened: its batches, and what it warns of, without the wrapping."""
-    return reader._inner._open_blocking()
+def open_reader(js: JetStreamManager, stream: str, **arguments: Any) -> _jetarrow.Reader:
+    """The native reader of a range, opened: its batches, and what it warns of, without the wrapping.
+
+    Args:
+        js: Whose connection and prefix.
+        stream: The stream's name.
+        arguments: As `Reader` takes them.
+    """
+    return Reader(api_of(js), stream, **arguments)._open_blocking()
 
 
 # As the default of `publish_batch`.

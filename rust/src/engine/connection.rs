@@ -16,6 +16,7 @@ mod link;
 mod movement;
 mod options;
 pub mod outbox;
+pub mod path;
 mod ping;
 pub mod pool;
 mod reconnect;

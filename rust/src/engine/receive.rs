@@ -1,6 +1,7 @@
 //! Messages on their way in: pulled, fetched, read or subscribed to, and acknowledged.
 
 pub mod ack;
+mod demand;
 pub mod fetch;
 pub mod limits;
 pub mod malformed;

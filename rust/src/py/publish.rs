@@ -62,7 +62,7 @@ impl Connection {
         msg_ttl: Option<String>,
         expected_stream: Option<&Bound<'_, PyString>>,
         mode: &str,
-        max_inflight: usize,
+        max_inflight: Option<usize>,
         max_bytes: usize,
         timeout: f64,
         resend: Option<bool>,
@@ -73,7 +73,7 @@ impl Connection {
         let conn = self.get()?;
         subject::check(&prefix)?;
         let mode: Mode = mode.parse()?;
-        if max_inflight == 0 {
+        if max_inflight == Some(0) {
             return Err(PyValueError::new_err("max_inflight must be at least 1"));
         }
         if max_bytes == 0 {
@@ -96,7 +96,8 @@ impl Connection {
             (blocks, Some(rows.len), Some(rows))
         };
         let timeout = seconds("timeout", timeout)?;
-        let window = Window { max_inflight, max_bytes, timeout, resend, prefix, one_call: true };
+        let told = Arc::default();
+        let window = Window { max_inflight, max_bytes, told, timeout, resend, prefix, one_call: true };
         let done = Arc::new(AtomicU64::new(0));
         let report = progress.map(|callback| {
             let done = done.clone();

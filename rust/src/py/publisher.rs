@@ -1,6 +1,6 @@
 //! Publishing message by message: a future of the loop for each, resolved many at a time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_nats::header::NATS_MESSAGE_ID;
@@ -11,6 +11,7 @@ use pyo3::types::PyString;
 use slab::Slab;
 
 use crate::bridge::{Bridge, Event, Mailbox, all, settle};
+use crate::engine::publish::congestion::MOST_MESSAGES;
 use crate::engine::publish::puback::{Origin, PubAck};
 use crate::engine::publish::publisher::{self as engine, Feed};
 use crate::engine::publish::rows::{Body, Single};
@@ -56,6 +57,8 @@ struct Waiting {
     bytes: u64,
 }
 
+/// Most bytes of a window that grows, where the caller bounds none.
+const MOST_BYTES: usize = 64 << 20;
 /// As soon as this many messages wait they are handed over, without waiting for the end of the loop's turn.
 const BURST: usize = 128;
 
@@ -66,9 +69,13 @@ pub struct Publisher {
     lanes: Arc<Lanes>,
     /// False where there is no loop: every message is handed over by itself.
     by_turn: bool,
-    /// At most so many messages, and bytes of them, have no answer.
-    max_inflight: u64,
+    /// At most so many messages, and bytes of them, have no answer; `None`: see `is_crowded`.
+    max_inflight: Option<u64>,
     max_bytes: u64,
+    /// Bytes that the loop has unanswered just now, where that is left to it; and how many messages may wait whatever it
+    /// says.
+    window: Arc<AtomicUsize>,
+    spare: u64,
     /// Bytes of the message that had no room last.
     refused: AtomicU64,
 }
@@ -76,24 +83,29 @@ pub struct Publisher {
 #[pymethods]
 impl Connection {
     /// A publisher for one event loop: that of `bridge`.
-    #[pyo3(signature = (bridge, *, prefix, max_inflight, max_bytes, timeout, by_turn, keep_failed))]
+    #[pyo3(signature = (bridge, *, prefix, max_inflight, max_bytes, spare, timeout, by_turn, keep_failed))]
     fn publisher(
         &self,
         bridge: &Bridge,
         prefix: String,
-        max_inflight: usize,
+        max_inflight: Option<usize>,
         max_bytes: Option<u64>,
+        spare: u64,
         timeout: f64,
         by_turn: bool,
         keep_failed: bool,
     ) -> PyResult<Publisher> {
         let conn = self.get()?;
-        if max_inflight == 0 {
+        if max_inflight == Some(0) {
             return Err(PyValueError::new_err("max_inflight must be at least 1"));
         }
         let timeout = seconds("ack_timeout", timeout)?;
-        // The bytes are bounded here, before they are copied.
-        let window = Window { max_inflight, max_bytes: usize::MAX, timeout, resend: None, prefix, one_call: false };
+        let told = Arc::new(AtomicUsize::new(0));
+        // The bytes are bounded here, before they are copied; a window that grows has a bound in any case.
+        let most = if max_inflight.is_some() { usize::MAX } else { MOST_BYTES };
+        let one_call = false;
+        let window =
+            Window { max_inflight, max_bytes: most, told: told.clone(), timeout, resend: None, prefix, one_call };
         let shared = Arc::new(Shared {
             waiting: Mutex::default(),
             stalled: Mutex::default(),
@@ -119,8 +131,10 @@ impl Connection {
             shared,
             lanes: self.lanes.clone(),
             by_turn,
-            max_inflight: max_inflight as u64,
+            max_inflight: max_inflight.map(|most| most as u64),
             max_bytes: max_bytes.unwrap_or(u64::MAX),
+            window: told,
+            spare,
             refused: AtomicU64::new(0),
         })
     }
@@ -256,8 +270,16 @@ impl Publisher {
 }
 
 impl Publisher {
+    /// Where the loop chooses its window, as much again waits for it, so that it never waits for Python.
     fn is_crowded(&self) -> bool {
-        self.shared.pending.load(Ordering::Relaxed) >= self.max_inflight
+        let pending = self.shared.pending.load(Ordering::Relaxed);
+        match self.max_inflight {
+            Some(most) => pending >= most,
+            None => {
+                let window = self.window.load(Ordering::Relaxed) as u64;
+                pending >= self.spare && self.pending_bytes() >= 2 * window || pending >= 2 * MOST_MESSAGES as u64
+            }
+        }
     }
 
     /// A message larger than `max_bytes` goes alone.

@@ -37,7 +37,7 @@ impl Connection {
     /// Opens a read of [start, end); the result is a `Reader`.
     #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
                         batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, timeout, latest=false,
-                        markers=true, bucket=None, flatten=false, limit=None, format="json"))]
+                        markers=true, bucket=None, flatten=false, limit=None, format="json", grow=false, outage=None))]
     fn read(
         &self,
         prefix: String,
@@ -64,6 +64,8 @@ impl Connection {
         flatten: bool,
         limit: Option<u64>,
         format: &str,
+        grow: bool,
+        outage: Option<Timeout>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
@@ -103,6 +105,7 @@ impl Connection {
             follow,
             batch_rows,
             batch_bytes,
+            grow,
             fetch_bytes,
             warn_on_loss,
             direct,
@@ -110,6 +113,7 @@ impl Connection {
             limit,
             layout: layout.clone(),
             timeout: timeout.0,
+            outage: outage.map_or(engine::OUTAGE, |outage| outage.0),
         };
         let form = match schema {
             None => Form::Messages,

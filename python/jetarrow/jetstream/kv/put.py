@@ -220,7 +220,7 @@ class Put(Get):
         values: Sequence[bytes | bytearray | memoryview | str] | ArrowProducer,
         *,
         validate_keys: bool = True,
-        max_inflight: int = 5000,
+        max_inflight: int | None = None,
         max_bytes: int = 64 * 1024 * 1024,
         timeout: float = 30.0,
         progress: Progress | bool | None = None,
@@ -231,7 +231,7 @@ class Put(Get):
             keys: A sequence of str, or an Arrow string column.
             values: As many: a sequence of bytes-like or str, or an Arrow binary or string column.
             validate_keys: False takes keys with other characters.
-            max_inflight: Most values that are unanswered at once.
+            max_inflight: Most values that are unanswered at once; None as for `publish_batch`.
             max_bytes: Most bytes of them; default 64 MiB.
             timeout: Seconds a value may stay unanswered.
             progress: As `js.publish_batch`.

@@ -24,7 +24,7 @@ class Tables(Bucket):
         schema: ArrowSchema | None = None,
         *,
         mode: str = "PERMISSIVE",
-        batch_rows: int = 65536,
+        batch_rows: int | None = None,
         batch_bytes: int = 16 * 1024 * 1024,
         timestamp_unit: str = "ns",
         progress: Progress | bool | None = None,
@@ -39,7 +39,7 @@ class Tables(Bucket):
             filters: Only keys that match one of these, such as `orders.*`; None is all.
             schema: Decodes JSON values: `value` becomes `struct<...>` of these fields, as in `js.read`.
             mode: What happens to values that do not fit the schema, as in `js.read`.
-            batch_rows: Most rows of a batch.
+            batch_rows: As `js.read`.
             batch_bytes: A batch is cut when its values have this number of bytes, 1 GiB at most.
             timestamp_unit: "ns", or "us" for readers that know no nanoseconds.
             progress: As in `js.read`.

@@ -14,6 +14,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from time import monotonic
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -187,7 +188,7 @@ class SinkState:
         found: list[pa.Array] = []
         if start < end:
             subjects = None if self._subject is None else [self._subject]
-            given = {"start_seq": start, "end_seq": end, "subjects": subjects, "columns": ["headers"]}
+            given: dict[str, Any] = {"start_seq": start, "end_seq": end, "subjects": subjects, "columns": ["headers"]}
             reader = retry_transient(lambda: RangeReader(self._js, self._stream, **given))
             try:
                 while (item := reader.next()) is not None:

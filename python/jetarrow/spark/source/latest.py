@@ -80,7 +80,8 @@ def read_state(schema: StructType, options: ReadOptions, partition: StreamState)
         Arrow batches of exactly the schema that Spark demands, none of them empty.
 
     Raises:
-        NoServersError: No server answers for as long as `reconnectTimeout` says, or for a minute while it is read.
+        NoServersError: No server answers for as long as `reconnectTimeout` says.
+        TimeoutError: Likewise, in the middle of the read.
         NotFoundError: The stream was deleted after planning.
         StreamRecreatedError: It was deleted and made again.
         DataLossError: All messages up to `partition.as_of` are gone.
@@ -101,6 +102,7 @@ def read_state(schema: StructType, options: ReadOptions, partition: StreamState)
             batch_rows=options.batch_rows,
             batch_bytes=options.batch_bytes,
             fetch_bytes=options.fetch_bytes,
+            outage=options.reconnect_timeout,
         )
 
     try:

@@ -6,21 +6,18 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-import jetarrow.sync
 from jetarrow.jetstream.errors import DataLossError, NotFoundError
 from jetarrow.spark._core import Loss, RangeReader
-from jetarrow.spark.connection import no_such_stream, retry_transient, shared_client, shared_jetstream
+from jetarrow.spark.connection import no_such_stream, retry_transient, shared_jetstream
 from jetarrow.spark.options.choices import FailOnDataLoss
 from jetarrow.spark.options.read import ReadOptions
 
 from .metadata import check_created
 from .partitioning import StreamRange
-from .patience import items
 from .rows import RowShaper
 
 # How long a leader that has just been elected may not know the newest messages, which the plan knows, in seconds.
@@ -51,16 +48,10 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
     stream = partition.stream
     shape = RowShaper(schema, options.rows, partition.plan.local, batch_bytes=options.batch_bytes)
 
-    def opened(start: int, timeout: float) -> RangeReader:
-        return _opened(options, replace(partition, start=start), shape, timeout=timeout)
-
-    def client() -> jetarrow.sync.Client:
-        return shared_client(options.connection)
-
     try:
         # Spark drops a generator half-way on limit(): that too must delete the consumer.
-        with closing(items(opened, client, start=partition.start, timeout=options.reconnect_timeout)) as found:
-            for item in found:
+        with closing(_opened(options, partition, shape)) as reader:
+            while (item := reader.next()) is not None:
                 if isinstance(item, Loss):
                     _lost(item, partition)
                 else:
@@ -69,12 +60,12 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
         raise no_such_stream(error, stream, options.connection, gone=True) from None
 
 
-def _opened(options: ReadOptions, partition: StreamRange, shape: RowShaper, *, timeout: float) -> RangeReader:
+def _opened(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> RangeReader:
     """A reader of the whole range; js.read by itself ends where the stream ends."""
     # The planner has just reached the servers: one that is away now comes back.
     until = time.monotonic() + _NEW_LEADER_TIMEOUT
     while True:
-        reader = retry_transient(lambda: _open(options, partition, shape), timeout=timeout)
+        reader = retry_transient(lambda: _open(options, partition, shape), timeout=options.reconnect_timeout)
         try:
             check_created(partition.stream, partition.plan.created, reader.created)
             if reader.end >= partition.end:
@@ -103,6 +94,7 @@ def _open(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> Ran
         batch_rows=options.batch_rows,
         batch_bytes=options.batch_bytes,
         fetch_bytes=options.fetch_bytes,
+        outage=options.reconnect_timeout,
         direct=plan.direct,
     )
 

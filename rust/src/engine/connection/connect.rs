@@ -14,6 +14,7 @@ use crate::engine::connection::link::Link;
 use crate::engine::connection::movement::while_moving;
 use crate::engine::connection::options::Options;
 use crate::engine::connection::outbox::{Outbox, Outgoing};
+use crate::engine::connection::path::Path;
 use crate::engine::connection::ping::Pinger;
 use crate::engine::connection::pool::{Pool, display_servers};
 use crate::engine::connection::reconnect::share_pool;
@@ -36,6 +37,10 @@ pub struct Connection {
     pub outbox: Outbox,
     /// The last step out, and the only one of what is published in bulk.
     pub wire: Arc<Wire>,
+    /// What publishers have learnt of the way to the server.
+    pub path: Path,
+    /// And readers of the way back.
+    pub path_back: Path,
     requests: Requests,
     pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
@@ -360,6 +365,8 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         requests: Requests::new(client.clone(), hub.clone(), traffic.clone(), outbox.recall()),
         outbox,
         wire,
+        path: Path::default(),
+        path_back: Path::default(),
         traffic,
         pinger: Arc::new(Pinger::new(client.clone(), hub.clone())),
         client,

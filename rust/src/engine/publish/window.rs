@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_nats::connection::State;
@@ -22,6 +22,7 @@ use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::traffic::{Flying, Verb};
 use crate::engine::publish::arena::Arena;
+use crate::engine::publish::congestion::{Congestion, MOST_MESSAGES};
 use crate::engine::publish::dedup::DuplicateWindows;
 use crate::engine::publish::inflight::{Inflight, Sent};
 use crate::engine::publish::puback::{Origin, Parser, PubAck};
@@ -46,10 +47,12 @@ const TICK: Duration = Duration::from_millis(100);
 
 #[derive(Clone)]
 pub struct Window {
-    /// Messages that may be unanswered at once.
-    pub max_inflight: usize,
+    /// Messages that may be unanswered at once; `None`: as many as the way to the server carries, see `congestion`.
+    pub max_inflight: Option<usize>,
     /// Bytes of them. A larger message goes alone.
     pub max_bytes: usize,
+    /// Where it is left to us: bytes that may be unanswered just now.
+    pub told: Arc<AtomicUsize>,
     /// How long a message may stay unanswered, and how long the server may be silent altogether.
     pub timeout: Duration,
     /// After a lost link: `None` sends messages with an id again, `Some` forces it either way.
@@ -105,7 +108,11 @@ pub async fn run(
         again,
         unheard: Unheard::default(),
         asked: Asked::new(window.timeout, now),
-        inflight: Inflight::new(window.max_inflight),
+        inflight: Inflight::new(window.max_inflight.unwrap_or(MOST_MESSAGES)),
+        congestion: match window.max_inflight {
+            Some(_) => None,
+            None => Some(Congestion::new(&conn.path, breaks, window.max_bytes, window.told.clone())),
+        },
         window,
         inbox: inbox.into_bytes(),
         acks,
@@ -157,6 +164,8 @@ struct Run<'a, F, O> {
     unheard: Unheard,
     asked: Asked<'a>,
     inflight: Inflight,
+    /// Where the window is ours to choose.
+    congestion: Option<Congestion>,
     window: Window,
     inbox: Vec<u8>,
     acks: Subscriber,
@@ -268,6 +277,11 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         self.inflight.len() + self.unheard.len() >= self.inflight.window()
     }
 
+    /// Bytes that may be unanswered.
+    fn most_bytes(&self) -> usize {
+        self.congestion.as_ref().map_or(self.window.max_bytes, Congestion::window)
+    }
+
     /// What can be sent now, without waiting.
     fn at_hand(&mut self) -> Result<Option<Sent>> {
         loop {
@@ -287,8 +301,9 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 return Ok(Some(sent));
             }
             let held = self.inflight.bytes() + self.unheard.bytes();
-            if held > 0 && held.saturating_add(sent.bytes) > self.window.max_bytes {
+            if held > 0 && held.saturating_add(sent.bytes) > self.most_bytes() {
                 self.again.push_front(sent);
+                self.congestion.iter_mut().for_each(|congestion| congestion.is_full(held));
                 return Ok(None);
             }
             if self.unheard.is_empty() {
@@ -353,6 +368,9 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.conn.traffic.resent(self.verb);
         }
         (sent.first, sent.sent_at) = (before.or(Some(self.now)), Some(self.now));
+        if let Some(congestion) = &mut self.congestion {
+            congestion.sent(sent.place, self.inflight.bytes(), self.now);
+        }
         let token = self.inflight.insert(sent);
         let reply = self.reply(token)?;
         self.conn.traffic.sent(self.verb, payload.len());

@@ -34,6 +34,7 @@ mod flush;
 mod latest;
 mod malformed;
 mod range;
+mod sizes;
 mod stream;
 
 use arrival::{Stop, arrival};
@@ -42,13 +43,15 @@ use consumer::Consumer;
 use direct::check_direct;
 use latest::Latest;
 pub use range::{Bound, Each, Range};
+use sizes::{AHEAD, Place, Sizes};
 
 /// The consumer removes itself when we vanish.
 const INACTIVE: Duration = Duration::from_secs(30);
 const EXPIRES: Duration = Duration::from_secs(20);
-const HEARTBEAT: Duration = Duration::from_secs(2);
-/// How long a read goes on trying while the server is away.
-const MAX_OUTAGE: Duration = Duration::from_secs(60);
+/// After so long without a sign of the server it is taken for away. It gives one three times as often.
+const SILENCE: Duration = Duration::from_secs(6);
+/// For how long a read goes on trying while no server answers, where nobody says otherwise.
+pub const OUTAGE: Duration = Duration::from_secs(60);
 /// How long the answer to the consumer's deletion is waited for.
 const DELETE_WAIT: Duration = Duration::from_millis(250);
 const RETRY: Duration = Duration::from_millis(250);
@@ -70,9 +73,11 @@ pub enum Form {
     Tables(Unpack),
 }
 
+type Out = mpsc::Sender<Result<(Item, Place)>>;
+
 /// Used by any number of tasks and threads; each item goes to one of them.
 pub struct Reader {
-    items: Mutex<mpsc::Receiver<Result<Item>>>,
+    items: Mutex<mpsc::Receiver<Result<(Item, Place)>>>,
     closed: watch::Sender<bool>,
     task: Mutex<Option<JoinHandle<()>>>,
     /// The panic that ended the task.
@@ -112,8 +117,7 @@ impl Reader {
             }
         };
         let start = start.max(1);
-        // Two finished batches at most: one in the channel, one being handed over.
-        let (out, items) = mpsc::channel(1);
+        let (out, items) = mpsc::channel(AHEAD);
         let mean = (info.state.bytes / info.state.messages.max(1)).max(1) as usize;
         // A message as large as this server allows has to fit.
         let ask_bytes = (range.fetch_bytes / 2).max(conn.client.max_payload() + PROTOCOL_LINE);
@@ -130,11 +134,14 @@ impl Reader {
             next: start,
             consumer: None,
             gap: None,
+            away: None,
             breaks: conn.breaks(),
             careful: 0,
+            sizes: Sizes::new(&range),
             conn,
             range,
             end,
+            mean,
             rows,
             ask_bytes,
             direct,
@@ -168,8 +175,8 @@ impl Reader {
             _ = closed.wait_for(|closed| *closed) => return None,
             item = next => item,
         };
-        if item.is_some() {
-            return item;
+        if let Some(item) = item {
+            return Some(item.map(|(item, _place)| item));
         }
         // The end of the channel is not the end of the range: only the task knows.
         self.ended().await.err().map(Err)
@@ -215,17 +222,21 @@ struct Run {
     next: u64,
     /// Reads from whatever is first: a head that moves before the first message is no loss.
     earliest: bool,
-    /// Messages in one request, and bytes.
+    /// Bytes of a message, on average; most messages in one request, and bytes.
+    mean: usize,
     rows: usize,
     ask_bytes: usize,
     direct: bool,
     latest: Option<Latest>,
     builder: Builder,
     form: Form,
-    out: mpsc::Sender<Result<Item>>,
+    sizes: Sizes,
+    out: Out,
     consumer: Option<Consumer>,
     /// The lowest sequence missing in the rows of the builder: deleted, or lost to retention?
     gap: Option<u64>,
+    /// Since when no server has answered.
+    away: Option<Instant>,
     /// How often the link had broken when it was last looked at, and how many messages are read one by one then.
     breaks: u64,
     careful: u32,
@@ -259,17 +270,17 @@ impl Run {
     }
 
     async fn read(&mut self) -> Result<()> {
-        let mut trouble: Option<Instant> = None;
         while self.latest.is_some() || self.next < self.end {
             weak_spot(Spot::Reader);
             let stop = match self.advance().await {
+                Ok(Stop::Renew) => Stop::Renew,
                 Ok(stop) => {
-                    trouble = None;
+                    self.away = None;
                     stop
                 }
-                Err(err) if err.is_transient() && trouble.get_or_insert_with(Instant::now).elapsed() < MAX_OUTAGE => {
-                    Stop::Renew
-                }
+                Err(err) if err.is_transient() && !self.outage_left().is_zero() => Stop::Renew,
+                // What the server says tells more than that none has answered.
+                Err(JetError::Timeout { .. } | JetError::Unanswered { .. }) => return Err(self.away_too_long()),
                 Err(err) => return Err(err),
             };
             match stop {
@@ -294,14 +305,9 @@ impl Run {
                 Stop::Renew => {
                     self.drop_consumer();
                     let mut link = self.conn.link.clone();
-                    match tokio::time::timeout(MAX_OUTAGE, link.wait_for(|l| l.up || l.closed)).await {
+                    match tokio::time::timeout(self.outage_left(), link.wait_for(|l| l.up || l.closed)).await {
                         Ok(Ok(link)) if !link.closed => {}
-                        Err(_) => {
-                            return Err(JetError::Timeout {
-                                what: format!("reading stream {:?} (no connection)", self.range.stream),
-                                after: MAX_OUTAGE,
-                            });
-                        }
+                        Err(_) => return Err(self.away_too_long()),
                         _ => return Err(self.conn.closed()),
                     }
                     sleep(RETRY).await;
@@ -328,6 +334,16 @@ impl Run {
         }
         self.flush().await?;
         Ok(())
+    }
+
+    /// What is left of the time for which servers may be away, which begins now if it has not.
+    fn outage_left(&mut self) -> Duration {
+        let since = self.away.get_or_insert_with(Instant::now);
+        self.range.outage.saturating_sub(since.elapsed())
+    }
+
+    fn away_too_long(&self) -> JetError {
+        JetError::Timeout { what: format!("a read of stream {:?}", self.range.stream), after: self.range.outage }
     }
 
     /// Reads until something ends it. `End` is the end of the read, and `Dry` a doubt about it.

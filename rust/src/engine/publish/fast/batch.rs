@@ -20,6 +20,12 @@ use crate::error::{JetError, Result};
 const FLOW: usize = 500;
 /// Most bytes that wait for a confirmation.
 const BYTES: usize = 32 << 20;
+/// Most rows that do, unless the caller says how many.
+const ROWS: usize = 5_000;
+
+fn most_rows(window: &Window) -> usize {
+    window.max_inflight.unwrap_or(ROWS)
+}
 
 fn most_bytes(window: &Window) -> usize {
     BYTES.min(window.max_bytes)
@@ -115,7 +121,7 @@ impl Batch {
         let id = base.rsplit('.').next().unwrap_or_default().to_owned();
         let size = first.1.payload().map_or(1, <[u8]>::len).max(1);
         // One ack must come before the window is full, in rows and in bytes.
-        let flow = FLOW.min(window.max_inflight).min(most_bytes(window) / 2 / size).max(1);
+        let flow = FLOW.min(most_rows(window)).min(most_bytes(window) / 2 / size).max(1);
         Ok(Batch {
             subject: first.1.subject(),
             prefix: format!("{base}.{id}.{flow}.fail."),
@@ -174,7 +180,7 @@ impl Batch {
 
     /// Rows may go out.
     pub fn is_hungry(&self, window: &Window) -> bool {
-        let full = self.no_room || self.rows.len() >= window.max_inflight;
+        let full = self.no_room || self.rows.len() >= most_rows(window);
         self.accepted && !self.broken && !self.exhausted && !full
     }
 

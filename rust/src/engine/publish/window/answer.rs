@@ -15,6 +15,9 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let token = message.subject.as_bytes().get(self.inbox.len()..).and_then(read_token);
         let Some(sent) = token.and_then(|token| self.inflight.remove(token)) else { return };
         self.last_answer = self.now;
+        if let Some(congestion) = &mut self.congestion {
+            congestion.answered(sent.place, self.now, &self.conn.path, self.breaks);
+        }
         if let Some((seq, duplicate)) = self.parser.quick(&message.payload) {
             self.unheard.heard(&sent);
             self.acked(&sent);

@@ -8,6 +8,7 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::Instant;
 
 use super::{Item, Outlet, Run, TICK};
+use crate::engine::publish::congestion::Congestion;
 use crate::engine::publish::inflight::Sent;
 use crate::engine::publish::unheard::PAUSE;
 use crate::error::{JetError, Result};
@@ -168,6 +169,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     fn link_broke(&mut self) {
         self.deaf = None;
         (self.asking, self.asked.leader) = (None, None);
+        self.congestion.iter_mut().for_each(Congestion::restart);
         let mut resent = Vec::new();
         for sent in self.inflight.take_all() {
             if self.window.resend.unwrap_or_else(|| sent.body.has_id()) {

@@ -1,11 +1,13 @@
 //! What comes next, or why nothing does.
 
+use std::time::Duration;
+
 use async_nats::Message;
 use futures_util::StreamExt;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::{HEARTBEAT, Item};
+use super::Out;
 use crate::engine::connection::{Connection, Link};
 use crate::engine::receive::pull::PullInbox;
 use crate::error::Result;
@@ -25,13 +27,14 @@ pub enum Stop {
     Dropped,
 }
 
-/// Waits for the next message; or says why none will come.
+/// Waits for the next message; or says why none will come. `silence` is how long that may take.
 pub async fn arrival(
     inbox: &mut PullInbox,
     conn: &Connection,
     link: &mut watch::Receiver<Link>,
     breaks: u64,
-    out: &mpsc::Sender<Result<Item>>,
+    silence: Duration,
+    out: &Out,
 ) -> Result<Result<Message, Stop>> {
     loop {
         tokio::select! {
@@ -46,7 +49,7 @@ pub async fn arrival(
                     return Err(cause);
                 }
             }
-            () = sleep(HEARTBEAT * 3) => return Ok(Err(Stop::Renew)),
+            () = sleep(silence) => return Ok(Err(Stop::Renew)),
         }
     }
 }

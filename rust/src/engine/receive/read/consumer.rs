@@ -6,10 +6,11 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::latest::Latest;
-use super::{DELETE_WAIT, EXPIRES, HEARTBEAT, INACTIVE, RETRY, Run, Stop, arrival};
+use super::{DELETE_WAIT, EXPIRES, INACTIVE, RETRY, Run, Stop, arrival};
 use crate::engine::api::{Api, ConsumerInfo};
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::traffic::Verb;
+use crate::engine::receive::demand::Demand;
 use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
 use crate::engine::unique;
 use crate::error::Result;
@@ -23,6 +24,7 @@ pub struct Consumer {
     inbox: PullInbox,
     /// Messages asked for and not yet come.
     owed: usize,
+    pub demand: Demand,
     /// The next message is larger than `ask_bytes`: it is asked for alone, whatever its size.
     whole: bool,
     last_consumer_seq: i64,
@@ -44,36 +46,44 @@ impl Run {
             }
         }
         let mut link = self.conn.link.clone();
-        let open_end = self.open_end();
+        let (open_end, silence) = (self.open_end(), self.silence());
         loop {
-            let rows = match &self.latest {
-                Some(latest) if latest.by_subject() => latest.rows(self.ask_bytes, self.conn.client.max_payload()),
-                _ => self.rows,
-            };
-            // Where the largest message is more than half of what may be on its way, one request is enough.
-            let ahead = if self.ask_bytes > self.range.fetch_bytes / 2 { 0 } else { rows };
             let most = self.most_wanted();
             let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
+            let (rows, ahead) = match &self.latest {
+                Some(latest) if latest.by_subject() => {
+                    let rows = latest.rows(self.ask_bytes, self.conn.client.max_payload());
+                    (rows, rows)
+                }
+                _ => consumer.demand.rows(self.rows),
+            };
+            // Where the largest message is more than half of what may be on its way, one request is enough.
+            let ahead = if self.ask_bytes > self.range.fetch_bytes / 2 { 0 } else { ahead };
             let missing = if open_end { u64::MAX } else { self.end - self.next };
             let missing = usize::try_from(missing).unwrap_or(usize::MAX).min(most);
             let breaks = consumer.breaks;
             while consumer.owed <= ahead && consumer.owed < missing && !(consumer.whole && consumer.owed > 0) {
+                if !self.conn.link.borrow().up {
+                    // A request would wait for it, and its consumer may be gone then.
+                    return Ok(Stop::Renew);
+                }
                 let whole = std::mem::take(&mut consumer.whole);
                 let batch = if whole { 1 } else { rows.min(missing - consumer.owed) };
                 let request = PullRequest {
                     batch,
                     max_bytes: if whole { 0 } else { self.ask_bytes },
                     expires: EXPIRES,
-                    heartbeat: HEARTBEAT,
+                    heartbeat: silence / 3,
                     no_wait: false,
                 };
                 consumer.inbox.request(&self.conn, &request).await?;
+                consumer.demand.asked(batch, consumer.owed);
                 consumer.owed += batch;
             }
             let inbox = &mut consumer.inbox;
             let message = match inbox.messages.next().now_or_never().flatten() {
                 Some(message) => message,
-                None => match arrival(inbox, &self.conn, &mut link, breaks, &self.out).await? {
+                None => match arrival(inbox, &self.conn, &mut link, breaks, silence, &self.out).await? {
                     Ok(message) => message,
                     Err(stop) => return Ok(stop),
                 },
@@ -106,7 +116,10 @@ impl Run {
                 }
                 Some((_, Status::Over { unserved, too_large })) => {
                     match unserved {
-                        Some(unserved) => consumer.owed = consumer.owed.saturating_sub(unserved),
+                        Some(unserved) => {
+                            consumer.owed = consumer.owed.saturating_sub(unserved);
+                            consumer.demand.forget();
+                        }
                         // It is unknown what is owed; a new consumer owes nothing.
                         None => return Ok(Some(Stop::Renew)),
                     }
@@ -122,6 +135,7 @@ impl Run {
         }
         consumer.last_consumer_seq = consumer_seq;
         consumer.owed = consumer.owed.saturating_sub(1);
+        consumer.demand.came(&self.conn, consumer.breaks);
         self.accept(message, &meta)
     }
 
@@ -177,12 +191,14 @@ impl Run {
             name: name.clone(),
             inbox,
             owed: 0,
+            demand: Demand::new(&self.conn, self.range.fetch_bytes, self.mean),
             whole: false,
             last_consumer_seq: 0,
             breaks,
             made: false,
         });
         let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
+        self.away = None;
         if let Some(consumer) = &mut self.consumer {
             consumer.made = true;
         }

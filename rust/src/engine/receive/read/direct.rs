@@ -89,11 +89,14 @@ impl Run {
     /// Gets until something ends it. `next` is always right, so that it can be called again.
     pub(super) async fn get(&mut self) -> Result<Stop> {
         let conn = self.conn.clone();
-        let (breaks, mut link) = (conn.breaks(), conn.link.clone());
+        let (breaks, silence, mut link) = (conn.breaks(), self.silence(), conn.link.clone());
         let subject = direct_get(&self.range.prefix, &self.range.stream);
         let mut inbox = PullInbox::for_subject(&conn, subject.clone(), Verb::Read).await?;
         let filter = self.range.subjects.first().map_or(">", String::as_str).to_owned();
         loop {
+            if !conn.link.borrow().up {
+                return Ok(Stop::Renew);
+            }
             let batch = self.rows.min(usize::try_from(self.end - self.next).unwrap_or(usize::MAX));
             let ask = json!({"seq": self.next, "batch": batch, "max_bytes": self.ask_bytes, "next_by_subj": filter});
             inbox.send(&conn, ask.to_string()).await?;
@@ -101,7 +104,7 @@ impl Run {
             loop {
                 let message = match inbox.messages.next().now_or_never().flatten() {
                     Some(message) => message,
-                    None => match arrival(&mut inbox, &conn, &mut link, breaks, &self.out).await? {
+                    None => match arrival(&mut inbox, &conn, &mut link, breaks, silence, &self.out).await? {
                         Ok(message) => message,
                         Err(stop) => return Ok(stop),
                     },
@@ -113,6 +116,7 @@ impl Run {
                     }
                     break;
                 };
+                self.away = None;
                 let (before, more) = (last.replace(found.seq), found.more);
                 if before.is_some_and(|before| more.is_some_and(|(_, said)| said != before)) {
                     // A message was lost on its way; it is still in the stream.

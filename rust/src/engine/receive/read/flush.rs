@@ -8,8 +8,9 @@ impl Run {
     /// Sends a batch that is full to the reader; false when the reader is gone.
     pub(super) async fn flush_if_full(&mut self) -> Result<bool> {
         let builder = &self.builder;
-        let most = self.range.limit.map_or(self.range.batch_rows, |left| self.range.batch_rows.min(left as usize));
-        let full = builder.len() >= most || builder.bytes() >= self.range.batch_bytes || builder.room() == 0;
+        let (rows, bytes) = self.sizes.now();
+        let most = self.range.limit.map_or(rows, |left| rows.min(left as usize));
+        let full = builder.len() >= most || builder.bytes() >= bytes || builder.room() == 0;
         Ok(!full || self.flush().await?)
     }
 
@@ -46,6 +47,12 @@ impl Run {
         if batch.record.num_rows() == 0 {
             return Ok(true);
         }
+        if self.out.capacity() == 0
+            && let Some(consumer) = &mut self.consumer
+        {
+            // The reader is slower than the server.
+            consumer.demand.forget();
+        }
         let mut more = true;
         if let Some(left) = &mut self.range.limit {
             if batch.record.num_rows() as u64 > *left {
@@ -55,6 +62,7 @@ impl Run {
             *left = left.saturating_sub(batch.record.num_rows() as u64);
             more = *left > 0;
         }
-        Ok(self.out.send(Ok(Item::Batch(batch))).await.is_ok() && more)
+        let place = self.sizes.place(batch.bytes).await;
+        Ok(self.out.send(Ok((Item::Batch(batch), place))).await.is_ok() && more)
     }
 }

@@ -17,6 +17,8 @@ pub struct Range {
     pub follow: bool,
     pub batch_rows: usize,
     pub batch_bytes: usize,
+    /// Begins with small batches, so that whoever takes them has something to do, and doubles them.
+    pub grow: bool,
     /// Most bytes outstanding at the server.
     pub fetch_bytes: usize,
     pub warn_on_loss: bool,
@@ -28,6 +30,8 @@ pub struct Range {
     pub layout: Layout,
     /// How long JetStream's answer to one question may take.
     pub timeout: Duration,
+    /// How long the read goes on trying while no server answers.
+    pub outage: Duration,
 }
 
 impl Range {

@@ -1,8 +1,10 @@
 //! What the stream itself says: whether messages were lost, whether any are left, whether it is still the same.
 
+use std::time::Duration;
+
 use serde_json::json;
 
-use super::{Item, Run};
+use super::{Item, Run, SILENCE};
 use crate::engine::api::{Api, StreamInfo};
 use crate::error::{JetError, Loss, Result};
 
@@ -19,12 +21,17 @@ impl Run {
         if !self.range.warn_on_loss && self.range.subjects.is_empty() {
             return Err(JetError::DataLoss(Box::new(loss)));
         }
-        let _ = self.out.send(Ok(Item::Loss(loss))).await;
+        let _ = self.out.send(Ok((Item::Loss(loss), None))).await;
         Ok(())
     }
 
     pub(super) fn api(&self) -> Api<'_> {
-        Api::new(&self.conn, &self.range.prefix).within(self.range.timeout)
+        Api::new(&self.conn, &self.range.prefix).within(self.range.timeout.min(self.range.outage))
+    }
+
+    /// How long nothing may be heard of a server.
+    pub(super) fn silence(&self) -> Duration {
+        SILENCE.min(self.range.outage)
     }
 
     pub(super) async fn stream_info(&self) -> Result<StreamInfo> {

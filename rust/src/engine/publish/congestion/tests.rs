@@ -1,0 +1,209 @@
+//! Publishers over a way that is made up: it carries so many bytes a second and takes so long; nothing here waits.
+
+use std::collections::VecDeque;
+
+use super::*;
+
+const SIZE: usize = 200;
+
+struct Sender {
+    congestion: Congestion,
+    place: u64,
+    unanswered: usize,
+    /// Messages that it has to send; more never come.
+    left: u64,
+}
+
+struct Way<'a> {
+    path: Path,
+    begun: Instant,
+    now: f64,
+    free: f64,
+    /// Bytes a second, and seconds, at a time.
+    rate: &'a dyn Fn(f64) -> f64,
+    round_trip: &'a mut dyn FnMut(f64) -> f64,
+    senders: Vec<Sender>,
+    /// Answers: when, whose, which.
+    answers: VecDeque<(f64, usize, u64)>,
+    answered: u64,
+    /// The longest wait behind others since it was looked at last.
+    queued: f64,
+}
+
+impl<'a> Way<'a> {
+    fn new(senders: usize, rate: &'a dyn Fn(f64) -> f64, round_trip: &'a mut dyn FnMut(f64) -> f64) -> Self {
+        let path = Path::default();
+        let sender = || Sender {
+            congestion: Congestion::new(&path, 0, 64 << 20, Arc::default()),
+            place: 0,
+            unanswered: 0,
+            left: u64::MAX,
+        };
+        let senders = (0..senders).map(|_| sender()).collect();
+        let (begun, answers) = (Instant::now(), VecDeque::new());
+        Way { path, begun, now: 0.0, free: 0.0, rate, round_trip, senders, answers, answered: 0, queued: 0.0 }
+    }
+
+    fn time(&self) -> Instant {
+        self.begun + Duration::from_secs_f64(self.now)
+    }
+
+    fn send(&mut self) {
+        let now = self.time();
+        for number in 0..self.senders.len() {
+            loop {
+                let sender = &mut self.senders[number];
+                if sender.left == 0 {
+                    break;
+                }
+                if sender.unanswered > 0 && sender.unanswered + SIZE > sender.congestion.window() {
+                    sender.congestion.is_full(sender.unanswered);
+                    break;
+                }
+                sender.left -= 1;
+                sender.place += 1;
+                sender.unanswered += SIZE;
+                sender.congestion.sent(sender.place, sender.unanswered - SIZE, now);
+                let place = sender.place;
+                self.queued = self.queued.max(self.free - self.now);
+                self.free = self.free.max(self.now) + SIZE as f64 / (self.rate)(self.now);
+                // Answers keep their order.
+                let last = self.answers.back().map_or(0.0, |(at, ..)| *at);
+                let at = (self.free + (self.round_trip)(self.now)).max(last);
+                self.answers.push_back((at, number, place));
+            }
+        }
+    }
+
+    /// Goes on until then; how many bytes a second were answered meanwhile, and the longest queue in seconds.
+    fn until(&mut self, end: f64) -> (f64, f64) {
+        let (from, before) = (self.now, self.answered);
+        self.queued = 0.0;
+        self.send();
+        while let Some((at, ..)) = self.answers.front()
+            && *at < end
+        {
+            let at = *at;
+            self.now = at;
+            // What is there at once is read at once.
+            while let Some((_, number, place)) = self.answers.pop_front_if(|(when, ..)| *when <= at) {
+                let now = self.time();
+                let sender = &mut self.senders[number];
+                sender.unanswered -= SIZE;
+                self.answered += SIZE as u64;
+                sender.congestion.answered(place, now, &self.path, 0);
+            }
+            self.send();
+        }
+        self.now = end;
+        ((self.answered - before) as f64 / (end - from), self.queued)
+    }
+}
+
+#[test]
+fn a_long_way_is_filled() {
+    for round_trip in [0.01, 0.02, 0.05, 0.1] {
+        let (rate, mut trip) = (60e6, move |_| round_trip);
+        let carries = |_| rate;
+        let mut way = Way::new(1, &carries, &mut trip);
+        // It takes some round trips to find out how much it carries.
+        way.until(10.0 * round_trip);
+        let (got, queued) = way.until(4.0);
+        assert!(got > 0.95 * rate, "{got} of {rate} at {round_trip}");
+        assert!(queued < 1.5 * round_trip + 0.008, "{queued} at {round_trip}");
+    }
+}
+
+#[test]
+fn little_queues_on_a_slow_way() {
+    // 20 Mbit/s.
+    for round_trip in [0.005, 0.02, 0.05] {
+        let (rate, mut trip) = (2.5e6, move |_| round_trip);
+        let carries = |_| rate;
+        let mut way = Way::new(1, &carries, &mut trip);
+        let (_, at_first) = way.until(1.0);
+        assert!(at_first < 0.1, "{at_first}");
+        let (got, queued) = way.until(10.0);
+        assert!(got > 0.97 * rate, "{got} of {rate} at {round_trip}");
+        // A message that comes between waits for this and its own round trip: three of them, where they are long.
+        assert!(queued < (2.0 * round_trip).max(0.025), "{queued} at {round_trip}");
+    }
+}
+
+#[test]
+fn it_follows_what_the_way_carries() {
+    let mut trip = |_| 0.02;
+    let carries = |now: f64| if (5.0..10.0).contains(&now) { 2.5e6 } else { 25e6 };
+    let mut way = Way::new(1, &carries, &mut trip);
+    way.until(5.0);
+    way.until(7.5);
+    let (slow, queued) = way.until(10.0);
+    assert!(slow > 2.4e6 && queued < 0.04, "{slow}, {queued}");
+    way.until(10.5);
+    let (fast, _) = way.until(12.0);
+    assert!(fast > 24e6, "{fast}");
+}
+
+#[test]
+fn several_share_a_way() {
+    let (rate, mut trip) = (2.5e6, |_| 0.02);
+    let carries = |_| rate;
+    let mut way = Way::new(3, &carries, &mut trip);
+    way.until(5.0);
+    for _ in 0..10 {
+        let (got, queued) = way.until(way.now + 5.0);
+        assert!(got > 0.95 * rate && queued < 0.1, "{got}, {queued}");
+    }
+}
+
+#[test]
+fn a_machine_that_is_late_does_not_close_the_window() {
+    // Loopback, where any message may wait up to 15 ms for a processor.
+    let mut state = 1u64;
+    let mut trip = move |_| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        0.0002 + 0.015 * (state >> 33) as f64 / (1u64 << 31) as f64
+    };
+    let (rate, fixed) = (60e6, 5_000.0 * SIZE as f64 / 0.015);
+    let carries = |_| rate;
+    let mut way = Way::new(1, &carries, &mut trip);
+    way.until(1.0);
+    let (got, _) = way.until(10.0);
+    assert!(got > 0.5 * fixed.min(rate), "{got}");
+}
+
+#[test]
+fn a_slow_feed_does_not_count_and_another_loop_begins_with_what_is_known() {
+    let (mut trip, carries) = (|_| 0.02, |_| 60e6);
+    let mut way = Way::new(1, &carries, &mut trip);
+    way.until(1.0);
+    let window = way.senders[0].congestion.window();
+    assert!(window > 2_000_000, "{window}");
+    for step in 0..50 {
+        way.senders[0].left = 1;
+        way.until(1.0 + 0.03 * f64::from(step + 1));
+    }
+    assert_eq!(way.senders[0].congestion.window(), window);
+    let told = Arc::new(AtomicUsize::new(0));
+    let next = Congestion::new(&way.path, 0, 64 << 20, told.clone());
+    assert_eq!((next.window(), told.load(Ordering::Relaxed)), (window, window));
+    assert_eq!(Congestion::new(&way.path, 1, 64 << 20, told).window(), FIRST, "another link");
+}
+
+#[test]
+fn the_byte_bound_is_kept_and_a_break_begins_anew() {
+    let (path, told) = (Path::default(), Arc::default());
+    let mut congestion = Congestion::new(&path, 0, 1_000, told);
+    assert_eq!(congestion.window(), 1_000);
+    let begun = Instant::now();
+    for place in 0..100 {
+        congestion.sent(place, 0, begun);
+        congestion.is_full(1_000_000);
+        congestion.answered(place, begun + Duration::from_millis(1), &path, 0);
+        assert!((1..=1_000).contains(&congestion.window()));
+    }
+    congestion.sent(100, 0, begun);
+    congestion.restart();
+    congestion.answered(100, begun + Duration::from_secs(100), &path, 1);
+    assert!(path.known(1).round_trip.is_zero(), "the marker went with the link");
+}

@@ -1,0 +1,97 @@
+"""The window that grows by itself (`max_inflight=None`): what a link carries, and no long queue before it."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+
+import jetarrow
+import pytest
+from jetarrow.jetstream.context import JetStreamContext
+
+from .slow_link import slow_link
+
+# One way; and bytes a second, as 16 Mbit/s.
+DELAY, RATE = 0.01, 2_000_000
+ROWS = [b"x" * 1000] * 3_000
+
+
+async def beside(nc: jetarrow.Client, stream: str, max_inflight: int | None) -> float:
+    """How long a small publish takes beside rows that fill the link, in seconds; the median of them."""
+    js, other = nc.jetstream(), nc.jetstream()
+    bulk = asyncio.ensure_future(js.publish_batch(f"{stream}.a", ROWS, max_inflight=max_inflight))
+    took = []
+    while not bulk.done():
+        begin = time.monotonic()
+        await other.publish(f"{stream}.b", b"small", timeout=30)
+        took.append(time.monotonic() - begin)
+    (await bulk).raise_for_errors()
+    return statistics.median(took)
+
+
+async def test_a_small_publish_is_not_behind_a_bulk_one(nats_url: str, js: JetStreamContext, stream: str) -> None:
+    async with slow_link(nats_url, DELAY, RATE) as link, await jetarrow.connect(link.url) as nc:
+        # As many as 3 MB, which the link takes for 1.5 s.
+        fixed = await beside(nc, stream, 5_000)
+        alone = await beside(nc, stream, None)
+    assert alone < fixed / 3, (alone, fixed)
+
+
+async def test_a_link_is_filled(nats_url: str, js: JetStreamContext, stream: str) -> None:
+    async with slow_link(nats_url, DELAY, RATE) as link, await jetarrow.connect(link.url) as nc:
+        taken = {}
+        for window in (5_000, None):
+            begin = time.monotonic()
+            (await nc.jetstream().publish_batch(f"{stream}.a", ROWS, max_inflight=window)).raise_for_errors()
+            taken[window] = time.monotonic() - begin
+    assert taken[None] < 1.5 * taken[5_000], taken
+
+
+@pytest.mark.parametrize("max_inflight", [None, 50])
+async def test_a_publisher_over_a_long_link(nats_url: str, stream: str, max_inflight: int | None) -> None:
+    async with slow_link(nats_url, 0.05) as link, await jetarrow.connect(link.url) as nc:
+        most = 0
+        async with nc.jetstream().publisher(f"{stream}.a", max_inflight=max_inflight) as publisher:
+            for _ in range(5_000 if max_inflight is None else 100):
+                await publisher.publish(b"x" * 100)
+                most = max(most, publisher.pending)
+        assert publisher.stats.errors == 0
+    # A window of its own grows beyond what may be pending at first.
+    assert most == max_inflight if max_inflight else most > 512
+
+
+async def test_without_backpressure_a_burst_has_room(nats_url: str, stream: str) -> None:
+    async with await jetarrow.connect(nats_url) as nc:
+        async with nc.jetstream().publisher(f"{stream}.a", backpressure=False) as publisher:
+            for _ in range(4_000):
+                await publisher.publish(b"x")
+        assert publisher.stats.stored == 4_000
+
+
+async def test_the_window_has_its_byte_bound(nats_url: str, stream: str) -> None:
+    rows = [b"x" * 10_000] * 500
+    async with await jetarrow.connect(nats_url) as nc:
+        result = await nc.jetstream().publish_batch(f"{stream}.a", rows, max_bytes=25_000)
+        assert result.stored == 500
+
+
+async def test_a_small_publish_is_not_behind_a_read(nats_url: str, js: JetStreamContext, stream: str) -> None:
+    (await js.publish_batch(f"{stream}.a", [b"x" * 1000] * 10_000)).raise_for_errors()
+    async with slow_link(nats_url, DELAY, 4 * RATE) as link, await jetarrow.connect(link.url) as nc:
+        near, other = nc.jetstream(), nc.jetstream()
+        reader, came, took = near.read(stream, end_seq=10_001), 0, []
+
+        async def read() -> int:
+            return int((await reader.read_all()).num_rows)
+
+        reading = asyncio.ensure_future(read())
+        begin = time.monotonic()
+        while not reading.done():
+            sent = time.monotonic()
+            await other.publish(f"{stream}.b", b"small", timeout=30)
+            took.append(time.monotonic() - sent)
+        whole, came = time.monotonic() - begin, reading.result()
+    assert came == 10_000
+    # All that was asked for at once would be the half of it, at least.
+    assert statistics.median(took) < whole / 6, (took, whole)
