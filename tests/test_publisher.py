@@ -347,13 +347,18 @@ async def test_acks_of_counters_and_batches_are_whole(own: JetStreamContext) -> 
 
 
 def test_a_callback_that_exits_leaves_the_other_futures(
-    sync_js: jetarrow.sync.JetStream, stream: str, caplog: pytest.LogCaptureFixture
+    own_sync: jetarrow.sync.JetStream, own_server: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     def leave(future: object) -> None:
         raise SystemExit
 
+    own_sync.add_stream(name="LEFT", subjects=["left.>"])
+    own_sync.publish_async("left.0", b"").result(10)
     for _ in range(3):
-        futures = [sync_js.publish_async(f"{stream}.a", b"x") for _ in range(50)]
+        # Where its future is resolved already a callback runs at once, in this thread.
+        own_server.pause()
+        futures = [own_sync.publish_async("left.a", b"x") for _ in range(50)]
         futures[0].add_done_callback(leave)
-        assert all(future.result(10).stream == stream for future in futures)
+        own_server.resume()
+        assert all(future.result(10).stream == "LEFT" for future in futures)
     assert all("callback" in record.message for record in caplog.records)

