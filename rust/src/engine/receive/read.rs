@@ -55,6 +55,9 @@ pub const OUTAGE: Duration = Duration::from_secs(60);
 /// How long the answer to the consumer's deletion is waited for.
 const DELETE_WAIT: Duration = Duration::from_millis(250);
 const RETRY: Duration = Duration::from_millis(250);
+/// From so many bytes a message on, on average, a payload that nobody reads is not asked for. Without it the server sends
+/// a header that says its size, and that costs more than a small payload.
+const LARGE: usize = 1024;
 
 /// What comes out of a reader: finished batches, and losses that are only to be reported.
 #[allow(clippy::large_enum_variant)] // almost every item is a batch
@@ -121,7 +124,8 @@ impl Reader {
         let mean = (info.state.bytes / info.state.messages.max(1)).max(1) as usize;
         // A message as large as this server allows has to fit.
         let ask_bytes = (range.fetch_bytes / 2).max(conn.client.max_payload() + PROTOCOL_LINE);
-        let rows = (ask_bytes / mean).clamp(1, PULL_ROWS);
+        let bare = mean >= LARGE && range.each == Each::All && !range.layout.has_contents();
+        let rows = if bare { PULL_ROWS } else { (ask_bytes / mean).clamp(1, PULL_ROWS) };
         let created = info.created.clone();
         let builder = Builder::new(range.layout.clone(), false);
         let latest = match range.each {
@@ -141,6 +145,7 @@ impl Reader {
             conn,
             range,
             end,
+            bare,
             rows,
             ask_bytes,
             direct,
@@ -221,6 +226,8 @@ struct Run {
     next: u64,
     /// Reads from whatever is first: a head that moves before the first message is no loss.
     earliest: bool,
+    /// The server leaves payloads out.
+    bare: bool,
     /// Messages in one request, and bytes.
     rows: usize,
     ask_bytes: usize,
