@@ -341,16 +341,6 @@ impl Run {
         Ok(())
     }
 
-    /// What is left of the time for which servers may be away, which begins now if it has not.
-    fn outage_left(&mut self) -> Duration {
-        let since = self.away.get_or_insert_with(Instant::now);
-        self.range.outage.saturating_sub(since.elapsed())
-    }
-
-    fn away_too_long(&self) -> JetError {
-        JetError::Timeout { what: format!("a read of stream {:?}", self.range.stream), after: self.range.outage }
-    }
-
     /// Reads until something ends it. `End` is the end of the read, and `Dry` a doubt about it.
     async fn advance(&mut self) -> Result<Stop> {
         let stop = if self.direct { self.get().await? } else { self.pull().await? };
