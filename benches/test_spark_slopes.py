@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
-import math
 import statistics
 import threading
 import time
@@ -16,34 +16,48 @@ import pytest
 import sparks
 import wire
 from harness import Group, Run
-from test_spark import NATIVE, SPARK, load
+from test_spark import NATIVE, SPARK, load, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SLOPE = Group("Spark: slope of a batch read, 128 B", "read", "raw socket", count=1_000_000)
+SLOPE = Group("Spark: slope of a batch read, 128 B", "read", "raw socket", count=1_000_000, rounds=5)
+WRITE_SLOPE = Group(
+    "Spark: slope of a batch write with ids, 128 B",
+    "publish",
+    "raw socket with ids",
+    "jetarrow publish_batch",
+    count=500_000,
+    rounds=5,
+)
 LATENCY = Group("Spark: from publish to foreachBatch, 100 rows", "core", peer="Spark, Python rate source", count=3_000)
 FIXED = Group("Spark: a batch query of 1,000 rows", "read", peer="Spark, Python source", count=1_000)
 QUERIES = 10
-# The smaller of the two sizes is this part of the larger one.
-PART = 5
+# The smaller of the two sizes, and how often it is done.
+FEW, SMALL_ROUNDS = 1_000, 5
 ROWS = 100
 TRIGGER = 0.1
 
 
-def slope(run: Run, read: Callable[[Run, int], int]) -> int:
-    """Reads two sizes; the rate is that of what the larger one has more, and the rest of the time is a fixed cost.
+def slope(run: Run, work: Callable[[Run, int], int]) -> int:
+    """Does few messages several times and then all; the rate is that of what all has more.
 
-    In a short round, and on a busy machine, more messages may take less time: then it is not known.
+    The few cost what a query costs by itself, so the median of several is the fixed cost. Two sizes of one order would
+    not tell it: the noise of both would be in it, several times over.
     """
-    few = dataclasses.replace(run, count=max(1, run.count // PART), seconds=0.0, client_cpu=0.0, server_cpu=None)
-    done = [read(one, one.count) for one in (few, run)]
-    if done != [few.count, run.count]:
-        raise wire.WireError(f"{done} rows of {few.count} and {run.count}")
-    each = (run.seconds - few.seconds) / (run.count - few.count)
-    run.notes["fixed cost, ms"] = 1000 * (run.seconds - each * run.count) if each > 0 else math.nan
-    # Its CPU is that of the whole, the fixed cost among it.
-    run.seconds = each * run.count if each > 0 else run.seconds
+    small: list[Run] = []
+    for _ in range(SMALL_ROUNDS):
+        few = dataclasses.replace(run, count=FEW, seconds=0.0, client_cpu=0.0, server_cpu=None)
+        if (done := work(few, FEW)) != FEW:
+            raise wire.WireError(f"{done} rows of {FEW}")
+        small.append(few)
+    if (done := work(run, run.count)) != run.count:
+        raise wire.WireError(f"{done} rows of {run.count}")
+    fixed = statistics.median(few.seconds for few in small)
+    run.notes["fixed cost, ms"] = 1000 * fixed
+    # In a short round, and on a busy machine, all may take less than few.
+    run.seconds = max(run.seconds - fixed, 1e-6) * run.count / max(1, run.count - FEW)
+    run.client_cpu = max(0.0, run.client_cpu - statistics.median(few.client_cpu for few in small))
     return run.count
 
 
@@ -84,10 +98,65 @@ def two_columns(run: Run) -> int:
     return slope(run, lambda one, count: noop(one, count, columns, maxRecordsPerPartition=run.count, minPartitions=2))
 
 
-def noop(run: Run, count: int, columns: str | None = None, **options: int) -> int:
+@SLOPE.row("Spark, 2 partitions, whole batches", needs=SPARK)
+def whole_batches(run: Run) -> int:
+    """As it was before batches became smaller: 65,536 rows or 8 MiB."""
+    options = {"maxRecordsPerPartition": run.count, "minPartitions": 2, "batchBytes": "8m"}
+    return slope(run, lambda one, count: noop(one, count, **options))
+
+
+def noop(run: Run, count: int, columns: str | None = None, **options: object) -> int:
     """Reads the first messages of the stream to nowhere."""
     given = {"endingOffsets": json.dumps({run.stream: count + 1}), "maxBytesPerPartition": "100g", **options}
     return sparks.read_to_nowhere(load(run, columns, **given), run)
+
+
+def write_slope(run: Run, work: Callable[[Run], object]) -> int:
+    """As `slope`; what is written but for the last time goes again, as the harness counts what the stream holds."""
+
+    def once(one: Run, _count: int) -> int:
+        work(one)
+        stored = wire.stream_messages(one.url, one.stream)
+        if one is not run:
+            wire.purge_stream(one.url, one.stream)
+        return stored
+
+    return slope(run, once)
+
+
+@WRITE_SLOPE.row("raw socket with ids")
+def raw_socket_ids(run: Run) -> int:
+    turn = itertools.count()
+
+    def work(one: Run) -> None:
+        wire.publish(one.url, one.subject, one.size, one.count, ids=f"r{next(turn)}", clock=one.clock())
+
+    return write_slope(run, work)
+
+
+@WRITE_SLOPE.row("jetarrow publish_batch", needs=NATIVE)
+def publish_ids(run: Run) -> int:
+    import jetarrow.sync
+    import pyarrow
+
+    payloads, turn = pyarrow.array(run.payloads, pyarrow.binary()), itertools.count()
+
+    def work(one: Run) -> None:
+        # As long as the ids that Spark's rows get.
+        number = next(turn)
+        ids = pyarrow.array([f"{number:04}{i:018}" for i in range(one.count)], pyarrow.string())
+        with jetarrow.sync.connect(one.url) as nc:
+            js = nc.jetstream()
+            with one.clock():
+                result = js.publish_batch(one.subject, payloads[: one.count], msg_ids=ids, expected_stream=one.stream)
+        result.raise_for_errors()
+
+    return write_slope(run, work)
+
+
+@WRITE_SLOPE.row("Spark, content ids", needs=SPARK)
+def spark_ids(run: Run) -> int:
+    return write_slope(run, write)
 
 
 def queries(run: Run, frame: Callable[[], DataFrame]) -> int:
@@ -195,6 +264,11 @@ def jetstream_latency(run: Run) -> int:
 @pytest.mark.parametrize("name", SLOPE.rows)
 def test_spark_slope(name: str, record: Callable[[Group, str], None]) -> None:
     record(SLOPE, name)
+
+
+@pytest.mark.parametrize("name", WRITE_SLOPE.rows)
+def test_spark_write_slope(name: str, record: Callable[[Group, str], None]) -> None:
+    record(WRITE_SLOPE, name)
 
 
 @pytest.mark.parametrize("name", FIXED.rows)

@@ -130,6 +130,20 @@ async def test_batches_grow_where_nobody_says_how_large_they_are(js: JetStreamCo
     assert [len(b) async for b in js.latest(stream)] == [1]
 
 
+@pytest.mark.parametrize(("columns", "few"), [(["seq", "subject"], True), (["seq", "headers"], False)])
+async def test_large_payloads_that_nobody_reads_stay_at_the_server(
+    nc: jetarrow.Client, js: JetStreamContext, stream: str, columns: list[str], few: bool
+) -> None:
+    headers = {"Nats-Msg-Size": "its own", "a": "b"}
+    (await js.publish_batch(f"{stream}.a", [bytes(4_000)] * 500, headers=headers)).raise_for_errors()
+    before = nc.stats["in_bytes"]
+    table = await js.read(stream, columns=columns).read_all()
+    assert (nc.stats["in_bytes"] - before < 100_000) == few
+    assert table.column("seq").to_pylist() == list(range(1, 501))
+    if "headers" in columns:
+        assert dict(table.column("headers")[7].as_py()) == {"Nats-Msg-Size": ["its own"], "a": ["b"]}
+
+
 async def test_microseconds_and_column_order(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 3)
     table = await js.read(stream, columns=["timestamp", "seq"], timestamp_unit="us").read_all()

@@ -249,6 +249,7 @@ def test_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_rows, "_CALL_ROWS", 100)
     monkeypatch.setattr(write_rows, "_CALL_BYTES", 10_000)
     monkeypatch.setattr(write_rows, "_PIECE_BYTES", 2_000)
+    monkeypatch.setattr(write_rows, "_IN_FLIGHT_BYTES", 8_000)
     pieces: list[pa.RecordBatch] = []
 
     def seen(piece: pa.RecordBatch) -> pa.RecordBatch:

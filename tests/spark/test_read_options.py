@@ -21,7 +21,7 @@ def test_defaults() -> None:
     assert (options.start.of("ORDERS", EARLIEST), options.end.of("ORDERS", LATEST)) == (EARLIEST, LATEST)
     assert (options.min_partitions, options.max_offsets_per_partition) == (1, None)
     assert (options.max_records_per_partition, options.max_bytes_per_partition) == (250_000, 256 << 20)
-    assert (options.fetch_bytes, options.batch_rows, options.batch_bytes) == (8 << 20, 65_536, 8 << 20)
+    assert (options.fetch_bytes, options.batch_rows, options.batch_bytes) == (8 << 20, 65_536, 2 << 20)
     assert options.rows == RowOptions(True, False, False, "binary", None, None, "_corrupt_record", "none")
     assert (options.fail_on_data_loss, options.reader, options.pushdown) == (None, "auto", False)
     assert (options.commit_mode, options.commit_consumer) == ("none", None)

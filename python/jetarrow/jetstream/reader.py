@@ -42,8 +42,9 @@ ON_DATA_LOSS = ("error", "warn")
 FORMATS = ("json", "arrow")
 
 
-# Most rows of a batch, where the caller does not say.
+# Most rows and bytes of a batch, where the caller does not say.
 BATCH_ROWS = 65_536
+BATCH_BYTES = 16 * 1024 * 1024
 
 
 class Reader(ReadOut):
@@ -58,8 +59,8 @@ class Reader(ReadOut):
         api: JetStreamApi,
         stream: str,
         *,
-        batch_rows: int | None,
-        batch_bytes: int,
+        batch_rows: int | None = None,
+        batch_bytes: int = BATCH_BYTES,
         start_seq: int | None = None,
         end_seq: int | None = None,
         start_time: datetime | timedelta | str | None = None,

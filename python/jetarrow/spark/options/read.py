@@ -191,7 +191,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
         reader=options.choice("reader", ReaderKind),
         fetch_bytes=options.size("fetchBytes", "8m"),
         batch_rows=options.positive("batchRows", 65_536),
-        batch_bytes=options.size("batchBytes", "8m"),
+        batch_bytes=options.size("batchBytes", "2m"),
         commit_mode=commit_mode,
         commit_consumer=commit_consumer,
         pushdown=options.flag("pushdown", default=False),

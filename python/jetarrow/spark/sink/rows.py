@@ -35,7 +35,9 @@ _RESERVED = r"(?i)^nats-(msg-id$|expected-|batch-)"
 _CALL_ROWS = 65_536
 _CALL_BYTES = 128 << 20
 # Spark's batches have as many rows as spark.sql.execution.arrow.maxRecordsPerBatch says, of any size.
-_PIECE_BYTES = 8 << 20
+_PIECE_BYTES = 2 << 20
+# Most bytes of rows that are unanswered.
+_IN_FLIGHT_BYTES = 32 << 20
 _ATOMIC_ROWS = 1_000  # the server's limit
 
 
@@ -133,7 +135,7 @@ class PublishCalls:
         Args:
             most: The limit for small rows.
         """
-        return max(1, min(most, 4 * _PIECE_BYTES // self._row_bytes))
+        return max(1, min(most, _IN_FLIGHT_BYTES // self._row_bytes))
 
     def _call(self, piece: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
         """The pieces of one call."""

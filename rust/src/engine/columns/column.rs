@@ -114,6 +114,11 @@ impl Layout {
         Layout { columns, schema: Arc::new(Schema::new(fields)), unit, hidden: prefix.len() }
     }
 
+    /// Whether a column is made of payloads or headers.
+    pub fn has_contents(&self) -> bool {
+        self.columns.iter().any(|column| matches!(column, Column::Data | Column::Headers))
+    }
+
     /// What is shown of a subject.
     pub fn shown<'a>(&self, subject: &'a str) -> &'a str {
         subject.get(self.hidden..).unwrap_or(subject)

@@ -55,6 +55,11 @@ pub const OUTAGE: Duration = Duration::from_secs(60);
 /// How long the answer to the consumer's deletion is waited for.
 const DELETE_WAIT: Duration = Duration::from_millis(250);
 const RETRY: Duration = Duration::from_millis(250);
+/// From so many bytes a message on, on average, a payload that nobody reads is not asked for. Without it the server sends
+/// a header that says its size, and that costs more than a small payload.
+const LARGE: usize = 1024;
+/// About what one has without its payload.
+const BARE: usize = 256;
 
 /// What comes out of a reader: finished batches, and losses that are only to be reported.
 #[allow(clippy::large_enum_variant)] // almost every item is a batch
@@ -121,6 +126,8 @@ impl Reader {
         let mean = (info.state.bytes / info.state.messages.max(1)).max(1) as usize;
         // A message as large as this server allows has to fit.
         let ask_bytes = (range.fetch_bytes / 2).max(conn.client.max_payload() + PROTOCOL_LINE);
+        let bare = mean >= LARGE && range.each == Each::All && !range.layout.has_contents();
+        let mean = if bare { BARE } else { mean };
         let rows = (ask_bytes / mean).clamp(1, PULL_ROWS);
         let created = info.created.clone();
         let builder = Builder::new(range.layout.clone(), false);
@@ -142,6 +149,7 @@ impl Reader {
             range,
             end,
             mean,
+            bare,
             rows,
             ask_bytes,
             direct,
@@ -222,6 +230,8 @@ struct Run {
     next: u64,
     /// Reads from whatever is first: a head that moves before the first message is no loss.
     earliest: bool,
+    /// The server leaves payloads out.
+    bare: bool,
     /// Bytes of a message, on average; most messages in one request, and bytes.
     mean: usize,
     rows: usize,
@@ -334,16 +344,6 @@ impl Run {
         }
         self.flush().await?;
         Ok(())
-    }
-
-    /// What is left of the time for which servers may be away, which begins now if it has not.
-    fn outage_left(&mut self) -> Duration {
-        let since = self.away.get_or_insert_with(Instant::now);
-        self.range.outage.saturating_sub(since.elapsed())
-    }
-
-    fn away_too_long(&self) -> JetError {
-        JetError::Timeout { what: format!("a read of stream {:?}", self.range.stream), after: self.range.outage }
     }
 
     /// Reads until something ends it. `End` is the end of the read, and `Dry` a doubt about it.

@@ -169,7 +169,7 @@ impl Run {
             },
         });
         let by_subject = self.latest.as_ref().is_some_and(Latest::by_subject);
-        if self.latest.as_ref().is_some_and(Latest::headers_only) {
+        if self.bare || self.latest.as_ref().is_some_and(Latest::headers_only) {
             body["config"]["headers_only"] = json!(true);
         }
         if by_subject {

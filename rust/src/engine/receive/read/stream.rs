@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::{Item, Run, SILENCE};
 use crate::engine::api::{Api, StreamInfo};
@@ -32,6 +33,16 @@ impl Run {
     /// How long nothing may be heard of a server.
     pub(super) fn silence(&self) -> Duration {
         SILENCE.min(self.range.outage)
+    }
+
+    /// What is left of the time for which servers may be away, which begins now if it has not.
+    pub(super) fn outage_left(&mut self) -> Duration {
+        let since = self.away.get_or_insert_with(Instant::now);
+        self.range.outage.saturating_sub(since.elapsed())
+    }
+
+    pub(super) fn away_too_long(&self) -> JetError {
+        JetError::Timeout { what: format!("a read of stream {:?}", self.range.stream), after: self.range.outage }
     }
 
     pub(super) async fn stream_info(&self) -> Result<StreamInfo> {
