@@ -63,9 +63,14 @@ def test_read_write_and_stream(own_server: NatsServer, tmp_path: Path, version: 
         js.add_stream(name="EVENTS", subjects=["events.>"])
         js.add_stream(name="COPIES", subjects=["copies.>"])
         js.publish_batch("events.a", [b"%d" % number for number in range(1000)]).raise_for_errors()
+    # Only ours: where they are installed another Spark lies beside them.
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    for package in ("jetarrow", "pyspark_jetarrow"):
+        (alone / package).symlink_to(Path(jetarrow.__file__).parents[1] / package)
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     environment |= {
-        "PYTHONPATH": str(Path(jetarrow.__file__).parents[1]),
+        "PYTHONPATH": str(alone),
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": str(python),
         "SPARK_LOCAL_IP": "127.0.0.1",

@@ -37,7 +37,10 @@ def run(arguments: Sequence[str]) -> int:
             code = typer.main.get_command(app).main(list(arguments), prog_name="jetarrow", standalone_mode=False)
             sys.stdout.flush()
             return code if isinstance(code, int) else 0
-        except BrokenPipeError:
+        except (BrokenPipeError, SystemExit) as end:
+            # typer makes an exit with 1 of the first.
+            if not isinstance(end, BrokenPipeError) and not isinstance(end.__context__, BrokenPipeError):
+                raise
             # Whoever read our output has had enough, as `head` does. The interpreter flushes once more at its end.
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
