@@ -63,7 +63,7 @@ class Face:
 
     @property
     def late(self) -> type[Exception]:
-        """What a call raises that took too long: nats-py lets asyncio's own out now and then, of which its class is one."""
+        """What a call raises that took too long: nats-py lets asyncio's own out now and then, its base."""
         late: type[Exception] = asyncio.TimeoutError if self.name == "nats" else self.errors.TimeoutError
         return late
 
