@@ -16,7 +16,9 @@ from jetarrow.core import option_types as core_types
 from jetarrow.jetstream import config_options, priority
 from jetarrow.jetstream import option_types as jetstream_types
 from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.kv import option_types as bucket_types
 from jetarrow.jetstream.objects import option_types as object_types
+from jetarrow.jetstream.sinks import option_types as sink_types
 from jetarrow.js import api
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.consumer import Consumer
@@ -27,7 +29,7 @@ from jetarrow.publisher import Publisher
 
 DICTIONARIES = {
     name: value
-    for module in (core_types, jetstream_types, config_options, object_types)
+    for module in (core_types, jetstream_types, config_options, bucket_types, object_types, sink_types)
     for name, value in vars(module).items()
     if hasattr(value, "__required_keys__")
 }

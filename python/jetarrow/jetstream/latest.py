@@ -9,7 +9,7 @@ from typing import Any, Literal
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.progress import Progress
-from jetarrow.jetstream.reader import DEFAULT_FETCH_BYTES, Reader
+from jetarrow.jetstream.reader import BATCH_BYTES, DEFAULT_FETCH_BYTES, Reader
 
 
 class Latest:
@@ -32,7 +32,7 @@ class Latest:
         deleted: bool = False,
         limit: int | None = None,
         batch_rows: int | None = None,
-        batch_bytes: int = 16 * 1024 * 1024,
+        batch_bytes: int = BATCH_BYTES,
         fetch_bytes: int = DEFAULT_FETCH_BYTES,
         timestamp_unit: str = "ns",
         progress: Progress | bool | None = None,
@@ -65,7 +65,7 @@ class Latest:
                 (`KV-Operation`), and of the server (`Nats-Marker-Reason`). By default they have none.
             limit: Most rows; None is all.
             batch_rows: As `js.read`.
-            batch_bytes: A batch is cut when its messages have this number of bytes, 1 GiB at most.
+            batch_bytes: A batch is cut when its messages have this number of bytes, default 16 MiB, at most 1 GiB.
             fetch_bytes: As `js.read`.
             timestamp_unit: As `js.read`.
             progress: As `js.read`.

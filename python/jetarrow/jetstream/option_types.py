@@ -20,12 +20,7 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.models import (
         ConsumerConfig,
         DeliverPolicy,
-        Placement,
         ReplayPolicy,
-        RePublish,
-        StorageType,
-        StoreCompression,
-        StreamSource,
     )
     from jetarrow.jetstream.progress import Progress
 
@@ -298,104 +293,3 @@ class PushSubscribeOptions(PushConsumerOptions, total=False):
     """Leave the data out; default no."""
     inactive_threshold: float | None
     """Seconds without use after which it is removed."""
-
-
-class KeyValueOptions(TypedDict, total=False):
-    """The fields of `KeyValueConfig`, as keywords; they win over the configuration that is given with them."""
-
-    bucket: str
-    """Its name: letters, digits, `-` and `_`."""
-    description: str | None
-    """A text for people; default none."""
-    max_value_size: int | None
-    """Most bytes of one value; default no limit."""
-    history: int
-    """Revisions kept per key, 1 to 64; default 1."""
-    ttl: float | timedelta | None
-    """Seconds that a value lives; default for ever."""
-    max_bytes: int | None
-    """Most bytes of the whole; default no limit."""
-    storage: StorageType | str | None
-    """Where it is kept; default in files."""
-    replicas: int
-    """How many servers keep it; default 1."""
-    placement: Placement | None
-    """Which servers may keep it; default any."""
-    republish: RePublish | None
-    """What to publish again; default nothing."""
-    direct: bool | None
-    """Whether any replica may answer reads; default True."""
-    limit_marker_ttl: float | timedelta | None
-    """Seconds that a marker stays where a key expired; default no markers."""
-    compression: StoreCompression | str | bool | None
-    """True (or "s2") compresses what is kept in files; default no."""
-    metadata: dict[str, str] | None
-    """Texts by name, for your own use; default none."""
-    mirror: StreamSource | None
-    """The bucket that this one copies; default none."""
-    sources: list[StreamSource] | None
-    """Buckets that this one gathers; default none."""
-
-
-class BucketReadOptions(TypedDict, total=False):
-    """Options of `kv.read`."""
-
-    mode: str
-    """What happens to values that do not fit the schema: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
-    batch_rows: int | None
-    """Most rows of a batch; default 65536, and fewer in the first ones."""
-    batch_bytes: int
-    """A batch is cut when its values have this number of bytes; default 16 MiB."""
-    timestamp_unit: str
-    """Unit of the timestamps: "ns" (default), or "us" for readers that know no nanoseconds."""
-    progress: Progress | bool | None
-    """Called with (sequences done, in all); True shows a bar on a terminal. Default none."""
-
-
-class _SinkOptions(TypedDict, total=False):
-    """Options of both sinks."""
-
-    schema: ArrowSchema | Mapping[str, Any] | str | None
-    """Decodes JSON payloads, as `js.read`; default none."""
-    flatten: bool
-    """The fields of `value` are columns of their own; default True."""
-    subjects: str | Sequence[str] | None
-    """Filters, one or several that do not overlap; default all."""
-    start_seq: int | None
-    """First sequence, at the first start; default the first there is."""
-    start_time: datetime | timedelta | str | None
-    """Instead of a sequence: the first message at or after this time."""
-    rows: int
-    """Most rows of a commit; default 1,000,000."""
-    seconds: float
-    """A commit waits no longer for more rows; default 60."""
-    partition_by: str | Sequence[str] | None
-    """Columns whose values are folders; `date` and `hour` are made of the timestamp; default none."""
-    compression: str
-    """Of the Parquet files; default "zstd"."""
-    follow: bool
-    """Goes on for ever with what comes; default False."""
-    durable: str | None
-    """A durable consumer that is acknowledged after each commit; default none."""
-    on_data_loss: str
-    """What is gone raises `DataLossError` with "error" (default); "warn" goes on with what is left."""
-    progress: Progress | bool | None
-    """Called with (sequences done, in all or None); True shows a bar on a terminal. Default none."""
-
-
-class ParquetOptions(_SinkOptions, total=False):
-    """Options of `js.to_parquet`."""
-
-    timestamp_unit: str
-    """Unit of the timestamps: "ns" (default), or "us"."""
-    filesystem: Any
-    """A `pyarrow.fs.FileSystem`; default that of the path."""
-
-
-class DeltaOptions(_SinkOptions, total=False):
-    """Options of `js.to_delta`."""
-
-    storage_options: Mapping[str, str] | None
-    """deltalake's; default none."""
-    app_id: str | None
-    """Name of the sink in the table's log; default made of the stream's name."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.progress import Progress
-from jetarrow.jetstream.reader import DEFAULT_FETCH_BYTES, Reader
+from jetarrow.jetstream.reader import BATCH_BYTES, DEFAULT_FETCH_BYTES, Reader
 
 if TYPE_CHECKING:
     pass
@@ -36,7 +36,7 @@ class Read:
         flatten: bool = False,
         limit: int | None = None,
         batch_rows: int | None = None,
-        batch_bytes: int = 16 * 1024 * 1024,
+        batch_bytes: int = BATCH_BYTES,
         fetch_bytes: int = DEFAULT_FETCH_BYTES,
         direct: bool | None = None,
         follow: bool = False,
@@ -76,7 +76,7 @@ class Read:
             limit: Most rows; None is all.
             batch_rows: Most rows of a batch. None: 65,536, and fewer in the first ones, so that there is soon something
                 to do.
-            batch_bytes: A batch is cut when its messages have this number of bytes, 1 GiB at most.
+            batch_bytes: A batch is cut when its messages have this number of bytes, default 16 MiB, at most 1 GiB.
             fetch_bytes: Most bytes on their way at a time, at most 32 MiB; two of the largest messages always fit.
             direct: Read by direct gets instead of a consumer, which needs `allow_direct`; one filter at most. None: for
                 work-queue and interest streams, where a consumer would take the messages away.

@@ -26,16 +26,15 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.models import PubAck
     from jetarrow.jetstream.option_types import (
         BindOptions,
-        DeltaOptions,
         LatestOptions,
         OrderedConsumerOptions,
-        ParquetOptions,
         PublishAsyncOptions,
         PublisherOptions,
         PushSubscribeOptions,
         ReadOptions,
     )
     from jetarrow.jetstream.priority import PriorityOptions
+    from jetarrow.jetstream.sinks.option_types import DeltaOptions, ParquetOptions
 
 
 class JetStream(JetStreamManager):

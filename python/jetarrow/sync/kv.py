@@ -15,7 +15,7 @@ from jetarrow.sync.fetch import Reader
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from jetarrow.jetstream.option_types import BucketReadOptions
+    from jetarrow.jetstream.kv.option_types import BucketReadOptions
 
 
 class KeyWatcher:

@@ -7,6 +7,7 @@
 //! much it gathers).
 
 pub mod auth;
+pub mod congestion;
 pub mod connect;
 mod fault;
 pub mod gate;

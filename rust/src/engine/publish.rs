@@ -2,7 +2,6 @@
 
 pub mod arena;
 pub mod atomic;
-pub mod congestion;
 pub mod content_ids;
 pub mod dedup;
 pub mod fast;

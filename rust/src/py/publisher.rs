@@ -11,7 +11,7 @@ use pyo3::types::PyString;
 use slab::Slab;
 
 use crate::bridge::{Bridge, Event, Mailbox, all, settle};
-use crate::engine::publish::congestion::MOST_MESSAGES;
+use crate::engine::connection::congestion::MOST_MESSAGES;
 use crate::engine::publish::puback::{Origin, PubAck};
 use crate::engine::publish::publisher::{self as engine, Feed};
 use crate::engine::publish::rows::{Body, Single};

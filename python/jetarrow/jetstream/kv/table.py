@@ -9,7 +9,7 @@ from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.kv.base import Bucket
 from jetarrow.jetstream.kv.names import filters_of
 from jetarrow.jetstream.progress import Progress
-from jetarrow.jetstream.reader import Reader
+from jetarrow.jetstream.reader import BATCH_BYTES, Reader
 
 if TYPE_CHECKING:
     import pyarrow
@@ -25,7 +25,7 @@ class Tables(Bucket):
         *,
         mode: str = "PERMISSIVE",
         batch_rows: int | None = None,
-        batch_bytes: int = 16 * 1024 * 1024,
+        batch_bytes: int = BATCH_BYTES,
         timestamp_unit: str = "ns",
         progress: Progress | bool | None = None,
     ) -> Reader:
@@ -40,7 +40,7 @@ class Tables(Bucket):
             schema: Decodes JSON values: `value` becomes `struct<...>` of these fields, as in `js.read`.
             mode: What happens to values that do not fit the schema, as in `js.read`.
             batch_rows: As `js.read`.
-            batch_bytes: A batch is cut when its values have this number of bytes, 1 GiB at most.
+            batch_bytes: A batch is cut when its values have this number of bytes, default 16 MiB, at most 1 GiB.
             timestamp_unit: "ns", or "us" for readers that know no nanoseconds.
             progress: As in `js.read`.
 

@@ -21,7 +21,7 @@ from jetarrow.jetstream.kv.status import BucketStatus
 from jetarrow.jetstream.models import DEFAULT_PREFIX
 
 if TYPE_CHECKING:
-    from jetarrow.jetstream.option_types import KeyValueOptions
+    from jetarrow.jetstream.kv.option_types import KeyValueOptions
 
 
 class KeyValues(BucketContext):

@@ -1,4 +1,4 @@
-//! How much a read asks for ahead: as `publish::congestion`, of the messages on their way to us.
+//! How much a read asks for ahead: as `connection::congestion`, of the messages on their way to us.
 //!
 //! A server sends what it was asked for at once. Over a slow link more than it carries in two round trips stands in a
 //! queue, and whatever else is answered over the connection waits behind it: seconds, with the 16 MiB that keep a fast
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::engine::connection::Connection;
-use crate::engine::publish::congestion::Congestion;
+use crate::engine::connection::congestion::Congestion;
 
 /// Bytes asked for before anything is known: a fast link is not to wait for many round trips.
 const FIRST: usize = 1 << 20;

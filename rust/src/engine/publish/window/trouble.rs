@@ -8,7 +8,7 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::Instant;
 
 use super::{Item, Outlet, Run, TICK};
-use crate::engine::publish::congestion::Congestion;
+use crate::engine::connection::congestion::Congestion;
 use crate::engine::publish::inflight::Sent;
 use crate::engine::publish::unheard::PAUSE;
 use crate::error::{JetError, Result};

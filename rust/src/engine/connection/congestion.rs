@@ -1,11 +1,13 @@
-//! How many bytes a publish loop has unanswered where the caller leaves that to it (`max_inflight=None`): as many as the
-//! way to the server carries, and few enough that whatever else goes over the connection does not wait long behind them.
+//! How many bytes a publish loop has unanswered where the caller leaves that to it (`max_inflight=None`), and how many a
+//! read asks for ahead (`receive::demand`): as many as the way to the server carries, and few enough that whatever else
+//! goes over the connection does not wait long behind them.
 //!
-//! The window is `rate * (2 * round trip + 5 ms)`, and at least what gets through in 12 ms. The rate is that of the best of the last rounds; a round is one message,
-//! the last that fitted into the window, from its publish to its ack: what was in flight with it, by the time it took. On
-//! a way that could carry more nothing queues, so the time stays and the next window is twice as large, or three times.
-//! On a full one the time grows and the rate stays, and so does the window: what queues is worth one round trip and
-//! 5 ms. These, and the 12 ms, are for the server and the machine, which take and answer in bursts, and run other things.
+//! The window is `rate * (2 * round trip + 5 ms)`, and at least what gets through in 12 ms. The rate is that of the best
+//! of the last rounds; a round is one message, the last that fitted into the window, from its publish to its ack: what
+//! was in flight with it, by the time it took. On a way that could carry more nothing queues, so the time stays and the
+//! next window is twice as large, or three times. On a full one the time grows and the rate stays, and so does the
+//! window: what queues is worth one round trip and 5 ms. These, and the 12 ms, are for the server and the machine, which
+//! take and answer in bursts, and run other things.
 //!
 //! The round trip is that of a message that waits for no other. Such are those that find nothing in flight; in one of
 //! fifty rounds the window shrinks to half of what is on a way without a queue, so that there are some.
