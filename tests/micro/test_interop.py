@@ -20,7 +20,7 @@ from jetarrow.micro import add_service
 from jetarrow.micro.request import Request
 from jetarrow.micro.service import ServiceInfo, ServicePing, ServiceStats
 
-from tests.tools import until
+from tests.tools import settle, until
 
 Tool = Callable[..., str]
 
@@ -90,7 +90,8 @@ async def test_nats_py_is_read(nc: Client, nats_url: str) -> None:
     theirs = await nats.connect(nats_url)
     service = await nats.micro.add_service(theirs, name="theirs", version="1.0.0")
     await service.add_endpoint(name="echo", subject="theirs.echo", handler=echo)
-    await theirs.flush()
+    # Over another connection: it must not overtake what nats-py subscribes to.
+    await settle(theirs)
     assert (await nc.request("theirs.echo", b"x")).data == b"x"
 
     async def asked(verb: str) -> Any:
