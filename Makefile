@@ -46,7 +46,7 @@ tools:
 	  uv pip install --quiet --require-hashes --python $(PY) --requirement constraints.lock; \
 	else \
 	  [ -x $(PY) ] || python3 -m venv .venv; \
-	  $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement constraints.lock; \
+	  $(PY) -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --requirement constraints.lock; \
 	fi
 	@touch $@
 
