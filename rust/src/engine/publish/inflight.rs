@@ -1,4 +1,9 @@
 //! Rows that were sent and are not answered yet: a fixed number of slots, found by the token in the reply subject.
+//!
+//! A token is a round and a slot. While answers can be trusted (`window::trust`) rows of one round use its tokens again
+//! and again, because a server answers to a subject that it has answered to before in a fifth less of its time: of 300,000
+//! messages of 128 B each cost it 3.4 us and not 4.4. Where they cannot, or a row goes without its answer, which may come
+//! later, a new round begins, whose tokens nobody has seen.
 
 use tokio::time::Instant;
 
@@ -40,22 +45,27 @@ impl Sent {
 /// More than anybody has in flight; a token with it in still has room for billions of rounds.
 const MOST: usize = 1 << 24;
 
+#[derive(Default)]
 struct Slot {
-    /// Rises at each use, so that a late answer to an earlier row is not taken for this one.
-    round: u64,
+    /// Its last one.
+    token: u64,
+    /// An earlier row had it too.
+    again: bool,
     sent: Option<Sent>,
 }
 
 pub struct Inflight {
     slots: Vec<Slot>,
+    /// Used last, used next: few tokens go round.
     free: Vec<u32>,
+    round: u64,
     bytes: usize,
     window: usize,
 }
 
 impl Inflight {
     pub fn new(window: usize) -> Self {
-        Inflight { slots: Vec::new(), free: Vec::new(), bytes: 0, window: window.clamp(1, MOST) }
+        Inflight { slots: Vec::new(), free: Vec::new(), round: 1, bytes: 0, window: window.clamp(1, MOST) }
     }
 
     pub fn len(&self) -> usize {
@@ -75,41 +85,56 @@ impl Inflight {
         self.bytes
     }
 
-    /// Takes a slot and returns its token. Call only while not full.
-    pub fn insert(&mut self, sent: Sent) -> u64 {
+    /// Takes a slot and returns its token, which an earlier row may have had where `again` is true. Call only while not
+    /// full.
+    pub fn insert(&mut self, sent: Sent, again: bool) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { round: 0, sent: None });
+            self.slots.push(Slot::default());
             (self.slots.len() - 1) as u32
         });
+        self.round += u64::from(!again);
+        let token = self.round * self.window as u64 + u64::from(index);
         let slot = &mut self.slots[index as usize];
-        slot.round += 1;
+        (slot.again, slot.token) = (slot.token == token, token);
         self.bytes += sent.bytes;
         slot.sent = Some(sent);
-        slot.round * self.window as u64 + u64::from(index)
+        token
+    }
+
+    fn slot(&self, token: u64) -> Option<&Slot> {
+        self.slots.get((token % self.window as u64) as usize).filter(|slot| slot.token == token)
     }
 
     /// Whether a token's row is still without its answer.
     pub fn holds(&self, token: u64) -> bool {
-        let slot = self.slots.get((token % self.window as u64) as usize);
-        slot.is_some_and(|slot| slot.round == token / self.window as u64 && slot.sent.is_some())
+        self.at(token).is_some()
     }
 
-    /// The row that a token stands for, once; `None` for an answer that comes again or too late.
-    pub fn remove(&mut self, token: u64) -> Option<Sent> {
+    /// A token's row that is without its answer, and whether another row had the token before.
+    pub fn at(&self, token: u64) -> Option<(&Sent, bool)> {
+        let slot = self.slot(token)?;
+        Some((slot.sent.as_ref()?, slot.again))
+    }
+
+    /// The row that a token stands for, once, with its answer; `None` for one that comes again or too late.
+    pub fn answered(&mut self, token: u64) -> Option<Sent> {
         let index = (token % self.window as u64) as usize;
-        let slot = self.slots.get_mut(index).filter(|slot| slot.round == token / self.window as u64)?;
+        let slot = self.slots.get_mut(index).filter(|slot| slot.token == token)?;
         let sent = slot.sent.take()?;
         self.bytes -= sent.bytes;
         self.free.push(index as u32);
         Some(sent)
     }
 
+    /// The same without its answer.
+    pub fn withdraw(&mut self, token: u64) -> Option<Sent> {
+        self.round += 1;
+        self.answered(token)
+    }
+
     /// True where the row that a token stands for has no answer and is late by now.
     pub fn is_late(&self, token: u64, now: Instant) -> bool {
-        let slot = self.slots.get((token % self.window as u64) as usize);
-        slot.is_some_and(|slot| {
-            slot.round == token / self.window as u64 && slot.sent.as_ref().is_some_and(|sent| sent.is_late(now))
-        })
+        self.at(token).is_some_and(|(sent, _)| sent.is_late(now))
     }
 
     /// The oldest of the rows that are wanted.
@@ -138,6 +163,7 @@ impl Inflight {
                 self.free.push(index as u32);
             }
         }
+        self.round += u64::from(!taken.is_empty());
         taken.sort_unstable_by_key(|sent| sent.place);
         taken
     }
@@ -158,30 +184,55 @@ mod tests {
     #[test]
     fn an_answer_counts_once_and_for_its_own_row() {
         let mut inflight = Inflight::new(2);
-        let first = inflight.insert(sent(0));
-        let second = inflight.insert(sent(1));
+        let first = inflight.insert(sent(0), false);
+        let second = inflight.insert(sent(1), false);
         assert_eq!((inflight.len(), inflight.bytes()), (2, 2));
-        assert_eq!(inflight.remove(first).map(|s| s.row), Some(0));
-        assert!(inflight.remove(first).is_none(), "answered twice");
-        let third = inflight.insert(sent(2));
-        assert!(inflight.remove(first).is_none(), "the slot is another row's now");
-        assert_eq!(inflight.remove(third).map(|s| s.row), Some(2));
+        assert_eq!(inflight.answered(first).map(|s| s.row), Some(0));
+        assert!(inflight.answered(first).is_none(), "answered twice");
+        let third = inflight.insert(sent(2), false);
+        assert!(inflight.answered(first).is_none(), "the slot is another row's now");
+        assert_eq!(inflight.answered(third).map(|s| s.row), Some(2));
         assert_eq!(inflight.take_all().iter().map(|s| s.row).collect::<Vec<_>>(), [1]);
-        assert!(inflight.remove(second).is_none());
-        assert!(inflight.is_empty() && inflight.remove(u64::MAX).is_none());
+        assert!(inflight.answered(second).is_none());
+        assert!(inflight.is_empty() && inflight.answered(u64::MAX).is_none());
         assert_eq!(inflight.bytes(), 0);
+    }
+
+    #[test]
+    fn a_token_is_used_again_only_after_its_answer() {
+        let mut inflight = Inflight::new(8);
+        let first = inflight.insert(sent(0), true);
+        assert_eq!(inflight.at(first).map(|(sent, again)| (sent.row, again)), Some((0, false)));
+        inflight.answered(first);
+        assert_eq!(inflight.insert(sent(1), true), first);
+        assert_eq!(inflight.at(first).map(|(sent, again)| (sent.row, again)), Some((1, true)));
+        // What has no answer may get it later.
+        let mut seen = vec![first];
+        for without in [Inflight::withdraw, |inflight: &mut Inflight, _| inflight.take_all().pop()] {
+            assert!(without(&mut inflight, seen[seen.len() - 1]).is_some());
+            let next = inflight.insert(sent(2), true);
+            assert!(!seen.contains(&next) && inflight.at(next).is_some_and(|(_, again)| !again));
+            seen.push(next);
+        }
+        // Nor does one that is not to be known have been seen, whatever lies between.
+        for row in 0..100 {
+            let token = inflight.insert(sent(row), row % 3 == 0);
+            assert!(row % 3 == 0 || !seen.contains(&token));
+            seen.push(token);
+            inflight.answered(token);
+        }
     }
 
     #[test]
     fn the_largest_window_has_tokens_too() {
         let mut inflight = Inflight::new(usize::MAX);
         for row in 0..1_000 {
-            let token = inflight.insert(sent(row % 7));
+            let token = inflight.insert(sent(row % 7), row % 2 == 0);
             let mut text = Vec::new();
             write_token(token, &mut text);
             assert_eq!(read_token(&text), Some(token));
             assert!(inflight.holds(token));
-            assert_eq!(inflight.remove(token).map(|sent| sent.row), Some(row % 7));
+            assert_eq!(inflight.answered(token).map(|sent| sent.row), Some(row % 7));
             assert!(!inflight.holds(token));
         }
     }
@@ -191,7 +242,7 @@ mod tests {
         // Numbers of results are used again: here the last published has the smallest.
         let mut inflight = Inflight::new(8);
         for row in [5, 3, 4, 1] {
-            inflight.insert(sent(row));
+            inflight.insert(sent(row), false);
         }
         assert_eq!(inflight.take_all().iter().map(|s| s.row).collect::<Vec<_>>(), [5, 4, 3, 1]);
     }

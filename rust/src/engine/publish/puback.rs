@@ -85,6 +85,11 @@ impl Parser {
         &self.origin
     }
 
+    /// Whether an ack that was parsed in full comes from there too.
+    pub fn knows(&self, ack: &PubAck) -> bool {
+        self.origin.stream == ack.stream && self.origin.domain == ack.domain
+    }
+
     /// Takes an ack that was parsed in full as the pattern for the following, which say nothing more than it does.
     pub fn learn(&mut self, payload: &[u8], ack: &PubAck) {
         const KEY: &[u8] = b"\"seq\":";

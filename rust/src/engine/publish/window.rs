@@ -35,10 +35,12 @@ mod intake;
 mod patience;
 mod send;
 mod trouble;
+mod trust;
 
 use intake::{Intake, subscribe};
 use patience::Asked;
 pub use trouble::silence;
+use trust::{Doubt, Trust};
 
 /// How often lost links and late messages are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -116,6 +118,8 @@ pub async fn run(
         acks,
         arena: Arena::default(),
         parser: Parser::default(),
+        trust: Trust::default(),
+        doubts: Vec::new(),
         statistics,
         connects,
         connects_differ: None,
@@ -169,6 +173,8 @@ struct Run<'a, F, O> {
     acks: Subscriber,
     arena: Arena,
     parser: Parser,
+    trust: Trust,
+    doubts: Vec<Doubt>,
     statistics: Arc<Statistics>,
     /// async-nats' count of connections when the link was looked at last, and since when it has another one.
     connects: u64,

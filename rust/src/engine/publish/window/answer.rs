@@ -7,39 +7,74 @@ use super::{Item, Outlet, Run};
 use crate::engine::connection::token::read_token;
 use crate::engine::publish::inflight::Sent;
 use crate::engine::publish::puback;
-use crate::error::Result;
+use crate::error::{JetError, Result};
 
 impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     pub(super) fn answer(&mut self, message: Message) {
         self.conn.traffic.received(self.verb, message.payload.len());
         let token = message.subject.as_bytes().get(self.inbox.len()..).and_then(read_token);
-        let Some(sent) = token.and_then(|token| self.inflight.remove(token)) else { return };
+        let Some((token, again)) = token.and_then(|token| Some((token, self.inflight.at(token)?.1))) else {
+            // It came twice, or late.
+            return self.trust.shaken();
+        };
         self.last_answer = self.now;
-        if let Some(congestion) = &mut self.congestion {
-            congestion.answered(sent.place, self.now, &self.conn.path, self.breaks);
-        }
         if let Some((seq, duplicate)) = self.parser.quick(&message.payload) {
+            if !self.trust.takes(seq, duplicate) && again {
+                return self.doubt(token, None);
+            }
+            let Some(sent) = self.take(token) else { return };
             self.unheard.heard(&sent);
             self.acked(&sent);
             self.outlet.stored(sent.row, self.parser.origin(), seq, duplicate);
         } else if message.status == Some(StatusCode::NO_RESPONDERS) {
-            let sent = Sent { first: None, ..sent };
+            self.trust.shaken();
+            let Some(sent) = self.take(token).map(|sent| Sent { first: None, ..sent }) else { return };
             if let Some(sent) = self.unheard.take(sent, self.now) {
                 let error = self.unheard_error(&sent);
                 self.outlet.failed(sent.row, error);
             }
         } else {
-            match puback::parse(&message.payload) {
-                Ok(ack) => {
-                    self.acked(&sent);
-                    self.parser.learn(&message.payload, &ack);
-                    self.windows.note(&ack.stream);
-                    self.outlet.stored_in_full(sent.row, ack);
+            self.answer_in_full(token, again, &message.payload);
+        }
+    }
+
+    fn answer_in_full(&mut self, token: u64, again: bool, payload: &[u8]) {
+        match puback::parse(payload) {
+            Ok(ack) => {
+                let known = self.parser.knows(&ack);
+                let believed = known && self.trust.takes(ack.seq, ack.duplicate);
+                if again && !believed {
+                    return self.doubt(token, (!known).then_some(ack));
                 }
-                Err(err) => self.outlet.failed(sent.row, err),
+                let Some(sent) = self.take(token) else { return };
+                self.acked(&sent);
+                if !known {
+                    self.trust.begin_anew();
+                }
+                self.parser.learn(payload, &ack);
+                self.windows.note(&ack.stream);
+                self.outlet.stored_in_full(sent.row, ack);
+            }
+            // Whoever else answered.
+            Err(JetError::Protocol { .. }) if again => self.doubt(token, None),
+            Err(err) => {
+                self.trust.shaken();
+                if let Some(sent) = self.take(token) {
+                    self.outlet.failed(sent.row, err);
+                }
             }
         }
     }
+
+    /// The row that has its answer.
+    fn take(&mut self, token: u64) -> Option<Sent> {
+        let sent = self.inflight.answered(token)?;
+        if let Some(congestion) = &mut self.congestion {
+            congestion.answered(sent.place, self.now, &self.conn.path, self.breaks);
+        }
+        Some(sent)
+    }
+
     fn acked(&self, sent: &Sent) {
         if let Some(first) = sent.first {
             self.conn.traffic.acked(self.now.saturating_duration_since(first));

@@ -51,7 +51,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         if let Some(congestion) = &mut self.congestion {
             congestion.sent(sent.place, self.inflight.bytes(), self.now);
         }
-        let token = self.inflight.insert(sent);
+        let token = self.inflight.insert(sent, self.trust.is_firm());
         let reply = self.reply(token)?;
         self.conn.traffic.sent(self.verb, payload.len());
         let wire = &self.conn.wire;
@@ -64,14 +64,14 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             Handed::Over | Handed::Late => Ok(true),
             Handed::Not => {
                 // Of this attempt it is certain that it was not stored.
-                let back = self.inflight.remove(token).map(|sent| Sent { first: before, ..sent });
+                let back = self.inflight.withdraw(token).map(|sent| Sent { first: before, ..sent });
                 self.send_again(back);
                 self.check_time_and_link();
                 Ok(false)
             }
             // A reconnect can lead to a server with a smaller limit than the one the rows were checked against.
             Handed::Refused(PublishErrorKind::MaxPayloadExceeded) => {
-                if let Some(sent) = self.inflight.remove(token) {
+                if let Some(sent) = self.inflight.withdraw(token) {
                     let (what, limit) = (sent.about(), self.conn.client.max_payload());
                     let size = sent.body.payload().map_or(0, <[u8]>::len);
                     self.outlet.failed(sent.row, JetError::MaxPayload { what, size, limit });

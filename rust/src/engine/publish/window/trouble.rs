@@ -125,8 +125,9 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     }
 
     pub(super) fn expire(&mut self) {
+        self.decide();
         let handing = self.handing.filter(|token| self.inflight.is_late(*token, self.now));
-        if let Some(sent) = handing.and_then(|token| self.inflight.remove(token)) {
+        if let Some(sent) = handing.and_then(|token| self.inflight.withdraw(token)) {
             fail_late(&sent, sent.tries > 0, &mut self.outlet, self.window.timeout);
         }
         for sent in self.inflight.expire(self.now) {

@@ -1,0 +1,84 @@
+"""Reply subjects are used again, as a server answers faster to those it knows; and nobody's second answer is believed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import jetarrow
+import pytest
+from jetarrow.jetstream.context import JetStreamContext
+
+ROWS, WINDOW = 40_000, 800
+# So many answers in a row have to be as they should be before a reply subject is used again.
+FIRM = 1_024
+
+Answer = Callable[[str, int], object]
+
+
+class Second:
+    """Whoever listens to a stream's subjects and answers too: of every `PAUSE` messages, in which reply subjects begin to
+    be used again, to so many at once, whose reply subjects stand for other rows by then."""
+
+    PAUSE, AT_ONCE = 4_000, range(-3 * WINDOW, -2 * WINDOW)
+
+    def __init__(self, nc: jetarrow.Client, stream: str, answer: Answer) -> None:
+        self.nc, self.stream, self.answer = nc, stream, answer
+        self.replies: list[str] = []
+
+    async def heard(self, msg: jetarrow.Msg) -> None:
+        self.replies.append(msg.reply)
+        if len(self.replies) % self.PAUSE == 0:
+            for back in self.AT_ONCE:
+                row = len(self.replies) + back
+                await self.nc.publish(self.replies[row], json.dumps(self.answer(self.stream, row)).encode())
+
+
+async def publish_beside(url: str, js: JetStreamContext, stream: str, answer: Answer, **how: object) -> list[int]:
+    """Sequences of the rows."""
+    async with await jetarrow.connect(url) as other:
+        second = Second(other, stream, answer)
+        sub = await other.subscribe(f"{stream}.>", cb=second.heard)
+        await other.flush()
+        rows = [b"%d" % row for row in range(ROWS)]
+        result = await js.publish_batch(f"{stream}.a", rows, max_inflight=WINDOW, timeout=30, **how)  # type: ignore[arg-type]
+        result.raise_for_errors()
+        await sub.drain()
+        assert len(set(second.replies)) < ROWS, "no reply subject was used again: this proves nothing"
+        return [int(seq) for seq in result.seqs]
+
+
+async def test_reply_subjects_are_used_again(js: JetStreamContext, nats_url: str, stream: str) -> None:
+    async with await jetarrow.connect(nats_url) as other:
+        sub = await other.subscribe(f"{stream}.>")
+        await other.flush()
+        (await js.publish_batch(f"{stream}.a", [b"x"] * ROWS, max_inflight=WINDOW)).raise_for_errors()
+        replies = [(await sub.next_msg(timeout=10)).reply for _ in range(ROWS)]
+    # The first ones, those in flight with the last of them, and then a window's worth.
+    assert FIRM <= len(set(replies)) <= FIRM + 2 * WINDOW
+
+
+def twice(stream: str, row: int) -> object:
+    """As an old leader and a new one may both acknowledge a message."""
+    return {"stream": stream, "seq": row + 1}
+
+
+def of_another_stream(stream: str, row: int) -> object:
+    """As a stream of another domain that takes the same subjects."""
+    return {"stream": "ELSEWHERE", "domain": "leaf", "seq": row + 1}
+
+
+def junk(stream: str, row: int) -> object:
+    """As a service that listens there."""
+    return "I heard it too"
+
+
+@pytest.mark.parametrize("with_ids", [False, True])
+@pytest.mark.parametrize("answer", [twice, of_another_stream, junk])
+async def test_a_second_answer_is_not_taken_for_that_of_another_row(
+    js: JetStreamContext, nats_url: str, stream: str, answer: Answer, with_ids: bool
+) -> None:
+    ids = {"msg_ids": [f"id{row}" for row in range(ROWS)]} if with_ids else {}
+    seqs = await publish_beside(nats_url, js, stream, answer, **ids)
+    assert seqs == list(range(1, ROWS + 1))
+    assert (await js.stream_info(stream)).state.messages == ROWS
