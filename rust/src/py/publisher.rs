@@ -45,6 +45,8 @@ struct Shared {
     stalled: Mutex<Vec<Py<PyAny>>>,
     /// Kept for `take_failed`, where somebody will ask; otherwise they would pile up.
     failed: Option<Mutex<Vec<Py<PyAny>>>>,
+    /// Its futures are asyncio's.
+    of_a_loop: bool,
     pending: AtomicU64,
     pending_bytes: AtomicU64,
     stored: AtomicU64,
@@ -110,6 +112,7 @@ impl Connection {
             waiting: Mutex::default(),
             stalled: Mutex::default(),
             failed: keep_failed.then(Mutex::default),
+            of_a_loop: by_turn,
             pending: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
             stored: AtomicU64::new(0),
@@ -314,6 +317,9 @@ impl Shared {
         let outcome = match answer {
             Answer::Stored { origin, seq, duplicate } => {
                 self.count(duplicate);
+                if self.is_forgotten(future.bind(py))? {
+                    return Ok(());
+                }
                 puback::build(py, &origin.stream, origin.domain.as_deref(), seq, duplicate)
             }
             Answer::InFull(full) => {
@@ -330,6 +336,13 @@ impl Shared {
             }
         };
         settle(future.bind(py), outcome)
+    }
+
+    /// Nobody but us has the future, and nothing is to be called when it is done: it needs no result.
+    fn is_forgotten(&self, future: &Bound<'_, PyAny>) -> PyResult<bool> {
+        #[allow(deprecated, reason = "what is to replace it is unsafe, and says the same")]
+        let held = !self.of_a_loop || future.get_refcnt() > 1;
+        Ok(!held && future.getattr_opt(intern!(future.py(), "_callbacks"))?.is_some_and(|to_call| to_call.is_none()))
     }
 
     /// Wakes those who wait for room.

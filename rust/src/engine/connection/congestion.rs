@@ -7,7 +7,7 @@
 //! was in flight with it, by the time it took. On a way that could carry more nothing queues, so the time stays and the
 //! next window is twice as large, or three times. On a full one the time grows and the rate stays, and so does the
 //! window: what queues is worth one round trip and 5 ms. These, and the 12 ms, are for the server and the machine, which
-//! take and answer in bursts, and run other things.
+//! take and answer in bursts, and run other things; with small messages a part of it may be better (`breadth`).
 //!
 //! The round trip is that of a message that waits for no other. Such are those that find nothing in flight; in one of
 //! fifty rounds the window shrinks to half of what is on a way without a queue, so that there are some.
@@ -20,6 +20,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::engine::connection::path::Path;
+
+use breadth::Breadth;
 
 /// Rounds of which the best counts, and how many times what a round should take they count for.
 const ROUNDS: usize = 8;
@@ -44,8 +46,9 @@ pub const MOST_MESSAGES: usize = 1 << 18;
 struct Timed {
     place: u64,
     sent: Instant,
-    /// Bytes in flight, itself included.
+    /// Bytes in flight, itself included; and of one message.
     bytes: usize,
+    message: usize,
 }
 
 pub struct Congestion {
@@ -70,12 +73,15 @@ pub struct Congestion {
     /// The drain that was joined last, and whether this round is one.
     drains: u64,
     draining: bool,
+    /// Where it matters how many messages there are.
+    breadth: Option<Breadth>,
 }
 
 impl Congestion {
     /// For messages that are published.
     pub fn new(path: &Path, breaks: u64, most: usize, told: Arc<AtomicUsize>) -> Self {
-        Self::beginning(FIRST, HICCUP, path, breaks, most, told)
+        let breadth = Some(Breadth::new(path.known(breaks).breadth));
+        Congestion { breadth, ..Self::beginning(FIRST, HICCUP, path, breaks, most, told) }
     }
 
     /// Begins with `first` bytes, and has in flight what gets through in `hiccup` at least.
@@ -103,6 +109,7 @@ impl Congestion {
             until_drain: FIRST_DRAIN,
             drains: known.drains,
             draining: false,
+            breadth: None,
         };
         congestion.resize(if known.rate > 0.0 {
             known.rate * congestion.worth(known.round_trip, 2)
@@ -126,7 +133,7 @@ impl Congestion {
     pub fn asked(&mut self, places: RangeInclusive<u64>, before: usize, now: Instant) {
         self.last = Some((*places.end(), now));
         if before == 0 && self.alone.is_none() && self.looked.is_none_or(|at| now.duration_since(at) >= LOOK) {
-            self.alone = Some(Timed { place: *places.start(), sent: now, bytes: 0 });
+            self.alone = Some(Timed { place: *places.start(), sent: now, bytes: 0, message: 0 });
         }
     }
 
@@ -146,10 +153,10 @@ impl Congestion {
         (self.last, self.round, self.alone) = (None, None, None);
     }
 
-    /// The next message has to wait for the acks of those that are in flight.
-    pub fn is_full(&mut self, bytes: usize) {
+    /// The next message has to wait for the acks of those that are in flight: so many bytes, of messages of this size.
+    pub fn is_full(&mut self, bytes: usize, message: usize) {
         if self.round.is_none() {
-            self.round = self.last.map(|(place, sent)| Timed { place, sent, bytes });
+            self.round = self.last.map(|(place, sent)| Timed { place, sent, bytes, message });
         }
     }
 
@@ -186,6 +193,9 @@ impl Congestion {
         }
         if !self.draining {
             self.remember(rate, now, self.worth(round_trip, 2));
+            if let Some(found) = self.breadth.as_mut().and_then(|breadth| breadth.ended(rate, round_trip)) {
+                path.keeps(breaks, found);
+            }
             path.delivers(breaks, self.rate());
         }
         self.until_drain = self.until_drain.saturating_sub(1);
@@ -200,7 +210,9 @@ impl Congestion {
         }
         // Nothing queued, although nothing was held back for that: it may carry much more.
         let times = if !drained && took < known.round_trip * 5 / 4 + BURST / 5 { 3 } else { 2 };
-        self.resize((self.rate() * self.worth(known.round_trip, times)).max(LEAST as f64));
+        let window = self.rate() * self.worth(known.round_trip, times);
+        let bound = |breadth: &Breadth| breadth.bound(window, round.message as f64, known.round_trip);
+        self.resize(self.breadth.as_ref().map_or(window, bound).max(LEAST as f64));
     }
 
     fn remember(&mut self, rate: f64, now: Instant, should_take: f64) {
@@ -231,5 +243,6 @@ fn took(timed: &Timed, now: Instant) -> Duration {
     now.saturating_duration_since(timed.sent).max(SHORTEST)
 }
 
+pub mod breadth;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use crate::engine::connection::congestion::breadth::Found;
 use crate::lock::lock;
 
 #[derive(Clone, Copy, Default)]
@@ -16,6 +17,7 @@ pub struct Known {
     pub rate: f64,
     /// Rises when all publishers are to drain the way, so that a round trip can be measured again.
     pub drains: u64,
+    pub breadth: Found,
     /// The drain that the last measurement is of.
     measured: u64,
 }
@@ -32,6 +34,11 @@ impl Path {
     /// So much gets through.
     pub fn delivers(&self, breaks: u64, rate: f64) {
         self.of(breaks).rate = rate;
+    }
+
+    /// So many messages in flight are best.
+    pub fn keeps(&self, breaks: u64, breadth: Found) {
+        self.of(breaks).breadth = breadth;
     }
 
     /// Has all publishers drain the way.

@@ -307,7 +307,8 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             let held = self.inflight.bytes() + self.unheard.bytes();
             if held > 0 && held.saturating_add(sent.bytes) > self.most_bytes() {
                 self.again.push_front(sent);
-                self.congestion.iter_mut().for_each(|congestion| congestion.is_full(held));
+                let message = held / (self.inflight.len() + self.unheard.len()).max(1);
+                self.congestion.iter_mut().for_each(|congestion| congestion.is_full(held, message));
                 return Ok(None);
             }
             if self.unheard.is_empty() {

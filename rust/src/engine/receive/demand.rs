@@ -42,7 +42,7 @@ impl Demand {
     pub fn asked(&mut self, rows: usize, owed: usize) {
         let begin = self.came + owed as u64;
         self.congestion.asked(begin + 1..=begin + rows as u64, owed, Instant::now());
-        self.congestion.is_full((owed + rows) * self.mean);
+        self.congestion.is_full((owed + rows) * self.mean, self.mean);
     }
 
     /// One of them came.

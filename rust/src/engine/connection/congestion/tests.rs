@@ -57,7 +57,7 @@ impl<'a> Way<'a> {
                     break;
                 }
                 if sender.unanswered > 0 && sender.unanswered + SIZE > sender.congestion.window() {
-                    sender.congestion.is_full(sender.unanswered);
+                    sender.congestion.is_full(sender.unanswered, SIZE);
                     break;
                 }
                 sender.left -= 1;
@@ -198,7 +198,7 @@ fn the_byte_bound_is_kept_and_a_break_begins_anew() {
     let begun = Instant::now();
     for place in 0..100 {
         congestion.sent(place, 0, begun);
-        congestion.is_full(1_000_000);
+        congestion.is_full(1_000_000, SIZE);
         congestion.answered(place, begun + Duration::from_millis(1), &path, 0);
         assert!((1..=1_000).contains(&congestion.window()));
     }
