@@ -1,17 +1,18 @@
 //! A pull subscription, as Python holds it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::engine::columns::builder::Builder;
+use crate::engine::columns::builder::{Builder, Sizes};
 use crate::engine::columns::column::{Column, Layout};
 use crate::engine::receive::fetch::kept::Kept;
 use crate::engine::receive::fetch::{self as engine, Fetch, Messages, Ways};
 use crate::engine::receive::priority::Group;
 use crate::engine::subject;
+use crate::lock::lock;
 use crate::py::batch::Batch;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
@@ -22,6 +23,8 @@ use crate::runtime::Owned;
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct PullSubscription {
     inner: Owned<Arc<engine::PullSubscription>>,
+    /// What the last batch took.
+    sizes: Arc<Mutex<Sizes>>,
 }
 
 #[pymethods]
@@ -33,7 +36,7 @@ impl Connection {
         subject::check_name("stream", &stream)?;
         subject::check_name("consumer", &consumer)?;
         let sub = engine::PullSubscription::new(conn, prefix, stream, consumer);
-        Ok(PullSubscription { inner: Owned::new(Arc::new(sub)) })
+        Ok(PullSubscription { inner: Owned::new(Arc::new(sub)), sizes: Arc::default() })
     }
 }
 
@@ -88,11 +91,15 @@ impl PullSubscription {
         let sub = self.inner.get()?.clone();
         let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat, group)?;
         let columns = columns.map_or_else(|| Ok(Column::DEFAULT.to_vec()), |names| Column::parse(&names))?;
-        let builder = Builder::new(Layout::new(columns, false), true);
+        let mut builder = Builder::new(Layout::new(columns, false), true);
+        builder.expect(lock(&self.sizes).of_rows(max_messages));
+        let sizes = self.sizes.clone();
         let (cancel, last) = sub.cancel();
         let work = async move { sub.fetch(&fetch, builder, last).await };
-        let call = Call::new(work, |py, fetched| {
-            let inner = fetched.claim()?.finish()?;
+        let call = Call::new(work, move |py, fetched| {
+            let mut builder = fetched.claim()?;
+            *lock(&sizes) = builder.sizes();
+            let inner = builder.finish()?;
             Ok(Batch { inner }.into_pyobject(py)?.into_any())
         });
         Ok(call.before_cancel(move || cancel.begin()))

@@ -28,6 +28,23 @@ fn headers_builder() -> HeadersBuilder {
     MapBuilder::new(Some(names), StringBuilder::new(), ListBuilder::new(StringBuilder::new()))
 }
 
+/// How much there was in a batch.
+#[derive(Clone, Copy, Default)]
+pub struct Sizes {
+    rows: usize,
+    data: usize,
+    reply: usize,
+}
+
+impl Sizes {
+    /// As much of it as so many rows take.
+    pub fn of_rows(self, rows: usize) -> Sizes {
+        let rows = rows.min(self.rows);
+        let part = |bytes: usize| (bytes as f64 * rows as f64 / self.rows.max(1) as f64) as usize;
+        Sizes { rows, data: part(self.data), reply: part(self.reply) }
+    }
+}
+
 /// Collects messages; only the wanted columns are built.
 pub struct Builder {
     layout: Layout,
@@ -44,6 +61,8 @@ pub struct Builder {
     reply: Option<BytesBuilder>,
     bytes: usize,
     limit: usize,
+    /// What the next batch is to have room for from its beginning.
+    expected: Option<Sizes>,
 }
 
 impl Builder {
@@ -68,6 +87,7 @@ impl Builder {
             reply: (replies || wants(Column::Reply)).then(BytesBuilder::default),
             bytes: 0,
             limit,
+            expected: None,
             layout,
         }
     }
@@ -116,6 +136,9 @@ impl Builder {
         if self.room() == 0 {
             return Err(JetError::Internal(format!("more than {} bytes of messages in one batch", self.limit)));
         }
+        if let Some(sizes) = self.expected.take() {
+            self.reserve(sizes);
+        }
         if self.stream.is_empty() {
             meta.stream.clone_into(&mut self.stream);
         }
@@ -148,11 +171,33 @@ impl Builder {
         Ok(())
     }
 
+    /// Makes room for as much as there was in a batch before, once there is something: growing costs as much as filling.
+    pub fn expect(&mut self, sizes: Sizes) {
+        self.expected = Some(sizes);
+    }
+
+    fn reserve(&mut self, sizes: Sizes) {
+        self.seq.reserve(sizes.rows);
+        self.nanos.reserve(sizes.rows);
+        for column in [&mut self.delivered, &mut self.consumer_seq, &mut self.pending] {
+            column.as_mut().into_iter().for_each(|column| column.reserve(sizes.rows));
+        }
+        for (column, bytes) in [(&mut self.data, sizes.data), (&mut self.reply, sizes.reply)] {
+            column.as_mut().into_iter().for_each(|column| column.reserve(sizes.rows, bytes));
+        }
+    }
+
+    /// How much there is.
+    pub fn sizes(&self) -> Sizes {
+        let bytes = |column: &Option<BytesBuilder>| column.as_ref().map_or(0, BytesBuilder::bytes);
+        Sizes { rows: self.len(), data: bytes(&self.data), reply: bytes(&self.reply) }
+    }
+
     /// Hands out the rows so far and starts anew.
     pub fn finish(&mut self) -> Result<Batch> {
         let rows = self.len();
         let broken = |e: arrow_schema::ArrowError| JetError::Internal(e.to_string());
-        let seqs = Int64Array::from(std::mem::take(&mut self.seq));
+        let seqs = Int64Array::from(fit(&mut self.seq));
         let replies = self.reply.as_mut().map(BytesBuilder::finish_texts).transpose().map_err(broken)?;
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.layout.columns.len());
         for column in self.layout.columns.clone() {
@@ -176,7 +221,7 @@ impl Builder {
     }
 
     fn timestamps(&mut self) -> ArrayRef {
-        let mut values = std::mem::take(&mut self.nanos);
+        let mut values = fit(&mut self.nanos);
         if self.layout.unit == TimeUnit::Nanosecond {
             return Arc::new(TimestampNanosecondArray::from(values).with_timezone("UTC"));
         }
@@ -186,7 +231,16 @@ impl Builder {
 }
 
 fn numbers(values: &mut Option<Vec<i64>>) -> ArrayRef {
-    Arc::new(Int64Array::from(std::mem::take(values.get_or_insert_default())))
+    Arc::new(Int64Array::from(fit(values.get_or_insert_default())))
+}
+
+/// Takes the values, in hardly more memory than they need.
+fn fit(values: &mut Vec<i64>) -> Vec<i64> {
+    let mut values = std::mem::take(values);
+    if values.capacity() > 2 * values.len() {
+        values.shrink_to_fit();
+    }
+    values
 }
 
 /// A column of one string.
@@ -263,6 +317,23 @@ mod tests {
         let mut builder = Builder::with_limit(Layout::new(vec![Column::Stream], true), false, 10);
         builder.push(&message, &meta)?;
         assert_eq!((builder.room(), builder.replies()), (0, Vec::new()));
+        Ok(())
+    }
+
+    #[test]
+    fn room_for_what_may_come_is_given_back() -> Result<()> {
+        let message = message(None);
+        let reply = message.reply.clone().unwrap_or_else(|| "".into());
+        let meta = parse_meta(&reply).ok_or_else(|| JetError::Internal(reply.to_string()))?;
+        let mut builder = Builder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
+        let sizes = Sizes { rows: 100_000, data: 1 << 20, reply: 1 << 20 };
+        builder.expect(sizes.of_rows(50_000));
+        builder.push(&message, &meta)?;
+        assert!(builder.seq.capacity() >= 50_000 && builder.sizes().data == message.payload.len());
+        let batch = builder.finish()?;
+        let held: usize = batch.record.columns().iter().map(|column| column.get_buffer_memory_size()).sum();
+        assert!(held < 100_000, "{held}");
+        assert_eq!(sizes.of_rows(1_000_000).rows, 100_000);
         Ok(())
     }
 

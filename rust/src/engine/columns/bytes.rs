@@ -28,6 +28,17 @@ impl BytesBuilder {
         self.nulls.append(value.is_some());
     }
 
+    /// Makes room for so many more, of so many bytes together.
+    pub fn reserve(&mut self, rows: usize, bytes: usize) {
+        self.offsets.reserve(rows);
+        self.values.reserve(bytes);
+    }
+
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> usize {
+        self.values.len()
+    }
+
     /// What was appended, nulls as empty ones.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.offsets.windows(2).filter_map(|ends| self.values.get(ends[0] as usize..ends[1] as usize))

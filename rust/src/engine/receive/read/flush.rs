@@ -22,7 +22,9 @@ impl Run {
         if self.builder.is_empty() {
             return Ok(true);
         }
+        let sizes = self.builder.sizes();
         let batch = self.builder.finish()?;
+        self.builder.expect(sizes);
         match &mut self.form {
             Form::Messages => self.send(batch).await,
             Form::Typed(typed) => {
