@@ -336,7 +336,10 @@ impl Fast<'_, '_> {
         for (index, (row, body)) in batch.rows.drain(..).enumerate() {
             match batch.refused.remove(&(batch.confirmed + 1 + index as u64)) {
                 Some(err) => self.outlet.failed(row, err),
-                None => rest.push_back((row, body)),
+                None => {
+                    self.conn.traffic.resent(Verb::PublishBatch);
+                    rest.push_back((row, body));
+                }
             }
         }
         rest.append(&mut self.again);

@@ -13,6 +13,7 @@ use crate::engine::api::{ApiError, UNKNOWN_BATCH};
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::traffic::Verb;
+use crate::engine::publish::arena::Arena;
 use crate::engine::publish::window::{Item, Window};
 use crate::error::{JetError, Result};
 
@@ -83,6 +84,8 @@ pub struct Batch {
     /// What the answers are subscribed with.
     pub inbox: String,
     prefix: String,
+    text: Vec<u8>,
+    arena: Arena,
     pub answers: Subscriber,
     pub rows: VecDeque<Item>,
     pub bytes: usize,
@@ -125,6 +128,8 @@ impl Batch {
         Ok(Batch {
             subject: first.1.subject(),
             prefix: format!("{base}.{id}.{flow}.fail."),
+            text: Vec::new(),
+            arena: Arena::default(),
             inbox,
             answers,
             rows: VecDeque::new(),
@@ -150,10 +155,10 @@ impl Batch {
     pub async fn send(&mut self, conn: &Connection, item: Item, operation: Operation) -> Result<()> {
         self.sent += 1;
         let body = &item.1;
-        let payload = Bytes::copy_from_slice(body.payload().unwrap_or_default());
+        let payload = self.arena.copy(body.payload().unwrap_or_default());
         self.bytes += body.size();
         conn.traffic.sent(Verb::PublishBatch, payload.len());
-        let reply = Some(self.reply(self.sent, operation).into());
+        let reply = Some(self.short_reply(operation)?);
         let message = Outgoing { subject: body.subject(), reply, headers: body.wire_headers(), payload };
         self.rows.push_back(item);
         conn.publish(message, self.timeout).await
@@ -202,6 +207,17 @@ impl Batch {
     }
 
     /// Everything about a row's place in the batch is in its reply subject.
+    /// As `reply`, of the row that is sent now.
+    fn short_reply(&mut self, operation: Operation) -> Result<Subject> {
+        let text = &mut self.text;
+        text.clear();
+        text.extend_from_slice(self.prefix.as_bytes());
+        text.extend_from_slice(itoa::Buffer::new().format(self.sent).as_bytes());
+        text.extend_from_slice(&[b'.', operation as u8]);
+        text.extend_from_slice(b".$FI");
+        Subject::from_utf8(self.arena.copy(text)).map_err(|_| JetError::Internal("reply subject".into()))
+    }
+
     fn reply(&self, seq: u64, operation: Operation) -> String {
         format!("{}{seq}.{}.$FI", self.prefix, operation as u8 as char)
     }
