@@ -1,4 +1,4 @@
-"""Reply subjects are used again, as a server answers faster to those it knows; and nobody's second answer is believed."""
+"""Reply subjects are used again, as a server answers faster to those it knows; no second answer is believed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Answer = Callable[[str, int], object]
 
 
 class Second:
-    """Whoever listens to a stream's subjects and answers too: of every `PAUSE` messages, in which reply subjects begin to
-    be used again, to so many at once, whose reply subjects stand for other rows by then."""
+    """Whoever listens to a stream's subjects and answers too: of every `PAUSE` messages, in which reply subjects begin
+    to be used again, to so many at once, whose reply subjects stand for other rows by then."""
 
     PAUSE, AT_ONCE = 4_000, range(-3 * WINDOW, -2 * WINDOW)
 

@@ -362,3 +362,15 @@ def test_a_callback_that_exits_leaves_the_other_futures(
         own_server.resume()
         assert all(future.result(10).stream == "LEFT" for future in futures)
     assert all("callback" in record.message for record in caplog.records)
+
+
+async def test_what_hangs_on_a_future_is_called_though_nobody_holds_it(js: JetStreamContext, stream: str) -> None:
+    called: list[int] = []
+    async with js.publisher(f"{stream}.a") as publisher:
+        for _ in range(300):
+            # Nothing hangs on these: they are never looked at.
+            await publisher.publish(b"forgotten")
+            (await publisher.publish(b"watched")).add_done_callback(lambda done: called.append(done.result().seq))
+    await asyncio.sleep(0)
+    assert called == list(range(2, 601, 2))
+    assert publisher.stats[:3] == (600, 0, 0)
