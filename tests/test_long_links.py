@@ -6,7 +6,7 @@ import jetarrow
 from jetarrow.jetstream.context import JetStreamContext
 
 from .slow_link import slow_link
-from .tools import fill, store
+from .tools import fill, store, until
 
 # One way; and bytes a second, as 20 Mbit/s.
 DELAY, RATE = 0.01, 2_500_000
@@ -50,3 +50,19 @@ async def test_messages_that_fill_a_request_are_not_asked_for_one_by_one(
         read = nc.jetstream().read(stream, fetch_bytes=1 << 20, columns=["data"]).read_all()
         assert (await read).num_rows == 800
     assert all("max_bytes" in pull for pull in link.pulls), link.pulls
+
+
+async def test_flow_control_is_answered_while_some_wait(js: JetStreamContext, stream: str) -> None:
+    await store(js, f"{stream}.a", [b"x" * 128] * 60_000)
+    sub = await js.subscribe(f"{stream}.>", flow_control=True, idle_heartbeat=5, ack_policy="none")
+    # Nothing is taken. The server sends 2 MiB, about 9,000 of them, and more once it is answered.
+    await until(lambda: sub.pending_msgs > 12_000)
+    seen = 0
+    async for _ in sub.messages:
+        seen += 1
+        if seen == 1:
+            # But not all of them: that is what flow control is for.
+            assert sub.pending_msgs < 50_000
+        if seen == 60_000:
+            break
+    assert (sub.dropped, sub.delivered) == (0, 60_000)
