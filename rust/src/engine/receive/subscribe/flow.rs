@@ -49,9 +49,11 @@ impl Flow {
     fn answer_due(&mut self, conn: &Connection, limits: Limits) {
         let part = |left: usize, limit: usize| if limit == 0 { left } else { left.min(limit / PART) } as u64;
         let (messages, bytes) = (part(LEFT.messages, limits.messages), part(LEFT.bytes, limits.bytes));
-        let due =
-            |asked: &mut (Subject, u64, u64)| asked.1 <= self.messages + messages && asked.2 <= self.bytes + bytes;
-        while let Some((subject, ..)) = self.asked.pop_front_if(due) {
+        while let Some((_, before, size)) = self.asked.front()
+            && *before <= self.messages + messages
+            && *size <= self.bytes + bytes
+            && let Some((subject, ..)) = self.asked.pop_front()
+        {
             answer(conn, subject);
             self.answered = true;
         }
