@@ -18,7 +18,8 @@ class SlowLink:
     """A proxy on 127.0.0.1. `delay` seconds each way, which may be changed at any time; the order stays.
 
     It carries `rate` bytes a second each way; None is no bound. Chunks that contain `swallowed` vanish. `most_held` is
-    the most bytes that were under way to the client at a time; `pulls` are the requests of pull consumers, in order.
+    the most bytes that were under way to the client at a time; `pulls` are the requests of pull consumers, in order;
+    `asked` counts requests of JetStream's API.
     """
 
     def __init__(self, delay: float, rate: float | None = None) -> None:
@@ -32,6 +33,9 @@ class SlowLink:
     @property
     def pulls(self) -> list[dict[str, Any]]:
         return [json.loads(body) for body in re.findall(rb"PUB \S+MSG\.NEXT\.[^\r]+\r\n([^\r]+)\r\n", self._said)]
+
+    def asked(self, verb: str) -> int:
+        return self._said.count(f" $JS.API.{verb}.".encode())
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, down: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -58,7 +62,7 @@ class SlowLink:
                         queue.put_nowait((free + self.delay, packet))
                 if down:
                     self.most_held = max(self.most_held, held)
-                elif b"MSG.NEXT" in chunk:
+                elif b" $JS.API." in chunk:
                     self._said += chunk
         finally:
             delivery.cancel()

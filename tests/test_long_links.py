@@ -66,3 +66,17 @@ async def test_flow_control_is_answered_while_some_wait(js: JetStreamContext, st
         if seen == 60_000:
             break
     assert (sub.dropped, sub.delivered) == (0, 60_000)
+
+
+async def test_an_object_is_asked_for_once(nats_url: str, js: JetStreamContext, stream: str) -> None:
+    bucket = stream.lower()
+    objects = await js.create_object_store(bucket)
+    await objects.put("a", bytes(3 << 20))
+    # What comes after its last chunk is known to be no part of it.
+    await objects.put("b", b"another")
+    async with slow_link(nats_url, DELAY) as link, await jetarrow.connect(link.url) as nc:
+        far = await nc.jetstream().object_store(bucket)
+        assert len((await far.get("a")).data or b"") == 3 << 20
+    # What is said about it.
+    assert link.asked("STREAM.MSG.GET") == 1
+    await js.delete_object_store(bucket)

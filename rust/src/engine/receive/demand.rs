@@ -17,8 +17,8 @@ use crate::engine::connection::congestion::Congestion;
 pub const REQUESTS: usize = 4;
 /// Bytes asked for before anything is known.
 const FIRST: usize = 64 << 10;
-/// And most bytes after these have come.
-const SECOND: usize = 1 << 20;
+/// And for how many times as much after these have come, at most.
+const SECOND: usize = 16;
 /// What is under way at least, in time: a message costs less to send than to store, so more of them come in a burst.
 const HICCUP: Duration = Duration::from_millis(25);
 /// By how much the first messages may be late without the link.
@@ -52,8 +52,11 @@ impl Train {
     fn rate(&self, mean: usize, trip: Duration) -> f64 {
         let came = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         let took = came.max(self.asked.elapsed().saturating_sub(trip + BURST)).max(SHORTEST);
-        let bytes = (self.places.end() + 1 - self.places.start()) * mean as u64;
-        bytes as f64 / took.as_secs_f64()
+        self.bytes(mean) as f64 / took.as_secs_f64()
+    }
+
+    fn bytes(&self, mean: usize) -> usize {
+        (self.places.end() + 1 - self.places.start()) as usize * mean
     }
 }
 
@@ -109,7 +112,8 @@ impl Demand {
             }
             if self.came == *train.places.end() {
                 let rate = train.rate(self.mean, self.trip);
-                self.congestion.carries(rate, SECOND, &conn.path_back, breaks);
+                let most = train.bytes(self.mean) * SECOND;
+                self.congestion.carries(rate, most, &conn.path_back, breaks);
                 (self.first, self.new) = (None, false);
             }
         }
