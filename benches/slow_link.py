@@ -17,6 +17,8 @@ from typing import Any, cast
 
 # Bytes that may be under way in one direction: more than any window of ours.
 MOST = 256 * 1024 * 1024
+# A link of a bounded rate carries packets: the first bytes of many do not wait for the last ones.
+PACKET = 1460
 
 
 class Pipe(asyncio.Protocol):
@@ -38,9 +40,12 @@ class Pipe(asyncio.Protocol):
         self.source.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def data_received(self, data: bytes) -> None:
-        now = self.loop.time()
-        self.free = max(self.free, now) + (len(data) / self.rate if self.rate else 0.0)
-        self.waiting.append((self.free + self.delay, data))
+        self.free = max(self.free, self.loop.time())
+        size = PACKET if self.rate else len(data)
+        for begin in range(0, len(data), size):
+            packet = data[begin : begin + size]
+            self.free += len(packet) / self.rate if self.rate else 0.0
+            self.waiting.append((self.free + self.delay, packet))
         self.held += len(data)
         if self.held > MOST and self.source is not None:
             self.source.pause_reading()

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 from urllib.parse import urlsplit
+
+# The first bytes of many that a link of a bounded rate carries do not wait for the last ones.
+PACKET = 4096
 
 
 class SlowLink:
     """A proxy on 127.0.0.1. `delay` seconds each way, which may be changed at any time; the order stays.
 
-    It carries `rate` bytes a second each way; None is no bound. Chunks that contain `swallowed` vanish.
+    It carries `rate` bytes a second each way; None is no bound. Chunks that contain `swallowed` vanish. `most_held` is
+    the most bytes that were under way to the client at a time; `pulls` are the requests of pull consumers, in order;
+    `asked` counts requests of JetStream's API.
     """
 
     def __init__(self, delay: float, rate: float | None = None) -> None:
@@ -19,25 +27,43 @@ class SlowLink:
         self.rate = rate
         self.swallowed: bytes | None = None
         self.url = ""
+        self.most_held = 0
+        self._said = bytearray()
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    @property
+    def pulls(self) -> list[dict[str, Any]]:
+        return [json.loads(body) for body in re.findall(rb"PUB \S+MSG\.NEXT\.[^\r]+\r\n([^\r]+)\r\n", self._said)]
+
+    def asked(self, verb: str) -> int:
+        return self._said.count(f" $JS.API.{verb}.".encode())
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, down: bool) -> None:
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
-        free = 0.0
+        free, held = 0.0, 0
 
         async def deliver() -> None:
+            nonlocal held
             while True:
                 due, chunk = await queue.get()
                 await asyncio.sleep(due - loop.time())
                 writer.write(chunk)
                 await writer.drain()
+                held -= len(chunk)
 
         delivery = asyncio.ensure_future(deliver())
         try:
             while chunk := await reader.read(1 << 16):
                 if self.swallowed is None or self.swallowed not in chunk:
-                    free = max(free, loop.time()) + (len(chunk) / self.rate if self.rate else 0.0)
-                    queue.put_nowait((free + self.delay, chunk))
+                    free, held = max(free, loop.time()), held + len(chunk)
+                    size = PACKET if self.rate else len(chunk)
+                    for packet in (chunk[at : at + size] for at in range(0, len(chunk), size)):
+                        free += len(packet) / self.rate if self.rate else 0.0
+                        queue.put_nowait((free + self.delay, packet))
+                if down:
+                    self.most_held = max(self.most_held, held)
+                elif b" $JS.API." in chunk:
+                    self._said += chunk
         finally:
             delivery.cancel()
             writer.close()
@@ -52,7 +78,7 @@ async def slow_link(url: str, delay: float, rate: float | None = None) -> AsyncI
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         where = urlsplit(url)
         other, out = await asyncio.open_connection(where.hostname, where.port)
-        for task in (link._carry(reader, out), link._carry(other, writer)):
+        for task in (link._carry(reader, out, down=False), link._carry(other, writer, down=True)):
             tasks.add(asyncio.ensure_future(task))
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)

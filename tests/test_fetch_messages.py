@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import jetarrow
 import pytest
 from jetarrow.aio.client import Client
-from jetarrow.jetstream.messages import MESSAGES_AT_ONCE, MOST_AT_ONCE, SLOW, Size
+from jetarrow.jetstream.messages import MESSAGES_AT_ONCE, MOST_AT_ONCE, MOST_FAR_AWAY, SLOW, Size
 from jetarrow.js.api import ConsumerConfig
+from jetarrow.server import NatsServer
 
-from .tools import fill
+from .tools import fill, store
 
 
 async def requests(nc: Client, stream: str, sizes: list[int]) -> None:
@@ -36,7 +38,7 @@ async def test_it_grows_where_all_is_handled_quickly(nc: Client, stream: str) ->
     assert seqs == list(range(1, count + 1))
     assert sizes[0] == MESSAGES_AT_ONCE
     # How far depends on how quick this machine is.
-    assert MESSAGES_AT_ONCE < max(sizes) <= MOST_AT_ONCE
+    assert MESSAGES_AT_ONCE < max(sizes) <= MOST_FAR_AWAY
 
 
 async def test_it_stays_small_where_a_size_is_given(nc: Client, stream: str) -> None:
@@ -69,14 +71,46 @@ async def test_the_first_message_comes_at_once(nc: Client, stream: str) -> None:
     await messages.aclose()  # type: ignore[attr-defined]
 
 
+async def test_a_large_message_after_many_small_ones() -> None:
+    """The bytes of a request are bounded, by what one message may have at least."""
+    with NatsServer(config="max_payload: 12MB") as server:
+        async with await jetarrow.connect(server.url) as nc:
+            js = nc.jetstream()
+            await js.add_stream(name="S", subjects=["s"])
+            await store(js, "s", [b"x"] * 4 * MESSAGES_AT_ONCE + [bytes(10 << 20), b"last"])
+            sub = await js.pull_subscribe("s", stream="S", config=ConsumerConfig(ack_policy="none"))
+            async for msg in sub.messages:
+                if msg.data == b"last":
+                    break
+
+
 @pytest.mark.parametrize(("came", "took", "then"), [(1, 0.0, 1), (0.5, 0.0, 1), (1, SLOW / 2, 1), (1, 2 * SLOW, 0.5)])
 def test_sizes(came: float, took: float, then: float) -> None:
-    """Twice as many where all came and were quickly handled; half where they were slow; never less than at first."""
+    """More where all came and were quickly handled; half where they were slow; never less than at first."""
     size = Size(100, None, None)
     size.learn(100, 100, 0.0)
-    assert (size.most, size.max_bytes is None, size.ahead) == (200, False, 100)
-    size.learn(200, int(200 * came), took)
-    assert size.most == (400 if (came, took) == (1, 0.0) else 200 * then)
-    for _ in range(5):
+    assert (size.most, size.max_bytes is None, size.ahead) == (800, False, 400)
+    size.learn(800, int(800 * came), took)
+    assert size.most == (6400 if (came, took) == (1, 0.0) else 800 * then)
+    for _ in range(8):
         size.learn(size.most, size.most, 2 * SLOW)
     assert (size.most, size.max_bytes, size.ahead) == (100, None, 0)
+
+
+def grown(trip: float, rate: float) -> Size:
+    """As it is after some requests of which each took so long, with so many messages a second handled."""
+    size = Size(MESSAGES_AT_ONCE, None, None)
+    for _ in range(6):
+        size.waited(trip)
+        size.learn(size.most, size.most, size.most / rate)
+    return size
+
+
+def test_over_a_long_link_more_are_under_way() -> None:
+    far = grown(0.02, 500_000)
+    assert far.most == MOST_FAR_AWAY
+    # What is left lasts for more than a round trip.
+    assert far.ahead >= 0.03 * 500_000
+    assert grown(0.001, 500_000).most == MOST_AT_ONCE
+    # What is held is handled soon: in 0.2 s.
+    assert grown(0.1, 10_000).most == 2_000

@@ -16,10 +16,16 @@ _T = TypeVar("_T")
 # What an iterator asks for at a time, and how long one request waits. Few, because each is on its way to be processed.
 MESSAGES_AT_ONCE = 500
 REQUEST_TIMEOUT = 30.0
-# What it grows to by itself over a long link, and the most bytes of such a request.
+# What it grows to by itself, and over a long link; how much at a time; and the most bytes of such a request.
 MOST_AT_ONCE = 10_000
+MOST_FAR_AWAY = 32_768
+GROWTH = 8
 MOST_BYTES = 8 * 1024 * 1024
-# Seconds: handled in less, twice as many are asked for; in more, half as many. What is held waits no longer than about
+# What the server counts beside payload and headers, at most.
+PROTOCOL_LINE = 4096
+# So many times what is handled in the time that a request takes is asked for: it comes while that is handled.
+TRIPS = 4
+# Seconds: handled in less, more are asked for; in more, half as many. What is held waits no longer than about
 # this, far below any time in which messages are to be acknowledged.
 QUICK, SLOW = 0.2, 1.0
 
@@ -54,24 +60,29 @@ class Source(Protocol):
 class Size:
     """How many messages the next request asks for: given, or growing as long as they are handled quickly."""
 
-    def __init__(self, most: int, max_bytes: int | None, threshold: int | None) -> None:
+    def __init__(self, most: int, max_bytes: int | None, threshold: int | None, *, largest: int = 0) -> None:
         self._given = most
         self._grows = threshold is None
         self._given_bytes = max_bytes
         self._threshold = threshold
         self.most = most
+        # A message as large as the server allows has to fit.
+        self._most_bytes = max(MOST_BYTES, largest + PROTOCOL_LINE)
+        # Seconds that the shortest request took; and how many messages are handled in twice that.
+        self._waited = 0.0
+        self._trip = 0
 
     @property
     def max_bytes(self) -> int | None:
         """Most bytes of the next request."""
-        return self._given_bytes if self.most <= self._given else MOST_BYTES
+        return self._given_bytes if self.most <= self._given else self._most_bytes
 
     @property
     def ahead(self) -> int:
         """With fewer than this left, the next request is sent; 0 is when none is."""
         if self._threshold is not None:
             return self._threshold
-        return self.most // 2 if self.most > self._given else 0
+        return max(self.most // 2, min(self._trip, self.most)) if self.most > self._given else 0
 
     def learn(self, asked: int, came: int, took: float) -> None:
         """So many came of those that were asked for, and were handled in so many seconds."""
@@ -80,7 +91,15 @@ class Size:
         if took > SLOW:
             self.most = max(self._given, self.most // 2)
         elif came >= asked and took < QUICK:
-            self.most = max(self._given, min(MOST_AT_ONCE, self.most * 2))
+            rate = came / max(took, 1e-6)
+            # Handled while a request is under way and answered.
+            self._trip = int(self._waited * rate * 2)
+            most = max(MOST_AT_ONCE, min(MOST_FAR_AWAY, int(self._waited * rate * TRIPS)))
+            self.most = max(self._given, min(most, self.most * GROWTH, int(QUICK * rate)))
+
+    def waited(self, seconds: float) -> None:
+        """A request that nothing else was done beside took so long, of which little is the messages' own time."""
+        self._waited = min(seconds, self._waited) if self._waited else seconds
 
 
 class Messages:
@@ -110,7 +129,8 @@ class Messages:
 
     async def __aiter__(self) -> AsyncIterator[Msg]:
         sub = self._sub
-        size = Size(self._most, self._max_bytes, self._threshold)
+        largest = sub._session.native.max_payload
+        size = Size(self._most, self._max_bytes, self._threshold, largest=largest)
         ahead: asyncio.Future[list[Msg]] | None = None
         messages: list[Msg] = []
         number = 0
@@ -145,9 +165,12 @@ class Messages:
         while True:
             try:
                 if ahead is None:
-                    return await sub._fetch(
+                    begin = time.monotonic()
+                    messages = await sub._fetch(
                         size.most, timeout=REQUEST_TIMEOUT, max_bytes=size.max_bytes, group=self._group
                     )
+                    size.waited(time.monotonic() - begin)
+                    return messages
                 messages = await sub._while_open(ahead)
                 sub._count(len(messages))
                 return messages

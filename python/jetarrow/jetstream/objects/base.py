@@ -110,11 +110,18 @@ class Bucket:
         stored = await self._find(info.name)
         return info if stored is None or stored.info.nuid != info.nuid else replace(info, mtime=stored.info.mtime)
 
-    async def _batches(self, subject: str, columns: Sequence[str]) -> AsyncGenerator[_jetarrow.Batch]:
-        """What is stored under a subject now, in order, some megabytes at a time."""
+    async def _batches(
+        self, subject: str, columns: Sequence[str], limit: int | None = None
+    ) -> AsyncGenerator[_jetarrow.Batch]:
+        """What is stored under a subject now, in order, some megabytes at a time; at most `limit` messages."""
         session = self._js._api.session
         reader = self._js.read(
-            self._stream, subjects=subject, columns=columns, batch_bytes=BATCH_BYTES, fetch_bytes=FETCH_BYTES
+            self._stream,
+            subjects=subject,
+            columns=columns,
+            batch_bytes=BATCH_BYTES,
+            fetch_bytes=FETCH_BYTES,
+            limit=limit,
         )
         try:
             native = await reader._open()

@@ -193,7 +193,9 @@ class Get(Info):
     async def _pieces(self, info: models.ObjectInfo) -> AsyncGenerator[bytes]:
         """An object's bytes in order, some chunks at a time; less than all where chunks are gone."""
         left = info.chunks or 0
-        async with aclosing(self._batches(chunks_of(self._name, info.nuid), ("data",))) as batches:
+        subject = chunks_of(self._name, info.nuid)
+        # Known to be all, the last ones come without a question whether there are more.
+        async with aclosing(self._batches(subject, ("data",), info.chunks or None)) as batches:
             async for batch in batches:
                 yield batch.payload()
                 left -= len(batch)

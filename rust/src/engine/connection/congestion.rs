@@ -112,7 +112,7 @@ impl Congestion {
             breadth: None,
         };
         congestion.resize(if known.rate > 0.0 {
-            known.rate * congestion.worth(known.round_trip, 2)
+            (known.rate * congestion.worth(known.round_trip, 2)).max(LEAST as f64)
         } else {
             first as f64
         });
@@ -157,6 +157,15 @@ impl Congestion {
     pub fn is_full(&mut self, bytes: usize, message: usize) {
         if self.round.is_none() {
             self.round = self.last.map(|(place, sent)| Timed { place, sent, bytes, message });
+        }
+    }
+
+    /// So many bytes a second came of what was asked for at once. Nothing tells more about the way, and nothing tells it
+    /// earlier; but they may have lain in a buffer, so it is believed up to `most`.
+    pub fn carries(&mut self, rate: f64, most: usize, path: &Path, breaks: u64) {
+        let window = (rate * self.worth(path.known(breaks).round_trip, 2)).min(most as f64);
+        if window > self.window as f64 {
+            self.resize(window);
         }
     }
 

@@ -17,7 +17,7 @@ use crate::engine::api::{Api, NOT_FOUND};
 use crate::engine::connection::Connection;
 use crate::engine::receive::limits::{Limit, Limits};
 use crate::engine::receive::priority::{Group, Member, Pins};
-use crate::engine::receive::pull::{PULL_BYTES, PULL_ROWS, PullInbox, PullRequest};
+use crate::engine::receive::pull::{PULL_BYTES, PullInbox, PullRequest};
 use crate::error::{JetError, Result};
 use crate::lock::lock;
 
@@ -27,6 +27,7 @@ mod late;
 mod malformed;
 mod returns;
 mod round;
+mod rows;
 mod sink;
 mod take_kept;
 
@@ -36,6 +37,7 @@ use late::{Ending, Late};
 use returns::Returns;
 pub use returns::{Cancel, Last, Ways};
 use round::End;
+use rows::Rows;
 pub use sink::{Messages, Sink, Unclaimed};
 
 /// How long after the deadline the server's own word that a request is over is waited for.
@@ -64,6 +66,8 @@ pub struct PullSubscription {
     returns: Arc<Returns>,
     ack_window: Mutex<AckWindow>,
     limits: Mutex<Limits>,
+    /// Most messages of one request.
+    rows: Rows,
     pins: Pins,
 }
 
@@ -101,9 +105,9 @@ impl Drop for PullSubscription {
 
 impl PullSubscription {
     pub fn new(conn: Arc<Connection>, prefix: String, stream: String, consumer: String) -> Self {
-        let (idle, ack_window, limits, pins) = Default::default();
+        let (idle, ack_window, limits, rows, pins) = Default::default();
         let returns = Arc::new(Returns::new(conn.clone(), prefix.clone(), stream.clone(), consumer.clone()));
-        PullSubscription { conn, prefix, stream, consumer, idle, returns, ack_window, limits, pins }
+        PullSubscription { conn, prefix, stream, consumer, idle, returns, ack_window, limits, rows, pins }
     }
 
     /// No request asks for more than this many messages.
@@ -219,7 +223,7 @@ impl<S: Sink> Job<'_, S> {
             }
             let Some(room) = self.sub.ack_window().room(before) else { return Ok(()) };
             let mut at_hand = PullRequest {
-                batch: (fetch.max_messages - before).min(PULL_ROWS).min(room),
+                batch: (fetch.max_messages - before).min(self.sub.rows.most()).min(room),
                 max_bytes: bytes_left.min(PULL_BYTES),
                 no_wait: true,
                 ..PullRequest::default()
@@ -229,7 +233,11 @@ impl<S: Sink> Job<'_, S> {
                 // A single message over our own bound still has to come through.
                 (at_hand.batch, at_hand.max_bytes) = (1, 0);
             }
+            let asked = Instant::now();
             let mut end = self.round(&at_hand, deadline).await?;
+            if matches!(end, End::Full) {
+                self.sub.rows.learn(self.size().0 - before, asked.elapsed());
+            }
             // The server's word may have overtaken its messages.
             if matches!(end, End::WindowFull) && !self.take_late(fetch, deadline).await? {
                 return Ok(());
@@ -250,7 +258,7 @@ impl<S: Sink> Job<'_, S> {
                     return Ok(());
                 }
                 let waiting = PullRequest {
-                    batch: missing.min(PULL_ROWS).min(room),
+                    batch: missing.min(self.sub.rows.most()).min(room),
                     max_bytes: at_hand.max_bytes,
                     // The server answers with 408 at its end; ours comes a little later.
                     expires: left.mul_f64(0.98).max(Duration::from_millis(1)),

@@ -1,6 +1,6 @@
 //! Reading an exact range [start, end) of a stream in order, without a durable consumer.
 //!
-//! An ephemeral consumer that needs no acks is pulled with two requests outstanding. It is thrown away and made anew at
+//! An ephemeral consumer that needs no acks is pulled with some requests outstanding. It is thrown away and made anew at
 //! the next sequence whenever anything is in doubt: a broken link, a missed heartbeat, a gap in its own count. The end
 //! is believed when the last sequence was seen, or when the stream itself says that nothing lies between: a consumer's
 //! `pending == 0` is no proof, it may sit on a replica that lags behind.
@@ -21,6 +21,7 @@ use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::columns::typed::Typed;
 use crate::engine::columns::unpack::Unpack;
 use crate::engine::connection::Connection;
+use crate::engine::receive::demand::REQUESTS;
 use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS};
 use crate::error::{JetError, Loss, Result};
 use crate::runtime;
@@ -60,6 +61,8 @@ const RETRY: Duration = Duration::from_millis(250);
 const LARGE: usize = 1024;
 /// About what one has without its payload.
 const BARE: usize = 256;
+/// About what the server counts beside what is stored.
+const REPLY: usize = 128;
 
 /// What comes out of a reader: finished batches, and losses that are only to be reported.
 #[allow(clippy::large_enum_variant)] // almost every item is a batch
@@ -125,10 +128,11 @@ impl Reader {
         let (out, items) = mpsc::channel(AHEAD);
         let mean = (info.state.bytes / info.state.messages.max(1)).max(1) as usize;
         // A message as large as this server allows has to fit.
-        let ask_bytes = (range.fetch_bytes / 2).max(conn.client.max_payload() + PROTOCOL_LINE);
+        let requests = if range.each == Each::All { REQUESTS } else { 2 };
+        let ask_bytes = (range.fetch_bytes / requests).max(conn.client.max_payload() + PROTOCOL_LINE);
         let bare = mean >= LARGE && range.each == Each::All && !range.layout.has_contents();
         let mean = if bare { BARE } else { mean };
-        let rows = (ask_bytes / mean).clamp(1, PULL_ROWS);
+        let rows = (ask_bytes / (mean + REPLY)).clamp(1, PULL_ROWS);
         let created = info.created.clone();
         let builder = Builder::new(range.layout.clone(), false);
         let latest = match range.each {

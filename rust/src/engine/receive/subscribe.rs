@@ -6,25 +6,25 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use async_nats::{Message, Subject};
-use bytes::Bytes;
+use async_nats::Message;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use crate::engine::connection::Connection;
-use crate::engine::connection::outbox::{Outgoing, Turn};
-use crate::engine::connection::traffic::Verb;
+use crate::engine::connection::outbox::Turn;
 use crate::engine::receive::message::Received;
 use crate::error::{JetError, Result};
 use crate::lock::lock;
 use crate::task::spawn;
 
+mod flow;
 mod malformed;
 mod pump;
 mod wait;
 
+use flow::Flow;
 pub use malformed::Origin;
 use pump::Pump;
 pub use wait::Ready;
@@ -41,7 +41,7 @@ pub struct Limits {
 pub enum Kind {
     /// Nothing: they are messages like others.
     Core,
-    /// Heartbeats are taken note of, flow control is answered when its turn comes.
+    /// Heartbeats are taken note of, flow control is answered.
     Push,
     /// As `Push`, and each message must follow the one before by the consumer's sequence.
     Ordered,
@@ -76,8 +76,6 @@ pub type OnNotice = Box<dyn Fn(Notice) + Send + Sync>;
 enum Waiting {
     Message(Received),
     Large(Box<Message>),
-    /// To be answered once all before it were taken.
-    FlowControl(Subject),
 }
 
 impl Waiting {
@@ -86,12 +84,11 @@ impl Waiting {
         if message.payload.len() < LARGE { Waiting::Message(message.into()) } else { Waiting::Large(Box::new(message)) }
     }
 
-    /// Bytes of the payload; None for what is no message.
-    fn payload(&self) -> Option<usize> {
+    /// Bytes of the payload.
+    fn payload(&self) -> usize {
         match self {
-            Waiting::Message(message) => Some(message.data().len()),
-            Waiting::Large(message) => Some(message.payload.len()),
-            Waiting::FlowControl(_) => None,
+            Waiting::Message(message) => message.data().len(),
+            Waiting::Large(message) => message.payload.len(),
         }
     }
 }
@@ -101,6 +98,7 @@ struct State {
     queue: VecDeque<Waiting>,
     messages: usize,
     bytes: usize,
+    flow: Flow,
     delivered: u64,
     dropped: u64,
     ended: bool,
@@ -224,25 +222,22 @@ pub fn subscribe(
 impl Subscription {
     /// The next message, if one waits.
     pub fn take(&self) -> Option<Received> {
-        loop {
-            let (next, empty) = {
-                let mut state = self.shared.lock();
-                let next = state.queue.pop_front()?;
-                if let Some(bytes) = next.payload() {
-                    state.messages -= 1;
-                    state.bytes -= bytes;
-                }
-                (next, state.queue.is_empty())
-            };
-            if empty {
-                self.shared.emptied.notify_waiters();
-            }
-            match next {
-                Waiting::Message(message) => return Some(message),
-                Waiting::Large(message) => return Some((*message).into()),
-                Waiting::FlowControl(subject) => answer(&self.conn, subject),
-            }
+        let (next, empty) = {
+            let mut state = self.shared.lock();
+            let next = state.queue.pop_front()?;
+            let bytes = next.payload();
+            state.messages -= 1;
+            state.bytes -= bytes;
+            state.flow.taken(&self.conn, bytes, self.shared.limits);
+            (next, state.queue.is_empty())
+        };
+        if empty {
+            self.shared.emptied.notify_waiters();
         }
+        Some(match next {
+            Waiting::Message(message) => message,
+            Waiting::Large(message) => (*message).into(),
+        })
     }
 
     pub fn counts(&self) -> Counts {
@@ -297,10 +292,4 @@ impl Subscription {
             emptied.await;
         }
     }
-}
-
-/// Answers flow control.
-fn answer(conn: &Connection, subject: Subject) {
-    let message = Outgoing { subject, reply: None, headers: None, payload: Bytes::new() };
-    conn.outbox.push(message, Verb::Subscribe);
 }

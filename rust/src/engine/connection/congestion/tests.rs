@@ -207,3 +207,24 @@ fn the_byte_bound_is_kept_and_a_break_begins_anew() {
     congestion.answered(100, begun + Duration::from_secs(100), &path, 1);
     assert!(path.known(1).round_trip.is_zero(), "the marker went with the link");
 }
+
+#[test]
+fn a_rate_that_was_seen_opens_the_window_and_never_closes_it() {
+    let path = Path::default();
+    path.measured(0, Duration::from_millis(20));
+    let mut congestion = Congestion::new(&path, 0, 64 << 20, Arc::default());
+    congestion.carries(1e6, 1 << 20, &path, 0);
+    assert_eq!(congestion.window(), FIRST);
+    congestion.carries(10e6, 1 << 20, &path, 0);
+    assert_eq!(congestion.window(), 450_000);
+    congestion.carries(1e9, 1 << 20, &path, 0);
+    assert_eq!(congestion.window(), 1 << 20);
+}
+
+#[test]
+fn what_little_was_sent_before_is_not_all_that_a_way_carries() {
+    let path = Path::default();
+    path.measured(0, Duration::from_millis(20));
+    path.delivers(0, 5_000.0);
+    assert_eq!(Congestion::new(&path, 0, 64 << 20, Arc::default()).window(), LEAST);
+}

@@ -1,16 +1,19 @@
-//! Reading by an ephemeral pull consumer that needs no acks, with two requests outstanding.
+//! Reading by an ephemeral pull consumer that needs no acks, with some requests outstanding.
+
+use std::collections::VecDeque;
 
 use async_nats::Message;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep};
 
 use super::latest::Latest;
 use super::{DELETE_WAIT, EXPIRES, INACTIVE, RETRY, Run, Stop, arrival};
 use crate::engine::api::{Api, ConsumerInfo};
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::traffic::Verb;
-use crate::engine::receive::demand::Demand;
+use crate::engine::receive::demand::{Demand, REQUESTS};
 use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
 use crate::engine::unique;
 use crate::error::Result;
@@ -24,6 +27,8 @@ pub struct Consumer {
     inbox: PullInbox,
     /// Messages asked for and not yet come.
     owed: usize,
+    /// The last requests, those that are under way among them, and how many messages each was for.
+    asked: VecDeque<(u64, usize)>,
     pub demand: Demand,
     /// The next message is larger than `ask_bytes`: it is asked for alone, whatever its size.
     whole: bool,
@@ -31,6 +36,13 @@ pub struct Consumer {
     breaks: u64,
     /// The server has said that it is there.
     made: bool,
+}
+
+impl Consumer {
+    /// How many messages this request was for, if it is one of the last.
+    fn rows_of(&self, number: u64) -> Option<usize> {
+        self.asked.iter().find(|(asked, _)| *asked == number).map(|(_, rows)| *rows)
+    }
 }
 
 impl Run {
@@ -46,40 +58,13 @@ impl Run {
             }
         }
         let mut link = self.conn.link.clone();
-        let (open_end, silence) = (self.open_end(), self.silence());
+        let silence = self.silence();
         loop {
-            let most = self.most_wanted();
-            let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
-            let (rows, ahead) = match &self.latest {
-                Some(latest) if latest.by_subject() => {
-                    let rows = latest.rows(self.ask_bytes, self.conn.client.max_payload());
-                    (rows, rows)
-                }
-                _ => consumer.demand.rows(self.rows),
-            };
-            // Where the largest message is more than half of what may be on its way, one request is enough.
-            let ahead = if self.ask_bytes > self.range.fetch_bytes / 2 { 0 } else { ahead };
-            let missing = if open_end { u64::MAX } else { self.end - self.next };
-            let missing = usize::try_from(missing).unwrap_or(usize::MAX).min(most);
-            let breaks = consumer.breaks;
-            while consumer.owed <= ahead && consumer.owed < missing && !(consumer.whole && consumer.owed > 0) {
-                if !self.conn.link.borrow().up {
-                    // A request would wait for it, and its consumer may be gone then.
-                    return Ok(Stop::Renew);
-                }
-                let whole = std::mem::take(&mut consumer.whole);
-                let batch = if whole { 1 } else { rows.min(missing - consumer.owed) };
-                let request = PullRequest {
-                    batch,
-                    max_bytes: if whole { 0 } else { self.ask_bytes },
-                    expires: EXPIRES,
-                    heartbeat: silence / 3,
-                    no_wait: false,
-                };
-                consumer.inbox.request(&self.conn, &request).await?;
-                consumer.demand.asked(batch, consumer.owed);
-                consumer.owed += batch;
+            if let Some(stop) = self.ask().await? {
+                return Ok(stop);
             }
+            let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
+            let breaks = consumer.breaks;
             let inbox = &mut consumer.inbox;
             let message = match inbox.messages.next().now_or_never().flatten() {
                 Some(message) => message,
@@ -99,6 +84,53 @@ impl Run {
         }
     }
 
+    /// Asks for as much as may be under way.
+    async fn ask(&mut self) -> Result<Option<Stop>> {
+        let (open_end, silence, most) = (self.open_end(), self.silence(), self.most_wanted());
+        let Some(consumer) = &mut self.consumer else { return Ok(Some(Stop::Renew)) };
+        let (rows, ahead) = match &self.latest {
+            Some(latest) if latest.by_subject() => {
+                let rows = latest.rows(self.ask_bytes, self.conn.client.max_payload());
+                (rows, if self.ask_bytes > self.range.fetch_bytes / 2 { 0 } else { rows })
+            }
+            _ => consumer.demand.rows(self.rows),
+        };
+        let missing = if open_end { u64::MAX } else { self.end - self.next };
+        let missing = usize::try_from(missing).unwrap_or(usize::MAX).min(most);
+        let mut sent = false;
+        while consumer.owed <= ahead && consumer.owed < missing && !(consumer.whole && consumer.owed > 0) {
+            if !self.conn.link.borrow().up {
+                // A request would wait for it, and its consumer may be gone then.
+                return Ok(Some(Stop::Renew));
+            }
+            let whole = std::mem::take(&mut consumer.whole);
+            let batch = if whole { 1 } else { rows.min(missing - consumer.owed) };
+            let request = PullRequest {
+                batch,
+                max_bytes: if whole { 0 } else { self.ask_bytes },
+                expires: EXPIRES,
+                heartbeat: silence / 3,
+                no_wait: false,
+            };
+            let number = consumer.inbox.request(&self.conn, &request).await?;
+            if consumer.asked.len() > REQUESTS {
+                consumer.asked.pop_front();
+            }
+            consumer.asked.push_back((number, batch));
+            consumer.demand.asked(batch, consumer.owed);
+            consumer.owed += batch;
+            sent = true;
+        }
+        if sent {
+            if consumer.owed < missing {
+                consumer.demand.is_full(consumer.owed);
+            }
+            // It goes out now, not once all that has come is taken.
+            yield_now().await;
+        }
+        Ok(None)
+    }
+
     fn take(&mut self, message: &Message) -> Result<Option<Stop>> {
         let Some(consumer) = &mut self.consumer else { return Ok(Some(Stop::Renew)) };
         let Some(meta) = message.reply.as_deref().and_then(parse_meta) else {
@@ -114,7 +146,9 @@ impl Run {
                     self.latest.iter_mut().for_each(Latest::cut_short);
                     Ok(Some(Stop::Renew))
                 }
-                Some((_, Status::Over { unserved, too_large })) => {
+                Some((number, Status::Over { unserved, too_large })) => {
+                    // Else the message had no room behind others.
+                    let alone = unserved == consumer.rows_of(number);
                     match unserved {
                         Some(unserved) => {
                             consumer.owed = consumer.owed.saturating_sub(unserved);
@@ -123,7 +157,7 @@ impl Run {
                         // It is unknown what is owed; a new consumer owes nothing.
                         None => return Ok(Some(Stop::Renew)),
                     }
-                    consumer.whole |= too_large;
+                    consumer.whole |= too_large && alone;
                     Ok((consumer.owed == 0 && !too_large).then_some(Stop::Dry))
                 }
             };
@@ -191,16 +225,19 @@ impl Run {
             name: name.clone(),
             inbox,
             owed: 0,
-            demand: Demand::new(&self.conn, self.range.fetch_bytes, self.mean),
+            asked: VecDeque::new(),
+            demand: Demand::new(&self.conn, self.range.fetch_bytes, self.mean, self.range.fetch_bytes / self.ask_bytes),
             whole: false,
             last_consumer_seq: 0,
             breaks,
             made: false,
         });
+        let asked = Instant::now();
         let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
         self.away = None;
         if let Some(consumer) = &mut self.consumer {
             consumer.made = true;
+            consumer.demand.small(asked.elapsed());
         }
         // A consumer that starts below the head is accepted in silence; this is where it really starts.
         let effective = info.delivered.stream_seq + 1;

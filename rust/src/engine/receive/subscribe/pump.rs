@@ -11,9 +11,12 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 
+use super::flow::answer;
 use super::malformed::{Found, Look};
-use super::{Control, Kind, Notice, OnNotice, Order, Shared, State, Waiting, answer};
+use super::{Control, Kind, Limits, Notice, OnNotice, Order, Shared, State, Waiting};
+
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Turn;
@@ -105,6 +108,10 @@ impl Pump {
                 }
                 more = Self::burst(subscriber, &self.shared, &self.conn, &self.on_notice), if !waits => {
                     self.shared.came();
+                    if self.shared.lock().flow.take_answered() {
+                        // It goes out now, not once all that has come is in the queue.
+                        yield_now().await;
+                    }
                     more
                 }
                 // After the burst: what had come before the break is in the queue.
@@ -227,7 +234,7 @@ impl Shared {
         }
         if self.kind != Kind::Core {
             if message.status == Some(StatusCode::IDLE_HEARTBEAT) {
-                return state.heartbeat(conn, self.kind, message);
+                return state.heartbeat(conn, self.kind, self.limits, message);
             }
             let meta = message.reply.as_deref().and_then(parse_meta);
             // Lost on the way, or the consumer began anew: nothing after it is in order.
@@ -263,10 +270,10 @@ impl Shared {
 }
 
 impl State {
-    /// Flow control is answered once all before it were taken (ADR-15).
-    fn heartbeat(&mut self, conn: &Connection, kind: Kind, message: Message) -> Option<Notice> {
+    /// Or flow control.
+    fn heartbeat(&mut self, conn: &Connection, kind: Kind, limits: Limits, message: Message) -> Option<Notice> {
         if let Some(reply) = message.reply {
-            self.queue.push_back(Waiting::FlowControl(reply));
+            self.flow.asked(conn, reply, (self.messages, self.bytes), limits);
             return None;
         }
         let header = |name: &str| message.headers.as_ref().and_then(|h: &HeaderMap| h.get(name));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::futures::Notified;
 use tokio::sync::watch;
 
-use super::{Kind, Subscription, Waiting, answer};
+use super::{Kind, Subscription};
 use crate::engine::connection::Link;
 use crate::error::Result;
 use crate::lock::lock;
@@ -67,8 +67,6 @@ impl Subscription {
                     }
                 }
             }
-            // Only flow control waits: it is answered here.
-            self.answer_first();
         }
     }
 
@@ -100,15 +98,6 @@ impl Subscription {
         let Some(link) = link else { return false };
         let now = link.borrow_and_update();
         now.up && self.breaks.swap(now.breaks, Ordering::Relaxed) != now.breaks
-    }
-
-    fn answer_first(&self) {
-        let mut state = self.shared.lock();
-        while matches!(state.queue.front(), Some(Waiting::FlowControl(_))) {
-            if let Some(Waiting::FlowControl(subject)) = state.queue.pop_front() {
-                answer(&self.conn, subject);
-            }
-        }
     }
 }
 
