@@ -61,11 +61,19 @@ pub struct Inflight {
     round: u64,
     bytes: usize,
     window: usize,
+    /// Of a token, those of the slot.
+    bits: u32,
 }
 
 impl Inflight {
     pub fn new(window: usize) -> Self {
-        Inflight { slots: Vec::new(), free: Vec::new(), round: 1, bytes: 0, window: window.clamp(1, MOST) }
+        let window = window.clamp(1, MOST);
+        let bits = window.next_power_of_two().trailing_zeros();
+        Inflight { slots: Vec::new(), free: Vec::new(), round: 1, bytes: 0, window, bits }
+    }
+
+    fn index(&self, token: u64) -> usize {
+        (token & ((1 << self.bits) - 1)) as usize
     }
 
     pub fn len(&self) -> usize {
@@ -93,7 +101,7 @@ impl Inflight {
             (self.slots.len() - 1) as u32
         });
         self.round += u64::from(!again);
-        let token = self.round * self.window as u64 + u64::from(index);
+        let token = self.round << self.bits | u64::from(index);
         let slot = &mut self.slots[index as usize];
         (slot.again, slot.token) = (slot.token == token, token);
         self.bytes += sent.bytes;
@@ -102,7 +110,7 @@ impl Inflight {
     }
 
     fn slot(&self, token: u64) -> Option<&Slot> {
-        self.slots.get((token % self.window as u64) as usize).filter(|slot| slot.token == token)
+        self.slots.get(self.index(token)).filter(|slot| slot.token == token)
     }
 
     /// Whether a token's row is still without its answer.
@@ -118,7 +126,7 @@ impl Inflight {
 
     /// The row that a token stands for, once, with its answer; `None` for one that comes again or too late.
     pub fn answered(&mut self, token: u64) -> Option<Sent> {
-        let index = (token % self.window as u64) as usize;
+        let index = self.index(token);
         let slot = self.slots.get_mut(index).filter(|slot| slot.token == token)?;
         let sent = slot.sent.take()?;
         self.bytes -= sent.bytes;
