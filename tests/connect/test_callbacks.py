@@ -72,7 +72,8 @@ async def test_order_at_a_break(own_server: NatsServer, record: Any) -> None:
         await record.until(lambda: len(record.seen) >= 4)
         assert record.seen[:4] == ["error", "disconnected", "error", "error"]
         assert isinstance(record.errors[0], errors.UnexpectedEOF)
-        assert {type(error) for error in record.errors[1:]} == {ConnectionRefusedError}
+        # A server that is dying may take a connection and drop it.
+        assert {type(error) for error in record.errors[1:]} <= {ConnectionRefusedError, ConnectionResetError}
         assert str(own_server.port) in str(record.errors[1])
 
 
@@ -205,7 +206,8 @@ async def test_without_an_error_callback_errors_are_logged(
         await nc.flush()
         own_server.kill()
         await asyncio.wait_for(lost.wait(), 5)
-        assert isinstance(nc.last_error, errors.UnexpectedEOF | ConnectionRefusedError)
+        # By now perhaps that of an attempt, which a server that is dying may take and drop.
+        assert isinstance(nc.last_error, errors.UnexpectedEOF | ConnectionRefusedError | ConnectionResetError)
     assert "nats: encountered error: UnexpectedEOF" in caplog.text
 
 
