@@ -179,6 +179,8 @@ async def test_fast_across_kill_and_restart(own_server: NatsServer, ids: bool) -
         if ids:
             result.raise_for_errors()
             assert sorted(found) == list(range(count))
+            # Those in flight when the server went.
+            assert nc.metrics_by_verb()["publish_batch"]["resent"] > 0
         else:
             assert {type(error.error) for error in result.errors} <= {js_errors.PublishUnconfirmedError}
             assert len(result.errors) <= 500
