@@ -35,6 +35,8 @@ def quiet(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
         begin = "a panic in native code, please report it: forced in "
         wait_until(lambda: any(text.startswith(begin) and "task.rs" in text for text in logged))
     finally:
+        # What no task came to is not for the next test.
+        _jetarrow.force_panic("")
         logger.removeHandler(handler)
     assert capfd.readouterr().err == ""
 

@@ -23,7 +23,7 @@ def force_panic(spot: str) -> None:
     """Have the next task that comes to a spot panic there: for tests, in debug builds only.
 
     Args:
-        spot: Name of the spot, as in `rust/src/task.rs`.
+        spot: Name of the spot, as in `rust/src/task.rs`; empty takes the last one back.
 
     Raises:
         ValueError: There is no such spot.
