@@ -39,16 +39,18 @@ tools:
 	  || { echo "Spark needs Java 17 or newer: install a JDK, for example the package openjdk-17-jre-headless"; exit 1; }
 
 # One environment with pinned versions, every file held to its hash; uv where it is there, because it is faster.
-.stamps/venv: constraints.lock | tools
-	@mkdir -p .stamps
-	@if command -v uv >/dev/null; then \
+define INSTALL
+if command -v uv >/dev/null; then \
 	  [ -x $(PY) ] || uv venv --quiet --seed .venv; \
 	  uv pip install --quiet --require-hashes --python $(PY) --requirement constraints.lock; \
 	else \
 	  [ -x $(PY) ] || python3 -m venv .venv; \
 	  $(PY) -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --requirement constraints.lock; \
-	fi
-	@touch $@
+	fi; touch .stamps/venv
+endef
+.stamps/venv: constraints.lock | tools
+	@mkdir -p .stamps
+	@$(INSTALL)
 
 # Older Sparks, for a smoke test: an environment each.
 .stamps/spark%: constraints-spark%.lock | tools
@@ -107,13 +109,13 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 	@[ -x $(PY) ] || python3 -m venv .venv
 	@if $(PY) -m pip install --quiet --disable-pip-version-check --no-index --find-links dist --no-deps --force-reinstall \
 	  --only-binary :all: jetarrow==$(VERSION) 2>/dev/null; then echo "taking the wheel from dist/; without it this builds from the sources"; \
-	  $(MAKE) --no-print-directory .stamps/venv; else \
+	  $(INSTALL); else \
 	  echo "building the native module (a few minutes the first time)"; \
 	  pin=$$(sed -n 's/^\(maturin==[^ ]*\).*/\1/p' constraints.lock); \
 	  $(call pins_of,$$pin,constraints.lock) >.stamps/maturin.txt; \
 	  $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .stamps/maturin.txt; \
 	  $(MATURIN) develop --profile demo --skip-install >.stamps/build.log 2>&1 & \
-	  $(MAKE) --no-print-directory .stamps/venv; wait $$! || { cat .stamps/build.log; exit 1; }; \
+	  $(INSTALL); wait $$! || { cat .stamps/build.log; exit 1; }; \
 	  $(MATURIN) develop --profile demo >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }; fi
 	@rm -f .stamps/dev .stamps/release && touch $@
 

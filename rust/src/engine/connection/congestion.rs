@@ -32,13 +32,13 @@ const DRAIN: u32 = 50;
 /// How often a message that finds nothing in flight is timed.
 const LOOK: Duration = Duration::from_millis(100);
 /// What may queue beside one round trip's worth; and what may at least be in flight.
-const BURST: Duration = Duration::from_millis(5);
+pub const BURST: Duration = Duration::from_millis(5);
 const HICCUP: Duration = Duration::from_millis(12);
 /// The window before anything is known, and the smallest that is not there to drain the way.
 const FIRST: usize = 64 << 10;
 const LEAST: usize = 32 << 10;
 /// A time that is shorter than the clock can be trusted with.
-const SHORTEST: Duration = Duration::from_micros(50);
+pub const SHORTEST: Duration = Duration::from_micros(50);
 /// Messages that may be unanswered, however small: what is kept of each is bounded too.
 pub const MOST_MESSAGES: usize = 1 << 18;
 

@@ -109,10 +109,6 @@ impl Inflight {
         token
     }
 
-    fn slot(&self, token: u64) -> Option<&Slot> {
-        self.slots.get(self.index(token)).filter(|slot| slot.token == token)
-    }
-
     /// Whether a token's row is still without its answer.
     pub fn holds(&self, token: u64) -> bool {
         self.at(token).is_some()
@@ -120,7 +116,7 @@ impl Inflight {
 
     /// A token's row that is without its answer, and whether another row had the token before.
     pub fn at(&self, token: u64) -> Option<(&Sent, bool)> {
-        let slot = self.slot(token)?;
+        let slot = self.slots.get(self.index(token)).filter(|slot| slot.token == token)?;
         Some((slot.sent.as_ref()?, slot.again))
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::engine::connection::Connection;
-use crate::engine::connection::congestion::Congestion;
+use crate::engine::connection::congestion::{BURST, Congestion, SHORTEST};
 
 /// Requests under way: while one is served the next ones are there, though they take half a round trip.
 pub const REQUESTS: usize = 4;
@@ -21,10 +21,6 @@ const FIRST: usize = 64 << 10;
 const SECOND: usize = 16;
 /// What is under way at least, in time: a message costs less to send than to store, so more of them come in a burst.
 const HICCUP: Duration = Duration::from_millis(25);
-/// By how much the first messages may be late without the link.
-const BURST: Duration = Duration::from_millis(5);
-/// A time that is shorter than the clock can be trusted with.
-const SHORTEST: Duration = Duration::from_micros(50);
 
 pub struct Demand {
     congestion: Congestion,

@@ -228,3 +228,21 @@ fn what_little_was_sent_before_is_not_all_that_a_way_carries() {
     path.delivers(0, 5_000.0);
     assert_eq!(Congestion::new(&path, 0, 64 << 20, Arc::default()).window(), LEAST);
 }
+
+#[test]
+fn few_small_messages_are_in_flight_where_they_are_enough() {
+    let few = |rate: f64, round_trip: f64| {
+        let (mut trip, carries) = (|_| round_trip, |_| rate);
+        let mut way = Way::new(1, &carries, &mut trip);
+        way.until(1.0);
+        let mut windows = (1..=100).map(|step| {
+            way.until(1.0 + 0.05 * f64::from(step));
+            way.senders[0].congestion.window()
+        });
+        windows.by_ref().filter(|window| *window <= 900 * SIZE).count()
+    };
+    // What 12 ms carry is four times as much, and no faster.
+    assert!(few(60e6, 0.0002) > 80);
+    // Over 3 ms they are not enough, nor, without being tried, over 10.
+    assert!(few(120e6, 0.003) < 40 && few(60e6, 0.01) < 20);
+}

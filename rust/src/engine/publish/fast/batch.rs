@@ -158,7 +158,7 @@ impl Batch {
         let payload = self.arena.copy(body.payload().unwrap_or_default());
         self.bytes += body.size();
         conn.traffic.sent(Verb::PublishBatch, payload.len());
-        let reply = Some(self.short_reply(operation)?);
+        let reply = Some(self.reply(self.sent, operation)?);
         let message = Outgoing { subject: body.subject(), reply, headers: body.wire_headers(), payload };
         self.rows.push_back(item);
         conn.publish(message, self.timeout).await
@@ -174,12 +174,12 @@ impl Batch {
     }
 
     /// A message that stores nothing: a ping or, while closing, the end.
-    pub async fn ping_or_close(&self, conn: &Connection) -> Result<()> {
+    pub async fn ping_or_close(&mut self, conn: &Connection) -> Result<()> {
         let reply = match self.closing {
-            true => self.reply(self.sent + 1, Operation::End),
-            false => self.reply(self.sent, Operation::Ping),
+            true => self.reply(self.sent + 1, Operation::End)?,
+            false => self.reply(self.sent, Operation::Ping)?,
         };
-        let (subject, reply) = (self.subject.clone(), Some(reply.into()));
+        let (subject, reply) = (self.subject.clone(), Some(reply));
         conn.publish(Outgoing { subject, reply, headers: None, payload: Bytes::new() }, self.timeout).await
     }
 
@@ -207,19 +207,14 @@ impl Batch {
     }
 
     /// Everything about a row's place in the batch is in its reply subject.
-    /// As `reply`, of the row that is sent now.
-    fn short_reply(&mut self, operation: Operation) -> Result<Subject> {
+    fn reply(&mut self, seq: u64, operation: Operation) -> Result<Subject> {
         let text = &mut self.text;
         text.clear();
         text.extend_from_slice(self.prefix.as_bytes());
-        text.extend_from_slice(itoa::Buffer::new().format(self.sent).as_bytes());
+        text.extend_from_slice(itoa::Buffer::new().format(seq).as_bytes());
         text.extend_from_slice(&[b'.', operation as u8]);
         text.extend_from_slice(b".$FI");
         Subject::from_utf8(self.arena.copy(text)).map_err(|_| JetError::Internal("reply subject".into()))
-    }
-
-    fn reply(&self, seq: u64, operation: Operation) -> String {
-        format!("{}{seq}.{}.$FI", self.prefix, operation as u8 as char)
     }
 
     /// Each answer comes on the reply subject of the message that caused it.
