@@ -9,5 +9,6 @@ pub mod decompress;
 pub mod encode;
 pub mod meta;
 pub mod raw_headers;
+pub mod room;
 pub mod typed;
 pub mod unpack;

@@ -4,34 +4,38 @@
 //! column is there twice. These are plain vectors, whose memory is moved by the operating system.
 
 use arrow_array::{BinaryArray, StringArray};
-use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
+
+use crate::engine::columns::room::Room;
 
 pub struct BytesBuilder {
     /// Where each begins, and where the last ends.
     offsets: Vec<i32>,
-    values: Vec<u8>,
+    values: Room,
     nulls: NullBufferBuilder,
 }
 
 impl Default for BytesBuilder {
     fn default() -> Self {
-        BytesBuilder { offsets: vec![0], values: Vec::new(), nulls: NullBufferBuilder::new(0) }
+        BytesBuilder { offsets: vec![0], values: Room::default(), nulls: NullBufferBuilder::new(0) }
     }
 }
 
 impl BytesBuilder {
     /// The caller sees to it that all of them together stay below 2 GiB.
     pub fn append(&mut self, value: Option<&[u8]>) {
-        self.values.extend_from_slice(value.unwrap_or_default());
+        self.values.extend(value.unwrap_or_default());
         self.offsets.push(self.values.len() as i32);
         self.nulls.append(value.is_some());
     }
 
-    /// Makes room for so many more, of so many bytes together.
+    /// Makes room for so many, of so many bytes together. Before the first.
     pub fn reserve(&mut self, rows: usize, bytes: usize) {
         self.offsets.reserve(rows);
-        self.values.reserve(bytes);
+        if self.values.len() == 0 {
+            self.values = Room::expecting(bytes);
+        }
     }
 
     /// Bytes of all of them.
@@ -41,28 +45,24 @@ impl BytesBuilder {
 
     /// What was appended, nulls as empty ones.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.offsets.windows(2).filter_map(|ends| self.values.get(ends[0] as usize..ends[1] as usize))
+        let values = self.values.as_ref();
+        self.offsets.windows(2).filter_map(|ends| values.get(ends[0] as usize..ends[1] as usize))
     }
 
     pub fn finish_binary(&mut self) -> Result<BinaryArray, ArrowError> {
         let BytesBuilder { offsets, values, mut nulls } = std::mem::take(self);
-        BinaryArray::try_new(ends(offsets), bytes(values), nulls.finish())
+        BinaryArray::try_new(ends(offsets), values.finish(), nulls.finish())
     }
 
     pub fn finish_texts(&mut self) -> Result<StringArray, ArrowError> {
         let BytesBuilder { offsets, values, mut nulls } = std::mem::take(self);
-        StringArray::try_new(ends(offsets), bytes(values), nulls.finish())
+        StringArray::try_new(ends(offsets), values.finish(), nulls.finish())
     }
 }
 
 fn ends(mut offsets: Vec<i32>) -> OffsetBuffer<i32> {
     offsets.shrink_to_fit();
     OffsetBuffer::new(ScalarBuffer::from(offsets))
-}
-
-fn bytes(mut values: Vec<u8>) -> Buffer {
-    values.shrink_to_fit();
-    Buffer::from_vec(values)
 }
 
 #[cfg(test)]
