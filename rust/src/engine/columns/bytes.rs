@@ -33,7 +33,7 @@ impl BytesBuilder {
     /// Makes room for so many, of so many bytes together. Before the first.
     pub fn reserve(&mut self, rows: usize, bytes: usize) {
         self.offsets.reserve(rows);
-        if self.values.len() == 0 {
+        if self.values.is_empty() {
             self.values = Room::expecting(bytes);
         }
     }

@@ -62,6 +62,10 @@ impl Room {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     pub fn extend(&mut self, bytes: &[u8]) {
         match self {
             Room::Heap(heap) => heap.extend_from_slice(bytes),
