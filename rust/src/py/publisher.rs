@@ -1,63 +1,37 @@
-//! Publishing message by message: a future of the loop for each, resolved many at a time.
+//! Publishing message by message: a future for each, resolved many at a time.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_nats::header::NATS_MESSAGE_ID;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use slab::Slab;
 
-use crate::bridge::{Bridge, Event, Mailbox, all, settle};
+use crate::bridge::{Bridge, Event};
 use crate::engine::connection::congestion::MOST_MESSAGES;
-use crate::engine::publish::puback::{Origin, PubAck};
 use crate::engine::publish::publisher::{self as engine, Feed};
 use crate::engine::publish::rows::{Body, Single};
 use crate::engine::publish::size::check_size;
-use crate::engine::publish::window::{Outlet, Window};
-use crate::error::{About, JetError};
+use crate::engine::publish::window::Window;
+use crate::error::About;
 use crate::lock::lock;
 use crate::py::connect::Connection;
 use crate::py::convert::{Timeout, Word, seconds};
 use crate::py::headers;
 use crate::py::lane::{Lane, Lanes};
 use crate::py::payload::Cell;
-use crate::py::puback;
 use crate::runtime::Owned;
 
+mod answers;
+mod future;
 mod way;
 
+use answers::{Answer, Answers, Future, Shared, Waiting};
+pub use future::PubAckFuture;
 use way::Way;
-
-/// What came back for one message.
-enum Answer {
-    Stored { origin: Arc<Origin>, seq: u64, duplicate: bool },
-    InFull(Box<PubAck>),
-    Failed(Box<JetError>),
-}
-
-/// What the Python side and the publish loop share. The futures are touched only with the GIL held.
-struct Shared {
-    waiting: Mutex<Slab<Waiting>>,
-    /// Woken when there is room again.
-    stalled: Mutex<Vec<Py<PyAny>>>,
-    /// Kept for `take_failed`, where somebody will ask; otherwise they would pile up.
-    failed: Option<Mutex<Vec<Py<PyAny>>>>,
-    /// Its futures are asyncio's.
-    of_a_loop: bool,
-    pending: AtomicU64,
-    pending_bytes: AtomicU64,
-    stored: AtomicU64,
-    duplicates: AtomicU64,
-    errors: AtomicU64,
-}
-
-struct Waiting {
-    future: Py<PyAny>,
-    bytes: u64,
-}
 
 /// Most bytes of a window that grows, where the caller bounds none.
 const MOST_BYTES: usize = 64 << 20;
@@ -108,17 +82,7 @@ impl Connection {
         let one_call = false;
         let window =
             Window { max_inflight, max_bytes: most, told: told.clone(), timeout, resend: None, prefix, one_call };
-        let shared = Arc::new(Shared {
-            waiting: Mutex::default(),
-            stalled: Mutex::default(),
-            failed: keep_failed.then(Mutex::default),
-            of_a_loop: by_turn,
-            pending: AtomicU64::new(0),
-            pending_bytes: AtomicU64::new(0),
-            stored: AtomicU64::new(0),
-            duplicates: AtomicU64::new(0),
-            errors: AtomicU64::new(0),
-        });
+        let shared = Arc::new(Shared::new(keep_failed));
         let outlet = Answers { shared: shared.clone(), mailbox: bridge.mailbox.clone(), ready: Vec::new() };
         let (all, mailbox) = (shared.clone(), bridge.mailbox.clone());
         let failed = move |error| {
@@ -145,11 +109,10 @@ impl Connection {
 
 #[pymethods]
 impl Publisher {
-    /// Queues one message; the future resolves to its `PubAck` or a typed error. None where there is no room.
+    /// Queues one message; the future, of the loop, resolves to its `PubAck` or a typed error. None where there is no room.
     #[pyo3(signature = (event_loop, subject, payload, headers, msg_id, timeout))]
     fn publish<'py>(
-        slf: &Bound<'py, Self>,
-        py: Python<'py>,
+        this: &Bound<'py, Self>,
         event_loop: &Bound<'py, PyAny>,
         subject: Word<'py>,
         payload: &Bound<'py, PyAny>,
@@ -157,58 +120,30 @@ impl Publisher {
         msg_id: Option<&Bound<'py, PyString>>,
         timeout: Option<Timeout>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let subject = subject.0;
-        let this = slf.get();
-        let inner = this.way.inner.get()?;
-        if this.is_crowded() {
-            return Ok(None);
-        }
-        let mut map = headers.as_ref().map(|given| headers::from_python(&given.0)).transpose()?;
-        if let Some(id) = msg_id {
-            let name = NATS_MESSAGE_ID.as_ref();
-            headers::append(map.get_or_insert_default(), name, &headers::value(name, id)?)?;
-        }
-        let cell = Cell::new(payload)?;
-        let what = || About::Other(format!("the message for {subject:?}"));
-        let size = check_size(what, cell.as_slice().len(), map.as_ref(), inner.max_payload())?;
         let timeout = timeout.map(|Timeout(timeout)| timeout);
-        let bytes = (size + subject.len()) as u64;
-        if this.is_too_much(bytes) {
-            this.refused.store(bytes, Ordering::Relaxed);
-            return Ok(None);
-        }
-        // An exception is a Python object: it is made when the lock is free again.
-        let taken = {
-            let mut turn = lock(&this.way.turn);
-            turn.subject(subject).map(|subject| (subject, turn.arena.copy(cell.as_slice())))
-        };
-        let (to, payload) = taken?;
-        let future = event_loop.call_method0(intern!(py, "create_future"))?;
-        let waiting = Waiting { future: future.clone().unbind(), bytes };
-        let row = lock(&this.shared.waiting).insert(waiting) as u64;
-        let others = this.shared.pending.fetch_add(1, Ordering::Relaxed);
-        this.shared.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
-        this.lanes.publish();
-        let item = Feed::Item((row, Body::Single(Box::new(Single { subject: to, payload, headers: map, timeout }))));
-        // With others in flight the wait until the end of the turn costs nothing.
-        if !this.by_turn || others == 0 {
-            this.way.send(vec![item])?;
-            return Ok(Some(future));
-        }
-        let waiting = {
-            let mut turn = lock(&this.way.turn);
-            if turn.items.capacity() == 0 {
-                turn.items.reserve_exact(BURST);
-            }
-            turn.items.push(item);
-            turn.items.len()
-        };
-        if waiting == 1 {
-            event_loop.call_method1(intern!(py, "call_soon"), (slf.getattr(intern!(py, "hand_over"))?,))?;
-        } else if waiting >= BURST {
-            this.way.hand_over()?;
-        }
+        let Some(row) = this.get().admit(subject.0, payload, headers, msg_id, timeout)? else { return Ok(None) };
+        let future = event_loop.call_method0(intern!(this.py(), "create_future"))?;
+        row.queue(this, event_loop, Future::Other(future.clone().unbind()))?;
         Ok(Some(future))
+    }
+
+    /// The same, for a future that is not awaited at once: where there is a loop it is one of ours.
+    #[pyo3(signature = (event_loop, subject, payload, headers, msg_id))]
+    fn publish_async<'py>(
+        this: &Bound<'py, Self>,
+        event_loop: &Bound<'py, PyAny>,
+        subject: Word<'py>,
+        payload: &Bound<'py, PyAny>,
+        headers: Option<headers::Given<'py>>,
+        msg_id: Option<&Bound<'py, PyString>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if !this.get().by_turn {
+            return Self::publish(this, event_loop, subject, payload, headers, msg_id, None);
+        }
+        let Some(row) = this.get().admit(subject.0, payload, headers, msg_id, None)? else { return Ok(None) };
+        let future = Bound::new(this.py(), PubAckFuture::new(event_loop.clone().unbind()))?;
+        row.queue(this, event_loop, Future::Ours(future.clone().unbind()))?;
+        Ok(Some(future.into_any()))
     }
 
     /// True as long as the message that was refused last would still have to wait.
@@ -227,12 +162,7 @@ impl Publisher {
         // In a forked process nobody would wake it.
         self.way.inner.get()?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
-        let waiter = future.clone().unbind();
-        lock(&self.shared.stalled).push(waiter);
-        // Looked at after the push, so that the last answer finds it, or is seen here.
-        if self.shared.pending.load(Ordering::Relaxed) == 0 {
-            self.shared.wake(py)?;
-        }
+        self.shared.stall(py, future.clone().unbind())?;
         Ok(future)
     }
 
@@ -240,12 +170,12 @@ impl Publisher {
     #[getter]
     fn pending(&self) -> PyResult<u64> {
         self.way.inner.get()?;
-        Ok(self.shared.pending.load(Ordering::Relaxed))
+        Ok(self.shared.pending())
     }
 
     #[getter]
     fn pending_bytes(&self) -> u64 {
-        self.shared.pending_bytes.load(Ordering::Relaxed)
+        self.shared.pending_bytes()
     }
 
     /// Messages stored so far.
@@ -268,14 +198,49 @@ impl Publisher {
 
     /// The futures that failed since the last call.
     fn take_failed(&self) -> Vec<Py<PyAny>> {
-        self.shared.failed.as_ref().map_or_else(Vec::new, |failed| std::mem::take(&mut *lock(failed)))
+        self.shared.take_failed()
     }
 }
 
 impl Publisher {
+    /// The message, checked and copied; None where there is no room.
+    fn admit(
+        &self,
+        subject: &str,
+        payload: &Bound<'_, PyAny>,
+        headers: Option<headers::Given<'_>>,
+        msg_id: Option<&Bound<'_, PyString>>,
+        timeout: Option<Duration>,
+    ) -> PyResult<Option<Row>> {
+        let inner = self.way.inner.get()?;
+        if self.is_crowded() {
+            return Ok(None);
+        }
+        let mut map = headers.as_ref().map(|given| headers::from_python(&given.0)).transpose()?;
+        if let Some(id) = msg_id {
+            let name = NATS_MESSAGE_ID.as_ref();
+            headers::append(map.get_or_insert_default(), name, &headers::value(name, id)?)?;
+        }
+        let cell = Cell::new(payload)?;
+        let what = || About::Other(format!("the message for {subject:?}"));
+        let size = check_size(what, cell.as_slice().len(), map.as_ref(), inner.max_payload())?;
+        let bytes = (size + subject.len()) as u64;
+        if self.is_too_much(bytes) {
+            self.refused.store(bytes, Ordering::Relaxed);
+            return Ok(None);
+        }
+        // An exception is a Python object: it is made when the lock is free again.
+        let taken = {
+            let mut turn = lock(&self.way.turn);
+            turn.subject(subject).map(|subject| (subject, turn.arena.copy(cell.as_slice())))
+        };
+        let (subject, payload) = taken?;
+        Ok(Some(Row { message: Box::new(Single { subject, payload, headers: map, timeout }), bytes }))
+    }
+
     /// Where the loop chooses its window, as much again waits for it, so that it never waits for Python.
     fn is_crowded(&self) -> bool {
-        let pending = self.shared.pending.load(Ordering::Relaxed);
+        let pending = self.shared.pending();
         match self.max_inflight {
             Some(most) => pending >= most,
             None => {
@@ -292,97 +257,37 @@ impl Publisher {
     }
 }
 
-impl Shared {
-    fn take(&self, row: u64) -> Option<Py<PyAny>> {
-        let waiting = lock(&self.waiting).try_remove(row as usize)?;
-        self.pending.fetch_sub(1, Ordering::Relaxed);
-        self.pending_bytes.fetch_sub(waiting.bytes, Ordering::Relaxed);
-        Some(waiting.future)
-    }
-
-    fn deliver(&self, py: Python<'_>, answers: Vec<(u64, Answer)>) -> PyResult<()> {
-        let delivered = answers.into_iter().map(|(row, answer)| self.resolve(py, row, answer));
-        let outcome = all(py, delivered);
-        self.wake(py).and(outcome)
-    }
-
-    /// No message that was handed over will have an answer.
-    fn fail_all(&self, py: Python<'_>, error: &JetError) -> PyResult<()> {
-        let rows: Vec<_> = lock(&self.waiting).iter().map(|(row, _)| row as u64).collect();
-        self.deliver(py, rows.into_iter().map(|row| (row, Answer::Failed(Box::new(error.clone())))).collect())
-    }
-
-    fn resolve(&self, py: Python<'_>, row: u64, answer: Answer) -> PyResult<()> {
-        let Some(future) = self.take(row) else { return Ok(()) };
-        let outcome = match answer {
-            Answer::Stored { origin, seq, duplicate } => {
-                self.count(duplicate);
-                if self.is_forgotten(future.bind(py))? {
-                    return Ok(());
-                }
-                puback::build(py, &origin.stream, origin.domain.as_deref(), seq, duplicate)
-            }
-            Answer::InFull(full) => {
-                self.count(full.duplicate);
-                puback::build_in_full(py, *full)
-            }
-            Answer::Failed(err) => {
-                self.errors.fetch_add(1, Ordering::Relaxed);
-                if let Some(failed) = &self.failed {
-                    let future = future.clone_ref(py);
-                    lock(failed).push(future);
-                }
-                Err(PyErr::from(*err))
-            }
-        };
-        settle(future.bind(py), outcome)
-    }
-
-    /// Nobody but us has the future, and nothing is to be called when it is done: it needs no result.
-    fn is_forgotten(&self, future: &Bound<'_, PyAny>) -> PyResult<bool> {
-        #[allow(deprecated, reason = "what is to replace it is unsafe, and says the same")]
-        let held = !self.of_a_loop || future.get_refcnt() > 1;
-        Ok(!held && future.getattr_opt(intern!(future.py(), "_callbacks"))?.is_some_and(|to_call| to_call.is_none()))
-    }
-
-    /// Wakes those who wait for room.
-    fn wake(&self, py: Python<'_>) -> PyResult<()> {
-        // Taken out first: a future's callbacks may run at once, and come back to this lock.
-        let waiters = std::mem::take(&mut *lock(&self.stalled));
-        all(py, waiters.into_iter().map(|waiter| settle(waiter.bind(py), Ok(py.None().into_bound(py)))))
-    }
-
-    fn count(&self, duplicate: bool) {
-        let counter = if duplicate { &self.duplicates } else { &self.stored };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
+/// A message that has room.
+struct Row {
+    message: Box<Single>,
+    bytes: u64,
 }
 
-/// Collects the answers of a burst and hands them over as one event.
-struct Answers {
-    shared: Arc<Shared>,
-    mailbox: Arc<Mailbox>,
-    ready: Vec<(u64, Answer)>,
-}
-
-impl Outlet for Answers {
-    fn stored(&mut self, row: u64, origin: &Arc<Origin>, seq: u64, duplicate: bool) {
-        self.ready.push((row, Answer::Stored { origin: origin.clone(), seq, duplicate }));
-    }
-
-    fn stored_in_full(&mut self, row: u64, ack: PubAck) {
-        self.ready.push((row, Answer::InFull(Box::new(ack))));
-    }
-
-    fn failed(&mut self, row: u64, err: JetError) {
-        self.ready.push((row, Answer::Failed(Box::new(err))));
-    }
-
-    fn flush(&mut self) {
-        if self.ready.is_empty() {
-            return;
+impl Row {
+    /// Hands it over, now or at the end of the turn.
+    fn queue(self, publisher: &Bound<'_, Publisher>, event_loop: &Bound<'_, PyAny>, future: Future) -> PyResult<()> {
+        let (py, this) = (publisher.py(), publisher.get());
+        let (row, others) = this.shared.add(Waiting { future, bytes: self.bytes });
+        this.lanes.publish();
+        let item = Feed::Item((row, Body::Single(self.message)));
+        // With others in flight the wait until the end of the turn costs nothing.
+        if !this.by_turn || others == 0 {
+            return this.way.send(vec![item]);
         }
-        let (shared, answers) = (self.shared.clone(), std::mem::take(&mut self.ready));
-        self.mailbox.push(0, Event::Many(Box::new(move |py| shared.deliver(py, answers))));
+        let waiting = {
+            let mut turn = lock(&this.way.turn);
+            if turn.items.capacity() == 0 {
+                turn.items.reserve_exact(BURST);
+            }
+            turn.items.push(item);
+            turn.items.len()
+        };
+        if waiting == 1 {
+            let hand_over = publisher.getattr(intern!(py, "hand_over"))?;
+            event_loop.call_method1(intern!(py, "call_soon"), (hand_over,))?;
+        } else if waiting >= BURST {
+            this.way.hand_over()?;
+        }
+        Ok(())
     }
 }

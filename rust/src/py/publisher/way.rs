@@ -1,6 +1,5 @@
 //! The way of messages into a publisher's loop, those of one turn of the event loop together.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use async_nats::Subject;
@@ -71,7 +70,7 @@ impl Way {
 
 impl Lane for Way {
     fn is_busy(&self) -> bool {
-        self.shared.pending.load(Ordering::Relaxed) > 0
+        self.shared.pending() > 0
     }
 
     fn follow(&self, opener: Opener) {

@@ -1,0 +1,182 @@
+//! What comes back for a publisher's messages, and the futures that it is for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pyo3::prelude::*;
+use slab::Slab;
+
+use super::future::{PubAckFuture, Settled};
+use crate::bridge::{Event, Mailbox, all, settle};
+use crate::engine::publish::puback::{Origin, PubAck};
+use crate::engine::publish::window::Outlet;
+use crate::error::JetError;
+use crate::lock::lock;
+use crate::py::puback;
+
+/// What came back for one message.
+pub enum Answer {
+    Stored { origin: Arc<Origin>, seq: u64, duplicate: bool },
+    InFull(Box<PubAck>),
+    Failed(Box<JetError>),
+}
+
+/// The future of one message.
+pub enum Future {
+    Ours(Py<PubAckFuture>),
+    /// Of an event loop or, where there is none, for any thread.
+    Other(Py<PyAny>),
+}
+
+impl Future {
+    fn object(&self, py: Python<'_>) -> Py<PyAny> {
+        match self {
+            Future::Ours(future) => future.clone_ref(py).into_any(),
+            Future::Other(future) => future.clone_ref(py),
+        }
+    }
+
+    fn settle(&self, py: Python<'_>, outcome: PyResult<Settled>) -> PyResult<()> {
+        match self {
+            Future::Ours(future) => future.bind(py).get().settle(future.bind(py), outcome),
+            Future::Other(future) => settle(future.bind(py), outcome.and_then(|settled| settled.ack(py))),
+        }
+    }
+}
+
+pub struct Waiting {
+    pub future: Future,
+    pub bytes: u64,
+}
+
+/// What the Python side and the publish loop share. The futures are touched only with the GIL held.
+#[derive(Default)]
+pub struct Shared {
+    waiting: Mutex<Slab<Waiting>>,
+    /// Woken when there is room again.
+    stalled: Mutex<Vec<Py<PyAny>>>,
+    /// Kept for `take_failed`, where somebody will ask; otherwise they would pile up.
+    failed: Option<Mutex<Vec<Py<PyAny>>>>,
+    pending: AtomicU64,
+    pending_bytes: AtomicU64,
+    pub stored: AtomicU64,
+    pub duplicates: AtomicU64,
+    pub errors: AtomicU64,
+}
+
+impl Shared {
+    pub fn new(keep_failed: bool) -> Self {
+        Shared { failed: keep_failed.then(Mutex::default), ..Default::default() }
+    }
+
+    /// Messages that have no answer yet, and their bytes.
+    pub fn pending(&self) -> u64 {
+        self.pending.load(Ordering::Relaxed)
+    }
+
+    pub fn pending_bytes(&self) -> u64 {
+        self.pending_bytes.load(Ordering::Relaxed)
+    }
+
+    /// One more waits; says which row it is, and how many others wait.
+    pub fn add(&self, waiting: Waiting) -> (u64, u64) {
+        let bytes = waiting.bytes;
+        let row = lock(&self.waiting).insert(waiting) as u64;
+        self.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
+        (row, self.pending.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// `waiter` is a future that is done as soon as some message has its answer.
+    pub fn stall(&self, py: Python<'_>, waiter: Py<PyAny>) -> PyResult<()> {
+        lock(&self.stalled).push(waiter);
+        // Looked at after the push, so that the last answer finds it, or is seen here.
+        if self.pending() == 0 { self.wake(py) } else { Ok(()) }
+    }
+
+    pub fn take_failed(&self) -> Vec<Py<PyAny>> {
+        self.failed.as_ref().map_or_else(Vec::new, |failed| std::mem::take(&mut *lock(failed)))
+    }
+
+    pub fn deliver(&self, py: Python<'_>, answers: Vec<(u64, Answer)>) -> PyResult<()> {
+        let taken: Vec<_> = {
+            let mut waiting = lock(&self.waiting);
+            let take = |(row, answer)| Some((waiting.try_remove(row as usize)?, answer));
+            answers.into_iter().filter_map(take).collect()
+        };
+        let bytes = taken.iter().map(|(waiting, _)| waiting.bytes).sum();
+        self.pending.fetch_sub(taken.len() as u64, Ordering::Relaxed);
+        self.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let delivered = taken.into_iter().map(|(waiting, answer)| self.resolve(py, waiting.future, answer));
+        let outcome = all(py, delivered);
+        self.wake(py).and(outcome)
+    }
+
+    /// No message that was handed over will have an answer.
+    pub fn fail_all(&self, py: Python<'_>, error: &JetError) -> PyResult<()> {
+        let rows: Vec<_> = lock(&self.waiting).iter().map(|(row, _)| row as u64).collect();
+        self.deliver(py, rows.into_iter().map(|row| (row, Answer::Failed(Box::new(error.clone())))).collect())
+    }
+
+    fn resolve(&self, py: Python<'_>, future: Future, answer: Answer) -> PyResult<()> {
+        let outcome = match answer {
+            Answer::Stored { origin, seq, duplicate } => {
+                self.count(duplicate);
+                Ok(Settled::Stored { origin, seq, duplicate })
+            }
+            Answer::InFull(full) => {
+                self.count(full.duplicate);
+                puback::build_in_full(py, *full).map(|ack| Settled::Known(ack.unbind()))
+            }
+            Answer::Failed(err) => {
+                self.errors.fetch_add(1, Ordering::Relaxed);
+                if let Some(failed) = &self.failed {
+                    let future = future.object(py);
+                    lock(failed).push(future);
+                }
+                Err(PyErr::from(*err))
+            }
+        };
+        future.settle(py, outcome)
+    }
+
+    /// Wakes those who wait for room.
+    fn wake(&self, py: Python<'_>) -> PyResult<()> {
+        // Taken out first: a future's callbacks may run at once, and come back to this lock.
+        let waiters = std::mem::take(&mut *lock(&self.stalled));
+        all(py, waiters.into_iter().map(|waiter| settle(waiter.bind(py), Ok(py.None().into_bound(py)))))
+    }
+
+    fn count(&self, duplicate: bool) {
+        let counter = if duplicate { &self.duplicates } else { &self.stored };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Collects the answers of a burst and hands them over as one event.
+pub struct Answers {
+    pub shared: Arc<Shared>,
+    pub mailbox: Arc<Mailbox>,
+    pub ready: Vec<(u64, Answer)>,
+}
+
+impl Outlet for Answers {
+    fn stored(&mut self, row: u64, origin: &Arc<Origin>, seq: u64, duplicate: bool) {
+        self.ready.push((row, Answer::Stored { origin: origin.clone(), seq, duplicate }));
+    }
+
+    fn stored_in_full(&mut self, row: u64, ack: PubAck) {
+        self.ready.push((row, Answer::InFull(Box::new(ack))));
+    }
+
+    fn failed(&mut self, row: u64, err: JetError) {
+        self.ready.push((row, Answer::Failed(Box::new(err))));
+    }
+
+    fn flush(&mut self) {
+        if self.ready.is_empty() {
+            return;
+        }
+        let (shared, answers) = (self.shared.clone(), std::mem::take(&mut self.ready));
+        self.mailbox.push(0, Event::Many(Box::new(move |py| shared.deliver(py, answers))));
+    }
+}
