@@ -90,7 +90,13 @@ def now(work: Callable[[], object]) -> object:
 
 def looks(future: Future) -> list[object]:
     """All that one can ask of it."""
-    return [future.done(), future.cancelled(), now(future.result), now(future.exception), future._asyncio_future_blocking]
+    return [
+        future.done(),
+        future.cancelled(),
+        now(future.result),
+        now(future.exception),
+        future._asyncio_future_blocking,
+    ]
 
 
 async def awaited(kind: Kind) -> object:
@@ -219,7 +225,7 @@ async def a_callback_that_fails(kind: Kind) -> object:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _loop, context: told.append(str(context.get("exception"))))
     future = await kind.stored()
-    future.add_done_callback(lambda _done: 1 / 0)  # type: ignore[arg-type, return-value]
+    future.add_done_callback(lambda _done: 1 / 0)
     after = loop.create_future()
     future.add_done_callback(lambda _done: after.set_result(None))
     await future
@@ -240,6 +246,17 @@ async def nobody_looked(kind: Kind) -> object:
         del future
         gc.collect()
     return told
+
+
+async def a_cycle(kind: Kind) -> object:
+    """Nothing holds it but its own error."""
+    future = await kind.failing()
+    await asyncio.wait([future])
+    future.exception().future = future
+    gone = weakref.ref(future)
+    del future
+    gc.collect()
+    return gone() is None
 
 
 async def what_it_is(kind: Kind) -> object:
@@ -284,6 +301,7 @@ SCENARIOS: list[Scenario] = [
     called_back,
     a_callback_that_fails,
     nobody_looked,
+    a_cycle,
     what_it_is,
     in_a_group,
 ]
