@@ -9,6 +9,7 @@ import time
 import jetarrow
 import pytest
 from jetarrow.jetstream.context import JetStreamContext
+from jetarrow.server import NatsServer
 
 from .slow_link import slow_link
 
@@ -59,6 +60,22 @@ async def test_a_publisher_over_a_long_link(nats_url: str, stream: str, max_infl
         assert publisher.stats.errors == 0
     # A window of its own grows beyond what may be pending at first.
     assert most == max_inflight if max_inflight else most > 512
+
+
+@pytest.mark.parametrize("max_inflight", [None, 6_000])
+async def test_a_fast_batch_over_a_long_link(own_server: NatsServer, max_inflight: int | None) -> None:
+    """At most 5,000 rows would be unconfirmed; on a link that carries more there are more of them."""
+    rows, most = [b"x" * 100] * 100_000, 0
+    async with slow_link(own_server.url, 0.05) as link, await jetarrow.connect(link.url) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="F", subjects=["f.*"], allow_batched=True)
+        batch = asyncio.ensure_future(js.publish_batch("f.a", rows, mode="fast", max_inflight=max_inflight))
+        while not batch.done():
+            most = max(most, nc.metrics()["in_flight"])
+            await asyncio.wait([batch], timeout=0.005)
+        (await batch).raise_for_errors()
+        assert (await js.stream_info("F")).state.messages == len(rows)
+    assert 5_000 < most <= 6_000 if max_inflight else most > 10_000
 
 
 async def test_without_backpressure_a_burst_has_room(nats_url: str, stream: str) -> None:

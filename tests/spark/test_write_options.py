@@ -30,7 +30,7 @@ def options(**given: str) -> WriteOptions:
 def test_defaults() -> None:
     found = options()
     assert (found.stream, found.subject, found.publish_mode, found.dedup) == ("ORDERS", None, "async", "content")
-    assert (found.recovery_window, found.max_in_flight) == (120.0, 5000)
+    assert (found.recovery_window, found.max_in_flight) == (120.0, None)
 
 
 def test_everything_given() -> None:
@@ -57,7 +57,7 @@ def test_durations(text: str, seconds: float) -> None:
         ("dedup", "positional", "valid: content (default), none"),
         ("recoveryWindow", "120", "'120' is not a duration; valid: a number and ms, s, m, h or d, default 2m"),
         ("recoveryWindow", "-1s", "is not a duration"),
-        ("maxInFlight", "0", "a whole number from 1, default 5000"),
+        ("maxInFlight", "0", "a whole number from 1, default no limit"),
     ],
 )
 def test_invalid_values_are_refused_in_one_line(option: str, value: str, said: str) -> None:

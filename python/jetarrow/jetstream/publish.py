@@ -254,7 +254,8 @@ class Publish:
                 server 2.12, a stream with `allow_atomic`, at most 1000 rows); "auto", fast where server and stream
                 allow it and all rows go to one stream, else window.
             max_inflight: Most rows that are unanswered at once. None grows by itself as the way to the server carries
-                more, and keeps what queues on it to about a round trip; in mode "fast" it is 5000.
+                more, and keeps what queues on it to about a round trip; in mode "fast", where one row in some hundred
+                is answered, never fewer than 5000.
             max_bytes: Most bytes of them, subjects and headers counted; default 64 MiB. A larger row goes alone, and an
                 atomic batch, which is answered as a whole, is not held to it.
             timeout: Seconds a row may stay unanswered; when nothing at all was answered for so long, every row left

@@ -96,8 +96,8 @@ def open_reader(js: JetStreamManager, stream: str, **arguments: Any) -> _jetarro
     return Reader(api_of(js), stream, **arguments)._open_blocking()
 
 
-# As the default of `publish_batch`.
-_MAX_BYTES = 64 * 1024 * 1024
+# Most bytes of rows that are unanswered.
+_MAX_BYTES = 32 << 20
 
 
 def publish_rows(
@@ -107,7 +107,7 @@ def publish_rows(
     subject: str | None,
     mode: str,
     expected_stream: str | None,
-    max_inflight: int,
+    max_inflight: int | None,
     timeout: float,
     first_row: int,
 ) -> PublishResult:

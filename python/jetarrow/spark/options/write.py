@@ -47,7 +47,8 @@ class WriteOptions:
         sink_state: Bucket in which a streaming query remembers what it writes, so that a replay after any pause stores
             nothing twice. Default: none, the stream's duplicate window is relied on.
         recovery_window: Seconds that Spark may take to write a failed task or batch again. Default: 120.
-        max_in_flight: Most rows that are unanswered at once, per task. Default: 5000.
+        max_in_flight: Most rows that are unanswered at once, per task. Default: as many as the way to the server
+            carries.
     """
 
     connection: ConnectOptions
@@ -60,7 +61,7 @@ class WriteOptions:
     dedup_scope: str | None = None
     sink_state: str | None = None
     recovery_window: float = 120.0
-    max_in_flight: int = 5000
+    max_in_flight: int | None = None
 
     @property
     def stream(self) -> str | None:
@@ -103,7 +104,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         dedup_scope=dedup_scope,
         sink_state=_sink_state(options, dedup),
         recovery_window=options.seconds("recoveryWindow", "2m"),
-        max_in_flight=options.positive("maxInFlight", 5000),
+        max_in_flight=options.positive("maxInFlight", None),
     )
     if found.stream is None:
         _check_several(found)

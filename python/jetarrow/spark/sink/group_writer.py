@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -62,6 +63,7 @@ class GroupWriter(TaskWriter):
             Error: A group has changed since an earlier attempt; no server, or it was silent for 30 seconds.
         """
         options, column = self._options, self._options.atomic_by
+        most = options.max_in_flight or sys.maxsize
         assert column is not None
         client, js = self._connect()
         groups = Groups(batches, column, keep=column in ("data", "subject", "msg_id"), partition=self._partition)
@@ -80,7 +82,7 @@ class GroupWriter(TaskWriter):
                 if (missing := self._prepare(js, group)) is None:
                     continue
                 rows, size = rows + missing.num_rows, size + missing.nbytes
-                while waiting and (rows > options.max_in_flight or size > _MOST_BYTES or len(waiting) >= _SIDE_BY_SIDE):
+                while waiting and (rows > most or size > _MOST_BYTES or len(waiting) >= _SIDE_BY_SIDE):
                     settle()
                 waiting.append((group, missing, pool.submit(self._store, js, group, missing)))
             while waiting:

@@ -60,7 +60,7 @@ class PartitionWriter(TaskWriter):
         forgot, reconnects = monotonic(), client.stats["reconnects"]
         for reader in calls:
             try:
-                result = self._call(js, reader, max_in_flight=calls.in_flight(options.max_in_flight))
+                result = self._call(js, reader)
             except Exception:
                 if calls.error is not None:  # Spark's own, or that of a row
                     raise calls.error from None
@@ -125,20 +125,20 @@ class PartitionWriter(TaskWriter):
             )
         return expect_streams(piece, pc.fill_null(streams, ""))
 
-    def _call(self, js: jetarrow.sync.JetStream, rows: pa.RecordBatchReader, *, max_in_flight: int) -> PublishResult:
+    def _call(self, js: jetarrow.sync.JetStream, rows: pa.RecordBatchReader) -> PublishResult:
         mode = self._options.publish_mode
         try:
             if mode != PublishMode.ATOMIC:
-                return self._publish(js, rows, mode, max_in_flight=max_in_flight)
-            return self._publish_atomic(js, rows.read_all(), max_in_flight=max_in_flight)
+                return self._publish(js, rows, mode)
+            return self._publish_atomic(js, rows.read_all())
         except BatchError as error:
             raise self._row_failed("a batch of rows", self._done if error.row is None else error.row, error) from error
 
-    def _publish_atomic(self, js: jetarrow.sync.JetStream, unit: pa.Table, *, max_in_flight: int) -> PublishResult:
+    def _publish_atomic(self, js: jetarrow.sync.JetStream, unit: pa.Table) -> PublishResult:
         deadline = monotonic() + ANSWER_TIMEOUT
         while True:
             try:
-                return self._publish(js, unit, PublishMode.ATOMIC, max_in_flight=max_in_flight)
+                return self._publish(js, unit, PublishMode.ATOMIC)
             except PublishUnconfirmedError:
                 # All of it is stored, or nothing: the ids tell, where every row has one.
                 if "msg_id" not in unit.schema.names or unit["msg_id"].null_count or monotonic() > deadline:
@@ -148,15 +148,13 @@ class PartitionWriter(TaskWriter):
                     raise
                 # An earlier attempt has stored rows of it: now only the others are missing.
                 self.sent_again = True
-                return self._publish(js, unit, PublishMode.ASYNC, max_in_flight=max_in_flight)
+                return self._publish(js, unit, PublishMode.ASYNC)
 
     def _publish(
         self,
         js: jetarrow.sync.JetStream,
         rows: pa.RecordBatchReader | pa.Table,
         mode: PublishMode,
-        *,
-        max_in_flight: int,
     ) -> PublishResult:
         return publish_rows(
             js,
@@ -165,7 +163,7 @@ class PartitionWriter(TaskWriter):
             first_row=self._done,
             mode=_CORE_MODES[mode],
             expected_stream=self._options.stream,
-            max_inflight=max_in_flight,
+            max_inflight=self._options.max_in_flight,
             timeout=ANSWER_TIMEOUT,
         )
 

@@ -36,8 +36,6 @@ _CALL_ROWS = 65_536
 _CALL_BYTES = 128 << 20
 # Spark's batches have as many rows as spark.sql.execution.arrow.maxRecordsPerBatch says, of any size.
 _PIECE_BYTES = 2 << 20
-# Most bytes of rows that are unanswered.
-_IN_FLIGHT_BYTES = 32 << 20
 _ATOMIC_ROWS = 1_000  # the server's limit
 
 
@@ -121,21 +119,13 @@ class PublishCalls:
         self._prepare = prepare
         self._call_rows = _ATOMIC_ROWS if atomic else _CALL_ROWS
         self._rest: pa.RecordBatch | None = None
-        self._row_bytes = 1
+        self._piece_rows = 1
         self.error: Exception | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatchReader]:
         """Yield a reader for each call, to be read to its end before the next one is asked for."""
         while (first := self._piece(self._call_rows)) is not None:
             yield pa.RecordBatchReader.from_batches(first.schema, self._call(first))
-
-    def in_flight(self, most: int) -> int:
-        """Return how many rows of the present call may be unanswered, so that they stay small together.
-
-        Args:
-            most: The limit for small rows.
-        """
-        return max(1, min(most, _IN_FLIGHT_BYTES // self._row_bytes))
 
     def _call(self, piece: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
         """The pieces of one call."""
@@ -157,8 +147,9 @@ class PublishCalls:
             self._rest = next(self._batches, None)
             if self._rest is None:
                 return None
-            self._row_bytes = max(1, self._rest.nbytes // max(1, self._rest.num_rows))
-        rows = min(most, max(1, _PIECE_BYTES // self._row_bytes))
+            row_bytes = max(1, self._rest.nbytes // max(1, self._rest.num_rows))
+            self._piece_rows = max(1, _PIECE_BYTES // row_bytes)
+        rows = min(most, self._piece_rows)
         piece, self._rest = self._rest.slice(0, rows), self._rest.slice(rows)
         return self._prepare(piece)
 

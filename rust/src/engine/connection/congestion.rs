@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::engine::connection::path::Path;
+use crate::engine::connection::path::{Known, Path};
 
 use breadth::Breadth;
 
@@ -75,6 +75,8 @@ pub struct Congestion {
     draining: bool,
     /// Where it matters how many messages there are.
     breadth: Option<Breadth>,
+    /// It takes part in drains.
+    drains_too: bool,
 }
 
 impl Congestion {
@@ -110,6 +112,7 @@ impl Congestion {
             drains: known.drains,
             draining: false,
             breadth: None,
+            drains_too: true,
         };
         congestion.resize(if known.rate > 0.0 {
             (known.rate * congestion.worth(known.round_trip, 2)).max(LEAST as f64)
@@ -117,6 +120,11 @@ impl Congestion {
             first as f64
         });
         congestion
+    }
+
+    /// For messages of which only some are answered: with few in flight none is, so the way is never drained.
+    pub fn steady(path: &Path, breaks: u64, most: usize) -> Self {
+        Congestion { drains_too: false, ..Self::beginning(FIRST, HICCUP, path, breaks, most, Arc::default()) }
     }
 
     /// Bytes that may be unanswered.
@@ -207,14 +215,9 @@ impl Congestion {
             }
             path.delivers(breaks, self.rate());
         }
-        self.until_drain = self.until_drain.saturating_sub(1);
-        let mut known = path.known(breaks);
-        if self.until_drain == 0 && known.drains == self.drains {
-            known = path.drain(breaks);
-        }
-        let drained = std::mem::replace(&mut self.draining, known.drains != self.drains);
+        let drained = self.draining;
+        let known = if self.drains_too { self.drain(path, breaks) } else { path.known(breaks) };
         if self.draining {
-            (self.drains, self.until_drain) = (known.drains, DRAIN);
             return self.resize(self.rate() * known.round_trip.as_secs_f64() / 2.0);
         }
         // Nothing queued, although nothing was held back for that: it may carry much more.
@@ -222,6 +225,20 @@ impl Congestion {
         let window = self.rate() * self.worth(known.round_trip, times);
         let bound = |breadth: &Breadth| breadth.bound(window, round.message as f64, known.round_trip);
         self.resize(self.breadth.as_ref().map_or(window, bound).max(LEAST as f64));
+    }
+
+    /// Begins a drain, or joins one.
+    fn drain(&mut self, path: &Path, breaks: u64) -> Known {
+        self.until_drain = self.until_drain.saturating_sub(1);
+        let mut known = path.known(breaks);
+        if self.until_drain == 0 && known.drains == self.drains {
+            known = path.drain(breaks);
+        }
+        self.draining = known.drains != self.drains;
+        if self.draining {
+            (self.drains, self.until_drain) = (known.drains, DRAIN);
+        }
+        known
     }
 
     fn remember(&mut self, rate: f64, now: Instant, should_take: f64) {

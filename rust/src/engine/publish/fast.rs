@@ -23,8 +23,10 @@ use crate::engine::publish::window::{Item, Outlet, Window};
 use crate::error::{About, JetError, Result};
 
 mod batch;
+mod growth;
 
 use batch::{Answer, Batch, Operation};
+use growth::Growth;
 
 /// The server drops a batch that is idle for 10 s; a ping keeps it.
 const IDLE: Duration = Duration::from_secs(3);
@@ -46,7 +48,8 @@ enum End {
 
 /// Sends all of the feed.
 pub async fn fast(conn: &Connection, feed: RowFeed, outlet: &mut Fill<'_>, window: &Window) -> Result<()> {
-    let mut fast = Fast { conn, feed, outlet, window, again: VecDeque::new(), any: false, heard: true };
+    let growth = Growth::new(conn, window);
+    let mut fast = Fast { conn, feed, outlet, window, growth, again: VecDeque::new(), any: false, heard: true };
     let (mut hopeless, mut patience) = (0, None);
     while let Some(item) = fast.next().await? {
         let (before, subject) = (fast.outlet.outcome.stored(), item.1.subject().to_string());
@@ -76,6 +79,7 @@ struct Fast<'a, 'o> {
     feed: RowFeed,
     outlet: &'a mut Fill<'o>,
     window: &'a Window,
+    growth: Growth,
     /// Rows that a batch which ended early did not store.
     again: VecDeque<Item>,
     /// Something was stored: from now on errors are those of rows.
@@ -127,7 +131,8 @@ impl Fast<'_, '_> {
         }
         // After the first row is on its way: a break before that lost nothing.
         batch.breaks = self.conn.breaks();
-        batch.last_answer = Instant::now();
+        (batch.begun, batch.last_answer) = (Instant::now(), Instant::now());
+        self.growth.begin();
         let mut link = self.conn.link.clone();
         let pause = IDLE.min(self.window.timeout / 3);
         let mut asked = batch.last_answer;
@@ -148,7 +153,7 @@ impl Fast<'_, '_> {
                     None => Some(self.abandon(&mut batch, self.conn.closed())),
                 },
                 // Where the feed was slower than the server: its next row goes out as it comes.
-                item = self.next(), if batch.is_hungry(self.window) => {
+                item = self.next(), if batch.is_hungry(self.window, self.growth.bytes()) => {
                     self.add(&mut batch, item?).await?;
                     None
                 }
@@ -167,7 +172,7 @@ impl Fast<'_, '_> {
     /// Nothing goes out before the server has accepted the batch: an older one would store every row on its own. The
     /// outer error is the feed's, the inner one says why a row could not be sent.
     async fn send_at_hand(&mut self, batch: &mut Batch) -> Result<Result<()>> {
-        while batch.is_hungry(self.window) {
+        while batch.is_hungry(self.window, self.growth.bytes()) {
             let ready = match self.again.is_empty() {
                 true => self.next().now_or_never().transpose()?,
                 false => Some(self.next().await?),
@@ -179,8 +184,11 @@ impl Fast<'_, '_> {
                         return Ok(sent);
                     }
                 }
-                None => break,
+                None => return Ok(Ok(())),
             }
+        }
+        if batch.accepted && !batch.exhausted {
+            self.growth.is_full(batch);
         }
         Ok(Ok(()))
     }
@@ -245,7 +253,10 @@ impl Fast<'_, '_> {
         match batch.parse(message) {
             Answer::Note => Ok(None),
             Answer::Ack(seq) => {
-                batch.accepted = true;
+                if !std::mem::replace(&mut batch.accepted, true) {
+                    self.growth.accepted(batch, self.conn);
+                }
+                self.growth.confirmed(seq, batch, self.conn);
                 self.any |= seq > 0;
                 batch.unheard = false;
                 self.confirm(batch, seq);

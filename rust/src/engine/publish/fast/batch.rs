@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::End;
 use crate::engine::api::{ApiError, UNKNOWN_BATCH};
 use crate::engine::connection::Connection;
+use crate::engine::connection::congestion::MOST_MESSAGES;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::traffic::Verb;
 use crate::engine::publish::arena::Arena;
@@ -21,14 +22,14 @@ use crate::error::{JetError, Result};
 const FLOW: usize = 500;
 /// Most bytes that wait for a confirmation.
 const BYTES: usize = 32 << 20;
-/// Most rows that do, unless the caller says how many.
+/// Most rows that do, unless the caller says how many, or the way carries more (`growth`).
 const ROWS: usize = 5_000;
 
 fn most_rows(window: &Window) -> usize {
     window.max_inflight.unwrap_or(ROWS)
 }
 
-fn most_bytes(window: &Window) -> usize {
+pub fn most_bytes(window: &Window) -> usize {
     BYTES.min(window.max_bytes)
 }
 
@@ -109,6 +110,7 @@ pub struct Batch {
     pub unheard: bool,
     pub lost: u64,
     pub breaks: u64,
+    pub begun: Instant,
     pub last_answer: Instant,
     /// How long a message may wait until it can be sent.
     timeout: Duration,
@@ -147,6 +149,7 @@ impl Batch {
             unheard: false,
             lost: u64::MAX,
             breaks: conn.breaks(),
+            begun: Instant::now(),
             last_answer: Instant::now(),
             timeout: window.timeout,
         })
@@ -183,10 +186,10 @@ impl Batch {
         conn.publish(Outgoing { subject, reply, headers: None, payload: Bytes::new() }, self.timeout).await
     }
 
-    /// Rows may go out.
-    pub fn is_hungry(&self, window: &Window) -> bool {
-        let full = self.no_room || self.rows.len() >= most_rows(window);
-        self.accepted && !self.broken && !self.exhausted && !full
+    /// Rows may go out; `grown` bytes of them however many they are.
+    pub fn is_hungry(&self, window: &Window, grown: usize) -> bool {
+        let many = self.rows.len() >= most_rows(window) && self.bytes >= grown || self.rows.len() >= MOST_MESSAGES;
+        self.accepted && !self.broken && !self.exhausted && !self.no_room && !many
     }
 
     /// Whether a row may go out besides those that are not confirmed; alone it always may.
