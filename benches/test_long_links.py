@@ -26,9 +26,11 @@ Verb = Callable[[Run, Any], Awaitable[int]]
 GROUPS: list[Group] = []
 
 
-def over_links(name: str, kind: Any, *, count: int = COUNT, size: int = 128) -> Callable[[Verb], Verb]:
+def over_links(
+    name: str, kind: Any, *, count: int = COUNT, size: int = 128, config: dict[str, Any] | None = None
+) -> Callable[[Verb], Verb]:
     """Makes the verb a group with a row for each round trip."""
-    group = Group(f"{name}, long links", kind, "no delay", size=size, count=count)
+    group = Group(f"{name}, long links", kind, "no delay", size=size, count=count, config=config or {})
     GROUPS.append(group)
 
     def register(verb: Verb) -> Verb:
@@ -55,6 +57,14 @@ async def publish_batch(run: Run, js: Any) -> int:
     payloads = run.payloads
     with run.clock():
         result = await js.publish_batch(run.subject, payloads)
+    return int(result.stored)
+
+
+@over_links("publish_batch mode=fast", "publish", config={"allow_batched": True})
+async def publish_fast(run: Run, js: Any) -> int:
+    payloads = run.payloads
+    with run.clock():
+        result = await js.publish_batch(run.subject, payloads, mode="fast")
     return int(result.stored)
 
 
