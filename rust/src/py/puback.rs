@@ -1,16 +1,41 @@
 //! Acks of stored messages as `PubAck`, Python's class.
 
+use std::sync::Arc;
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyString;
 
-use crate::engine::publish::puback::PubAck;
+use crate::engine::publish::puback::{Origin, PubAck};
 use crate::python_names::{JS_API, import};
+
+/// Makes acks, nearly all of them of one stream.
+#[derive(Default)]
+pub struct Acks<'py> {
+    last: Option<(Arc<Origin>, Bound<'py, PyString>)>,
+}
+
+impl<'py> Acks<'py> {
+    pub fn build(
+        &mut self,
+        py: Python<'py>,
+        origin: &Arc<Origin>,
+        seq: u64,
+        duplicate: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (_, stream) = match self.last.take_if(|(last, _)| Arc::ptr_eq(last, origin)) {
+            Some(last) => self.last.insert(last),
+            None => self.last.insert((origin.clone(), PyString::new(py, &origin.stream))),
+        };
+        build(py, stream, origin.domain.as_deref(), seq, duplicate)
+    }
+}
 
 /// `PubAck(stream, seq)` without its `__init__`: the other fields are class attributes until they are set.
 pub fn build<'py>(
     py: Python<'py>,
-    stream: &str,
+    stream: &Bound<'py, PyString>,
     domain: Option<&str>,
     seq: u64,
     duplicate: bool,
@@ -31,7 +56,8 @@ pub fn build<'py>(
 
 /// The whole ack, with what only some of them say.
 pub fn build_in_full(py: Python<'_>, ack: PubAck) -> PyResult<Bound<'_, PyAny>> {
-    let built = build(py, &ack.stream, ack.domain.as_deref(), ack.seq, ack.duplicate)?;
+    let stream = PyString::new(py, &ack.stream);
+    let built = build(py, &stream, ack.domain.as_deref(), ack.seq, ack.duplicate)?;
     if let Some(batch) = ack.batch {
         built.setattr(intern!(py, "batch_id"), batch)?;
     }

@@ -12,7 +12,7 @@ use crate::engine::publish::puback::{Origin, PubAck};
 use crate::engine::publish::window::Outlet;
 use crate::error::JetError;
 use crate::lock::lock;
-use crate::py::puback;
+use crate::py::puback::{self, Acks};
 
 /// What came back for one message.
 pub enum Answer {
@@ -33,6 +33,15 @@ impl Future {
         match self {
             Future::Ours(future) => future.clone_ref(py).into_any(),
             Future::Other(future) => future.clone_ref(py),
+        }
+    }
+
+    /// Somebody but us has it. The ack is made now, while others are on their way.
+    fn is_held(&self, py: Python<'_>) -> bool {
+        match self {
+            #[allow(deprecated, reason = "what is to replace it is unsafe, and says the same")]
+            Future::Ours(future) => future.bind(py).get_refcnt() > 1,
+            Future::Other(_) => true,
         }
     }
 
@@ -106,7 +115,8 @@ impl Shared {
         let bytes = taken.iter().map(|(waiting, _)| waiting.bytes).sum();
         self.pending.fetch_sub(taken.len() as u64, Ordering::Relaxed);
         self.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        let delivered = taken.into_iter().map(|(waiting, answer)| self.resolve(py, waiting.future, answer));
+        let mut acks = Acks::default();
+        let delivered = taken.into_iter().map(|(waiting, answer)| self.resolve(py, waiting.future, answer, &mut acks));
         let outcome = all(py, delivered);
         self.wake(py).and(outcome)
     }
@@ -117,11 +127,15 @@ impl Shared {
         self.deliver(py, rows.into_iter().map(|row| (row, Answer::Failed(Box::new(error.clone())))).collect())
     }
 
-    fn resolve(&self, py: Python<'_>, future: Future, answer: Answer) -> PyResult<()> {
+    fn resolve<'py>(&self, py: Python<'py>, future: Future, answer: Answer, acks: &mut Acks<'py>) -> PyResult<()> {
         let outcome = match answer {
             Answer::Stored { origin, seq, duplicate } => {
                 self.count(duplicate);
-                Ok(Settled::Stored { origin, seq, duplicate })
+                if future.is_held(py) {
+                    acks.build(py, &origin, seq, duplicate).map(|ack| Settled::Known(ack.unbind()))
+                } else {
+                    Ok(Settled::Stored { origin, seq, duplicate })
+                }
             }
             Answer::InFull(full) => {
                 self.count(full.duplicate);
