@@ -24,7 +24,6 @@ from jetarrow._native.message import SyncMsg as SyncMsg
 from jetarrow._native.notices import Notices as Notices
 from jetarrow._native.publish import FailedRow as FailedRow
 from jetarrow._native.publish import PublishOutcome as PublishOutcome
-from jetarrow._native.publisher import PubAckFuture as PubAckFuture
 from jetarrow._native.publisher import Publisher as Publisher
 from jetarrow._native.read import Reader as Reader
 from jetarrow._native.status import PoolServer as PoolServer
@@ -49,7 +48,6 @@ __all__ = [
     "Msg",
     "Notices",
     "PoolServer",
-    "PubAckFuture",
     "PublishOutcome",
     "Publisher",
     "PullSubscription",

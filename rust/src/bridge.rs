@@ -240,7 +240,7 @@ pub fn all(py: Python<'_>, outcomes: impl Iterator<Item = PyResult<()>>) -> PyRe
 }
 
 /// No future takes a StopIteration: in a coroutine it would mean something else.
-pub fn raisable(py: Python<'_>, err: PyErr) -> PyErr {
+fn raisable(py: Python<'_>, err: PyErr) -> PyErr {
     if !err.is_instance_of::<PyStopIteration>(py) {
         return err;
     }

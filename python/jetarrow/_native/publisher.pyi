@@ -1,78 +1,11 @@
 """Publishing one by one, without waiting for each."""
 
 import asyncio
-from collections.abc import Callable, Generator
-from contextvars import Context
 from typing import final
 
 from jetarrow._native.bridge import Bridge
 from jetarrow._native.types import Headers, Payload
 from jetarrow.jetstream.models import PubAck
-
-@final
-class PubAckFuture:
-    """As `asyncio.Future`, for which `isinstance` takes it; only a publisher makes one."""
-
-    def done(self) -> bool:
-        """Return whether it has its outcome."""
-
-    def cancelled(self) -> bool:
-        """Return whether it was cancelled."""
-
-    def result(self) -> PubAck:
-        """Return the ack.
-
-        Raises:
-            CancelledError: It was cancelled.
-            InvalidStateError: It is not done.
-            Error: What became of the message instead.
-        """
-
-    def exception(self) -> BaseException | None:
-        """Return the error; None where the message is stored.
-
-        Raises:
-            CancelledError: It was cancelled.
-            InvalidStateError: It is not done.
-        """
-
-    def cancel(self, msg: object = None) -> bool:
-        """Cancel it, not the message, which is on its way.
-
-        Args:
-            msg: Said by the `CancelledError`.
-
-        Returns:
-            False where it was done.
-        """
-
-    def add_done_callback(
-        self, function: Callable[[asyncio.Future[PubAck]], object], /, *, context: Context | None = None
-    ) -> None:
-        """Have the loop call a function once it is done.
-
-        Args:
-            function: Gets the future.
-            context: Where it runs; default a copy of the present one.
-        """
-
-    def remove_done_callback(self, function: Callable[[asyncio.Future[PubAck]], object]) -> int:
-        """Do not call a function.
-
-        Args:
-            function: As it was added.
-
-        Returns:
-            How often it had been added.
-        """
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        """Return its loop."""
-
-    def __await__(self) -> Generator[asyncio.Future[PubAck], None, PubAck]: ...
-    def __iter__(self) -> Generator[asyncio.Future[PubAck], None, PubAck]: ...
-    def __next__(self) -> asyncio.Future[PubAck]: ...
-    def __class_getitem__(cls, of: object, /) -> type[PubAckFuture]: ...
 
 @final
 class Publisher:
@@ -99,32 +32,6 @@ class Publisher:
 
         Returns:
             A future for its ack, or None where there is no room.
-
-        Raises:
-            BadSubjectError: The subject is not valid.
-            BadHeaderError: A header is not valid.
-            MaxPayloadError: The server does not take a message of this size.
-        """
-
-    def publish_async(
-        self,
-        event_loop: asyncio.AbstractEventLoop,
-        subject: str,
-        payload: Payload,
-        headers: Headers | None,
-        msg_id: str | None,
-    ) -> asyncio.Future[PubAck] | None:
-        """Queue one message whose ack nobody waits for at once.
-
-        Args:
-            event_loop: The loop that the future is for.
-            subject: Where to.
-            payload: What.
-            headers: As they are; None is none.
-            msg_id: Its id; None is none.
-
-        Returns:
-            A `PubAckFuture` where there is a loop, or None where there is no room.
 
         Raises:
             BadSubjectError: The subject is not valid.

@@ -159,7 +159,7 @@ class Publish:
         publisher = self._publisher
         if publisher is None or not publisher.here():
             publisher = self._new_publisher()
-        while (future := publisher.publish_async(publisher.loop, subject, payload, headers, msg_id)) is None:
+        while (future := publisher.publish(publisher.loop, subject, payload, headers, msg_id, None)) is None:
             if not self._backpressure:
                 raise MaxAckPendingError
             await publisher.room(wait_stall)

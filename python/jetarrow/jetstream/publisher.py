@@ -53,7 +53,6 @@ class LoopPublisher:
             keep_failed=max_bytes is not None,
         )
         self.publish = self.native.publish
-        self.publish_async = self.native.publish_async
         self.linger = home.bridge.linger
         self.here = home.here
         watch_publisher(self)
@@ -161,7 +160,7 @@ class Publisher:
         expected = (expected_stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
         if extras or expected != NOTHING:
             headers = expect(self._api, headers, *expected, extras)
-        while (future := publisher.publish_async(publisher.loop, target, payload, headers, msg_id)) is None:
+        while (future := publisher.publish(publisher.loop, target, payload, headers, msg_id, None)) is None:
             if not self._backpressure:
                 raise MaxAckPendingError
             await publisher.room(None)

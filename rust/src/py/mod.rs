@@ -64,7 +64,6 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<publish::FailedRow>()?;
     module.add_class::<publish::PublishOutcome>()?;
     module.add_class::<publisher::Publisher>()?;
-    module.add_class::<publisher::PubAckFuture>()?;
     module.add_class::<read::Reader>()?;
     module.add_class::<status::PoolServer>()?;
     module.add_class::<subscribe::Missed>()?;

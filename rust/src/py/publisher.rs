@@ -26,11 +26,9 @@ use crate::py::payload::Cell;
 use crate::runtime::Owned;
 
 mod answers;
-mod future;
 mod way;
 
-use answers::{Answer, Answers, Future, Shared, Waiting};
-pub use future::PubAckFuture;
+use answers::{Answer, Answers, Shared, Waiting};
 use way::Way;
 
 /// Most bytes of a window that grows, where the caller bounds none.
@@ -82,7 +80,7 @@ impl Connection {
         let one_call = false;
         let window =
             Window { max_inflight, max_bytes: most, told: told.clone(), timeout, resend: None, prefix, one_call };
-        let shared = Arc::new(Shared::new(keep_failed));
+        let shared = Arc::new(Shared::new(by_turn, keep_failed));
         let outlet = Answers { shared: shared.clone(), mailbox: bridge.mailbox.clone(), ready: Vec::new() };
         let (all, mailbox) = (shared.clone(), bridge.mailbox.clone());
         let failed = move |error| {
@@ -123,27 +121,8 @@ impl Publisher {
         let timeout = timeout.map(|Timeout(timeout)| timeout);
         let Some(row) = this.get().admit(subject.0, payload, headers, msg_id, timeout)? else { return Ok(None) };
         let future = event_loop.call_method0(intern!(this.py(), "create_future"))?;
-        row.queue(this, event_loop, Future::Other(future.clone().unbind()))?;
+        row.queue(this, event_loop, future.clone().unbind())?;
         Ok(Some(future))
-    }
-
-    /// The same, for a future that is not awaited at once: where there is a loop it is one of ours.
-    #[pyo3(signature = (event_loop, subject, payload, headers, msg_id))]
-    fn publish_async<'py>(
-        this: &Bound<'py, Self>,
-        event_loop: &Bound<'py, PyAny>,
-        subject: Word<'py>,
-        payload: &Bound<'py, PyAny>,
-        headers: Option<headers::Given<'py>>,
-        msg_id: Option<&Bound<'py, PyString>>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if !this.get().by_turn {
-            return Self::publish(this, event_loop, subject, payload, headers, msg_id, None);
-        }
-        let Some(row) = this.get().admit(subject.0, payload, headers, msg_id, None)? else { return Ok(None) };
-        let future = Bound::new(this.py(), PubAckFuture::new(event_loop.clone().unbind()))?;
-        row.queue(this, event_loop, Future::Ours(future.clone().unbind()))?;
-        Ok(Some(future.into_any()))
     }
 
     /// True as long as the message that was refused last would still have to wait.
@@ -265,7 +244,7 @@ struct Row {
 
 impl Row {
     /// Hands it over, now or at the end of the turn.
-    fn queue(self, publisher: &Bound<'_, Publisher>, event_loop: &Bound<'_, PyAny>, future: Future) -> PyResult<()> {
+    fn queue(self, publisher: &Bound<'_, Publisher>, event_loop: &Bound<'_, PyAny>, future: Py<PyAny>) -> PyResult<()> {
         let (py, this) = (publisher.py(), publisher.get());
         let (row, others) = this.shared.add(Waiting { future, bytes: self.bytes });
         this.lanes.publish();

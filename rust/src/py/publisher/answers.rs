@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use slab::Slab;
 
-use super::future::{PubAckFuture, Settled};
 use crate::bridge::{Event, Mailbox, all, settle};
 use crate::engine::publish::puback::{Origin, PubAck};
 use crate::engine::publish::window::Outlet;
@@ -21,40 +21,8 @@ pub enum Answer {
     Failed(Box<JetError>),
 }
 
-/// The future of one message.
-pub enum Future {
-    Ours(Py<PubAckFuture>),
-    /// Of an event loop or, where there is none, for any thread.
-    Other(Py<PyAny>),
-}
-
-impl Future {
-    fn object(&self, py: Python<'_>) -> Py<PyAny> {
-        match self {
-            Future::Ours(future) => future.clone_ref(py).into_any(),
-            Future::Other(future) => future.clone_ref(py),
-        }
-    }
-
-    /// Somebody but us has it. The ack is made now, while others are on their way.
-    fn is_held(&self, py: Python<'_>) -> bool {
-        match self {
-            #[allow(deprecated, reason = "what is to replace it is unsafe, and says the same")]
-            Future::Ours(future) => future.bind(py).get_refcnt() > 1,
-            Future::Other(_) => true,
-        }
-    }
-
-    fn settle(&self, py: Python<'_>, outcome: PyResult<Settled>) -> PyResult<()> {
-        match self {
-            Future::Ours(future) => future.bind(py).get().settle(future.bind(py), outcome),
-            Future::Other(future) => settle(future.bind(py), outcome.and_then(|settled| settled.ack(py))),
-        }
-    }
-}
-
 pub struct Waiting {
-    pub future: Future,
+    pub future: Py<PyAny>,
     pub bytes: u64,
 }
 
@@ -66,6 +34,8 @@ pub struct Shared {
     stalled: Mutex<Vec<Py<PyAny>>>,
     /// Kept for `take_failed`, where somebody will ask; otherwise they would pile up.
     failed: Option<Mutex<Vec<Py<PyAny>>>>,
+    /// Its futures are asyncio's.
+    of_a_loop: bool,
     pending: AtomicU64,
     pending_bytes: AtomicU64,
     pub stored: AtomicU64,
@@ -74,8 +44,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(keep_failed: bool) -> Self {
-        Shared { failed: keep_failed.then(Mutex::default), ..Default::default() }
+    pub fn new(of_a_loop: bool, keep_failed: bool) -> Self {
+        Shared { of_a_loop, failed: keep_failed.then(Mutex::default), ..Default::default() }
     }
 
     /// Messages that have no answer yet, and their bytes.
@@ -127,30 +97,36 @@ impl Shared {
         self.deliver(py, rows.into_iter().map(|row| (row, Answer::Failed(Box::new(error.clone())))).collect())
     }
 
-    fn resolve<'py>(&self, py: Python<'py>, future: Future, answer: Answer, acks: &mut Acks<'py>) -> PyResult<()> {
+    fn resolve<'py>(&self, py: Python<'py>, future: Py<PyAny>, answer: Answer, acks: &mut Acks<'py>) -> PyResult<()> {
         let outcome = match answer {
             Answer::Stored { origin, seq, duplicate } => {
                 self.count(duplicate);
-                if future.is_held(py) {
-                    acks.build(py, &origin, seq, duplicate).map(|ack| Settled::Known(ack.unbind()))
-                } else {
-                    Ok(Settled::Stored { origin, seq, duplicate })
+                if self.is_forgotten(future.bind(py))? {
+                    return Ok(());
                 }
+                acks.build(py, &origin, seq, duplicate)
             }
             Answer::InFull(full) => {
                 self.count(full.duplicate);
-                puback::build_in_full(py, *full).map(|ack| Settled::Known(ack.unbind()))
+                puback::build_in_full(py, *full)
             }
             Answer::Failed(err) => {
                 self.errors.fetch_add(1, Ordering::Relaxed);
                 if let Some(failed) = &self.failed {
-                    let future = future.object(py);
+                    let future = future.clone_ref(py);
                     lock(failed).push(future);
                 }
                 Err(PyErr::from(*err))
             }
         };
-        future.settle(py, outcome)
+        settle(future.bind(py), outcome)
+    }
+
+    /// Nobody but us has the future, and nothing is to be called when it is done: it needs no result.
+    fn is_forgotten(&self, future: &Bound<'_, PyAny>) -> PyResult<bool> {
+        #[allow(deprecated, reason = "what is to replace it is unsafe, and says the same")]
+        let held = !self.of_a_loop || future.get_refcnt() > 1;
+        Ok(!held && future.getattr_opt(intern!(future.py(), "_callbacks"))?.is_some_and(|to_call| to_call.is_none()))
     }
 
     /// Wakes those who wait for room.
