@@ -7,12 +7,14 @@ import gc
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import nullcontext
 
 import jetarrow
 import jetarrow.sync
 import pytest
 from jetarrow import errors
 from jetarrow.aio.msg import Msg
+from jetarrow.core.futures import AckFuture
 from jetarrow.js import errors as js_errors
 from jetarrow.js.api import PubAck
 from jetarrow.js.client import JetStreamContext
@@ -156,6 +158,40 @@ async def test_unseen_failures_come_out_at_the_end(js: JetStreamContext, stream:
         future = await publisher.publish(b"x", subject="nobody.listens")
         with pytest.raises(js_errors.NoStreamResponseError):
             await future
+
+
+@pytest.mark.parametrize("looked", [False, True])
+def test_unseen_failures_come_out_at_the_end_of_a_thread(
+    nats_url: str, stream: str, looked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the block ends while its last future is about to fail, in the thread that does that."""
+    asked, given_up = threading.Event(), threading.Event()
+    fail, ask = AckFuture.set_exception, AckFuture.exception
+
+    def fail_when_asked(future: AckFuture, error: BaseException | None) -> None:
+        while not (asked.wait(0.01) or given_up.is_set()):
+            pass
+        fail(future, error)
+
+    def seen(future: AckFuture, timeout: float | None = None) -> BaseException | None:
+        asked.set()
+        return ask(future, timeout)
+
+    monkeypatch.setattr(AckFuture, "set_exception", fail_when_asked)
+    monkeypatch.setattr(AckFuture, "exception", seen)
+    unseen = nullcontext() if looked else pytest.raises(js_errors.BatchError, match="nobody awaited")
+    with jetarrow.sync.connect(nats_url) as nc:
+        try:
+            with unseen, nc.jetstream().publisher() as publisher:
+                future = publisher.publish(b"x", subject="nobody.listens")
+                # Who gave up waiting for it has not seen it.
+                with pytest.raises(js_errors.NoStreamResponseError if looked else TimeoutError):
+                    future.result(10 if looked else 0)
+                asked.clear()
+                while publisher.pending:
+                    given_up.wait(0.01)
+        finally:
+            given_up.set()
 
 
 async def test_lost_link_is_told_at_once_without_ids(own_server: NatsServer) -> None:

@@ -23,22 +23,19 @@ _LOOK = 1.0
 class AckFuture(concurrent.futures.Future[Any]):
     """A future that knows, as asyncio's do, whether anybody has looked at its exception."""
 
-    _log_traceback = False
-
-    def set_exception(self, exception: BaseException | None) -> None:
-        """Ends it with an exception that was not looked at yet."""
-        self._log_traceback = True
-        super().set_exception(exception)
+    # True until then: one that is about to fail, in the thread that resolves it, is not taken for one that was seen.
+    _log_traceback = True
 
     def result(self, timeout: float | None = None) -> Any:
         """The result; an exception counts as looked at."""
-        self._log_traceback = False
-        return super().result(timeout)
+        self.exception(timeout)
+        return super().result()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The exception, which counts as looked at."""
+        found = super().exception(timeout)
         self._log_traceback = False
-        return super().exception(timeout)
+        return found
 
 
 class ThreadFutureFactory:

@@ -82,11 +82,8 @@ impl Shared {
             let take = |(row, answer)| Some((waiting.try_remove(row as usize)?, answer));
             answers.into_iter().filter_map(take).collect()
         };
-        let bytes = taken.iter().map(|(waiting, _)| waiting.bytes).sum();
-        self.pending.fetch_sub(taken.len() as u64, Ordering::Relaxed);
-        self.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
         let mut acks = Acks::default();
-        let delivered = taken.into_iter().map(|(waiting, answer)| self.resolve(py, waiting.future, answer, &mut acks));
+        let delivered = taken.into_iter().map(|(waiting, answer)| self.resolve(py, waiting, answer, &mut acks));
         let outcome = all(py, delivered);
         self.wake(py).and(outcome)
     }
@@ -97,29 +94,38 @@ impl Shared {
         self.deliver(py, rows.into_iter().map(|row| (row, Answer::Failed(Box::new(error.clone())))).collect())
     }
 
-    fn resolve<'py>(&self, py: Python<'py>, future: Py<PyAny>, answer: Answer, acks: &mut Acks<'py>) -> PyResult<()> {
+    fn resolve<'py>(&self, py: Python<'py>, waiting: Waiting, answer: Answer, acks: &mut Acks<'py>) -> PyResult<()> {
+        let Waiting { future, bytes } = waiting;
+        self.count(py, &answer, &future);
+        // Counted before, as who sees that none is pending asks for the failed ones; and settled after, as what is called
+        // by that may publish the next one.
+        self.pending.fetch_sub(1, Ordering::Relaxed);
+        self.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let future = future.bind(py);
         let outcome = match answer {
-            Answer::Stored { origin, seq, duplicate } => {
-                self.count(duplicate);
-                if self.is_forgotten(future.bind(py))? {
-                    return Ok(());
-                }
-                acks.build(py, &origin, seq, duplicate)
-            }
-            Answer::InFull(full) => {
-                self.count(full.duplicate);
-                puback::build_in_full(py, *full)
-            }
-            Answer::Failed(err) => {
-                self.errors.fetch_add(1, Ordering::Relaxed);
+            Answer::Stored { .. } if self.is_forgotten(future)? => return Ok(()),
+            Answer::Stored { origin, seq, duplicate } => acks.build(py, &origin, seq, duplicate),
+            Answer::InFull(full) => puback::build_in_full(py, *full),
+            Answer::Failed(err) => Err(PyErr::from(*err)),
+        };
+        settle(future, outcome)
+    }
+
+    fn count(&self, py: Python<'_>, answer: &Answer, future: &Py<PyAny>) {
+        let counter = match answer {
+            Answer::Stored { duplicate: false, .. } => &self.stored,
+            Answer::Stored { .. } => &self.duplicates,
+            Answer::InFull(full) if full.duplicate => &self.duplicates,
+            Answer::InFull(_) => &self.stored,
+            Answer::Failed(_) => {
                 if let Some(failed) = &self.failed {
                     let future = future.clone_ref(py);
                     lock(failed).push(future);
                 }
-                Err(PyErr::from(*err))
+                &self.errors
             }
         };
-        settle(future.bind(py), outcome)
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Nobody but us has the future, and nothing is to be called when it is done: it needs no result.
@@ -134,11 +140,6 @@ impl Shared {
         // Taken out first: a future's callbacks may run at once, and come back to this lock.
         let waiters = std::mem::take(&mut *lock(&self.stalled));
         all(py, waiters.into_iter().map(|waiter| settle(waiter.bind(py), Ok(py.None().into_bound(py)))))
-    }
-
-    fn count(&self, duplicate: bool) {
-        let counter = if duplicate { &self.duplicates } else { &self.stored };
-        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
