@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,7 +19,8 @@ class SlowLink:
 
     It carries `rate` bytes a second each way; None is no bound. Chunks that contain `swallowed` vanish. `most_held` is
     the most bytes that were under way to the client at a time; `pulls` are the requests of pull consumers, in order;
-    `asked` counts requests of JetStream's API.
+    `asked` counts requests of JetStream's API; `came` the bytes that came from the server. When `marker` goes to the
+    server for the second time, `between` runs before what follows it.
     """
 
     def __init__(self, delay: float, rate: float | None = None) -> None:
@@ -28,6 +29,10 @@ class SlowLink:
         self.swallowed: bytes | None = None
         self.url = ""
         self.most_held = 0
+        self.came = 0
+        self.marker: bytes | None = None
+        self.between: Callable[[], Awaitable[None]] | None = None
+        self._marked = 0
         self._said = bytearray()
 
     @property
@@ -37,9 +42,15 @@ class SlowLink:
     def asked(self, verb: str) -> int:
         return self._said.count(f" $JS.API.{verb}.".encode())
 
+    def _second(self, chunk: bytes) -> int | None:
+        """Where the marker ends that goes to the server for the second time, if it is in this chunk."""
+        at = -1 if self.marker is None else chunk.find(self.marker)
+        self._marked += at >= 0
+        return at + len(self.marker or b"") if at >= 0 and self._marked == 2 else None
+
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, down: bool) -> None:
         loop = asyncio.get_running_loop()
-        queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        queue: asyncio.Queue[tuple[float, bytes | Callable[[], Awaitable[None]]]] = asyncio.Queue()
         free, held = 0.0, 0
 
         async def deliver() -> None:
@@ -47,6 +58,9 @@ class SlowLink:
             while True:
                 due, chunk = await queue.get()
                 await asyncio.sleep(due - loop.time())
+                if callable(chunk):
+                    await chunk()
+                    continue
                 writer.write(chunk)
                 await writer.drain()
                 held -= len(chunk)
@@ -57,10 +71,16 @@ class SlowLink:
                 if self.swallowed is None or self.swallowed not in chunk:
                     free, held = max(free, loop.time()), held + len(chunk)
                     size = PACKET if self.rate else len(chunk)
+                    second = None if down else self._second(chunk)
                     for packet in (chunk[at : at + size] for at in range(0, len(chunk), size)):
                         free += len(packet) / self.rate if self.rate else 0.0
-                        queue.put_nowait((free + self.delay, packet))
+                        if second is None or self.between is None:
+                            queue.put_nowait((free + self.delay, packet))
+                        else:
+                            for part in (packet[:second], self.between, packet[second:]):
+                                queue.put_nowait((free + self.delay, part))
                 if down:
+                    self.came += len(chunk)
                     self.most_held = max(self.most_held, held)
                 elif b" $JS.API." in chunk:
                     self._said += chunk

@@ -17,12 +17,17 @@ from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
+from .slow_link import slow_link
+from .tools import until
+
 AWAY = 1.5
 
 
 @contextlib.asynccontextmanager
-async def long_election(own: JetStreamContext, url: str, answer: bool = True, asked: bool = True) -> AsyncIterator[str]:
-    """An API that knows a stream for late.>, for which nobody is there in the first seconds; gives its prefix."""
+async def long_election(
+    own: JetStreamContext, url: str, answer: bool = True, asked: bool = True, returns: bool = True
+) -> AsyncIterator[str]:
+    """An API that knows a stream for late.>, for which nobody is there in the first seconds (or ever); its prefix."""
     names: list[bytes] = []
 
     async def tell(msg: Msg) -> None:
@@ -32,7 +37,8 @@ async def long_election(own: JetStreamContext, url: str, answer: bool = True, as
 
     async def later() -> None:
         await asyncio.sleep(AWAY)
-        await own.add_stream(name="LATE", subjects=["late.>"], allow_batched=True, allow_atomic=True)
+        if returns:
+            await own.add_stream(name="LATE", subjects=["late.>"], allow_batched=True, allow_atomic=True)
 
     async with await jetarrow.connect(url) as nc:
         await nc.subscribe("FAKE.API.STREAM.NAMES", cb=tell)
@@ -80,6 +86,30 @@ async def test_an_election_that_takes_long(
             result = await js.publish_batch("late.a", rows, mode=mode)
             result.raise_for_errors()
             assert result.stored == 500
+
+
+@pytest.mark.parametrize("verb", ["publish_async", "publish_batch"])
+async def test_a_stream_that_comes_back_among_what_is_sent_again(
+    own_server: NatsServer, own: JetStreamContext, verb: str
+) -> None:
+    """The first message meets nobody for the second time, and the stream is there for those behind it."""
+    async with long_election(own, own_server.url, returns=False) as prefix, slow_link(own_server.url, 0) as link:
+
+        async def come_back() -> None:
+            came = link.came
+            # The server says that nobody takes the first one.
+            await until(lambda: link.came > came)
+            await own.add_stream(name="LATE", subjects=["late.>"])
+
+        link.marker, link.between = b"\r\nrow-0\r\n", come_back
+        async with await jetarrow.connect(link.url, ping_interval=60) as nc:
+            js, rows = nc.jetstream(prefix=prefix), [b"row-%d" % i for i in range(500)]
+            if verb == "publish_async":
+                futures = [await js.publish_async("late.a", row) for row in rows]
+                seqs = [(await future).seq for future in futures]
+            else:
+                seqs = (await js.publish_batch("late.a", rows)).seqs.to_pylist()
+    assert seqs == list(range(1, 501))
 
 
 @pytest.mark.parametrize("verb", ["publish", "publish_async", "publish_batch", "sync"])
