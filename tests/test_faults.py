@@ -57,7 +57,8 @@ async def test_kill_during_publish_batch(own_server: NatsServer) -> None:
 
 
 async def test_rows_without_id_say_that_they_are_unconfirmed(own_server: NatsServer) -> None:
-    count = 20_000
+    # Progress is told ten times a second: they must not all be stored by then.
+    count = 200_000
     async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1, max_reconnect_attempts=-1) as nc:
         js = nc.jetstream()
         await js.add_stream(name="KILL", subjects=["kill.>"])

@@ -88,9 +88,6 @@ struct Group {
     /// None where it is to be found out first whether any stream takes the subject.
     due: Option<Instant>,
     asked: bool,
-    /// The place of the message that was sent again by itself. All that went together would not keep its order, where the
-    /// stream comes back among it.
-    probe: Option<u64>,
 }
 
 /// By subject: what is published to it meanwhile waits behind, and messages of other subjects go on.
@@ -116,11 +113,6 @@ impl Unheard {
         self.len == 0
     }
 
-    /// Some subject's messages have to wait.
-    pub fn holds_any(&self) -> bool {
-        !self.groups.is_empty()
-    }
-
     /// Takes a message that nobody heard. It comes back where no more is to be tried.
     pub fn take(&mut self, mut sent: Sent, now: Instant) -> Option<Sent> {
         let subject = sent.body.subject().to_string();
@@ -131,61 +123,29 @@ impl Unheard {
         let due = (sent.tries == 0).then_some(now + PAUSE);
         sent.tries = sent.tries.saturating_add(1);
         (self.len, self.bytes) = (self.len + 1, self.bytes + sent.bytes);
-        let group =
-            self.groups.entry(subject).or_insert_with(|| Group { rows: Vec::new(), due, asked: false, probe: None });
-        if group.probe.take_if(|probe| *probe == sent.place).is_some() {
-            (group.due, group.asked) = (due, false);
-            // It was tried for all that have been sent before.
-            group.rows.iter_mut().filter(|row| row.tries > 0).for_each(|row| row.tries = row.tries.max(sent.tries));
-        }
-        group.rows.push(sent);
+        let new = || Group { rows: Vec::new(), due, asked: false };
+        self.groups.entry(subject).or_insert_with(new).rows.push(sent);
         None
     }
 
     /// Keeps a message back that would overtake others of its subject; any other comes back.
     pub fn hold(&mut self, sent: Sent) -> Option<Sent> {
-        let group = self.groups.get_mut(sent.body.subject().as_str());
-        let Some(group) = group.filter(|group| group.probe != Some(sent.place)) else { return Some(sent) };
+        let Some(group) = self.groups.get_mut(sent.body.subject().as_str()) else { return Some(sent) };
         (self.len, self.bytes) = (self.len + 1, self.bytes + sent.bytes);
         group.rows.push(sent);
         None
     }
 
-    /// Somebody takes the subject after all: what waited behind this message may go.
-    pub fn heard(&mut self, sent: &Sent) -> Vec<Sent> {
+    /// Somebody takes the subject after all.
+    pub fn heard(&mut self, sent: &Sent) {
         if !self.hopeless.is_empty() {
             self.hopeless.remove(sent.body.subject().as_str());
-        }
-        if self.groups.is_empty() {
-            return Vec::new();
-        }
-        let subject = sent.body.subject();
-        match self.groups.get(subject.as_str()) {
-            Some(group) if group.probe == Some(sent.place) => {}
-            _ => return Vec::new(),
-        }
-        let behind = self.groups.remove(subject.as_str()).map_or_else(Vec::new, |group| group.rows);
-        self.forget(&behind);
-        behind
-    }
-
-    /// Messages that went by themselves and are under way no more have had another end: the next ones go at once.
-    pub fn recall(&mut self, now: Instant, under_way: impl Fn() -> HashSet<u64>) {
-        if !self.groups.values().any(|group| group.probe.is_some()) {
-            return;
-        }
-        let under_way = under_way();
-        for group in self.groups.values_mut() {
-            if group.probe.take_if(|probe| !under_way.contains(probe)).is_some() {
-                group.due = Some(now);
-            }
         }
     }
 
     /// A subject of which it is to be found out whether a stream takes it.
     pub fn question(&mut self) -> Option<String> {
-        let (subject, group) =
-            self.groups.iter_mut().find(|(_, group)| group.due.is_none() && !group.asked && group.probe.is_none())?;
+        let (subject, group) = self.groups.iter_mut().find(|(_, group)| group.due.is_none() && !group.asked)?;
         group.asked = true;
         Some(subject.clone())
     }
@@ -206,29 +166,13 @@ impl Unheard {
         ended
     }
 
-    /// Subjects of which something is to be sent again now.
-    pub fn due(&self, now: Instant) -> HashSet<String> {
-        let due = self.groups.iter().filter(|(_, group)| group.due.is_some_and(|due| due <= now));
-        due.map(|(subject, _)| subject.clone()).collect()
-    }
-
-    /// The first message of a subject: it goes by itself, and the others wait until it is heard.
-    pub fn probe(&mut self, subject: &str) -> Option<Sent> {
-        let group = self.groups.get_mut(subject)?;
-        let first = group.rows.iter().enumerate().min_by_key(|(_, sent)| sent.place).map(|(index, _)| index);
-        let Some(first) = first.map(|index| group.rows.swap_remove(index)) else {
-            // Their time was over.
-            self.groups.remove(subject);
-            return None;
-        };
-        (group.due, group.probe) = (None, Some(first.place));
-        self.forget(std::slice::from_ref(&first));
-        Some(first)
+    /// What is to be sent again now.
+    pub fn due(&mut self, now: Instant) -> Vec<Sent> {
+        self.release(|group| group.due.is_some_and(|due| due <= now))
     }
 
     pub fn take_all(&mut self) -> Vec<Sent> {
-        (self.len, self.bytes) = (0, 0);
-        self.groups.drain().flat_map(|(_, group)| group.rows).collect()
+        self.release(|_| true)
     }
 
     /// What has no time any more.
@@ -241,79 +185,17 @@ impl Unheard {
         late
     }
 
+    fn release(&mut self, wanted: impl Fn(&Group) -> bool) -> Vec<Sent> {
+        if self.groups.is_empty() {
+            return Vec::new();
+        }
+        let rows: Vec<_> = self.groups.extract_if(|_, group| wanted(group)).flat_map(|(_, group)| group.rows).collect();
+        self.forget(&rows);
+        rows
+    }
+
     fn forget(&mut self, gone: &[Sent]) {
         self.len -= gone.len();
         self.bytes -= gone.iter().map(|sent| sent.bytes).sum::<usize>();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::publish::rows::{Body, Single};
-
-    fn sent(place: u64, subject: &str) -> Sent {
-        let single = Single { subject: subject.into(), payload: "".into(), headers: None, timeout: None };
-        let body = Body::Single(Box::new(single));
-        Sent { row: place, place, body, bytes: 10, deadline: None, first: None, sent_at: None, tries: 0 }
-    }
-
-    fn places(sent: impl IntoIterator<Item = Sent>) -> Vec<u64> {
-        let mut places: Vec<_> = sent.into_iter().map(|sent| sent.place).collect();
-        places.sort_unstable();
-        places
-    }
-
-    #[test]
-    fn one_goes_again_and_the_others_behind_it_once_it_is_heard() {
-        let (mut unheard, now) = (Unheard::default(), Instant::now());
-        for place in [3, 1, 2] {
-            assert!(unheard.take(sent(place, "a"), now).is_none());
-        }
-        assert!(unheard.due(now).is_empty());
-        let later = now + PAUSE;
-        assert_eq!(unheard.due(later), HashSet::from(["a".to_owned()]));
-        let first = unheard.probe("a").unwrap();
-        assert_eq!((first.place, unheard.len(), unheard.bytes()), (1, 2, 20));
-        // It is sent, what comes meanwhile waits, and what is heard of others says nothing.
-        assert!(unheard.due(later).is_empty() && unheard.question().is_none() && unheard.holds_any());
-        let first = unheard.hold(first).unwrap();
-        assert!(unheard.hold(sent(4, "a")).is_none() && unheard.hold(sent(5, "b")).is_some());
-        assert!(unheard.heard(&sent(9, "a")).is_empty() && unheard.heard(&sent(1, "b")).is_empty());
-        assert_eq!(places(unheard.heard(&first)), [2, 3, 4]);
-        assert!(!unheard.holds_any() && unheard.is_empty() && unheard.bytes() == 0);
-    }
-
-    #[test]
-    fn one_that_nobody_heard_again_was_tried_for_all() {
-        let (mut unheard, now) = (Unheard::default(), Instant::now());
-        for place in [1, 2] {
-            unheard.take(sent(place, "a"), now);
-        }
-        unheard.hold(sent(3, "a"));
-        let first = unheard.probe("a").unwrap();
-        assert!(unheard.take(first, now).is_none());
-        assert_eq!(unheard.question().as_deref(), Some("a"));
-        assert!(unheard.answer("a", Verdict::Taken, now).is_empty());
-        let mut all = unheard.take_all();
-        all.sort_unstable_by_key(|sent| sent.place);
-        assert_eq!(all.iter().map(|sent| sent.tries).collect::<Vec<_>>(), [2, 2, 0]);
-    }
-
-    #[test]
-    fn where_it_had_another_end_the_next_one_goes() {
-        let (mut unheard, now) = (Unheard::default(), Instant::now());
-        for place in [1, 2] {
-            unheard.take(sent(place, "a"), now);
-        }
-        unheard.probe("a").unwrap();
-        unheard.recall(now, || HashSet::from([1]));
-        assert!(unheard.due(now).is_empty());
-        unheard.recall(now, HashSet::new);
-        assert_eq!(unheard.due(now).len(), 1);
-        assert_eq!(unheard.probe("a").map(|sent| sent.place), Some(2));
-        // The last one had another end, too: nobody waits any more.
-        unheard.recall(now, HashSet::new);
-        assert!(unheard.probe("a").is_none() && !unheard.holds_any());
     }
 }

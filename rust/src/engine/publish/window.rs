@@ -311,7 +311,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 self.congestion.iter_mut().for_each(|congestion| congestion.is_full(held, message));
                 return Ok(None);
             }
-            if !self.unheard.holds_any() {
+            if self.unheard.is_empty() {
                 return Ok(Some(sent));
             }
             if let Some(sent) = self.unheard.hold(sent) {

@@ -23,6 +23,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 return self.doubt(token, None);
             }
             let Some(sent) = self.take(token) else { return };
+            self.unheard.heard(&sent);
             self.acked(&sent);
             self.outlet.stored(sent.row, self.parser.origin(), seq, duplicate);
         } else if message.status == Some(StatusCode::NO_RESPONDERS) {
@@ -74,9 +75,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         Some(sent)
     }
 
-    fn acked(&mut self, sent: &Sent) {
-        let behind = self.unheard.heard(sent);
-        self.send_again(behind);
+    fn acked(&self, sent: &Sent) {
         if let Some(first) = sent.first {
             self.conn.traffic.acked(self.now.saturating_duration_since(first));
         }

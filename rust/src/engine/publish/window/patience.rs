@@ -1,6 +1,7 @@
 //! What the publish loop does while a stream's leader is away and the link is not: it asks whether there is a stream at
 //! all, and sends again what the old leader may have taken along.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -62,23 +63,16 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
     }
 
-    /// Sends again what nobody took, of each subject the first one; and of what was in flight to the same subjects, as who
-    /// was to answer is gone.
+    /// Sends again what nobody took; and before it what was in flight to the same subjects: who was to answer is gone.
     pub(super) fn send_unheard(&mut self) {
-        let (inflight, again) = (&self.inflight, &self.again);
-        self.unheard.recall(self.now, || inflight.places().chain(again.iter().map(|sent| sent.place)).collect());
-        let subjects = self.unheard.due(self.now);
-        if subjects.is_empty() {
+        let due = self.unheard.due(self.now);
+        if due.is_empty() {
             return;
         }
-        for sent in self.take_with_id(|sent| subjects.contains(sent.body.subject().as_str())) {
-            let other = self.unheard.hold(sent);
-            self.send_again(other);
-        }
-        for subject in &subjects {
-            let first = self.unheard.probe(subject);
-            self.send_again(first);
-        }
+        let subjects: HashSet<_> = due.iter().map(|sent| sent.body.subject().to_string()).collect();
+        let lost = self.take_with_id(|sent| subjects.contains(sent.body.subject().as_str()));
+        self.send_again(due);
+        self.send_again(lost);
     }
 
     /// Where nothing is answered although the link is up, the leader may have gone with what it was sent.
