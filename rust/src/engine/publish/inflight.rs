@@ -141,6 +141,11 @@ impl Inflight {
         self.at(token).is_some_and(|(sent, _)| sent.is_late(now))
     }
 
+    /// Places of all rows.
+    pub fn places(&self) -> impl Iterator<Item = u64> {
+        self.slots.iter().filter_map(|slot| Some(slot.sent.as_ref()?.place))
+    }
+
     /// The oldest of the rows that are wanted.
     pub fn find(&self, want: impl Fn(&Sent) -> bool) -> Option<&Sent> {
         let rows = self.slots.iter().filter_map(|slot| slot.sent.as_ref());

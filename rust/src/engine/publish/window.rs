@@ -214,7 +214,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.ask_for_window();
             self.ask_for_streams();
             let mut up = self.over.is_some() || (self.in_order && self.asking.is_none() && self.is_up());
-            while up && !self.is_full() {
+            while up && self.inflight.len() < self.inflight.window() {
                 let Some(sent) = self.at_hand()? else { break };
                 up = self.send(sent, &mut tick).await?;
             }
@@ -277,6 +277,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             && self.statistics.connects.load(Ordering::Relaxed) == self.connects
     }
 
+    /// There is no room for more of the feed.
     fn is_full(&self) -> bool {
         self.inflight.len() + self.unheard.len() >= self.inflight.window()
     }
@@ -291,7 +292,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         loop {
             let sent = match self.again.pop_front() {
                 Some(sent) => sent,
-                None if self.exhausted => return Ok(None),
+                None if self.exhausted || self.is_full() => return Ok(None),
                 None => match self.feed.next().now_or_never() {
                     Some(Some(item)) => self.intake.first(item?, self.now),
                     Some(None) => {
@@ -304,23 +305,32 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             if self.over.is_some() {
                 return Ok(Some(sent));
             }
-            let held = self.inflight.bytes() + self.unheard.bytes();
-            if held > 0 && held.saturating_add(sent.bytes) > self.most_bytes() {
+            // What went out before, and what waited for it, had its room then.
+            let fresh = sent.sent_at.is_none() && sent.tries == 0;
+            let (mut held, mut messages) = (self.inflight.bytes(), self.inflight.len());
+            if fresh {
+                (held, messages) = (held + self.unheard.bytes(), messages + self.unheard.len());
+            }
+            let full = held > 0 && held.saturating_add(sent.bytes) > self.most_bytes();
+            let Some(sent) = (if full && fresh { Some(sent) } else { self.hold(sent) }) else { continue };
+            if full {
                 self.again.push_front(sent);
-                let message = held / (self.inflight.len() + self.unheard.len()).max(1);
-                self.congestion.iter_mut().for_each(|congestion| congestion.is_full(held, message));
+                self.congestion.iter_mut().for_each(|congestion| congestion.is_full(held, held / messages.max(1)));
                 return Ok(None);
             }
-            if self.unheard.is_empty() {
-                return Ok(Some(sent));
-            }
-            if let Some(sent) = self.unheard.hold(sent) {
-                return Ok(Some(sent));
-            }
-            if self.is_full() {
-                return Ok(None);
-            }
+            return Ok(Some(sent));
         }
+    }
+
+    /// A message that waits for others of its subject has its time meanwhile.
+    fn hold(&mut self, mut sent: Sent) -> Option<Sent> {
+        if self.unheard.is_idle() {
+            return Some(sent);
+        }
+        let deadline = sent.deadline;
+        sent.deadline = deadline.or(Some(self.now + self.window.timeout));
+        let sent = self.unheard.hold(sent)?;
+        Some(Sent { deadline, ..sent })
     }
 
     /// Messages that came alone have their time while nothing can be sent, too. How many come is limited elsewhere.

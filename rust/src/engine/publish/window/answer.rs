@@ -23,7 +23,6 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 return self.doubt(token, None);
             }
             let Some(sent) = self.take(token) else { return };
-            self.unheard.heard(&sent);
             self.acked(&sent);
             self.outlet.stored(sent.row, self.parser.origin(), seq, duplicate);
         } else if message.status == Some(StatusCode::NO_RESPONDERS) {
@@ -75,7 +74,14 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         Some(sent)
     }
 
-    fn acked(&self, sent: &Sent) {
+    fn acked(&mut self, sent: &Sent) {
+        if !self.unheard.is_idle() {
+            let mut behind = self.unheard.heard(sent);
+            // The time of one call's rows begins when they are sent.
+            let unsent = behind.iter_mut().filter(|sent| sent.sent_at.is_none());
+            unsent.filter(|_| self.window.one_call).for_each(|sent| sent.deadline = None);
+            self.send_again(behind);
+        }
         if let Some(first) = sent.first {
             self.conn.traffic.acked(self.now.saturating_duration_since(first));
         }

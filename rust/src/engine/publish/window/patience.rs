@@ -63,8 +63,9 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
     }
 
-    /// Sends again what nobody took; and before it what was in flight to the same subjects: who was to answer is gone.
+    /// Sends again what nobody took; and with it what was in flight to the same subjects: who was to answer is gone.
     pub(super) fn send_unheard(&mut self) {
+        self.unheard.recall(self.now, &self.inflight, &self.again);
         let due = self.unheard.due(self.now);
         if due.is_empty() {
             return;
