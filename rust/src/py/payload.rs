@@ -40,6 +40,24 @@ impl Cell {
         })?;
         Ok(Cell::Copied(buffer.to_vec(value.py())?))
     }
+
+    /// As bytes of its own.
+    fn copied(self) -> Bytes {
+        match self {
+            Cell::Copied(bytes) => bytes.into(),
+            cell => Bytes::copy_from_slice(cell.as_slice()),
+        }
+    }
+
+    /// Sent from where it lies. Python takes its object back when the GIL is next held by us: for messages that have an
+    /// answer, and by that no later than it.
+    pub fn in_place(self) -> Bytes {
+        match self {
+            Cell::Bytes(bytes) => Bytes::from_owner(bytes),
+            Cell::Text(text) => Bytes::from_owner(text),
+            Cell::Copied(bytes) => bytes.into(),
+        }
+    }
 }
 
 /// A payload and its headers, copied, and together no larger than `limit`; `what` names them in the error.
@@ -49,7 +67,7 @@ pub fn message(
     headers: impl FnOnce() -> PyResult<Option<HeaderMap>>,
     limit: usize,
 ) -> PyResult<(Bytes, Option<HeaderMap>)> {
-    let payload = Bytes::copy_from_slice(Cell::new(payload)?.as_slice());
+    let payload = Cell::new(payload)?.copied();
     let headers = headers()?;
     check_size(what, payload.len(), headers.as_ref(), limit)?;
     Ok((payload, headers))

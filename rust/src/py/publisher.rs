@@ -12,6 +12,7 @@ use pyo3::types::PyString;
 
 use crate::bridge::{Bridge, Event};
 use crate::engine::connection::congestion::MOST_MESSAGES;
+use crate::engine::publish::arena::LARGE;
 use crate::engine::publish::publisher::{self as engine, Feed};
 use crate::engine::publish::rows::{Body, Single};
 use crate::engine::publish::size::check_size;
@@ -208,12 +209,14 @@ impl Publisher {
             self.refused.store(bytes, Ordering::Relaxed);
             return Ok(None);
         }
-        // An exception is a Python object: it is made when the lock is free again.
+        let small = Some(cell.as_slice()).filter(|payload| payload.len() < LARGE);
+        // Python objects, an exception too, are made and dropped when the lock is free again.
         let taken = {
             let mut turn = lock(&self.way.turn);
-            turn.subject(subject).map(|subject| (subject, turn.arena.copy(cell.as_slice())))
+            turn.subject(subject).map(|subject| (subject, small.map(|small| turn.arena.copy(small))))
         };
-        let (subject, payload) = taken?;
+        let (subject, copied) = taken?;
+        let payload = copied.unwrap_or_else(|| cell.in_place());
         Ok(Some(Row { message: Box::new(Single { subject, payload, headers: map, timeout }), bytes }))
     }
 

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use async_nats::{HeaderMap, Message};
-use bytes::Bytes;
 use futures_util::StreamExt;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
@@ -14,6 +13,7 @@ use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refused;
 use crate::engine::connection::traffic::{Flying, Verb};
+use crate::engine::publish::arena::Arena;
 use crate::engine::publish::outcome::{Fill, RowFeed};
 use crate::engine::publish::size::check_size;
 use crate::engine::publish::unheard::Patience;
@@ -103,6 +103,7 @@ fn refused(row: Option<u64>, cause: JetError) -> JetError {
 
 /// The rows with what makes them a batch, each no larger than the server takes: it would end the connection.
 fn prepare(rows: &[Item], inbox: &str, max_payload: usize) -> Result<Vec<Outgoing>> {
+    let mut arena = Arena::default();
     let id = inbox.rsplit('.').next().unwrap_or_default();
     let message = |(index, (row, body)): (usize, &Item)| {
         let place = index + 1;
@@ -112,17 +113,12 @@ fn prepare(rows: &[Item], inbox: &str, max_payload: usize) -> Result<Vec<Outgoin
         if place == rows.len() {
             headers.insert("Nats-Batch-Commit", "1");
         }
-        let payload = body.payload().unwrap_or_default();
+        let payload = body.wire_payload(&mut arena).unwrap_or_default();
         check_size(|| About::Row(*row), payload.len(), Some(&headers), max_payload)
             .map_err(|err| refused(Some(*row), err))?;
         // An answer to each, empty where all is well: so an error names its row.
         let reply = Some(format!("{inbox}.{place}").into());
-        Ok(Outgoing {
-            subject: body.subject(),
-            reply,
-            headers: Some(headers),
-            payload: Bytes::copy_from_slice(payload),
-        })
+        Ok(Outgoing { subject: body.subject(), reply, headers: Some(headers), payload })
     };
     rows.iter().enumerate().map(message).collect()
 }

@@ -132,7 +132,7 @@ impl Fast<'_, '_> {
         // After the first row is on its way: a break before that lost nothing.
         batch.breaks = self.conn.breaks();
         (batch.begun, batch.last_answer) = (Instant::now(), Instant::now());
-        self.growth.begin();
+        self.growth.begin(&batch);
         let mut link = self.conn.link.clone();
         let pause = IDLE.min(self.window.timeout / 3);
         let mut asked = batch.last_answer;

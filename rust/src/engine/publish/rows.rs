@@ -10,6 +10,7 @@ use async_nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
 use async_nats::{HeaderMap, HeaderName, HeaderValue, Subject};
 use bytes::Bytes;
 
+use crate::engine::publish::arena::{Arena, LARGE};
 use crate::engine::publish::size::{check_total, header_block, header_line, header_lines, header_size};
 use crate::engine::subject;
 use crate::error::{About, JetError, Result};
@@ -188,6 +189,18 @@ impl Rows {
     }
 }
 
+/// A row's payload, where it lies.
+struct InPlace {
+    rows: Arc<Rows>,
+    row: usize,
+}
+
+impl AsRef<[u8]> for InPlace {
+    fn as_ref(&self) -> &[u8] {
+        self.rows.payloads.get(self.row).unwrap_or_default()
+    }
+}
+
 /// One message as the publish loop holds it.
 pub enum Body {
     /// A row of a block.
@@ -236,10 +249,13 @@ impl Body {
         }
     }
 
-    /// The payload where it can be sent without a copy.
-    pub fn shared_payload(&self) -> Option<Bytes> {
+    /// The payload as it is sent: a row's small one is copied, many to an allocation. `None`: the row is null.
+    pub fn wire_payload(&self, arena: &mut Arena) -> Option<Bytes> {
         match self {
-            Body::Row(..) => None,
+            Body::Row(rows, row) => Some(match rows.payloads.get(*row)? {
+                small if small.len() < LARGE => arena.copy(small),
+                _ => Bytes::from_owner(InPlace { rows: rows.clone(), row: *row }),
+            }),
             Body::Single(single) => Some(single.payload.clone()),
         }
     }

@@ -27,7 +27,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             // Nothing was in flight, so the server has not been silent.
             self.last_answer = self.now;
         }
-        let Some(payload) = sent.body.payload() else {
+        let Some(payload) = sent.body.wire_payload(&mut self.arena) else {
             let err = sent.body.no_payload(sent.row);
             self.outlet.failed(sent.row, err);
             return Ok(true);
@@ -36,10 +36,6 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.outlet.failed(sent.row, err);
             return Ok(true);
         }
-        let payload = match sent.body.shared_payload() {
-            Some(shared) => shared,
-            None => self.arena.copy(payload),
-        };
         let subject = sent.body.subject();
         let headers = sent.body.wire_headers();
         sent.deadline = sent.deadline.or(Some(self.now + self.window.timeout));
