@@ -15,6 +15,7 @@ use crate::engine::columns::bytes::BytesBuilder;
 use crate::engine::columns::column::{Column, Layout};
 use crate::engine::columns::meta::Meta;
 use crate::engine::columns::raw_headers::RawHeaders;
+use crate::engine::columns::room::Spare;
 use crate::error::{JetError, Result};
 
 /// Where a batch is cut, whatever was asked for. Arrow counts the bytes of a column in 31 bits; the last message may be
@@ -28,20 +29,21 @@ fn headers_builder() -> HeadersBuilder {
     MapBuilder::new(Some(names), StringBuilder::new(), ListBuilder::new(StringBuilder::new()))
 }
 
-/// How much there was in a batch.
-#[derive(Clone, Copy, Default)]
+/// How much there was in a batch, and the memory of those that were dropped.
+#[derive(Clone, Default)]
 pub struct Sizes {
     rows: usize,
     data: usize,
     reply: usize,
+    spare: Arc<Spare>,
 }
 
 impl Sizes {
     /// As much of it as so many rows take.
-    pub fn of_rows(self, rows: usize) -> Sizes {
+    pub fn of_rows(&self, rows: usize) -> Sizes {
         let rows = rows.min(self.rows);
         let part = |bytes: usize| (bytes as f64 * rows as f64 / self.rows.max(1) as f64) as usize;
-        Sizes { rows, data: part(self.data), reply: part(self.reply) }
+        Sizes { rows, data: part(self.data), reply: part(self.reply), spare: self.spare.clone() }
     }
 }
 
@@ -63,6 +65,7 @@ pub struct Builder {
     limit: usize,
     /// What the next batch is to have room for from its beginning.
     expected: Option<Sizes>,
+    spare: Arc<Spare>,
 }
 
 impl Builder {
@@ -88,6 +91,7 @@ impl Builder {
             bytes: 0,
             limit,
             expected: None,
+            spare: Arc::default(),
             layout,
         }
     }
@@ -177,20 +181,22 @@ impl Builder {
     }
 
     fn reserve(&mut self, sizes: Sizes) {
+        self.spare = sizes.spare;
         self.seq.reserve(sizes.rows);
         self.nanos.reserve(sizes.rows);
         for column in [&mut self.delivered, &mut self.consumer_seq, &mut self.pending] {
             column.as_mut().into_iter().for_each(|column| column.reserve(sizes.rows));
         }
         for (column, bytes) in [(&mut self.data, sizes.data), (&mut self.reply, sizes.reply)] {
-            column.as_mut().into_iter().for_each(|column| column.reserve(sizes.rows, bytes));
+            column.as_mut().into_iter().for_each(|column| column.reserve(sizes.rows, bytes, &self.spare));
         }
     }
 
     /// How much there is.
     pub fn sizes(&self) -> Sizes {
         let bytes = |column: &Option<BytesBuilder>| column.as_ref().map_or(0, BytesBuilder::bytes);
-        Sizes { rows: self.len(), data: bytes(&self.data), reply: bytes(&self.reply) }
+        let (data, reply) = (bytes(&self.data), bytes(&self.reply));
+        Sizes { rows: self.len(), data, reply, spare: self.spare.clone() }
     }
 
     /// Hands out the rows so far and starts anew.
@@ -326,7 +332,7 @@ mod tests {
         let reply = message.reply.clone().unwrap_or_else(|| "".into());
         let meta = parse_meta(&reply).ok_or_else(|| JetError::Internal(reply.to_string()))?;
         let mut builder = Builder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
-        let sizes = Sizes { rows: 100_000, data: 1 << 20, reply: 1 << 20 };
+        let sizes = Sizes { rows: 100_000, data: 1 << 20, reply: 1 << 20, ..Sizes::default() };
         builder.expect(sizes.of_rows(50_000));
         builder.push(&message, &meta)?;
         assert!(builder.seq.capacity() >= 50_000 && builder.sizes().data == message.payload.len());

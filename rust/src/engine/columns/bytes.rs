@@ -3,11 +3,13 @@
 //! arrow's own builders ask for memory with an alignment that the allocator can only grow by copying: for a moment a large
 //! column is there twice. These are plain vectors, whose memory is moved by the operating system.
 
+use std::sync::Arc;
+
 use arrow_array::{BinaryArray, StringArray};
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 
-use crate::engine::columns::room::Room;
+use crate::engine::columns::room::{Room, Spare};
 
 pub struct BytesBuilder {
     /// Where each begins, and where the last ends.
@@ -31,10 +33,10 @@ impl BytesBuilder {
     }
 
     /// Makes room for so many, of so many bytes together. Before the first.
-    pub fn reserve(&mut self, rows: usize, bytes: usize) {
+    pub fn reserve(&mut self, rows: usize, bytes: usize, spare: &Arc<Spare>) {
         self.offsets.reserve(rows);
         if self.values.is_empty() {
-            self.values = Room::expecting(bytes);
+            self.values = Room::expecting(bytes, spare);
         }
     }
 
