@@ -158,7 +158,7 @@ impl Batch {
     pub async fn send(&mut self, conn: &Connection, item: Item, operation: Operation) -> Result<()> {
         self.sent += 1;
         let body = &item.1;
-        let payload = self.arena.copy(body.payload().unwrap_or_default());
+        let payload = body.wire_payload(&mut self.arena).unwrap_or_default();
         self.bytes += body.size();
         conn.traffic.sent(Verb::PublishBatch, payload.len());
         let reply = Some(self.reply(self.sent, operation)?);

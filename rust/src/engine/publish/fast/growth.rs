@@ -8,33 +8,39 @@ use crate::engine::connection::Connection;
 use crate::engine::connection::congestion::Congestion;
 use crate::engine::publish::window::Window;
 
-pub struct Growth(Option<Congestion>);
+pub struct Growth {
+    congestion: Option<Congestion>,
+    /// Of the link that it knows.
+    breaks: u64,
+}
 
 impl Growth {
     pub fn new(conn: &Connection, window: &Window) -> Self {
         let steady = || Congestion::steady(&conn.path, conn.breaks(), most_bytes(window));
-        Growth(window.max_inflight.is_none().then(steady))
+        Growth { congestion: window.max_inflight.is_none().then(steady), breaks: conn.breaks() }
     }
 
     pub fn bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, Congestion::window)
+        self.congestion.as_ref().map_or(0, Congestion::window)
     }
 
-    /// Another batch, with places of its own.
-    pub fn begin(&mut self) {
-        self.0.iter_mut().for_each(Congestion::forget);
+    /// Another batch, with places of its own, and perhaps on another link.
+    pub fn begin(&mut self, batch: &Batch) {
+        let same = std::mem::replace(&mut self.breaks, batch.breaks) == batch.breaks;
+        let begin = if same { Congestion::forget } else { Congestion::restart };
+        self.congestion.iter_mut().for_each(begin);
     }
 
     /// The first row, which waited for no other, was answered.
     pub fn accepted(&self, batch: &Batch, conn: &Connection) {
-        if self.0.is_some() && batch.sent == 1 {
+        if self.congestion.is_some() && batch.sent == 1 {
             conn.path.measured(batch.breaks, batch.begun.elapsed());
         }
     }
 
     /// No more rows go out before some of them are confirmed.
     pub fn is_full(&mut self, batch: &Batch) {
-        if let Some(congestion) = &mut self.0 {
+        if let Some(congestion) = &mut self.congestion {
             congestion.sent(batch.sent, batch.bytes, Instant::now());
             congestion.is_full(batch.bytes, batch.bytes / batch.rows.len().max(1));
         }
@@ -42,7 +48,7 @@ impl Growth {
 
     /// Rows up to here are confirmed.
     pub fn confirmed(&mut self, place: u64, batch: &Batch, conn: &Connection) {
-        if let Some(congestion) = &mut self.0 {
+        if let Some(congestion) = &mut self.congestion {
             congestion.answered(place, Instant::now(), &conn.path, batch.breaks);
         }
     }
