@@ -81,8 +81,8 @@ class LoopHome:
         self._thread = threading.get_ident()
 
     def here(self) -> bool:
+        """Whether the caller runs in this loop."""
         # Asking asyncio costs a system call. A thread runs one loop at a time.
-        """Whether the caller may publish with it: always."""
         return self._thread == threading.get_ident() and self.loop.is_running()
 
     def serve(self, native: Publisher, owner: weakref.ref[Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 from jetarrow.jetstream.objects.worker import Worker
 
-# Bytes that are read and hashed at a time, while as many are on their way to the server.
+# Bytes that are read and hashed at a time, while others are on their way to the server.
 PIECE = 8 * 1024 * 1024
 
 
@@ -33,12 +33,12 @@ class Cutter:
         self.chunks = 0
         self.size = 0
         self.hash = hashlib.sha256()
-        self._per_piece = max(1, PIECE // chunk_size)
+        self.per_piece = max(1, PIECE // chunk_size)
 
     def cut(self, read: Read) -> list[bytes]:
         """The next chunks, hashed; none at the end. Every chunk but the last is full."""
         chunks = []
-        for _ in range(self._per_piece):
+        for _ in range(self.per_piece):
             chunk = read(self.chunk_size)
             if not chunk:
                 break

@@ -9,10 +9,11 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 
 from jetarrow.jetstream import models
-from jetarrow.jetstream.errors import APIError, BadObjectMetaError, Error, InvalidObjectNameError
+from jetarrow.jetstream.errors import APIError, BadObjectMetaError, InvalidObjectNameError
 from jetarrow.jetstream.objects.base import Bucket, Stored, new_version, now
 from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, checked_meta, chunks_of, digest_text
-from jetarrow.jetstream.objects.pieces import PIECE, Cutter, Data, pieces, size_of
+from jetarrow.jetstream.objects.pieces import Cutter, Data, pieces, size_of
+from jetarrow.jetstream.objects.sending import Sending
 from jetarrow.jetstream.objects.told import Told
 from jetarrow.jetstream.objects.worker import Worker
 from jetarrow.jetstream.progress import Progress
@@ -36,7 +37,8 @@ class Put(Bucket):
         """Stores an object, in the place of what had its name.
 
         Who reads has the old object until the new one is whole. A put that fails, or is cancelled, takes back what it
-        has sent, and the old object stays. Memory stays at some megabytes whatever the size.
+        has sent, and the old object stays. Memory stays at some megabytes whatever the size; over a long link at 32 MiB
+        more.
 
         Args:
             name: The object's name, any text. Empty takes the one in `meta`.
@@ -129,30 +131,19 @@ class Put(Bucket):
             return await self.put(name, file, meta, progress=progress)
 
     async def _send(self, data: Data, cutter: Cutter, subject: str, progress: Progress | bool | None) -> None:
-        """Publishes the chunks; each piece is stored before the next one goes, so that they are in order."""
-        told = Told(progress, "putting", size_of(data))
-        last = 0
+        """Publishes the chunks, in order."""
+        told, begun = Told(progress, "putting", size_of(data)), False
         with Worker(self._js._api.session) as worker:
-            async with aclosing(pieces(data, cutter, worker)) as cut:
+            async with (
+                Sending(self._js, self._stream, subject) as sending,
+                aclosing(pieces(data, cutter, worker)) as cut,
+            ):
                 async for chunks in cut:
-                    last = await self._send_piece(subject, chunks, last)
+                    if begun := begun or len(chunks) >= cutter.per_piece:
+                        await sending.send(chunks)
+                    elif chunks:
+                        await sending.send_few(chunks)
                     told.add(sum(map(len, chunks)))
-
-    async def _send_piece(self, subject: str, chunks: list[bytes], last: int) -> int:
-        """Publishes chunks that have to be stored behind sequence `last`; the sequence of the last one."""
-        if not chunks:
-            return last
-        result = await self._js.publish_batch(
-            subject, chunks, expected_stream=self._stream, mode="window", max_bytes=2 * PIECE
-        )
-        if result.errors:
-            raise result.errors[0].error
-        for seq in result.seqs.to_pylist():
-            if seq is None or seq <= last:
-                # One was sent again, because the stream had no leader for a moment.
-                raise Error("chunks were not stored in the order in which they were sent: put the object again")
-            last = seq
-        return last
 
     async def _give_up(
         self, info: models.ObjectInfo, former: Stored | None, error: BaseException, *, committing: bool
