@@ -33,6 +33,7 @@ class SlowLink:
         self.marker: bytes | None = None
         self.between: Callable[[], Awaitable[None]] | None = None
         self._marked = 0
+        self._tail = b""
         self._said = bytearray()
 
     @property
@@ -43,10 +44,16 @@ class SlowLink:
         return self._said.count(f" $JS.API.{verb}.".encode())
 
     def _second(self, chunk: bytes) -> int | None:
-        """Where the marker ends that goes to the server for the second time, if it is in this chunk."""
-        at = -1 if self.marker is None else chunk.find(self.marker)
-        self._marked += at >= 0
-        return at + len(self.marker or b"") if at >= 0 and self._marked == 2 else None
+        """Where in this chunk the marker ends that goes to the server for the second time."""
+        if self.marker is None:
+            return None
+        # It may have begun in the chunk before.
+        seen = self._tail + chunk
+        found = [match.end() for match in re.finditer(re.escape(self.marker), seen)]
+        second = found[1 - self._marked] - len(self._tail) if self._marked < 2 <= self._marked + len(found) else None
+        self._marked += len(found)
+        self._tail = seen[-(len(self.marker) - 1) :]
+        return second
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, down: bool) -> None:
         loop = asyncio.get_running_loop()

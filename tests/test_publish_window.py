@@ -7,11 +7,15 @@ import statistics
 import time
 
 import jetarrow
+import jetarrow.sync
+import pyarrow as pa
 import pytest
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.server import NatsServer
+from jetarrow.sync.embed import publish_rows
 
 from .slow_link import slow_link
+from .tools import until
 
 # One way; and bytes a second, as 16 Mbit/s.
 DELAY, RATE = 0.01, 2_000_000
@@ -22,6 +26,8 @@ async def beside(nc: jetarrow.Client, stream: str, max_inflight: int | None) -> 
     """How long a small publish takes beside rows that fill the link, in seconds; the median of them."""
     js, other = nc.jetstream(), nc.jetstream()
     bulk = asyncio.ensure_future(js.publish_batch(f"{stream}.a", ROWS, max_inflight=max_inflight))
+    # What is published before them waits for nothing.
+    await until(lambda: nc.metrics()["in_flight"] > 0)
     took = []
     while not bulk.done():
         begin = time.monotonic()
@@ -112,3 +118,32 @@ async def test_a_small_publish_is_not_behind_a_read(nats_url: str, js: JetStream
     assert came == 10_000
     # All that was asked for at once would be the half of it, at least.
     assert statistics.median(took) < whole / 6, (took, whole)
+
+
+async def test_what_a_spark_task_has_unanswered_is_bounded_in_bytes(
+    nats_url: str, js: JetStreamContext, stream: str
+) -> None:
+    """32 MiB, however many rows may be: 64 rows of 1 MB over a link that takes them all before it answers."""
+    rows = pa.table({"data": pa.array([b"x" * 1_000_000] * 64, pa.binary())})
+    seen = []
+    async with slow_link(nats_url, 0) as link:
+        with await asyncio.to_thread(jetarrow.sync.connect, link.url) as nc:
+            link.delay = 1.0
+            call = asyncio.ensure_future(
+                asyncio.to_thread(
+                    publish_rows,
+                    nc.jetstream(),
+                    rows,
+                    subject=f"{stream}.a",
+                    mode="window",
+                    expected_stream=stream,
+                    max_inflight=1_000,
+                    timeout=60,
+                    first_row=0,
+                )
+            )
+            while not call.done():
+                seen.append(nc.metrics()["in_flight_bytes"])
+                await asyncio.sleep(0.005)
+            (await call).raise_for_errors()
+    assert 30 << 20 < max(seen) <= 32 << 20, max(seen)

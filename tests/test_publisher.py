@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
+import sys
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import nullcontext
 
 import jetarrow
 import jetarrow.sync
 import pytest
 from jetarrow import errors
 from jetarrow.aio.msg import Msg
-from jetarrow.core.futures import AckFuture
 from jetarrow.js import errors as js_errors
 from jetarrow.js.api import PubAck
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
-from .tools import in_threads, until
+from .tools import until
 
 
 async def test_many_tasks_publish(js: JetStreamContext, stream: str) -> None:
@@ -160,40 +158,6 @@ async def test_unseen_failures_come_out_at_the_end(js: JetStreamContext, stream:
             await future
 
 
-@pytest.mark.parametrize("looked", [False, True])
-def test_unseen_failures_come_out_at_the_end_of_a_thread(
-    nats_url: str, stream: str, looked: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where the block ends while its last future is about to fail, in the thread that does that."""
-    asked, given_up = threading.Event(), threading.Event()
-    fail, ask = AckFuture.set_exception, AckFuture.exception
-
-    def fail_when_asked(future: AckFuture, error: BaseException | None) -> None:
-        while not (asked.wait(0.01) or given_up.is_set()):
-            pass
-        fail(future, error)
-
-    def seen(future: AckFuture, timeout: float | None = None) -> BaseException | None:
-        asked.set()
-        return ask(future, timeout)
-
-    monkeypatch.setattr(AckFuture, "set_exception", fail_when_asked)
-    monkeypatch.setattr(AckFuture, "exception", seen)
-    unseen = nullcontext() if looked else pytest.raises(js_errors.BatchError, match="nobody awaited")
-    with jetarrow.sync.connect(nats_url) as nc:
-        try:
-            with unseen, nc.jetstream().publisher() as publisher:
-                future = publisher.publish(b"x", subject="nobody.listens")
-                # Who gave up waiting for it has not seen it.
-                with pytest.raises(js_errors.NoStreamResponseError if looked else TimeoutError):
-                    future.result(10 if looked else 0)
-                asked.clear()
-                while publisher.pending:
-                    given_up.wait(0.01)
-        finally:
-            given_up.set()
-
-
 async def test_lost_link_is_told_at_once_without_ids(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream()
@@ -217,47 +181,6 @@ def test_publishing_in_two_loops_one_after_the_other(nats_url: str, stream: str)
     gc.collect()
 
 
-def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
-    futures = [sync_js.publish_async(f"{stream}.a", b"%d" % i) for i in range(2_000)]
-    sync_js.publish_async_completed()
-    assert (sync_js.publish_async_pending(), [f.result(5).seq for f in futures]) == (0, list(range(1, 2_001)))
-    with pytest.raises(js_errors.NoStreamResponseError):
-        sync_js.publish_async("nobody.listens", b"").result(5)
-    with sync_js.publisher(f"{stream}.b", max_inflight=10) as publisher:
-        later = [publisher.publish(b"x", msg_id=str(i)) for i in range(500)]
-        publisher.flush()
-        assert publisher.stats == (500, 0, 0, 0, 0)
-    assert later[-1].result().seq == 2_500
-    with pytest.raises(js_errors.BatchError, match="nobody awaited"), sync_js.publisher("nobody.listens") as publisher:
-        publisher.publish(b"x")
-
-
-def test_threads_share_a_client(nats_url: str, stream: str) -> None:
-    with jetarrow.sync.connect(nats_url) as nc:
-        js = nc.jetstream(publish_async_max_pending=100)
-
-        def work(number: int) -> None:
-            futures = [js.publish_async(f"{stream}.{number}", b"x") for _ in range(300)]
-            js.publish(f"{stream}.{number}", b"x")
-            js.publish_batch(f"{stream}.{number}", [b"x"] * 300).raise_for_errors()
-            assert len({future.result(10).seq for future in futures}) == 300
-
-        in_threads(work, 6)
-        assert js.stream_info(stream).state.messages == 6 * 601
-
-
-def test_sync_limit(own_server: NatsServer) -> None:
-    with jetarrow.sync.connect(own_server.url, ping_interval=60) as nc:
-        js = nc.jetstream(publish_async_max_pending=2)
-        js.add_stream(name="S", subjects=["s.>"])
-        own_server.pause()
-        futures = [js.publish_async("s.a", b"x") for _ in range(2)]
-        with pytest.raises(js_errors.TooManyStalledMsgsError):
-            js.publish_async("s.a", b"x", wait_stall=0.1)
-        own_server.resume()
-        assert [future.result(5).seq for future in futures] == [1, 2]
-
-
 async def test_close_sends_what_this_turn_published(nats_url: str, stream: str) -> None:
     for number in (1, 2, 3, 200):
         async with await jetarrow.connect(nats_url) as nc:
@@ -274,23 +197,6 @@ async def test_close_sends_what_this_turn_published(nats_url: str, stream: str) 
             await until(stored)
         for future in futures:
             future.cancel()
-
-
-def test_a_callback_may_use_the_client(sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str) -> None:
-    """It runs beside the connection, so blocking in it stops nothing."""
-    seen: list[int] = []
-    done = threading.Event()
-
-    def again(future: object) -> None:
-        seen.append(sync_js.publish(f"{stream}.b", b"from a callback").seq)
-        done.set()
-
-    sync_js.publish_async(f"{stream}.a", b"x").add_done_callback(again)
-    assert done.wait(10)
-    assert seen == [2]
-    # The context is gone at once, its futures resolve all the same.
-    with jetarrow.sync.connect(nats_url) as nc:
-        assert nc.jetstream().publish_async(f"{stream}.a", b"x").result(10).seq == 3
 
 
 async def test_failures_do_not_pile_up(js: JetStreamContext) -> None:
@@ -382,24 +288,6 @@ async def test_acks_of_counters_and_batches_are_whole(own: JetStreamContext) -> 
     assert (plain.stream, plain.batch_id, plain.batch_size, plain.val) == ("A", None, None, None)
 
 
-def test_a_callback_that_exits_leaves_the_other_futures(
-    own_sync: jetarrow.sync.JetStream, own_server: NatsServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    def leave(future: object) -> None:
-        raise SystemExit
-
-    own_sync.add_stream(name="LEFT", subjects=["left.>"])
-    own_sync.publish_async("left.0", b"").result(10)
-    for _ in range(3):
-        # Where its future is resolved already a callback runs at once, in this thread.
-        own_server.pause()
-        futures = [own_sync.publish_async("left.a", b"x") for _ in range(50)]
-        futures[0].add_done_callback(leave)
-        own_server.resume()
-        assert all(future.result(10).stream == "LEFT" for future in futures)
-    assert all("callback" in record.message for record in caplog.records)
-
-
 async def test_what_hangs_on_a_future_is_called_though_nobody_holds_it(js: JetStreamContext, stream: str) -> None:
     called: list[int] = []
     async with js.publisher(f"{stream}.a") as publisher:
@@ -410,3 +298,22 @@ async def test_what_hangs_on_a_future_is_called_though_nobody_holds_it(js: JetSt
     await asyncio.sleep(0)
     assert called == list(range(2, 601, 2))
     assert publisher.stats[:3] == (600, 0, 0)
+
+
+async def test_large_payloads_are_as_they_were_and_not_kept(js: JetStreamContext, stream: str) -> None:
+    """They are sent from where they lie, if they cannot change."""
+    held = [b"%d" % size + b"x" * size for size in (1 << 14, 100_000)]
+    before = [sys.getrefcount(payload) for payload in held]
+    changing = bytearray(b"y" * 50_000)
+    async with js.publisher(f"{stream}.a") as publisher:
+        futures = [await publisher.publish(payload) for payload in held]
+        futures.append(await publisher.publish(b"only here" * 5_000))
+        futures.append(await publisher.publish(changing))
+        changing[:5] = b"other"
+        futures.append(await publisher.publish("ü" * 20_000))
+        assert [(await future).seq for future in futures] == [1, 2, 3, 4, 5]
+    result = await js.publish_batch(f"{stream}.a", held)
+    result.raise_for_errors()
+    assert [sys.getrefcount(payload) for payload in held] == before
+    wanted = [*held, b"only here" * 5_000, b"y" * 50_000, "ü".encode() * 20_000, *held]
+    assert (await js.read(stream, columns=["data"]).read_all()).column(0).to_pylist() == wanted
