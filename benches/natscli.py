@@ -9,6 +9,7 @@ import csv
 import os
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import wire
@@ -23,7 +24,14 @@ CONSUMER = "nats-bench"  # its default: the only name that it creates a consumer
 
 def publish(run: Run) -> int:
     """It waits for the acks of `WINDOW` messages before it sends the next so many."""
-    return bench(run, "pub", "async", f"--batch={WINDOW}", run.subject)
+    return bench(run, "pub", *publishes_async(), f"--batch={WINDOW}", run.subject)
+
+
+@cache
+def publishes_async() -> list[str]:
+    """The word for it, which older tools (v0.2.4) do not know: there a batch is enough."""
+    help_text = subprocess.run([COMMAND, "bench", "js", "pub", "--help"], capture_output=True, text=True, check=False)
+    return ["async"] if "pub async" in help_text.stdout + help_text.stderr else []
 
 
 def consume(run: Run) -> int:
