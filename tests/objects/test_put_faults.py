@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from jetarrow import connect
 from jetarrow.errors import TimeoutError
 from jetarrow.js.api import PubAck
 from jetarrow.js.client import JetStreamContext
@@ -19,6 +20,7 @@ from jetarrow.js.errors import (
 from jetarrow.js.object_store import ObjectStore
 from jetarrow.publisher import Publisher
 
+from tests.slow_link import slow_link
 from tests.tools import until
 
 from .tools import CHUNK, LARGE, stored
@@ -187,3 +189,16 @@ async def test_no_bucket(js: JetStreamContext, store: ObjectStore, bucket: str) 
     with pytest.raises(BucketNotFoundError, match=bucket):
         await store.put("a", b"x")
     await js.create_object_store(bucket)
+
+
+async def test_a_full_bucket_over_a_slow_link(js: JetStreamContext, bucket: str, nats_url: str) -> None:
+    """What still waits in the client when the first chunk is refused must not be stored behind the purge."""
+    await js.create_object_store(bucket, max_bytes=1_000_000)
+    async with slow_link(nats_url, 0.02, rate=2_000_000) as link, await connect(link.url) as nc:
+        far = await nc.jetstream().object_store(bucket)
+        with pytest.raises(APIError, match="maximum bytes"):
+            await far.put("a", LARGE)
+        # Behind all that this client had sent.
+        await nc.jetstream().publish(f"$O.{bucket}.C.last", b"")
+    assert await stored(js, bucket) == {"meta": 0, "last": 1}
+    await js.delete_object_store(bucket)

@@ -168,8 +168,11 @@ class Publisher:
 
     async def flush(self) -> None:
         """Waits until every message has its answer."""
+        await self._drained()
+
+    async def _drained(self, wait: float | None = None) -> None:
         if self._loop_publisher is not None:
-            await self._loop_publisher.drained()
+            await self._loop_publisher.drained(wait)
 
     @property
     def pending(self) -> int:

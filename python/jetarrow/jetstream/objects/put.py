@@ -83,6 +83,7 @@ class Put(Bucket):
             bucket=self._name,
             nuid=new_version(),
         )
+        sending = Sending(self._js, self._stream, chunks_of(self._name, info.nuid))
         committing = False
 
         def put(found: Stored | None) -> models.ObjectInfo:
@@ -92,13 +93,13 @@ class Put(Bucket):
 
         try:
             cutter = Cutter(chunk_size)
-            await self._send(data, cutter, chunks_of(self._name, info.nuid), progress)
+            await self._send(data, cutter, sending, progress)
             info = replace(
                 info, size=cutter.size, chunks=cutter.chunks, digest=digest_text(cutter.hash.digest()), mtime=now()
             )
             await self._commit(name, former, put)
         except BaseException as error:
-            if not await self._give_up(info, former, error, committing=committing):
+            if not await self._give_up(sending, info, former, error, committing=committing):
                 raise
         else:
             await self._purge_former(former)
@@ -130,14 +131,11 @@ class Put(Bucket):
         with open(name if path is None else path, "rb", buffering=0) as file:  # noqa: ASYNC230  # read elsewhere
             return await self.put(name, file, meta, progress=progress)
 
-    async def _send(self, data: Data, cutter: Cutter, subject: str, progress: Progress | bool | None) -> None:
+    async def _send(self, data: Data, cutter: Cutter, sending: Sending, progress: Progress | bool | None) -> None:
         """Publishes the chunks, in order."""
         told, begun = Told(progress, "putting", size_of(data)), False
         with Worker(self._js._api.session) as worker:
-            async with (
-                Sending(self._js, self._stream, subject) as sending,
-                aclosing(pieces(data, cutter, worker)) as cut,
-            ):
+            async with sending, aclosing(pieces(data, cutter, worker)) as cut:
                 async for chunks in cut:
                     if begun := begun or len(chunks) >= cutter.per_piece:
                         await sending.send(chunks)
@@ -146,32 +144,46 @@ class Put(Bucket):
                     told.add(sum(map(len, chunks)))
 
     async def _give_up(
-        self, info: models.ObjectInfo, former: Stored | None, error: BaseException, *, committing: bool
+        self,
+        sending: Sending,
+        info: models.ObjectInfo,
+        former: Stored | None,
+        error: BaseException,
+        *,
+        committing: bool,
     ) -> bool:
         """Removes what a put that failed has stored; True where the object is there after all.
 
         Who cancels, or presses Ctrl-C, does not wait for a server that is away.
         """
         if isinstance(error, Exception):
-            return await self._take_back(info, former, error, committing=committing)
+            return await self._take_back(sending, info, former, error, committing=committing)
         session = self._js._api.session
         if session.blocks:
             if not committing:
-                await self._take_back_quickly(info, error)
+                await self._take_back_quickly(sending, info, error)
             return False
-        task = asyncio.ensure_future(self._take_back(info, former, error, committing=committing))
+        task = asyncio.ensure_future(self._take_back(sending, info, former, error, committing=committing))
         _leaving.add(task)
         task.add_done_callback(_leaving.discard)
         await asyncio.wait([task], timeout=HURRY)
         return False
 
     async def _take_back(
-        self, info: models.ObjectInfo, former: Stored | None, error: BaseException, *, committing: bool
+        self,
+        sending: Sending,
+        info: models.ObjectInfo,
+        former: Stored | None,
+        error: BaseException,
+        *,
+        committing: bool,
     ) -> bool:
         """As `_give_up`. The object is there where the answer was lost, and not what was written."""
         last = new_version()
         try:
-            # Answered after all that was sent before, whatever the answer: nothing comes in behind the purge.
+            # Nothing comes in behind the purge: no chunk waits for its turn any more, and the message is answered
+            # after all that was sent before, whatever the answer.
+            await sending.answered()
             with suppress(APIError):
                 await self._js.publish(chunks_of(self._name, last), stream=self._stream)
                 await self._purge(last)
@@ -185,13 +197,16 @@ class Put(Bucket):
             error.add_note(f"chunks of it may still be in bucket {self._name!r}: {trouble}")
         return False
 
-    async def _take_back_quickly(self, info: models.ObjectInfo, error: BaseException) -> None:
+    async def _take_back_quickly(self, sending: Sending, info: models.ObjectInfo, error: BaseException) -> None:
         last, api = new_version(), self._js._api
         try:
-            await self._js.publish(chunks_of(self._name, last), timeout=HURRY / 2, stream=self._stream)
+            answered = await sending.answered(HURRY / 4)
+            await self._js.publish(chunks_of(self._name, last), timeout=HURRY / 4, stream=self._stream)
             for nuid in (last, info.nuid):
                 body = {"filter": chunks_of(self._name, nuid)}
                 await api.request(f"STREAM.PURGE.{self._stream}", body, timeout=HURRY / 4)
+            if not answered:
+                raise TimeoutError("some were still on their way")
         except Exception as trouble:
             error.add_note(f"chunks of it may still be in bucket {self._name!r}: {trouble}")
 

@@ -66,6 +66,11 @@ class Sending:
         for seq in result.seqs.to_pylist():
             self._stored(seq or 0)
 
+    async def answered(self, wait: float | None = None) -> bool:
+        """Waits, at most `wait` seconds, until no chunk is on its way; False where some still are."""
+        await self._publisher._drained(wait)
+        return not self._publisher.pending
+
     def _stored(self, seq: int) -> None:
         if seq <= self._last:
             # One was sent again, because the stream had no leader for a moment.
