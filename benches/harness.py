@@ -83,9 +83,17 @@ class Run:
             self.server_cpu = (self.server_cpu or 0.0) + after - server
 
     def server_in(self) -> int:
-        """How many bytes of payload the server has received from all clients so far (an empty one is a flush)."""
-        with urllib.request.urlopen(f"http://{self.monitor}/varz", timeout=10) as answer:
-            return int(json.load(answer)["in_bytes"])
+        """How many bytes of payload the server has received from all clients so far (an empty one is a flush).
+
+        It counts what it has read a moment after it has answered: asked until nothing more comes.
+        """
+        seen = -1
+        while True:
+            with urllib.request.urlopen(f"http://{self.monitor}/varz", timeout=10) as answer:
+                last, seen = seen, int(json.load(answer)["in_bytes"])
+            if seen == last:
+                return seen
+            time.sleep(0.02)
 
     def check_bytes(self, read: int) -> None:
         """For rows that read every payload: that all their bytes came."""

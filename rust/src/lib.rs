@@ -15,3 +15,7 @@ pub mod task;
 
 #[cfg(feature = "python")]
 pub use py::_jetarrow;
+
+#[cfg(feature = "python")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -4,6 +4,7 @@
 mod form;
 
 use std::borrow::Cow;
+use std::num::NonZeroU64;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,7 +27,7 @@ pub struct Msg {
     content: Received,
     acked: AtomicBool,
     /// Its subscription's number, where it came from one.
-    sid: Option<u64>,
+    sid: Option<NonZeroU64>,
     /// The fields that were written, and what was hung on it. It goes before what came.
     written: OnceLock<Py<PyDict>>,
 }
@@ -56,7 +57,13 @@ pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 impl Msg {
     fn new(session: Option<Py<PyAny>>, content: Received, sid: Option<u64>) -> Self {
-        Msg { session, content, acked: AtomicBool::new(false), sid, written: OnceLock::new() }
+        Msg {
+            session,
+            content,
+            acked: AtomicBool::new(false),
+            sid: sid.and_then(NonZeroU64::new),
+            written: OnceLock::new(),
+        }
     }
 
     /// What came.
@@ -316,7 +323,7 @@ impl Msg {
     fn sid_or_none<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self.written(py, intern!(py, "_sid"))? {
             Some(sid) => Ok(Some(sid).filter(|sid| !sid.is_none())),
-            None => self.sid.map(|sid| Ok(sid.into_pyobject(py)?.into_any())).transpose(),
+            None => self.sid.map(|sid| Ok(sid.get().into_pyobject(py)?.into_any())).transpose(),
         }
     }
 

@@ -13,7 +13,8 @@ use crate::error::About;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::convert::Word;
-use crate::py::{headers, payload};
+use crate::py::headers;
+use crate::py::payload::{Cell, message};
 
 /// As soon as this many messages wait they are sent, without waiting for the end of the loop's turn.
 const BURST: usize = 128;
@@ -40,7 +41,7 @@ impl Connection {
         }
         let what = || About::Other(format!("the message for {subject:?}"));
         let (payload, headers) =
-            payload::message(what, payload, || headers::lenient(headers), conn.client.max_payload())?;
+            message(what, payload, Cell::copied, || headers::lenient(headers), conn.client.max_payload())?;
         let link = *conn.link.borrow();
         if link.closed {
             return Err(conn.closed().into());

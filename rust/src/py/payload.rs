@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyString};
 
+use crate::engine::publish::arena::LARGE;
 use crate::engine::publish::size::check_size;
 use crate::error::{About, JetError};
 use crate::py::convert::{SURROGATE, type_name, utf8};
@@ -42,11 +43,16 @@ impl Cell {
     }
 
     /// As bytes of its own.
-    fn copied(self) -> Bytes {
+    pub fn copied(self) -> Bytes {
         match self {
             Cell::Copied(bytes) => bytes.into(),
             cell => Bytes::copy_from_slice(cell.as_slice()),
         }
+    }
+
+    /// As `in_place`, where that is less than a copy.
+    pub fn of_a_request(self) -> Bytes {
+        if self.as_slice().len() < LARGE { self.copied() } else { self.in_place() }
     }
 
     /// Sent from where it lies. Python takes its object back when the GIL is next held by us: for messages that have an
@@ -60,14 +66,15 @@ impl Cell {
     }
 }
 
-/// A payload and its headers, copied, and together no larger than `limit`; `what` names them in the error.
+/// A payload, as `sent`, and its headers, together no larger than `limit`; `what` names them in the error.
 pub fn message(
     what: impl FnOnce() -> About,
     payload: &Bound<'_, PyAny>,
+    sent: impl FnOnce(Cell) -> Bytes,
     headers: impl FnOnce() -> PyResult<Option<HeaderMap>>,
     limit: usize,
 ) -> PyResult<(Bytes, Option<HeaderMap>)> {
-    let payload = Cell::new(payload)?.copied();
+    let payload = sent(Cell::new(payload)?);
     let headers = headers()?;
     check_size(what, payload.len(), headers.as_ref(), limit)?;
     Ok((payload, headers))

@@ -14,8 +14,9 @@ use crate::error::{About, JetError};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::convert::{Timeout, Word};
+use crate::py::headers;
 use crate::py::message::Form;
-use crate::py::{headers, payload};
+use crate::py::payload::{Cell, message};
 
 #[pymethods]
 impl Connection {
@@ -111,6 +112,7 @@ fn checked(
 ) -> PyResult<Request> {
     conn.check(&subject)?;
     let what = || About::Other(format!("the request to {subject:?}"));
-    let (payload, headers) = payload::message(what, payload, || headers::lenient(headers), conn.client.max_payload())?;
+    let (payload, headers) =
+        message(what, payload, Cell::of_a_request, || headers::lenient(headers), conn.client.max_payload())?;
     Ok(Request { subject, payload, headers, timeout: timeout.0, verb: Verb::Request })
 }

@@ -22,6 +22,10 @@ use crate::error::{JetError, Result};
 /// as large as a server allows (64 MiB), and base64 of malformed rows takes a third more.
 const MOST_BYTES: usize = 1 << 30;
 
+/// Of so many rows it is known that they are many: from then on there is room for all, `MOST_ROWS` at most.
+const MANY_ROWS: usize = 4096;
+const MOST_ROWS: usize = 1 << 20;
+
 type HeadersBuilder = MapBuilder<StringBuilder, ListBuilder<StringBuilder>>;
 
 fn headers_builder() -> HeadersBuilder {
@@ -32,6 +36,8 @@ fn headers_builder() -> HeadersBuilder {
 /// How much there was in a batch, and the memory of those that were dropped.
 #[derive(Clone, Default)]
 pub struct Sizes {
+    /// How many rows the next one may have.
+    wanted: usize,
     rows: usize,
     data: usize,
     reply: usize,
@@ -40,10 +46,10 @@ pub struct Sizes {
 
 impl Sizes {
     /// As much of it as so many rows take.
-    pub fn of_rows(&self, rows: usize) -> Sizes {
-        let rows = rows.min(self.rows);
+    pub fn of_rows(&self, wanted: usize) -> Sizes {
+        let rows = wanted.min(self.rows);
         let part = |bytes: usize| (bytes as f64 * rows as f64 / self.rows.max(1) as f64) as usize;
-        Sizes { rows, data: part(self.data), reply: part(self.reply), spare: self.spare.clone() }
+        Sizes { wanted, rows, data: part(self.data), reply: part(self.reply), spare: self.spare.clone() }
     }
 }
 
@@ -65,6 +71,7 @@ pub struct Builder {
     limit: usize,
     /// What the next batch is to have room for from its beginning.
     expected: Option<Sizes>,
+    wanted: usize,
     spare: Arc<Spare>,
 }
 
@@ -91,6 +98,7 @@ impl Builder {
             bytes: 0,
             limit,
             expected: None,
+            wanted: 0,
             spare: Arc::default(),
             layout,
         }
@@ -143,6 +151,9 @@ impl Builder {
         if let Some(sizes) = self.expected.take() {
             self.reserve(sizes);
         }
+        if self.len() == MANY_ROWS {
+            self.reserve_rows(self.wanted.min(MOST_ROWS).saturating_sub(MANY_ROWS));
+        }
         if self.stream.is_empty() {
             meta.stream.clone_into(&mut self.stream);
         }
@@ -181,14 +192,23 @@ impl Builder {
     }
 
     fn reserve(&mut self, sizes: Sizes) {
-        self.spare = sizes.spare;
-        self.seq.reserve(sizes.rows);
-        self.nanos.reserve(sizes.rows);
-        for column in [&mut self.delivered, &mut self.consumer_seq, &mut self.pending] {
-            column.as_mut().into_iter().for_each(|column| column.reserve(sizes.rows));
-        }
+        (self.wanted, self.spare) = (sizes.wanted, sizes.spare);
+        self.reserve_rows(sizes.rows);
         for (column, bytes) in [(&mut self.data, sizes.data), (&mut self.reply, sizes.reply)] {
-            column.as_mut().into_iter().for_each(|column| column.reserve(sizes.rows, bytes, &self.spare));
+            let spare = || Arc::downgrade(&self.spare);
+            column.as_mut().into_iter().for_each(|column| column.reserve(sizes.wanted, bytes, spare()));
+        }
+    }
+
+    /// Makes room for so many more, which is not there before it is used.
+    fn reserve_rows(&mut self, rows: usize) {
+        self.seq.reserve(rows);
+        self.nanos.reserve(rows);
+        for column in [&mut self.delivered, &mut self.consumer_seq, &mut self.pending] {
+            column.as_mut().into_iter().for_each(|column| column.reserve(rows));
+        }
+        for column in [&mut self.data, &mut self.reply] {
+            column.as_mut().into_iter().for_each(|column| column.reserve_rows(rows));
         }
     }
 
@@ -196,7 +216,7 @@ impl Builder {
     pub fn sizes(&self) -> Sizes {
         let bytes = |column: &Option<BytesBuilder>| column.as_ref().map_or(0, BytesBuilder::bytes);
         let (data, reply) = (bytes(&self.data), bytes(&self.reply));
-        Sizes { rows: self.len(), data, reply, spare: self.spare.clone() }
+        Sizes { wanted: self.len(), rows: self.len(), data, reply, spare: self.spare.clone() }
     }
 
     /// Hands out the rows so far and starts anew.

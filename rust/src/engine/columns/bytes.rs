@@ -1,9 +1,9 @@
 //! Columns of byte strings and texts, while they grow.
 //!
-//! arrow's own builders ask for memory with an alignment that the allocator can only grow by copying: for a moment a large
-//! column is there twice. These are plain vectors, whose memory is moved by the operating system.
+//! arrow's own builders grow by copying: for a moment a large column is there twice. These have room for all that is
+//! expected, see `room`.
 
-use std::sync::Arc;
+use std::sync::Weak;
 
 use arrow_array::{BinaryArray, StringArray};
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer, ScalarBuffer};
@@ -16,28 +16,44 @@ pub struct BytesBuilder {
     offsets: Vec<i32>,
     values: Room,
     nulls: NullBufferBuilder,
+    /// How many there may be in all; 0 is not known.
+    wanted: usize,
+    spare: Weak<Spare>,
 }
+
+/// More than a column has: Arrow counts in 31 bits, and a batch is cut at half of that.
+const MOST_BYTES: usize = 5 << 28;
 
 impl Default for BytesBuilder {
     fn default() -> Self {
-        BytesBuilder { offsets: vec![0], values: Room::default(), nulls: NullBufferBuilder::new(0) }
+        let (offsets, nulls) = (vec![0], NullBufferBuilder::new(0));
+        BytesBuilder { offsets, values: Room::default(), nulls, wanted: 0, spare: Weak::new() }
     }
 }
 
 impl BytesBuilder {
     /// The caller sees to it that all of them together stay below 2 GiB.
     pub fn append(&mut self, value: Option<&[u8]>) {
-        self.values.extend(value.unwrap_or_default());
+        let (value_bytes, rows, so_far) = (value.unwrap_or_default(), self.offsets.len(), self.values.len());
+        let (wanted, more) = (self.wanted, value_bytes.len());
+        // All of them, if the others are as large as those that have come.
+        let enough = || (so_far.saturating_add(more) / rows).saturating_mul(wanted).min(MOST_BYTES);
+        self.values.extend(value_bytes, &self.spare, enough);
         self.offsets.push(self.values.len() as i32);
         self.nulls.append(value.is_some());
     }
 
-    /// Makes room for so many, of so many bytes together. Before the first.
-    pub fn reserve(&mut self, rows: usize, bytes: usize, spare: &Arc<Spare>) {
+    /// Makes room for so many more.
+    pub fn reserve_rows(&mut self, rows: usize) {
         self.offsets.reserve(rows);
+    }
+
+    /// Makes room for so many bytes; there may be `wanted` rows, or more. Before the first.
+    pub fn reserve(&mut self, wanted: usize, bytes: usize, spare: Weak<Spare>) {
         if self.values.is_empty() {
-            self.values = Room::expecting(bytes, spare);
+            self.values = Room::expecting(bytes, &spare);
         }
+        (self.wanted, self.spare) = (wanted, spare);
     }
 
     /// Bytes of all of them.
@@ -52,12 +68,12 @@ impl BytesBuilder {
     }
 
     pub fn finish_binary(&mut self) -> Result<BinaryArray, ArrowError> {
-        let BytesBuilder { offsets, values, mut nulls } = std::mem::take(self);
+        let BytesBuilder { offsets, values, mut nulls, .. } = std::mem::take(self);
         BinaryArray::try_new(ends(offsets), values.finish(), nulls.finish())
     }
 
     pub fn finish_texts(&mut self) -> Result<StringArray, ArrowError> {
-        let BytesBuilder { offsets, values, mut nulls } = std::mem::take(self);
+        let BytesBuilder { offsets, values, mut nulls, .. } = std::mem::take(self);
         StringArray::try_new(ends(offsets), values.finish(), nulls.finish())
     }
 }

@@ -1,22 +1,21 @@
 //! The bytes of a column while it grows, and what becomes of their memory.
 //!
-//! glibc takes blocks of up to 32 MiB from its arenas once a program has given some back, one arena a thread, and keeps
-//! what it is given: a read whose batches are made by one thread and dropped by another had 105 MB where 50 do. So a
-//! column that is expected to be that large lies in pages of its own, which go back as soon as it is dropped; those that
-//! nothing is written to are never there. Or they are the next batch's: to the system fresh pages are a fault for every
-//! 4 KiB, and to be cleared, a sixth of the time that a read of messages of 16 KiB takes.
+//! A large column lies in pages of its own. Those that nothing is written to are never there, so that there is room for all
+//! that is expected: growing would be a copy, and the column there twice for a moment. They go back as soon as the column
+//! is dropped, where an allocator keeps some: a read whose batches are made by one thread and dropped by another had 105 MB
+//! where 50 do. Or they are the next batch's: to the system fresh pages are a fault for every 4 KiB, and to be cleared, a
+//! sixth of the time that a read of messages of 16 KiB takes.
 
-use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Mutex, Weak};
 
 use arrow_buffer::Buffer;
 use bytes::Bytes;
-use memmap2::MmapMut;
+use memmap2::{MmapMut, MmapOptions};
 
 use crate::lock::lock;
 
-/// Below, pages cost more than they save; above, malloc does the same by itself.
-const MAPPED: RangeInclusive<usize> = 4 << 20..=32 << 20;
+/// Bytes from which on. Below, pages cost more than they save.
+const LARGE: usize = 1 << 20;
 /// Bytes that are kept for batches to come: those of a read, unless it is asked for larger ones, and their eighth more.
 const MOST_SPARE: usize = 18 << 20;
 
@@ -92,14 +91,19 @@ impl AsRef<[u8]> for Room {
 
 impl Room {
     /// For about so many bytes, and an eighth more.
-    pub fn expecting(bytes: usize, spare: &Arc<Spare>) -> Self {
-        let map = MAPPED.contains(&bytes).then(|| bytes + bytes / 8).and_then(|enough| {
-            // Where the system has no more of them, malloc says so.
-            spare.take(enough).or_else(|| MmapMut::map_anon(enough).ok())
+    pub fn expecting(bytes: usize, spare: &Weak<Spare>) -> Self {
+        if bytes < LARGE {
+            return Room::Heap(Vec::with_capacity(bytes));
+        }
+        let enough = bytes + bytes / 8;
+        let map = spare.upgrade().and_then(|spare| spare.take(enough)).or_else(|| {
+            // Strict systems would count as taken what is never written to.
+            MmapOptions::new().len(enough).no_reserve_swap().map_anon().ok()
         });
         match map {
-            Some(map) => Room::Mapped(Pages { map: Some(map), len: 0, spare: Arc::downgrade(spare) }),
-            None => Room::Heap(Vec::with_capacity(bytes)),
+            Some(map) => Room::Mapped(Pages { map: Some(map), len: 0, spare: spare.clone() }),
+            // More than the system has, which what comes need not be.
+            None => Room::Heap(Vec::new()),
         }
     }
 
@@ -114,24 +118,37 @@ impl Room {
         self.len() == 0
     }
 
+    /// Adds bytes. Where there is no room for them it is made for `enough` bytes in all.
     #[inline]
-    pub fn extend(&mut self, bytes: &[u8]) {
+    pub fn extend(&mut self, bytes: &[u8], spare: &Weak<Spare>, enough: impl Fn() -> usize) {
+        while !self.try_extend(bytes) {
+            self.outgrow(bytes.len(), spare, enough());
+        }
+    }
+
+    #[inline]
+    fn try_extend(&mut self, bytes: &[u8]) -> bool {
         match self {
-            Room::Heap(heap) => heap.extend_from_slice(bytes),
-            Room::Mapped(pages) => {
-                if !pages.extend(bytes) {
-                    self.outgrow(bytes);
+            Room::Heap(heap) => {
+                let fits = heap.len() + bytes.len() <= heap.capacity().max(LARGE);
+                if fits {
+                    heap.extend_from_slice(bytes);
                 }
+                fits
             }
+            Room::Mapped(pages) => pages.extend(bytes),
         }
     }
 
     #[cold]
-    fn outgrow(&mut self, bytes: &[u8]) {
-        let mut heap = Vec::with_capacity(2 * self.len() + bytes.len());
-        heap.extend_from_slice(self.as_ref());
-        heap.extend_from_slice(bytes);
-        *self = Room::Heap(heap);
+    fn outgrow(&mut self, more: usize, spare: &Weak<Spare>, enough: usize) {
+        let least = 2 * (self.len() + more);
+        let mut larger = Room::expecting(enough.max(least), spare);
+        if let Room::Heap(heap) = &mut larger {
+            heap.reserve_exact(least);
+        }
+        let _there_is_room = larger.try_extend(self.as_ref());
+        *self = larger;
     }
 
     /// In hardly more memory than they need.
@@ -148,42 +165,65 @@ impl Room {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+
+    fn none() -> Weak<Spare> {
+        Weak::new()
+    }
 
     /// Both kinds hold what they were given, however much more than expected it is.
     #[test]
     fn what_was_added_is_there() {
-        for expected in [0, 1 << 20, 4 << 20, 64 << 20] {
-            let mut room = Room::expecting(expected, &Arc::default());
-            assert_eq!(matches!(room, Room::Mapped(_)), MAPPED.contains(&expected), "{expected}");
+        for (expected, enough) in [(0, 0), (0, 64 << 20), (1 << 19, 0), (4 << 20, 0), (64 << 20, 0), (1 << 62, 0)] {
+            let mut room = Room::expecting(expected, &none());
+            let mapped = (LARGE..1 << 62).contains(&expected);
+            assert_eq!(matches!(room, Room::Mapped(_)), mapped, "{expected}");
             let mut all = Vec::new();
             for part in 0..100u8 {
                 let bytes = vec![part; 100_000];
-                room.extend(&bytes);
+                room.extend(&bytes, &none(), || enough);
                 all.extend(bytes);
                 assert_eq!(room.len(), all.len());
             }
+            assert!(matches!(room, Room::Mapped(_)), "{expected}");
             assert_eq!(room.as_ref(), all);
             assert_eq!(room.finish().as_slice(), all);
         }
     }
 
+    /// What is expected to come is not copied again and again; one that is larger than all of that has its room too.
+    #[test]
+    fn what_is_expected_needs_no_growing() {
+        let mut room = Room::default();
+        room.extend(&[1; LARGE], &none(), || 0);
+        assert!(matches!(room, Room::Heap(_)));
+        room.extend(b"more", &none(), || 64 << 20);
+        let place = room.as_ref().as_ptr();
+        (0..60).for_each(|_| room.extend(&[2; LARGE], &none(), || 0));
+        assert_eq!(room.as_ref().as_ptr(), place);
+        room.extend(&vec![3; 64 << 20], &none(), || usize::MAX / 2);
+        assert_eq!((room.len(), room.finish().as_slice().last()), (125 * LARGE + 4, Some(&3)));
+    }
+
     #[test]
     fn a_mapping_is_handed_out_without_a_copy() {
-        let mut room = Room::expecting(4 << 20, &Arc::default());
-        room.extend(b"some");
+        let mut room = Room::expecting(4 << 20, &none());
+        room.extend(b"some", &none(), || 0);
         let place = room.as_ref().as_ptr();
         let buffer = room.finish();
         assert_eq!((buffer.as_ptr(), buffer.as_slice()), (place, &b"some"[..]));
-        assert!(Room::expecting(4 << 20, &Arc::default()).finish().is_empty());
+        assert!(Room::expecting(4 << 20, &none()).finish().is_empty());
     }
 
     #[test]
     fn what_was_dropped_is_the_next_ones() {
         let spare = Arc::default();
         let batch = |bytes: usize, spare: &Arc<Spare>| {
-            let mut room = Room::expecting(bytes, spare);
-            room.extend(b"some");
+            let spare = Arc::downgrade(spare);
+            let mut room = Room::expecting(bytes, &spare);
+            room.extend(b"some", &spare, || 0);
             room.finish()
         };
         let first = batch(5 << 20, &spare);

@@ -81,9 +81,15 @@ impl Blocks {
     const SIZE: usize = 4096;
 
     fn push(&mut self, message: Received) {
+        // The first may be the last, with a message or two.
+        let first = self.0.is_empty();
         match self.0.back_mut().filter(|block| block.len() < Self::SIZE) {
             Some(block) => block.push(message),
-            None => self.0.push_back(vec![message]),
+            None => {
+                let mut block = Vec::with_capacity(if first { 1 } else { Self::SIZE });
+                block.push(message);
+                self.0.push_back(block);
+            }
         }
     }
 
@@ -127,7 +133,7 @@ impl Sink for Messages {
         let of_a_stream = message.reply.as_deref().is_some_and(|reply| reply.starts_with("$JS.ACK."));
         if of_a_stream {
             self.bytes += message.length;
-            self.messages.push(message.into());
+            self.messages.push(Received::one_of_many(message));
         }
         Ok(of_a_stream)
     }
