@@ -76,8 +76,8 @@ class LoopSession(SharedState):
     async def pause(self, delay: float) -> None:
         await asyncio.sleep(delay)
 
-    def loop(self) -> asyncio.AbstractEventLoop:
-        return asyncio.get_running_loop()
+    # As it is: a method around it takes a twentieth of a publish.
+    loop = staticmethod(asyncio.get_running_loop)
 
     def bridge(self) -> Bridge:
         return bridge_of(asyncio.get_running_loop())

@@ -1,13 +1,14 @@
 //! The connection as Python holds it, and the verbs that go through it.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 
 use crate::engine::connection as engine;
 use crate::error::JetError;
 use crate::py::call::Call;
+use crate::py::copies::Copies;
 use crate::py::lane::Lanes;
 use crate::py::notices::Notices;
 use crate::py::options::RawOptions;
@@ -20,6 +21,8 @@ pub struct Connection {
     pub promised: AtomicUsize,
     /// The publishers that core messages stay behind.
     pub lanes: Arc<Lanes>,
+    /// Of core messages.
+    pub copies: Mutex<Copies>,
 }
 
 impl Connection {
@@ -39,9 +42,9 @@ impl Connection {
 pub fn connect(py: Python<'_>, options: RawOptions, notices: Option<&Notices>) -> PyResult<Call> {
     let options = options.into_options(py, notices)?;
     Ok(Call::new(engine::connect(options), |py, conn| {
-        Ok(Connection { inner: Owned::new(Arc::new(conn)), promised: AtomicUsize::new(0), lanes: Arc::default() }
-            .into_pyobject(py)?
-            .into_any())
+        let inner = Owned::new(Arc::new(conn));
+        let (promised, lanes, copies) = (AtomicUsize::new(0), Arc::default(), Mutex::default());
+        Ok(Connection { inner, promised, lanes, copies }.into_pyobject(py)?.into_any())
     }))
 }
 

@@ -8,6 +8,7 @@ mod call;
 mod connect;
 mod content_ids;
 mod convert;
+mod copies;
 mod decompress;
 mod entry;
 mod fetch;

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -10,6 +11,7 @@ use crate::engine::connection::outbox::{Held, Outgoing};
 use crate::engine::connection::traffic::Verb;
 use crate::engine::connection::wire::size;
 use crate::error::About;
+use crate::lock::lock;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::convert::Word;
@@ -35,19 +37,19 @@ impl Connection {
         let this = slf.get();
         let conn = this.connection()?;
         let (subject, reply) = (subject.0, reply.map_or("", |reply| reply.0));
-        conn.check(subject)?;
+        let checked = lock(&this.copies).subject(subject, |subject| conn.check(subject))?;
         if !reply.is_empty() {
             conn.check(reply)?;
         }
         let what = || About::Other(format!("the message for {subject:?}"));
         let (payload, headers) =
-            message(what, payload, Cell::copied, || headers::lenient(headers), conn.client.max_payload())?;
+            message(what, payload, |cell| this.copied(cell), || headers::lenient(headers), conn.client.max_payload())?;
         let link = *conn.link.borrow();
         if link.closed {
             return Err(conn.closed().into());
         }
         let reply = (!reply.is_empty()).then(|| reply.into());
-        let message = Outgoing { subject: subject.into(), reply, headers, payload };
+        let message = Outgoing { subject: checked, reply, headers, payload };
         this.lanes.close_gates(&conn.outbox);
         if !link.up {
             conn.check_room(size(&message))?;
@@ -80,6 +82,14 @@ impl Connection {
 }
 
 impl Connection {
+    /// Python's object is dropped without the lock.
+    fn copied(&self, payload: Cell) -> Bytes {
+        match payload {
+            Cell::Copied(bytes) => bytes.into(),
+            cell => lock(&self.copies).arena.copy(cell.as_slice()),
+        }
+    }
+
     /// Queues a message that is sent at the end of the loop's turn: at once where there is no loop, or where many wait.
     pub fn hold(
         slf: &Bound<'_, Self>,

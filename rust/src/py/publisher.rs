@@ -17,6 +17,7 @@ use crate::engine::publish::publisher::{self as engine, Feed};
 use crate::engine::publish::rows::{Body, Single};
 use crate::engine::publish::size::check_size;
 use crate::engine::publish::window::Window;
+use crate::engine::subject;
 use crate::error::About;
 use crate::lock::lock;
 use crate::py::connect::Connection;
@@ -213,7 +214,9 @@ impl Publisher {
         // Python objects, an exception too, are made and dropped when the lock is free again.
         let taken = {
             let mut turn = lock(&self.way.turn);
-            turn.subject(subject).map(|subject| (subject, small.map(|small| turn.arena.copy(small))))
+            turn.copies
+                .subject(subject, subject::check)
+                .map(|subject| (subject, small.map(|small| turn.copies.arena.copy(small))))
         };
         let (subject, copied) = taken?;
         let payload = copied.unwrap_or_else(|| cell.in_place());

@@ -2,16 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use async_nats::Subject;
 use pyo3::prelude::*;
 
 use super::{Answer, Shared};
 use crate::engine::connection::gate::Opener;
-use crate::engine::publish::arena::Arena;
 use crate::engine::publish::publisher::{self as engine, Feed};
-use crate::engine::subject;
-use crate::error::JetError;
 use crate::lock::lock;
+use crate::py::copies::Copies;
 use crate::py::lane::Lane;
 use crate::runtime::Owned;
 use crate::task::caught;
@@ -20,20 +17,7 @@ use crate::task::caught;
 #[derive(Default)]
 pub struct Turn {
     pub items: Vec<Feed>,
-    pub arena: Arena,
-    /// The last one: nearly always the next one too.
-    subject: Option<Subject>,
-}
-
-impl Turn {
-    /// The subject, if one can publish to it.
-    pub fn subject(&mut self, subject: &str) -> Result<Subject, JetError> {
-        if let Some(last) = self.subject.as_ref().filter(|last| last.as_str() == subject) {
-            return Ok(last.clone());
-        }
-        subject::check(subject)?;
-        Ok(self.subject.insert(Subject::from(subject)).clone())
-    }
+    pub copies: Copies,
 }
 
 /// From here into the loop.
