@@ -291,7 +291,7 @@ impl<'a> Api<'a> {
     pub fn delete_consumer(self, stream: &str, name: &str) -> impl Future<Output = bool> + Send + use<> {
         let subject = format!("{}.CONSUMER.DELETE.{stream}.{name}", self.prefix);
         let asked = self.conn.ask(Request {
-            subject,
+            subject: subject.into(),
             payload: Bytes::new(),
             headers: None,
             timeout: self.timeout,

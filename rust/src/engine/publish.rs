@@ -57,7 +57,7 @@ pub async fn publish(
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let (again, payload, headers) = (subject.clone(), payload.clone(), headers.clone());
-        let request = Request { subject: again, payload, headers, timeout: left, verb: Verb::Publisher };
+        let request = Request { subject: again.into(), payload, headers, timeout: left, verb: Verb::Publisher };
         match conn.ask(request)?.await {
             Ok(answer) => return puback::parse(&answer.payload),
             Err(JetError::NoResponders { .. }) => {

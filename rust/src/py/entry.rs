@@ -139,7 +139,7 @@ impl Subscription {
 fn request(subject: Word<'_>, payload: &[u8], timeout: Timeout) -> PyResult<Request> {
     subject::check(subject.0)?;
     let payload = Bytes::copy_from_slice(payload);
-    Ok(Request { subject: subject.0.to_owned(), payload, headers: None, timeout: timeout.0, verb: Verb::Request })
+    Ok(Request { subject: subject.0.into(), payload, headers: None, timeout: timeout.0, verb: Verb::Request })
 }
 
 #[pymethods]

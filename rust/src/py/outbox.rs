@@ -83,7 +83,7 @@ impl Connection {
 
 impl Connection {
     /// Python's object is dropped without the lock.
-    fn copied(&self, payload: Cell) -> Bytes {
+    pub fn copied(&self, payload: Cell) -> Bytes {
         match payload {
             Cell::Copied(bytes) => bytes.into(),
             cell => lock(&self.copies).arena.copy(cell.as_slice()),

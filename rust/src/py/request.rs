@@ -9,8 +9,10 @@ use crate::bridge::{Bridge, Event, settle};
 use crate::engine::connection as engine;
 use crate::engine::connection::request::Request;
 use crate::engine::connection::traffic::Verb;
+use crate::engine::publish::arena::LARGE;
 use crate::engine::subject;
 use crate::error::{About, JetError};
+use crate::lock::lock;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::convert::{Timeout, Word};
@@ -24,7 +26,7 @@ impl Connection {
     fn request(&self, subject: Word<'_>, payload: &[u8], timeout: Timeout) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check_tokens(subject.0)?;
-        let subject = subject.0.to_owned();
+        let subject = subject.0.into();
         let payload = Bytes::copy_from_slice(payload);
         Ok(Call::new(
             conn.ask(Request { subject, payload, headers: None, timeout: timeout.0, verb: Verb::Request })?,
@@ -43,7 +45,7 @@ impl Connection {
         headers: Option<headers::Given<'_>>,
     ) -> PyResult<Call> {
         let conn = self.get()?;
-        let request = checked(&conn, subject.0.to_owned(), payload, timeout, headers)?;
+        let request = self.checked(&conn, subject.0, payload, timeout, headers)?;
         let (form, session) = (Form::of(session)?, session.clone().unbind());
         Ok(Call::new(conn.ask(request)?, move |py, answer| form.make(py, &session, answer, None)))
     }
@@ -61,7 +63,7 @@ impl Connection {
         headers: Option<headers::Given<'_>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let conn = slf.get().connection()?;
-        let request = checked(conn, subject.0.to_owned(), payload, timeout, headers)?;
+        let request = slf.get().checked(conn, subject.0, payload, timeout, headers)?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
         let (form, session) = (Form::of(session)?, session.clone().unbind());
         let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
@@ -102,17 +104,26 @@ impl Connection {
     }
 }
 
-/// The request, if the server would take it.
-fn checked(
-    conn: &engine::Connection,
-    subject: String,
-    payload: &Bound<'_, PyAny>,
-    timeout: Timeout,
-    headers: Option<headers::Given<'_>>,
-) -> PyResult<Request> {
-    conn.check(&subject)?;
-    let what = || About::Other(format!("the request to {subject:?}"));
-    let (payload, headers) =
-        message(what, payload, Cell::of_a_request, || headers::lenient(headers), conn.client.max_payload())?;
-    Ok(Request { subject, payload, headers, timeout: timeout.0, verb: Verb::Request })
+impl Connection {
+    /// The request, if the server would take it.
+    fn checked(
+        &self,
+        conn: &engine::Connection,
+        subject: &str,
+        payload: &Bound<'_, PyAny>,
+        timeout: Timeout,
+        headers: Option<headers::Given<'_>>,
+    ) -> PyResult<Request> {
+        let checked = lock(&self.copies).subject(subject, |subject| conn.check(subject))?;
+        let what = || About::Other(format!("the request to {subject:?}"));
+        let limit = conn.client.max_payload();
+        let (payload, headers) =
+            message(what, payload, |cell| self.of_a_request(cell), || headers::lenient(headers), limit)?;
+        Ok(Request { subject: checked, payload, headers, timeout: timeout.0, verb: Verb::Request })
+    }
+
+    /// Copied where that is less than to send it from where it lies.
+    fn of_a_request(&self, payload: Cell) -> Bytes {
+        if payload.as_slice().len() < LARGE { self.copied(payload) } else { payload.in_place() }
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::{Client, HeaderMap, Message, Subscriber};
+use async_nats::{Client, HeaderMap, Message, Subject, Subscriber};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::sync::{oneshot, watch};
@@ -156,12 +156,12 @@ impl Connection {
     /// Publishes and waits for the first answer.
     pub async fn request(
         &self,
-        subject: String,
+        subject: impl Into<Subject>,
         payload: Bytes,
         headers: Option<HeaderMap>,
         timeout: Duration,
     ) -> Result<Message> {
-        self.ask(Request { subject, payload, headers, timeout, verb: Verb::Request })?.await
+        self.ask(Request { subject: subject.into(), payload, headers, timeout, verb: Verb::Request })?.await
     }
 
     /// Publishes a request now; what is returned waits for the first answer, and ends the request when it is dropped.

@@ -1,6 +1,7 @@
 //! Requests: one inbox for all of a connection, and a number in the reply subject to match answers with requests.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
@@ -19,13 +20,14 @@ use crate::engine::connection::refusals::{Refusals, Refused};
 use crate::engine::connection::token::{read_token, write_token};
 use crate::engine::connection::traffic::{Traffic, Verb};
 use crate::engine::connection::wire::size;
+use crate::engine::publish::arena::Arena;
 use crate::error::{JetError, Result};
 use crate::lock::lock;
 use crate::task::{Spot, spawn, weak_spot};
 
 /// What is to be sent, and how long its answer may take.
 pub struct Request {
-    pub subject: String,
+    pub subject: Subject,
     pub payload: Bytes,
     pub headers: Option<HeaderMap>,
     pub timeout: Duration,
@@ -38,7 +40,7 @@ pub type Done = Box<dyn FnOnce(Result<Message>) + Send>;
 
 struct Pending {
     done: Done,
-    subject: String,
+    subject: Subject,
     timeout: Duration,
     deadline: Instant,
     /// In the outbox.
@@ -68,11 +70,33 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     last: u64,
-    pending: HashMap<u64, Pending>,
+    pending: HashMap<u64, Pending, BuildHasherDefault<AsItIs>>,
     deadlines: BTreeSet<(Instant, u64)>,
     closed: bool,
     /// The server does not let answers through.
     deaf: Option<JetError>,
+    /// What reply subjects are made in.
+    reply: Vec<u8>,
+    arena: Arena,
+}
+
+/// Hashes numbers that are given one after the other: they differ enough.
+#[derive(Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    /// hashbrown looks at the highest bits too.
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
 }
 
 impl Shared {
@@ -154,9 +178,9 @@ impl Requests {
     /// Holds the request in the outbox and returns its number; `done` gets the answer.
     pub fn start(&self, outbox: &Outbox, request: Request, tag: usize, done: Done) -> Result<u64> {
         let Request { subject, payload, headers, timeout, verb } = request;
-        let mut message = Outgoing { subject: subject.as_str().into(), reply: None, headers, payload };
+        let mut message = Outgoing { subject: subject.clone(), reply: None, headers, payload };
         self.check_room(outbox, size(&message))?;
-        let mut reply = self.open(outbox)?.as_bytes().to_vec();
+        let prefix = self.open(outbox)?;
         let deadline = Instant::now() + timeout;
         let mut waiting = self.shared.lock();
         if waiting.closed {
@@ -167,8 +191,12 @@ impl Requests {
         }
         waiting.last += 1;
         let number = waiting.last;
-        write_token(number, &mut reply);
-        message.reply = Some(Subject::from(String::from_utf8_lossy(&reply).as_ref()));
+        let Waiting { reply, arena, .. } = &mut *waiting;
+        reply.clear();
+        reply.extend_from_slice(prefix.as_bytes());
+        write_token(number, reply);
+        let reply = Subject::from_utf8(arena.copy(reply));
+        message.reply = Some(reply.map_err(|_| JetError::Internal("reply subject".into()))?);
         // Under the lock, so that its answer and its end find it complete.
         let place = outbox.hold(message, verb).place;
         waiting.deadlines.insert((deadline, number));
@@ -206,8 +234,8 @@ impl Requests {
     }
 }
 
-fn late(subject: String, after: Duration, sent: bool) -> JetError {
-    JetError::Unanswered { verb: "request", subject, after, sent }
+fn late(subject: &Subject, after: Duration, sent: bool) -> JetError {
+    JetError::Unanswered { verb: "request", subject: subject.to_string(), after, sent }
 }
 
 /// Hands each answer to the request that waits for it, until the connection closes or is gone.
@@ -229,7 +257,7 @@ async fn dispatch_answers(
         traffic.received(pending.as_ref().map_or(Verb::Request, |pending| pending.verb), message.payload.len());
         let Some(Pending { done, subject, .. }) = pending else { continue };
         done(match message.status {
-            Some(StatusCode::NO_RESPONDERS) => Err(JetError::NoResponders { subject }),
+            Some(StatusCode::NO_RESPONDERS) => Err(JetError::NoResponders { subject: subject.to_string() }),
             _ => Ok(message),
         });
     }
@@ -247,7 +275,7 @@ async fn expire(weak: Weak<Shared>) {
         match first {
             Some((deadline, number)) if deadline <= now => {
                 if let Some((Pending { done, subject, timeout, .. }, sent)) = shared.end(number) {
-                    done(Err(late(subject, timeout, sent)));
+                    done(Err(late(&subject, timeout, sent)));
                 }
             }
             _ => {
