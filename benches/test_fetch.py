@@ -1,4 +1,4 @@
-"""Fetching with a pull consumer (AckNone): 300,000 messages of 128 B, and 20,000 of 16 KiB."""
+"""Fetching with a pull consumer (AckNone): 300,000 messages of 128 B, 100,000 of 1 KiB, and 20,000 of 16 KiB."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from harness import Group, Run
 NATIVE = "jetarrow._jetarrow"
 BATCH = 10_000
 FETCH = Group("fetch, 128 B", "read", baseline="raw socket", peer="nats-py fetch(1000)")
+MIDDLE = Group("fetch, 1 KiB", "read", baseline="raw socket", size=1 << 10, count=100_000)
 LARGE = Group("fetch, 16 KiB", "read", baseline="raw socket", size=16 << 10, count=20_000)
 
 
 @LARGE.row("raw socket")
+@MIDDLE.row("raw socket")
 @FETCH.row("raw socket")
 def raw_socket(run: Run) -> int:
     wire.pull(run.url, run.stream, run.count, clock=run.clock())
@@ -24,6 +26,7 @@ def raw_socket(run: Run) -> int:
 
 
 @LARGE.row("jetarrow fetch_batch(10000), async", needs=NATIVE)
+@MIDDLE.row("jetarrow fetch_batch(10000), async", needs=NATIVE)
 @FETCH.row("jetarrow fetch_batch(10000), async", needs=NATIVE)
 async def fetch_batch_async(run: Run) -> int:
     import jetarrow
@@ -124,3 +127,8 @@ def test_fetch(name: str, record: Callable[[Group, str], None]) -> None:
 @pytest.mark.parametrize("name", LARGE.rows)
 def test_fetch_large(name: str, record: Callable[[Group, str], None]) -> None:
     record(LARGE, name)
+
+
+@pytest.mark.parametrize("name", MIDDLE.rows)
+def test_fetch_middle(name: str, record: Callable[[Group, str], None]) -> None:
+    record(MIDDLE, name)

@@ -7,6 +7,7 @@ pub mod column;
 pub mod decode;
 pub mod decompress;
 pub mod encode;
+mod headers;
 pub mod meta;
 pub mod raw_headers;
 pub mod room;

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{ListBuilder, MapBuilder, MapFieldNames, StringBuilder};
+use arrow_array::builder::StringBuilder;
 use arrow_array::{
     ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, TimestampNanosecondArray,
 };
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::TimeUnit;
-use async_nats::{HeaderMap, Message, Subject};
+use async_nats::{Message, Subject};
 
 use crate::engine::columns::batch::Batch;
 use crate::engine::columns::bytes::BytesBuilder;
 use crate::engine::columns::column::{Column, Layout};
+use crate::engine::columns::headers::{self, HeadersBuilder};
 use crate::engine::columns::meta::Meta;
 use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::columns::room::Spare;
@@ -25,13 +26,6 @@ const MOST_BYTES: usize = 1 << 30;
 /// Of so many rows it is known that they are many: from then on there is room for all, `MOST_ROWS` at most.
 const MANY_ROWS: usize = 4096;
 const MOST_ROWS: usize = 1 << 20;
-
-type HeadersBuilder = MapBuilder<StringBuilder, ListBuilder<StringBuilder>>;
-
-fn headers_builder() -> HeadersBuilder {
-    let names = MapFieldNames { entry: "entries".into(), key: "key".into(), value: "value".into() };
-    MapBuilder::new(Some(names), StringBuilder::new(), ListBuilder::new(StringBuilder::new()))
-}
 
 /// How much there was in a batch, and the memory of those that were dropped.
 #[derive(Clone, Default)]
@@ -92,7 +86,7 @@ impl Builder {
             pending: wants(Column::Pending).then(Vec::new),
             last_pending: 0,
             subject: wants(Column::Subject).then(StringBuilder::new),
-            headers: wants(Column::Headers).then(headers_builder),
+            headers: wants(Column::Headers).then(headers::builder),
             data: wants(Column::Data).then(BytesBuilder::default),
             reply: (replies || wants(Column::Reply)).then(BytesBuilder::default),
             bytes: 0,
@@ -179,8 +173,8 @@ impl Builder {
         }
         if let Some(headers) = &mut self.headers {
             match raw {
-                None => push_headers(headers, message.headers.as_ref())?,
-                Some(raw) => push_raw(headers, raw)?,
+                None => headers::push(headers, message.headers.as_ref())?,
+                Some(raw) => headers::push_raw(headers, raw)?,
             }
         }
         Ok(())
@@ -236,7 +230,7 @@ impl Builder {
                 Column::Pending => numbers(&mut self.pending),
                 Column::Subject => Arc::new(self.subject.get_or_insert_default().finish()),
                 Column::Data => Arc::new(self.data.get_or_insert_default().finish_binary().map_err(broken)?),
-                Column::Headers => Arc::new(self.headers.get_or_insert_with(headers_builder).finish()),
+                Column::Headers => Arc::new(self.headers.get_or_insert_with(headers::builder).finish()),
                 Column::Reply => Arc::new(replies.clone().unwrap_or_else(|| StringArray::new_null(rows))),
             });
         }
@@ -275,39 +269,11 @@ fn repeat(text: &str, rows: usize) -> ArrayRef {
     Arc::new(StringArray::new(offsets, text.repeat(rows).into_bytes().into(), None))
 }
 
-/// Sorted by name: the same message gives the same row each time it is read.
-fn push_headers(builder: &mut HeadersBuilder, headers: Option<&HeaderMap>) -> Result<()> {
-    let broken = |e: arrow_schema::ArrowError| JetError::Internal(e.to_string());
-    let Some(headers) = headers.filter(|h| !h.is_empty()) else {
-        return builder.append(false).map_err(broken);
-    };
-    let mut sorted: Vec<(&str, &Vec<async_nats::HeaderValue>)> = headers.iter().map(|(n, v)| (n.as_ref(), v)).collect();
-    sorted.sort_unstable_by_key(|(name, _)| *name);
-    for (name, values) in sorted {
-        builder.keys().append_value(name);
-        for value in values {
-            builder.values().values().append_value(value.as_str());
-        }
-        builder.values().append(true);
-    }
-    builder.append(true).map_err(broken)
-}
-
-fn push_raw(builder: &mut HeadersBuilder, headers: &RawHeaders) -> Result<()> {
-    for (name, values) in headers {
-        builder.keys().append_value(name);
-        for value in values {
-            builder.values().values().append_value(value);
-        }
-        builder.values().append(true);
-    }
-    builder.append(!headers.is_empty()).map_err(|e| JetError::Internal(e.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use arrow_array::Array;
     use arrow_array::cast::AsArray;
+    use async_nats::HeaderMap;
 
     use super::*;
     use crate::engine::columns::meta::parse_meta;
@@ -360,6 +326,26 @@ mod tests {
         let held: usize = batch.record.columns().iter().map(|column| column.get_buffer_memory_size()).sum();
         assert!(held < 100_000, "{held}");
         assert_eq!(sizes.of_rows(1_000_000).rows, 100_000);
+        Ok(())
+    }
+
+    /// Of a first batch nothing is known but how many rows it may have.
+    #[test]
+    fn once_there_are_many_there_is_room_for_all() -> Result<()> {
+        let message = message(None);
+        let reply = message.reply.clone().unwrap_or_else(|| "".into());
+        let meta = parse_meta(&reply).ok_or_else(|| JetError::Internal(reply.to_string()))?;
+        for (wanted, room) in [(100_000, 100_000), (usize::MAX, MOST_ROWS)] {
+            let mut builder = Builder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
+            builder.expect(Sizes::default().of_rows(wanted));
+            for _ in 0..MANY_ROWS {
+                builder.push(&message, &meta)?;
+            }
+            assert!(builder.seq.capacity() < room);
+            builder.push(&message, &meta)?;
+            assert!(builder.seq.capacity() >= room && builder.nanos.capacity() >= room);
+            assert_eq!(builder.finish()?.record.num_rows(), MANY_ROWS + 1);
+        }
         Ok(())
     }
 

@@ -97,7 +97,7 @@ impl Room {
         }
         let enough = bytes + bytes / 8;
         let map = spare.upgrade().and_then(|spare| spare.take(enough)).or_else(|| {
-            // Strict systems would count as taken what is never written to.
+            // Most may never be written to, and is not to count as taken where the system lets us say so.
             MmapOptions::new().len(enough).no_reserve_swap().map_anon().ok()
         });
         match map {
