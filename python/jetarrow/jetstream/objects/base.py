@@ -28,8 +28,8 @@ from jetarrow.jetstream.subscribe import Subscribe
 # The server's words for an expected last sequence of a subject that is another one by now.
 WRONG_LAST_SEQUENCE = (10071, 10164)
 # Of a read: most bytes that are handed over at a time, and that are on their way.
-BATCH_BYTES = 2 * 1024 * 1024
-FETCH_BYTES = 16 * 1024 * 1024
+BATCH_BYTES = 1024 * 1024
+FETCH_BYTES = 12 * 1024 * 1024
 ROLLUP = {models.Header.ROLLUP.value: "sub"}
 
 _nuid = NUID()
