@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import uuid
 
 import pytest
@@ -26,6 +27,25 @@ async def test_requests(nc: Client, subject: str) -> None:
     assert (await nc.request(subject, b"old", old_style=True)).data == b"OLD"
     many = await asyncio.gather(*(nc.request(subject, b"n%d" % n, timeout=5) for n in range(500)))
     assert [msg.data for msg in many] == [b"N%d" % n for n in range(500)]
+
+
+async def test_large_payloads_are_as_they_were_and_not_kept(nc: Client, subject: str) -> None:
+    """They are sent from where they lie, if they cannot change."""
+
+    async def answer(msg: Msg) -> None:
+        await msg.respond(msg.data)
+
+    await nc.subscribe(subject, cb=answer)
+    held = [b"%d" % size + b"x" * size for size in (1 << 14, 100_000)]
+    before = [sys.getrefcount(payload) for payload in held]
+    assert [(await nc.request(subject, payload, timeout=5)).data for payload in held] == held
+    changing = bytearray(b"y" * 50_000)
+    asked = asyncio.create_task(nc.request(subject, changing, timeout=5))
+    await asyncio.sleep(0)
+    changing[:5] = b"other"
+    assert (await asked).data == b"y" * 50_000
+    assert (await nc.request(subject, "ü" * 20_000, timeout=5)).data == "ü".encode() * 20_000
+    assert [sys.getrefcount(payload) for payload in held] == before
 
 
 @pytest.mark.parametrize("old_style", [False, True])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import jetarrow.sync
 import pytest
 from jetarrow import connect
 from jetarrow.errors import TimeoutError
@@ -202,3 +203,28 @@ async def test_a_full_bucket_over_a_slow_link(js: JetStreamContext, bucket: str,
         await nc.jetstream().publish(f"$O.{bucket}.C.last", b"")
     assert await stored(js, bucket) == {"meta": 0, "last": 1}
     await js.delete_object_store(bucket)
+
+
+async def test_who_presses_ctrl_c_is_told_what_may_be_left(
+    js: JetStreamContext, store: ObjectStore, bucket: str, nats_url: str
+) -> None:
+    """The old object stays; chunks that a slow link still carries are not waited for."""
+    old = await store.put("a", b"old")
+
+    def pressed() -> Iterator[bytes]:
+        yield LARGE
+        raise KeyboardInterrupt
+
+    def put(url: str) -> list[str]:
+        with jetarrow.sync.connect(url) as nc:
+            try:
+                nc.jetstream().object_store(bucket).put("a", pressed())
+            except KeyboardInterrupt as error:
+                return error.__notes__
+        raise AssertionError("it was not interrupted")
+
+    async with slow_link(nats_url, 0.02, rate=4_000_000) as link:
+        (note,) = await asyncio.to_thread(put, link.url)
+        assert f"may still be in bucket {bucket!r}" in note
+    assert (await store.get("a")).data == b"old"
+    assert (await stored(js, bucket))[old.nuid] == 1

@@ -1,4 +1,4 @@
-"""Publishes 200,000 messages that nobody answers (80,000 where each is waited for), and prints the memory ten times.
+"""Publishes 200,000 messages that nobody answers (80,000 where each is waited for), and prints the memory 20 times.
 
 A program of its own, so that the memory is that of nothing else: `unanswered.py <face> <url> <pid to freeze or 0>`.
 """
@@ -17,9 +17,9 @@ from jetarrow import errors
 from tools import rss
 
 WINDOW = 5_000
-TENTH = 20_000
+PART = 10_000
 THREADS = 40
-EACH = 200
+EACH = 100
 
 
 async def awaiting(url: str, pid: int) -> None:
@@ -27,8 +27,8 @@ async def awaiting(url: str, pid: int) -> None:
         js = nc.jetstream(publish_async_max_pending=WINDOW, ack_timeout=0.1)
         if pid:
             os.kill(pid, signal.SIGSTOP)
-        for _ in range(10):
-            for _ in range(TENTH // WINDOW):
+        for _ in range(20):
+            for _ in range(PART // WINDOW):
                 futures = [await js.publish_async("deaf.a", bytes(128)) for _ in range(WINDOW)]
                 ends = await asyncio.gather(*futures, return_exceptions=True)
                 assert {type(end) for end in ends} == {errors.TimeoutError}
@@ -51,13 +51,13 @@ def blocking(url: str) -> None:
 
     with jetarrow.sync.connect(url) as nc:
         js = nc.jetstream()
-        for tenth in range(1, 11):
+        for part in range(1, 21):
             threads = [threading.Thread(target=publish) for _ in range(THREADS)]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
-            assert len(late) == tenth * THREADS * EACH
+            assert len(late) == part * THREADS * EACH
             print(rss())
         assert js.publish("s.a", b"still alive").stream == "S"
 

@@ -5,6 +5,7 @@ mod choice;
 pub mod columns;
 pub mod connection;
 pub mod key;
+mod numbers;
 pub mod publish;
 pub mod receive;
 pub mod subject;

@@ -10,6 +10,7 @@ use crate::engine::connection as engine;
 use crate::engine::connection::outbox::{Held, Outgoing};
 use crate::engine::connection::traffic::Verb;
 use crate::engine::connection::wire::size;
+use crate::engine::publish::arena::LARGE;
 use crate::error::About;
 use crate::lock::lock;
 use crate::py::call::Call;
@@ -82,12 +83,17 @@ impl Connection {
 }
 
 impl Connection {
-    /// Python's object is dropped without the lock.
-    pub fn copied(&self, payload: Cell) -> Bytes {
+    /// A payload that is sent without an answer. Python's object is dropped without the lock.
+    fn copied(&self, payload: Cell) -> Bytes {
         match payload {
             Cell::Copied(bytes) => bytes.into(),
             cell => lock(&self.copies).arena.copy(cell.as_slice()),
         }
+    }
+
+    /// One that has an answer: copied where that is less than to send it from where it lies.
+    pub fn of_a_request(&self, payload: Cell) -> Bytes {
+        if payload.as_slice().len() < LARGE { self.copied(payload) } else { payload.in_place() }
     }
 
     /// Queues a message that is sent at the end of the loop's turn: at once where there is no loop, or where many wait.

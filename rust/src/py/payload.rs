@@ -8,7 +8,6 @@ use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyString};
 
-use crate::engine::publish::arena::LARGE;
 use crate::engine::publish::size::check_size;
 use crate::error::{About, JetError};
 use crate::py::convert::{SURROGATE, type_name, utf8};
@@ -40,19 +39,6 @@ impl Cell {
             PyTypeError::new_err(format!("a payload must be bytes-like or str, not {}", type_name(value)))
         })?;
         Ok(Cell::Copied(buffer.to_vec(value.py())?))
-    }
-
-    /// As bytes of its own.
-    pub fn copied(self) -> Bytes {
-        match self {
-            Cell::Copied(bytes) => bytes.into(),
-            cell => Bytes::copy_from_slice(cell.as_slice()),
-        }
-    }
-
-    /// As `in_place`, where that is less than a copy.
-    pub fn of_a_request(self) -> Bytes {
-        if self.as_slice().len() < LARGE { self.copied() } else { self.in_place() }
     }
 
     /// Sent from where it lies. Python takes its object back when the GIL is next held by us: for messages that have an

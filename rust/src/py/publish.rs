@@ -21,7 +21,7 @@ use crate::py::batch::{Array, export, export_schema};
 use crate::py::call::Call;
 use crate::py::connect::Connection;
 use crate::py::convert::{Timeout, Word, seconds};
-use crate::py::payload::{Cell, message};
+use crate::py::payload::message;
 use crate::py::rows::{self, RowArguments};
 use crate::py::{headers, puback};
 
@@ -43,7 +43,8 @@ impl Connection {
         let Timeout(timeout) = timeout;
         let what = || About::Other(format!("the message for {subject:?}"));
         let headers = || headers.as_ref().map(|given| headers::from_python(&given.0)).transpose();
-        let (payload, headers) = message(what, payload, Cell::of_a_request, headers, conn.client.max_payload())?;
+        let (payload, headers) =
+            message(what, payload, |cell| self.of_a_request(cell), headers, conn.client.max_payload())?;
         Ok(Call::new(
             async move { engine::publish(&conn, subject, payload, headers, prefix, timeout).await },
             puback::build_in_full,

@@ -9,7 +9,6 @@ use crate::bridge::{Bridge, Event, settle};
 use crate::engine::connection as engine;
 use crate::engine::connection::request::Request;
 use crate::engine::connection::traffic::Verb;
-use crate::engine::publish::arena::LARGE;
 use crate::engine::subject;
 use crate::error::{About, JetError};
 use crate::lock::lock;
@@ -18,7 +17,7 @@ use crate::py::connect::Connection;
 use crate::py::convert::{Timeout, Word};
 use crate::py::headers;
 use crate::py::message::Form;
-use crate::py::payload::{Cell, message};
+use crate::py::payload::message;
 
 #[pymethods]
 impl Connection {
@@ -120,10 +119,5 @@ impl Connection {
         let (payload, headers) =
             message(what, payload, |cell| self.of_a_request(cell), || headers::lenient(headers), limit)?;
         Ok(Request { subject: checked, payload, headers, timeout: timeout.0, verb: Verb::Request })
-    }
-
-    /// Copied where that is less than to send it from where it lies.
-    fn of_a_request(&self, payload: Cell) -> Bytes {
-        if payload.as_slice().len() < LARGE { self.copied(payload) } else { payload.in_place() }
     }
 }

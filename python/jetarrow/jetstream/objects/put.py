@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterable
 from contextlib import aclosing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import APIError, BadObjectMetaError, InvalidObjectNameError
@@ -21,6 +21,23 @@ from jetarrow.jetstream.progress import Progress
 # Seconds that whoever gives a put up waits for what it has sent to be removed; on a loop that goes on afterwards.
 HURRY = 0.25
 _leaving: set[asyncio.Task[bool]] = set()
+
+
+@dataclass
+class Attempt:
+    """A put, and how far it has come."""
+
+    sending: Sending
+    info: models.ObjectInfo
+    # What has the name, as far as is known.
+    former: Stored | None
+    # The object's message may be there.
+    committing: bool = False
+
+    def commit(self, found: Stored | None) -> models.ObjectInfo:
+        """What is written in the place of `found`."""
+        self.former, self.committing = found, True
+        return self.info
 
 
 class Put(Bucket):
@@ -83,27 +100,20 @@ class Put(Bucket):
             bucket=self._name,
             nuid=new_version(),
         )
-        sending = Sending(self._js, self._stream, chunks_of(self._name, info.nuid))
-        committing = False
-
-        def put(found: Stored | None) -> models.ObjectInfo:
-            nonlocal former, committing
-            former, committing = found, True
-            return info
-
+        attempt = Attempt(Sending(self._js, self._stream, chunks_of(self._name, info.nuid)), info, former)
         try:
             cutter = Cutter(chunk_size)
-            await self._send(data, cutter, sending, progress)
-            info = replace(
+            await self._send(data, cutter, attempt.sending, progress)
+            attempt.info = replace(
                 info, size=cutter.size, chunks=cutter.chunks, digest=digest_text(cutter.hash.digest()), mtime=now()
             )
-            await self._commit(name, former, put)
+            await self._commit(name, former, attempt.commit)
         except BaseException as error:
-            if not await self._give_up(sending, info, former, error, committing=committing):
+            if not await self._give_up(attempt, error):
                 raise
         else:
-            await self._purge_former(former)
-        return await self._dated(info)
+            await self._purge_former(attempt.former)
+        return await self._dated(attempt.info)
 
     async def put_file(
         self,
@@ -143,66 +153,50 @@ class Put(Bucket):
                         await sending.send_few(chunks)
                     told.add(sum(map(len, chunks)))
 
-    async def _give_up(
-        self,
-        sending: Sending,
-        info: models.ObjectInfo,
-        former: Stored | None,
-        error: BaseException,
-        *,
-        committing: bool,
-    ) -> bool:
+    async def _give_up(self, attempt: Attempt, error: BaseException) -> bool:
         """Removes what a put that failed has stored; True where the object is there after all.
 
         Who cancels, or presses Ctrl-C, does not wait for a server that is away.
         """
         if isinstance(error, Exception):
-            return await self._take_back(sending, info, former, error, committing=committing)
+            return await self._take_back(attempt, error)
         session = self._js._api.session
         if session.blocks:
-            if not committing:
-                await self._take_back_quickly(sending, info, error)
+            if not attempt.committing:
+                await self._take_back_quickly(attempt, error)
             return False
-        task = asyncio.ensure_future(self._take_back(sending, info, former, error, committing=committing))
+        task = asyncio.ensure_future(self._take_back(attempt, error))
         _leaving.add(task)
         task.add_done_callback(_leaving.discard)
         await asyncio.wait([task], timeout=HURRY)
         return False
 
-    async def _take_back(
-        self,
-        sending: Sending,
-        info: models.ObjectInfo,
-        former: Stored | None,
-        error: BaseException,
-        *,
-        committing: bool,
-    ) -> bool:
+    async def _take_back(self, attempt: Attempt, error: BaseException) -> bool:
         """As `_give_up`. The object is there where the answer was lost, and not what was written."""
-        last = new_version()
+        last, nuid = new_version(), attempt.info.nuid
         try:
             # Nothing comes in behind the purge: no chunk waits for its turn any more, and the message is answered
             # after all that was sent before, whatever the answer.
-            await sending.answered()
+            await attempt.sending.answered()
             with suppress(APIError):
                 await self._js.publish(chunks_of(self._name, last), stream=self._stream)
                 await self._purge(last)
-            if committing:
-                stored = await self._find(info.name)
-                if stored is not None and stored.info.nuid == info.nuid:
-                    await self._purge_former(former)
+            if attempt.committing:
+                stored = await self._find(attempt.info.name)
+                if stored is not None and stored.info.nuid == nuid:
+                    await self._purge_former(attempt.former)
                     return True
-            await self._purge(info.nuid)
+            await self._purge(nuid)
         except Exception as trouble:
             error.add_note(f"chunks of it may still be in bucket {self._name!r}: {trouble}")
         return False
 
-    async def _take_back_quickly(self, sending: Sending, info: models.ObjectInfo, error: BaseException) -> None:
+    async def _take_back_quickly(self, attempt: Attempt, error: BaseException) -> None:
         last, api = new_version(), self._js._api
         try:
-            answered = await sending.answered(HURRY / 4)
+            answered = await attempt.sending.answered(HURRY / 4)
             await self._js.publish(chunks_of(self._name, last), timeout=HURRY / 4, stream=self._stream)
-            for nuid in (last, info.nuid):
+            for nuid in (last, attempt.info.nuid):
                 body = {"filter": chunks_of(self._name, nuid)}
                 await api.request(f"STREAM.PURGE.{self._stream}", body, timeout=HURRY / 4)
             if not answered:

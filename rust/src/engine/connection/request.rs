@@ -1,7 +1,6 @@
 //! Requests: one inbox for all of a connection, and a number in the reply subject to match answers with requests.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use crate::engine::connection::refusals::{Refusals, Refused};
 use crate::engine::connection::token::{read_token, write_token};
 use crate::engine::connection::traffic::{Traffic, Verb};
 use crate::engine::connection::wire::size;
+use crate::engine::numbers::ByNumber;
 use crate::engine::publish::arena::Arena;
 use crate::error::{JetError, Result};
 use crate::lock::lock;
@@ -70,7 +70,7 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     last: u64,
-    pending: HashMap<u64, Pending, BuildHasherDefault<AsItIs>>,
+    pending: HashMap<u64, Pending, ByNumber>,
     deadlines: BTreeSet<(Instant, u64)>,
     closed: bool,
     /// The server does not let answers through.
@@ -78,25 +78,6 @@ struct Waiting {
     /// What reply subjects are made in.
     reply: Vec<u8>,
     arena: Arena,
-}
-
-/// Hashes numbers that are given one after the other: they differ enough.
-#[derive(Default)]
-struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    /// hashbrown looks at the highest bits too.
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
 }
 
 impl Shared {

@@ -5,37 +5,19 @@
 //! place or has it dropped. 128 bits of it are kept: to meet a given row's id takes 2^128 tries.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// Fingerprints are hashes already.
-#[derive(Default)]
-struct AsIs(u64);
-
-impl Hasher for AsIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    fn write_u64(&mut self, fingerprint: u64) {
-        self.0 = fingerprint;
-    }
-}
-
-type Build = BuildHasherDefault<AsIs>;
+use crate::engine::numbers::ByNumber;
 
 /// How often each row was seen, in about 16 bytes a row: 64 bits of its hash, and a count only where it came again. Two
 /// rows with the same fingerprint count on together, and still have different ids.
 #[derive(Default)]
 struct Seen {
-    rows: HashSet<u64, Build>,
-    again: HashMap<u64, u32, Build>,
+    rows: HashSet<u64, ByNumber>,
+    again: HashMap<u64, u32, ByNumber>,
 }
 
 impl Seen {
@@ -74,8 +56,8 @@ pub struct ContentIds {
 #[derive(Default)]
 struct OwnIds {
     key: RandomState,
-    new: HashSet<u64, Build>,
-    old: HashSet<u64, Build>,
+    new: HashSet<u64, ByNumber>,
+    old: HashSet<u64, ByNumber>,
 }
 
 impl ContentIds {
