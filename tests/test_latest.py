@@ -19,7 +19,7 @@ from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
 from .test_read_malformed import MALFORMED, publish_raw, wait_stored
-from .tools import fill_subjects, wait_until
+from .tools import fill_subjects, no_consumer_stays, wait_until
 
 State = dict[str, tuple[int, bytes]]
 COLUMNS = ["seq", "subject", "data"]
@@ -302,6 +302,7 @@ async def test_no_consumer_is_left(js: JetStreamContext, stream: str) -> None:
     await fill_subjects(js, stream, "abcabc")
     await js.latest(stream).read_all()
     await js.latest(stream, as_of_seq=4).read_all()
+    await no_consumer_stays(js, stream)
     async with js.latest(stream, batch_rows=1) as reader:
         await anext(aiter(reader))
     assert [name async for name in js.stream(stream).consumer_names()] == []

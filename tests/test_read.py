@@ -16,7 +16,7 @@ from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
-from .tools import fill, until, wait_until
+from .tools import fill, no_consumer_stays, wait_until
 
 
 async def seqs(js: JetStreamContext, stream: str, start: int | None = None, end: int | None = None) -> list[int]:
@@ -24,15 +24,6 @@ async def seqs(js: JetStreamContext, stream: str, start: int | None = None, end:
     async for batch in js.read(stream, start_seq=start, end_seq=end, columns=["seq"], batch_rows=64):
         found += [seq for seq in batch.seqs.to_pylist() if seq is not None]
     return found
-
-
-async def no_consumer_stays(js: JetStreamContext, stream: str) -> None:
-    """The end of a read does not wait for the answer to its consumer's deletion."""
-
-    async def gone() -> bool:
-        return (await js.stream_info(stream)).state.consumer_count == 0
-
-    await until(gone)
 
 
 async def test_whole_stream(js: JetStreamContext, stream: str) -> None:

@@ -29,11 +29,7 @@ async def test_close_ends_a_pending_next(js: JetStreamContext, stream: str) -> N
         assert isinstance(result, StopAsyncIteration)
     assert reader.position == 4
     await reader.close()
-
-    async def gone() -> bool:
-        return not await js.consumers_info(stream)
-
-    await until(gone)
+    assert await js.consumers_info(stream) == []
 
 
 def test_close_ends_a_pending_next_in_another_thread(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
@@ -120,6 +116,17 @@ async def test_close_deletes_the_consumer_that_is_being_made(js: JetStreamContex
             with pytest.raises(StopAsyncIteration):
                 await pending
     assert await js.consumers_info(stream) == []
+
+
+async def test_close_waits_for_the_deletion_that_is_under_way(js: JetStreamContext, nats_url: str, stream: str) -> None:
+    """The range was at its end before the reader was closed."""
+    await fill(js, stream, 3)
+    async with slow_link(nats_url, 0.02) as link, await jetarrow.connect(link.url) as nc:
+        for read in (nc.jetstream().read, nc.jetstream().latest):
+            async with read(stream) as reader:
+                while await anext(reader, None) is not None:
+                    pass
+            assert await js.consumers_info(stream) == []
 
 
 @pytest.mark.parametrize("stage", ["opening", "reading", "following"])

@@ -67,6 +67,15 @@ async def until(condition: Callable[[], Any], patience: float = PATIENCE) -> Non
         await asyncio.sleep(0.005)
 
 
+async def no_consumer_stays(js: JetStreamContext, stream: str) -> None:
+    """The end of a read does not wait for the answer to its consumer's deletion; closing it does."""
+
+    async def gone() -> bool:
+        return (await js.stream_info(stream)).state.consumer_count == 0
+
+    await until(gone)
+
+
 async def settle(nc: Any) -> None:
     """Waits until the server has all that was written. nats-py's flush overtakes what was written just before."""
     await nc.flush()

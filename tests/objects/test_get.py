@@ -15,7 +15,7 @@ from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import BucketNotFoundError, DigestMismatchError, ObjectNotFoundError
 from jetarrow.js.object_store import OBJ_META_PRE_TEMPLATE, ObjectStore
 
-from ..tools import until
+from ..tools import no_consumer_stays
 from .tools import LARGE
 
 ENCODED = "YQ=="  # "a"
@@ -130,11 +130,7 @@ async def test_no_consumer_stays(js: JetStreamContext, store: ObjectStore, bucke
     await store.put("a", LARGE)
     await store.get("a")
     await store.list()
-
-    async def gone() -> bool:
-        return (await js.stream_info(f"OBJ_{bucket}")).state.consumer_count == 0
-
-    await until(gone)
+    await no_consumer_stays(js, f"OBJ_{bucket}")
 
 
 async def test_a_sink_that_fails(js: JetStreamContext, store: ObjectStore, bucket: str) -> None:

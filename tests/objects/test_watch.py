@@ -11,7 +11,7 @@ from jetarrow.js.client import JetStreamContext
 from jetarrow.js.object_store import ObjectStore, ObjectWatcher
 from jetarrow.server import NatsServer
 
-from tests.tools import PATIENCE, until
+from tests.tools import PATIENCE, no_consumer_stays, until
 
 
 async def seen(watcher: ObjectWatcher, count: int, patience: float = PATIENCE) -> list[str | None]:
@@ -91,11 +91,7 @@ async def test_no_consumer_stays(js: JetStreamContext, store: ObjectStore, bucke
     watcher = await store.watch()
     assert (await js.stream_info(f"OBJ_{bucket}")).state.consumer_count == 1
     await watcher.stop()
-
-    async def gone() -> bool:
-        return (await js.stream_info(f"OBJ_{bucket}")).state.consumer_count == 0
-
-    await until(gone, 20)
+    await no_consumer_stays(js, f"OBJ_{bucket}")
 
 
 @pytest.mark.parametrize("updates_only", [False, True])

@@ -5,6 +5,7 @@
 //! is believed when the last sequence was seen, or when the stream itself says that nothing lies between: a consumer's
 //! `pending == 0` is no proof, it may sit on a replica that lags behind.
 
+use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -24,7 +25,6 @@ use crate::engine::connection::Connection;
 use crate::engine::receive::demand::REQUESTS;
 use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS};
 use crate::error::{JetError, Loss, Result};
-use crate::runtime;
 use crate::task::{Spot, spawn, weak_spot};
 
 mod arrival;
@@ -90,6 +90,8 @@ pub struct Reader {
     task: Mutex<Option<JoinHandle<()>>>,
     /// The panic that ended the task.
     failure: Arc<OnceLock<JetError>>,
+    /// Ends when the task has ended and its consumers are deleted.
+    left: Mutex<mpsc::Receiver<Infallible>>,
     pub start: u64,
     pub end: u64,
     /// When the stream was created, as the server writes it.
@@ -126,6 +128,7 @@ impl Reader {
         };
         let start = start.max(1);
         let (out, items) = mpsc::channel(AHEAD);
+        let (leaving, left) = mpsc::channel(1);
         let mean = (info.state.bytes / info.state.messages.max(1)).max(1) as usize;
         // A message as large as this server allows has to fit.
         let requests = if range.each == Each::All { REQUESTS } else { 2 };
@@ -161,6 +164,7 @@ impl Reader {
             builder,
             form,
             out,
+            leaving,
         };
         run.open_latest(&info).await?;
         let end = run.end;
@@ -172,6 +176,7 @@ impl Reader {
             closed: watch::Sender::new(false),
             task: Mutex::new(Some(task)),
             failure,
+            left: Mutex::new(left),
             start,
             end,
             created,
@@ -212,16 +217,17 @@ impl Reader {
         *self.closed.borrow()
     }
 
-    /// Ends whoever waits for the next item, then the read.
+    /// Ends whoever waits for the next item, then the read; its consumer is deleted then, if the server is there.
     pub async fn close(&self) {
         self.closed.send_replace(true);
         {
-            // The task sees the closed channel, deletes its consumer and ends.
+            // The task sees the closed channel and ends.
             let mut items = self.items.lock().await;
             items.close();
             while items.recv().await.is_some() {}
         }
         let _whatever = self.ended().await;
+        let _never = self.left.lock().await.recv().await;
     }
 }
 
@@ -246,6 +252,8 @@ struct Run {
     form: Form,
     sizes: Sizes,
     out: Out,
+    /// Whoever deletes a consumer has one.
+    leaving: mpsc::Sender<Infallible>,
     consumer: Option<Consumer>,
     /// The lowest sequence missing in the rows of the builder: deleted, or lost to retention?
     gap: Option<u64>,
@@ -271,16 +279,9 @@ impl Run {
             // Whatever it waits for.
             () = out.closed() => {}
         }
-        let parked = self.latest.as_mut().and_then(Latest::parked);
-        for consumer in [self.consumer.take(), parked] {
-            self.consumer = consumer;
-            // Who closes a reader waits for that.
-            match self.deleting() {
-                Some(deleting) if out.is_closed() => deleting.await,
-                Some(deleting) => runtime::linger(deleting),
-                None => {}
-            }
-        }
+        self.drop_consumer();
+        self.consumer = self.latest.as_mut().and_then(Latest::parked);
+        self.drop_consumer();
     }
 
     async fn read(&mut self) -> Result<()> {

@@ -251,28 +251,24 @@ impl Run {
         Ok(info)
     }
 
-    /// Has the consumer deleted. Nobody waits for it, but the end of the process.
+    /// Has the consumer deleted: best effort, without pulls it removes itself. Only who closes the reader waits for it,
+    /// and the end of the process.
     pub(super) fn drop_consumer(&mut self) {
-        if let Some(deleting) = self.deleting() {
-            runtime::linger(deleting);
-        }
-    }
-
-    /// Best effort: without pulls the consumer removes itself.
-    pub(super) fn deleting(&mut self) -> Option<impl Future<Output = ()> + Send + use<>> {
-        let Consumer { name, made, .. } = self.consumer.take()?;
+        let Some(Consumer { name, made, .. }) = self.consumer.take() else { return };
         if !self.conn.link.borrow().up {
-            return None;
+            return;
         }
         let first = self.api().within(DELETE_WAIT).delete_consumer(&self.range.stream, &name);
         let (conn, prefix, stream) = (self.conn.clone(), self.range.prefix.clone(), self.range.stream.clone());
-        Some(async move {
+        let leaving = self.leaving.clone();
+        runtime::linger(async move {
             let answered = first.await;
             if answered && !made {
                 // The server may still have been making it.
                 sleep(RETRY).await;
                 let _gone_or_not = Api::new(&conn, &prefix).within(DELETE_WAIT).delete_consumer(&stream, &name).await;
             }
-        })
+            drop(leaving);
+        });
     }
 }
