@@ -29,7 +29,8 @@ async def kept(own: JetStreamContext) -> JetStreamContext:
 
 
 async def contents(js: JetStreamContext) -> list[bytes]:
-    return [msg.data async for batch in js.read("KEPT") for msg in batch]
+    async with js.read("KEPT") as reader:
+        return [msg.data async for batch in reader for msg in batch]
 
 
 async def test_there_and_back(kept: JetStreamContext, tmp_path: Path) -> None:
