@@ -73,6 +73,19 @@ async def publisher(run: Run) -> int:
     return made.stats.stored
 
 
+@PUBLISH.row("jetarrow publisher, sync", needs=NATIVE)
+def publisher_sync(run: Run) -> int:
+    import jetarrow.sync
+
+    payloads = run.payloads
+    with jetarrow.sync.connect(run.url) as nc:
+        js = nc.jetstream()
+        with run.clock(), js.publisher(run.subject) as made:
+            for payload in payloads:
+                made.publish(payload)
+    return made.stats.stored
+
+
 @PUBLISH.row("jetarrow publish_async", needs=NATIVE)
 async def publish_async(run: Run) -> int:
     """Every ack is looked at, as in the row of nats-py: a future that failed raises."""
@@ -86,6 +99,20 @@ async def publish_async(run: Run) -> int:
         await js.publish_async_completed()
         acks = [future.result() for future in futures]
     await nc.close()
+    return len(acks)
+
+
+@PUBLISH.row("jetarrow publish_async, sync", needs=NATIVE)
+def publish_async_sync(run: Run) -> int:
+    import jetarrow.sync
+
+    payloads = run.payloads
+    with jetarrow.sync.connect(run.url) as nc:
+        js = nc.jetstream()
+        with run.clock():
+            futures = [js.publish_async(run.subject, payload) for payload in payloads]
+            js.publish_async_completed()
+            acks = [future.result() for future in futures]
     return len(acks)
 
 

@@ -123,3 +123,15 @@ def test_a_callback_that_exits_leaves_the_other_futures(
         own_server.resume()
         assert all(future.result(10).stream == "LEFT" for future in futures)
     assert all("callback" in record.message for record in caplog.records)
+
+
+def test_a_core_message_goes_behind_what_is_unanswered(nats_url: str, stream: str) -> None:
+    with jetarrow.sync.connect(nats_url) as nc, jetarrow.sync.connect(nats_url) as other:
+        js, sub = nc.jetstream(), other.subscribe(f"{stream}-core")
+        other.flush()
+        for number in range(50):
+            for _ in range(number):
+                js.publish_async(f"{stream}.a", b"x")
+            nc.publish(f"{stream}-core", b"%d" % number)
+            # Nothing else is published until it has come.
+            assert sub.next_msg(10).data == b"%d" % number

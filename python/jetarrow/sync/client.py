@@ -50,12 +50,20 @@ class Client(Status):
         finish(self._inner.connect(servers, **given))
 
     close = blocking(AsyncClient.close)
-    publish = blocking(AsyncClient.publish)
     request = giving(AsyncClient.request)
     flush = blocking(AsyncClient.flush)
     rtt = blocking(AsyncClient.rtt)
     drain = blocking(AsyncClient.drain)
     force_reconnect = blocking(AsyncClient.force_reconnect)
+
+    @as_in(AsyncClient.publish)
+    def publish(  # noqa: D102
+        self, subject: str, payload: bytes | str = b"", reply: str | None = "", headers: Headers | None = None
+    ) -> None:
+        # Not by a coroutine that is run to its end: that takes a sixth of a publish.
+        room = self._session.send(subject, payload, reply, headers)
+        if room is not None:
+            room.block()
 
     @as_in(AsyncClient.subscribe)
     def subscribe(self, subject: str, queue: str = "", **options: Unpack[SubscribeOptions]) -> Subscription:

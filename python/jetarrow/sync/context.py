@@ -56,6 +56,12 @@ class JetStream(JetStreamManager):
         self, subject: str, payload: bytes | str = b"", **options: Unpack[PublishAsyncOptions]
     ) -> Future[PubAck]:
         """As `jetarrow.js.client.JetStreamContext.publish_async`, with a future for any thread."""
+        publisher = self._inner._publisher
+        if not options and publisher is not None:
+            # Where there is room, without a coroutine that is run to its end.
+            future = publisher.publish(publisher.loop, subject, payload, None, None, None)
+            if future is not None:
+                return cast("Future[PubAck]", future)
         return cast("Future[PubAck]", finish(self._inner.publish_async(subject, payload, **options)))
 
     def publish_async_pending(self) -> int:

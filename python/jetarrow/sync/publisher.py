@@ -27,6 +27,13 @@ class Publisher:
 
     def publish(self, payload: bytes | str, **options: Unpack[PublisherPublishOptions]) -> Future[PubAck]:
         """As `jetarrow.publisher.Publisher.publish`, with the same options."""
+        inner = self._inner
+        if not options and not inner._over and inner._subject is not None and inner._loop_publisher is not None:
+            # Where there is room, without a coroutine that is run to its end.
+            queue = inner._loop_publisher
+            future = queue.publish(queue.loop, inner._subject, payload, None, None, None)
+            if future is not None:
+                return cast("Future[PubAck]", future)
         return cast("Future[PubAck]", finish(self._inner.publish(payload, **options)))
 
     @property

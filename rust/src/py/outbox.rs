@@ -96,7 +96,7 @@ impl Connection {
         if payload.as_slice().len() < LARGE { self.copied(payload) } else { payload.in_place() }
     }
 
-    /// Queues a message that is sent at the end of the loop's turn: at once where there is no loop, or where many wait.
+    /// Queues a message that is sent at the end of the loop's turn, or as soon as many wait; at once where there is no loop.
     pub fn hold(
         slf: &Bound<'_, Self>,
         conn: &engine::Connection,
@@ -107,6 +107,8 @@ impl Connection {
         let held = conn.outbox.hold(message, verb);
         match event_loop {
             Some(event_loop) if held.messages < BURST => Connection::kick_later(slf, event_loop)?,
+            // What is on its way takes this one along.
+            None if !held.idle => {}
             _ => conn.outbox.kick(),
         }
         Ok(held)

@@ -82,7 +82,7 @@ impl Connection {
         let one_call = false;
         let window =
             Window { max_inflight, max_bytes: most, told: told.clone(), timeout, resend: None, prefix, one_call };
-        let shared = Arc::new(Shared::new(by_turn, keep_failed));
+        let shared = Arc::new(Shared::new(keep_failed));
         let outlet = Answers { shared: shared.clone(), mailbox: bridge.mailbox.clone(), ready: Vec::new() };
         let (all, mailbox) = (shared.clone(), bridge.mailbox.clone());
         let failed = move |error| {

@@ -189,7 +189,10 @@ impl Outbox {
 
     /// What follows waits until the gate is open.
     pub fn gate(&self, gate: Gate) {
-        self.add(Entry::Gate(gate));
+        // Whoever queues a message behind it takes the queue for one that is on its way.
+        if self.add(Entry::Gate(gate)).idle {
+            self.kick();
+        }
     }
 
     fn add(&self, entry: Entry) -> Held {

@@ -34,8 +34,6 @@ pub struct Shared {
     stalled: Mutex<Vec<Py<PyAny>>>,
     /// Kept for `take_failed`, where somebody will ask; otherwise they would pile up.
     failed: Option<Mutex<Vec<Py<PyAny>>>>,
-    /// Its futures are asyncio's.
-    of_a_loop: bool,
     pending: AtomicU64,
     pending_bytes: AtomicU64,
     pub stored: AtomicU64,
@@ -44,8 +42,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(of_a_loop: bool, keep_failed: bool) -> Self {
-        Shared { of_a_loop, failed: keep_failed.then(Mutex::default), ..Default::default() }
+    pub fn new(keep_failed: bool) -> Self {
+        Shared { failed: keep_failed.then(Mutex::default), ..Default::default() }
     }
 
     /// Messages that have no answer yet, and their bytes.
@@ -103,7 +101,7 @@ impl Shared {
         self.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
         let future = future.bind(py);
         let outcome = match answer {
-            Answer::Stored { .. } if self.is_forgotten(future)? => return Ok(()),
+            Answer::Stored { .. } if is_forgotten(future)? => return Ok(()),
             Answer::Stored { origin, seq, duplicate } => acks.build(py, &origin, seq, duplicate),
             Answer::InFull(full) => puback::build_in_full(py, *full),
             Answer::Failed(err) => Err(PyErr::from(*err)),
@@ -128,19 +126,19 @@ impl Shared {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Nobody but us has the future, and nothing is to be called when it is done: it needs no result.
-    fn is_forgotten(&self, future: &Bound<'_, PyAny>) -> PyResult<bool> {
-        #[allow(deprecated, reason = "what is to replace it is unsafe, and says the same")]
-        let held = !self.of_a_loop || future.get_refcnt() > 1;
-        Ok(!held && future.getattr_opt(intern!(future.py(), "_callbacks"))?.is_some_and(|to_call| to_call.is_none()))
-    }
-
     /// Wakes those who wait for room.
     fn wake(&self, py: Python<'_>) -> PyResult<()> {
         // Taken out first: a future's callbacks may run at once, and come back to this lock.
         let waiters = std::mem::take(&mut *lock(&self.stalled));
         all(py, waiters.into_iter().map(|waiter| settle(waiter.bind(py), Ok(py.None().into_bound(py)))))
     }
+}
+
+/// Nobody but us has the future, and nothing is to be called when it is done: it needs no result.
+fn is_forgotten(future: &Bound<'_, PyAny>) -> PyResult<bool> {
+    #[allow(deprecated, reason = "what is to replace it is unsafe, and says the same")]
+    let held = future.get_refcnt() > 1;
+    Ok(!held && future.getattr_opt(intern!(future.py(), "_callbacks"))?.is_some_and(|to_call| to_call.is_none()))
 }
 
 /// Collects the answers of a burst and hands them over as one event.
