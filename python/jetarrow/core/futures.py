@@ -21,6 +21,10 @@ _log = logging.getLogger("jetarrow.publish")
 _LOOK = 1.0
 
 
+# For no longer than it takes to see who ends a future.
+_ENDING = threading.Lock()
+
+
 class AckFuture(concurrent.futures.Future[Any]):
     """A future that knows, as asyncio's do, whether anybody has looked at its exception.
 
@@ -32,6 +36,10 @@ class AckFuture(concurrent.futures.Future[Any]):
     _state = PENDING
     _result: Any = None
     _exception: BaseException | None = None
+    # It has an outcome, or is about to; read and set under `_ENDING`.
+    _ended = False
+    # It has a lock, or is about to.
+    _asked = False
     # As asyncio's has it: None where nothing is called when it is done.
     _callbacks: object = None
     # True until then: one that is about to fail, in the thread that resolves it, is not taken for one that was seen.
@@ -43,24 +51,22 @@ class AckFuture(concurrent.futures.Future[Any]):
     def __getattr__(self, name: str) -> Any:
         # The same for all threads: the first one's is kept.
         if name == "_condition":
+            self._asked = True
             return self.__dict__.setdefault(name, threading.Condition())
         if name in ("_waiters", "_done_callbacks"):
             return self.__dict__.setdefault(name, [])
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
-    def _end(self) -> bool:
+    def _claim(self) -> bool:
         """True for the first that ends it, and for nobody after it."""
-        mine = object()
-        return self.__dict__.setdefault("_ended", mine) is mine
+        with _ENDING:
+            ended, self._ended = self._ended, True
+        return not ended
 
     def _finish(self) -> None:
-        if not self._end():
-            raise concurrent.futures.InvalidStateError(f"{self._state}: {self!r}")
-
-    def _tell(self) -> None:
-        # Whoever looks for the state under the lock finds it, or has made the lock before it was looked for here.
         self._state = FINISHED
-        if "_condition" in self.__dict__:
+        # Who asks for the lock from here on finds the state under it.
+        if self._asked:
             with self._condition:
                 for waiter in self._waiters:
                     (waiter.add_result if self._exception is None else waiter.add_exception)(self)
@@ -69,19 +75,21 @@ class AckFuture(concurrent.futures.Future[Any]):
 
     def set_result(self, result: Any) -> None:
         """Ends it with a result; InvalidStateError where it is at its end."""
-        self._finish()
+        if not self._claim():
+            raise concurrent.futures.InvalidStateError(f"{self._state}: {self!r}")
         self._result = result
-        self._tell()
+        self._finish()
 
     def set_exception(self, exception: BaseException | None) -> None:
         """Ends it with an exception; InvalidStateError where it is at its end."""
-        self._finish()
+        if not self._claim():
+            raise concurrent.futures.InvalidStateError(f"{self._state}: {self!r}")
         self._exception = exception
-        self._tell()
+        self._finish()
 
     def cancel(self) -> bool:
         """True where it is cancelled: what was published may still be stored."""
-        return super().cancel() if self._state == PENDING and self._end() else self.cancelled()
+        return super().cancel() if self._state == PENDING and self._claim() else self.cancelled()
 
     def add_done_callback(self, fn: Callable[[concurrent.futures.Future[Any]], object]) -> None:
         """Calls `fn` with the future once it is done: in the thread that resolves it, or at once."""
@@ -109,10 +117,7 @@ class AckFuture(concurrent.futures.Future[Any]):
 class ThreadFutureFactory:
     """Stands for the event loop where there is none: its futures are for any thread."""
 
-    @staticmethod
-    def create_future() -> AckFuture:
-        """A new future."""
-        return AckFuture()
+    create_future = AckFuture
 
 
 class FutureHome(Protocol):
