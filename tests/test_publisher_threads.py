@@ -125,7 +125,7 @@ def test_a_callback_that_exits_leaves_the_other_futures(
     assert all("callback" in record.message for record in caplog.records)
 
 
-def test_a_core_message_goes_behind_what_is_unanswered(nats_url: str, stream: str) -> None:
+def test_a_core_message_behind_unanswered_ones_goes_out(nats_url: str, stream: str) -> None:
     with jetarrow.sync.connect(nats_url) as nc, jetarrow.sync.connect(nats_url) as other:
         js, sub = nc.jetstream(), other.subscribe(f"{stream}-core")
         other.flush()
