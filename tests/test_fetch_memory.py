@@ -9,7 +9,9 @@ import jetarrow.sync
 import pytest
 from jetarrow.server import NatsServer
 
-COUNT, SIZE = 50_000, 1024
+# Large enough that what does not grow with it is a small part: 12 MB that the allocator keeps, and up to 10 MB of one
+# request that wait while another process has the core.
+COUNT, SIZE = 150_000, 1024
 # What the server may have on its way to us, however much is fetched.
 ON_THE_WAY = 16 << 20
 
