@@ -1,4 +1,4 @@
-"""Pull subscriptions hand out stored messages whose headers async-nats cannot read, and their acks work."""
+"""Pull subscriptions hand out stored messages whose headers cannot be read, and their acks work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Push subscriptions get past stored messages whose headers async-nats cannot read, and core ones survive them."""
+"""Push subscriptions get past stored messages whose headers cannot be read, and core ones survive them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored messages whose headers async-nats cannot read: one message's problem, not the stream's."""
+"""Stored messages whose headers cannot be read: one message's problem, not the stream's."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use crate::engine::connection::tap;
 use crate::error::{JetError, Result};
 use crate::runtime;
 
@@ -66,11 +65,6 @@ pub fn report_panics(report: impl Fn(String) + Send + Sync + 'static) {
             return;
         }
         let text = text_of(panic.payload());
-        // In the connection's task a server's words are read, and what is not ours there cannot read them: async-nats, or
-        // what it calls (a release build has no check for overflow, and the buffer panics later).
-        let ours = file!().trim_end_matches("task.rs");
-        let upstream = panic.location().is_some_and(|place| !place.file().starts_with(ours));
-        tap::panicked(&text, upstream);
         report(panic.location().map_or(text.clone(), |place| format!("{text} ({place})")));
     }));
 }
@@ -94,7 +88,6 @@ pub enum Spot {
     Answers,
     Expiry,
     Refusals,
-    Pool,
     Reader,
     Publisher,
     Subscription,
@@ -103,14 +96,13 @@ pub enum Spot {
 
 #[cfg(debug_assertions)]
 impl Spot {
-    const ALL: [Spot; 11] = [
+    const ALL: [Spot; 10] = [
         Spot::Call,
         Spot::Connection,
         Spot::Outbox,
         Spot::Answers,
         Spot::Expiry,
         Spot::Refusals,
-        Spot::Pool,
         Spot::Reader,
         Spot::Publisher,
         Spot::Subscription,

@@ -258,7 +258,7 @@ async def test_what_is_not_permitted_reaches_the_error_callback(record: Any) -> 
 
 
 async def test_no_error_of_a_flood_is_lost(record: Any) -> None:
-    """More in one read than async-nats's event channel holds."""
+    """Many in one read, each with its own subject."""
     with NatsServer(config=PERMISSIONS, jetstream=False) as server:
         async with await jetarrow.connect(server.url, user="me", password="x", error_cb=record["error"]) as nc:
             for number in range(2_000):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import jetarrow
@@ -10,6 +11,7 @@ import pytest
 from jetarrow import TLS, errors
 from jetarrow.server import NatsServer
 
+from ..listener import Listener
 from ..tools import free_port
 
 
@@ -70,6 +72,25 @@ async def test_no_mixing() -> None:
         await jetarrow.connect(["ws://127.0.0.1:1", "nats://127.0.0.1:1"])
 
 
-async def test_own_headers_cannot_be_sent() -> None:
-    with pytest.raises(errors.UnsupportedError, match="ws_connection_headers"):
-        await jetarrow.connect("ws://127.0.0.1:1", ws_connection_headers={"Authorization": ["x"]})
+async def test_own_headers_are_sent() -> None:
+    """As a proxy in front of the server may want them; names and values are checked before, and no value is shown."""
+    heard: list[bytes] = []
+
+    class Proxy(Listener):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heard.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+            writer.close()
+
+    async with Proxy() as proxy:
+        url = proxy.url.replace("nats://", "ws://")
+        headers = {"Authorization": ["Bearer canary"], "X-Trace": ["1", "2"]}
+        with pytest.raises(errors.NoServersError) as refused:
+            await jetarrow.connect(url, ws_connection_headers=headers, connect_timeout=5)
+        assert "canary" not in str(refused.value)
+    lines = heard[0].decode().lower().split("\r\n")
+    assert {"authorization: bearer canary", "x-trace: 1, 2"} <= set(lines)
+    for name, value in [("A b", "x"), ("A", "canary\r\nB: 1"), ("Host", "canary")]:
+        with pytest.raises(ValueError, match="ws_connection_headers") as wrong:
+            await jetarrow.connect(url, ws_connection_headers={name: [value]})
+        assert "canary" not in str(wrong.value)

@@ -158,7 +158,7 @@ async def test_a_batch_into_a_stalled_server_stays_in_its_byte_window(own_server
 
 @pytest.mark.parametrize("mode", ["window", "fast", "atomic"])
 async def test_a_batch_that_the_server_stops_taking_ends_in_time(own_server: NatsServer, mode: str) -> None:
-    """More than its sockets and async-nats' queue hold; rows that were stored before keep their result."""
+    """More than its sockets and our buffer hold; rows that were stored before keep their result."""
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"], allow_batched=True, allow_atomic=True)

@@ -220,7 +220,7 @@ async def test_large_requests_of_a_server_that_stands_still_are_given_back(own_s
 
 
 async def test_rows_for_a_server_that_stands_still_are_not_copied_ahead(own_server: NatsServer) -> None:
-    """800 rows that are one object of 1 MiB: the window may hold them, async-nats may not."""
+    """800 rows that are one object of 1 MiB: the window may hold them, the connection may not."""
     async with await jetarrow.connect(own_server.url, ping_interval=60, error_cb=_quiet) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["S.>"])

@@ -33,12 +33,18 @@ async def batch(server: NatsServer, count: int, kills: int) -> list[Figure]:
     """Every row is stored once and is where its result says."""
     restarts, at = Restarts(server), moments(count, kills)
 
+    def block(first: int) -> pa.RecordBatch:
+        numbers = [str(i) for i in range(first, first + BLOCK)]
+        return pa.record_batch({"data": [number.rjust(128) for number in numbers], "msg_id": numbers})
+
+    # Made before: a client that waits for its next rows has none in flight when the server is killed.
+    blocks = {first: block(first) for first in range(0, count, BLOCK)}
+
     def rows() -> Iterator[pa.RecordBatch]:
-        for first in range(0, count, BLOCK):
+        for first, rows in blocks.items():
             if first in at:
                 restarts.begin()
-            numbers = [str(i) for i in range(first, first + BLOCK)]
-            yield pa.record_batch({"data": [number.rjust(128) for number in numbers], "msg_id": numbers})
+            yield rows
 
     schema = pa.schema({"data": pa.string(), "msg_id": pa.string()})
     async with await jetarrow.connect(

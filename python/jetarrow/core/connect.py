@@ -143,7 +143,7 @@ class Connect:
             skip_subject_validation: True takes the subjects of `publish`, `request` and `subscribe` as they are, where
                 they are one word on a line of the protocol (no white space, no control characters).
             loop: nats-py's, without effect.
-            ws_connection_headers: Cannot be sent.
+            ws_connection_headers: Headers of the request that opens a WebSocket, by name, each with its values.
             context: A context of the `nats` tool, by name: its servers, credentials, TLS and JetStream domain count
                 where no option here gives them. True is the one of $NATS_CONTEXT, else the selected one.
 
@@ -158,7 +158,7 @@ class Connect:
             BadAddressError: An address cannot be understood.
             ValueError: An option has a value that cannot be used.
             TypeError: An option is of a wrong type.
-            UnsupportedError: `ws_connection_headers` was given, or the context holds what we have not.
+            UnsupportedError: The context holds what we have not.
         """
         given = locals()
         del given["self"], given["loop"]

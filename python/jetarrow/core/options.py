@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlparse
 
 from jetarrow.core.arguments import FOREVER, seconds
-from jetarrow.core.errors import BadAddressError, NoServersError, ServerNotInPoolError, UnsupportedError
+from jetarrow.core.errors import BadAddressError, NoServersError, ServerNotInPoolError
 from jetarrow.core.paths import secret_path
 from jetarrow.core.servers import RawCredentials, ReconnectToServerHandler, Server
 from jetarrow.core.tls import native_tls
@@ -33,7 +33,16 @@ Credentials: TypeAlias = "str | tuple[str, str] | RawCredentials | os.PathLike[s
 
 CALLBACKS = ("error_cb", "disconnected_cb", "closed_cb", "discovered_server_cb", "reconnected_cb", "lame_duck_mode_cb")
 # Never kept where somebody could print them.
-_SECRET = {"user", "password", "token", "user_credentials", "nkeys_seed_str", "signature_cb", "user_jwt_cb"}
+_SECRET = {
+    "user",
+    "password",
+    "token",
+    "user_credentials",
+    "nkeys_seed_str",
+    "signature_cb",
+    "user_jwt_cb",
+    "ws_connection_headers",
+}
 
 
 _TEXTS = ("name", "user", "password", "token", "nkeys_seed", "nkeys_seed_str", "user_credentials", "tls_hostname")
@@ -176,12 +185,7 @@ def native(given: dict[str, Any], caller: Caller) -> dict[str, Any]:
     Raises:
         ValueError: An option has a value that cannot be used.
         TypeError: An option is of a wrong type.
-        UnsupportedError: An option that the core does not have.
     """
-    if given["ws_connection_headers"]:
-        raise UnsupportedError(
-            "ws_connection_headers", "a WebSocket client that sends headers of its own", "ours cannot"
-        )
     for option in _TEXTS:
         _check_text(option, given[option])
     pings, attempts = (_integer(given, name) for name in ("max_outstanding_pings", "max_reconnect_attempts"))
@@ -195,6 +199,10 @@ def native(given: dict[str, Any], caller: Caller) -> dict[str, Any]:
     return {
         "servers": server_list(given["servers"]),
         "name": given["name"],
+        # Several values of a name are one with commas (RFC 9110, 5.3).
+        "websocket_headers": [
+            (name, ", ".join(value)) for name, value in (given["ws_connection_headers"] or {}).items()
+        ],
         "connect_timeout": FOREVER if given["connect_timeout"] is None else _seconds(given, "connect_timeout"),
         "ping_interval": _seconds(given, "ping_interval"),
         "max_outstanding_pings": pings,

@@ -26,6 +26,7 @@ use crate::task::blocking;
 pub struct RawOptions {
     servers: Vec<String>,
     name: Option<String>,
+    websocket_headers: Vec<(String, String)>,
     connect_timeout: f64,
     ping_interval: f64,
     max_outstanding_pings: u32,
@@ -149,6 +150,7 @@ impl RawOptions {
         Ok(Options {
             servers: self.servers,
             name: self.name,
+            websocket_headers: self.websocket_headers,
             connect_timeout: seconds("connect_timeout", self.connect_timeout)?,
             ping_interval: seconds("ping_interval", self.ping_interval)?,
             max_outstanding_pings: self.max_outstanding_pings,

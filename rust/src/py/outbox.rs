@@ -7,9 +7,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::engine::connection as engine;
+use crate::engine::connection::client::size;
 use crate::engine::connection::outbox::{Held, Outgoing};
 use crate::engine::connection::traffic::Verb;
-use crate::engine::connection::wire::size;
 use crate::engine::publish::arena::LARGE;
 use crate::error::About;
 use crate::lock::lock;
@@ -18,9 +18,6 @@ use crate::py::connect::Connection;
 use crate::py::convert::Word;
 use crate::py::headers;
 use crate::py::payload::{Cell, message};
-
-/// As soon as this many messages wait they are sent, without waiting for the end of the loop's turn.
-const BURST: usize = 128;
 
 #[pymethods]
 impl Connection {
@@ -104,12 +101,12 @@ impl Connection {
         message: Outgoing,
         verb: Verb,
     ) -> PyResult<Held> {
+        let Some(event_loop) = event_loop else { return Ok(conn.outbox.push(message, verb)) };
         let held = conn.outbox.hold(message, verb);
-        match event_loop {
-            Some(event_loop) if held.messages < BURST => Connection::kick_later(slf, event_loop)?,
-            // What is on its way takes this one along.
-            None if !held.idle => {}
-            _ => conn.outbox.kick(),
+        if held.enough {
+            conn.outbox.kick();
+        } else {
+            Connection::kick_later(slf, event_loop)?;
         }
         Ok(held)
     }

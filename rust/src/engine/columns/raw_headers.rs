@@ -1,6 +1,6 @@
 //! Headers as they are stored, read by ourselves: leniently, because a server stores whatever was published.
 //!
-//! async-nats drops the connection on what `is_malformed` names. `parse` takes all of it: text that is not UTF-8 is read
+//! The link is dropped on what `is_malformed` names. `parse` takes all of it: text that is not UTF-8 is read
 //! as Latin-1, a name may have any characters, a line without a colon is a name without a value.
 
 use std::borrow::Cow;
@@ -16,7 +16,7 @@ const VERSION: &str = "NATS/";
 /// The only version there is.
 const KNOWN_VERSION: &str = "NATS/1.0";
 
-/// True where async-nats 0.51 takes the connection for broken.
+/// True where `connection/client/parse.rs` cannot read them.
 pub fn is_malformed(raw: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(raw) else { return true };
     let mut lines = text.lines().peekable();

@@ -3,30 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::{Client, HeaderMap, Message, Subject, Subscriber};
+use async_nats::{HeaderMap, Message, Subject};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::sync::{oneshot, watch};
-use tokio::task::AbortHandle;
+use tokio::task::unconstrained;
 
-use crate::engine::connection::hub::{Hub, Settings};
+use crate::engine::connection::client::{self, Client, Refused, Subscriber, size};
+use crate::engine::connection::hub::{Hub, Pings, Settings};
 use crate::engine::connection::link::Link;
 use crate::engine::connection::movement::while_moving;
 use crate::engine::connection::options::Options;
 use crate::engine::connection::outbox::{Outbox, Outgoing};
 use crate::engine::connection::path::Path;
-use crate::engine::connection::ping::Pinger;
 use crate::engine::connection::pool::{Pool, display_servers};
-use crate::engine::connection::reconnect::share_pool;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::request::{Done, Request, Requests};
 use crate::engine::connection::traffic::{Traffic, Verb};
-use crate::engine::connection::wire::Wire;
 use crate::engine::subject;
-use crate::error::{JetError, Result};
+use crate::error::{About, JetError, Result};
 use crate::runtime;
 use crate::task::spawn;
 
+/// Turns that are left to other tasks after a PONG.
+const YIELDS: usize = 3;
 /// How much longer than their sum all attempts of the first round may take; also how long a link takes to end.
 const MARGIN: Duration = Duration::from_millis(250);
 
@@ -35,8 +35,6 @@ pub struct Connection {
     pub link: watch::Receiver<Link>,
     /// Core messages, requests and subscriptions on their way out.
     pub outbox: Outbox,
-    /// The last step out, and the only one of what is published in bulk.
-    pub wire: Arc<Wire>,
     /// What publishers have learnt of the way to the server.
     pub path: Path,
     /// And readers of the way back.
@@ -45,8 +43,6 @@ pub struct Connection {
     pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
     skip_subject_validation: bool,
-    pinger: Arc<Pinger>,
-    pool: AbortHandle,
 }
 
 impl Connection {
@@ -104,12 +100,8 @@ impl Connection {
         self.requests.check_room(&self.outbox, bytes)
     }
 
-    /// Subscribes, and fails where that takes longer than `within`.
-    pub async fn subscribe(&self, subject: String, within: Duration) -> Result<Subscriber> {
-        match tokio::time::timeout(within, self.client.subscribe(subject)).await {
-            Ok(made) => made.map_err(|_| self.closed()),
-            Err(_) => Err(self.stuck("the subscription", within)),
-        }
+    pub fn subscribe(&self, subject: String) -> Result<Subscriber> {
+        self.client.subscribe(subject.into(), None).map_err(|_| self.closed())
     }
 
     /// Publishes a message of a protocol that is bound to this link: waits for the link and for room, both at most
@@ -121,7 +113,8 @@ impl Connection {
             let up = tokio::time::timeout(within, link.wait_for(|link| link.up || link.closed)).await;
             up.map(drop).map_err(|_| self.stuck(what, within))?;
         }
-        let mut send = std::pin::pin!(self.wire.publish(message));
+        let bytes = size(&message);
+        let mut send = std::pin::pin!(self.client.publish(message));
         let sent = match send.as_mut().now_or_never() {
             Some(sent) => sent,
             None => {
@@ -134,7 +127,15 @@ impl Connection {
                 }
             }
         };
-        sent.map_err(|_| self.closed())
+        match sent {
+            Err(Refused::Closed) => Err(self.closed()),
+            Err(Refused::TooLarge) => {
+                let limit = self.client.max_payload();
+                Err(JetError::MaxPayload { what: About::Other("a message".into()), size: bytes, limit })
+            }
+            // It is lost with its link.
+            Err(Refused::LinkLost) | Ok(()) => Ok(()),
+        }
     }
 
     /// Why nothing could be handed to the server in time.
@@ -190,7 +191,7 @@ impl Connection {
         let breaks = self.breaks();
         let trip = async {
             self.outbox.passed(self.outbox.mark()).await;
-            self.pinger.trip(breaks).await
+            trip(&self.client, &self.hub, breaks).await
         };
         match tokio::time::timeout(timeout, trip).await {
             Ok(Ok(true)) => Ok(()),
@@ -209,17 +210,14 @@ impl Connection {
         if !self.hub.settings.allow_reconnect || !up {
             return Ok(());
         }
-        let mut asked = Ok(());
-        self.while_up(async { asked = self.client.force_reconnect().await.map_err(|_| self.closed()) }).await;
+        self.client.renew();
         let _ended = link.wait_for(|link| link.breaks != breaks).await;
-        asked
+        Ok(())
     }
 
     /// Puts another list of servers in the place of the present one. It is used at the next reconnect.
     pub fn set_server_pool(&self, addresses: &[String]) -> Result<()> {
-        self.hub.pool().replace(addresses)?;
-        self.hub.pool_grew.notify_one();
-        Ok(())
+        self.hub.pool().replace(addresses)
     }
 
     /// Sends all that is queued, then ends the connection. In a hurry it does not wait for a server that is slow.
@@ -237,19 +235,15 @@ impl Connection {
             self.while_moving(sent).await;
         }
         let mut link = self.link.clone();
-        let ended = async {
-            if self.client.drain().await.is_ok() {
-                // A link that is down has nothing to drain; its task ends by itself.
-                let _gone = link.wait_for(|link| link.closed || !link.up).await;
-            }
-        };
+        self.client.end();
+        let ended = link.wait_for(|link| link.closed);
         let _stuck = tokio::time::timeout(if hurry { MARGIN / 2 } else { MARGIN }, ended).await;
         self.hub.closed(None);
     }
 
     /// Does the work, but gives it up when nothing was sent or received for a while.
     pub async fn while_moving(&self, work: impl Future<Output = ()>) {
-        while_moving(self.client.statistics(), self.outbox.recall(), work).await;
+        while_moving(&self.client, self.outbox.recall(), work).await;
     }
 
     /// Waits until the server has all that was sent so far, or nothing moves any more.
@@ -263,31 +257,62 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.pool.abort();
         if !self.link.borrow().closed {
-            // Subscriptions keep async-nats's task alive, and only it can end them.
+            // Subscriptions keep the task alive, which ends when it is told to.
             self.hub.stop();
-            let (client, pinger, rest) = (self.client.clone(), self.pinger.clone(), self.outbox.rest());
-            let (statistics, outbox) = (client.statistics(), self.outbox.recall());
+            let (client, hub, rest) = (self.client.clone(), self.hub.clone(), self.outbox.rest());
+            let outbox = self.outbox.recall();
             runtime::linger(async move {
                 let sent = async {
                     rest.await;
-                    let _away = pinger.trip(0).await;
+                    let _away = trip(&client, &hub, 0).await;
                 };
-                while_moving(statistics, outbox, sent).await;
-                let _closed = tokio::time::timeout(MARGIN, client.drain()).await;
+                while_moving(&client, outbox, sent).await;
+                client.end();
+                let mut link = hub.link.subscribe();
+                let _closed = tokio::time::timeout(MARGIN, link.wait_for(|link| link.closed)).await;
             });
         }
     }
 }
 
-/// Ends the attempts of a connect that was cancelled.
-struct Wanted(Option<Arc<Hub>>);
+/// A round trip by PING and PONG: the server has processed all that was sent before, and what it had sent has come. False
+/// where the link has broken more often than `breaks` says.
+async fn trip(client: &Client, hub: &Hub, breaks: u64) -> Result<bool> {
+    let mut link = hub.link.subscribe();
+    let mut pings = hub.pings.subscribe();
+    let ours = loop {
+        if client.ping() {
+            break *pings.borrow_and_update();
+        }
+        let _gone = link.wait_for(|link| link.up || link.closed).await.map(drop);
+        if link.borrow().closed {
+            return Err(hub.closed_error());
+        }
+        tokio::task::yield_now().await;
+    };
+    let answered = |now: &Pings| now.attempts != ours.attempts || now.answered >= ours.written;
+    let same = tokio::select! {
+        now = pings.wait_for(answered) => now.is_ok_and(|now| now.attempts == ours.attempts),
+        _ = link.wait_for(|link| link.closed) => false,
+    };
+    // The tasks that were woken before this one have not run yet: subscriptions take what came first. One turn is
+    // not enough: tokio may give a task that yields the next turn at once.
+    for _ in 0..YIELDS {
+        tokio::task::yield_now().await;
+    }
+    let link = *link.borrow();
+    if link.closed { Err(hub.closed_error()) } else { Ok(same && link.breaks == breaks) }
+}
+
+/// Ends what a connect began that was cancelled, or failed.
+struct Wanted(Option<(Arc<Hub>, Client)>);
 
 impl Drop for Wanted {
     fn drop(&mut self) {
-        if let Some(hub) = self.0.take() {
+        if let Some((hub, client)) = self.0.take() {
             hub.stop();
+            client.end();
         }
     }
 }
@@ -297,8 +322,7 @@ pub fn failing(client: &Client, hub: &Arc<Hub>) -> impl FnOnce(JetError) + Send 
     let (client, hub) = (client.clone(), hub.clone());
     move |error| {
         hub.failed_within(error);
-        // Nobody else ends async-nats's task now.
-        runtime::linger(async move { drop(client.drain().await) });
+        client.end();
     }
 }
 
@@ -306,7 +330,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     let servers: Arc<str> = display_servers(&options.servers).into();
     options.credentials.check()?;
     let pool = Pool::new(&options.servers, options.rules())?;
-    let addresses = pool.addresses();
+    let count = pool.count();
     let (first, connected) = oneshot::channel();
     let settings = Settings {
         credentials: std::mem::take(&mut options.credentials),
@@ -318,14 +342,16 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         notices: options.notices.take(),
     };
     let hub = Arc::new(Hub::new(settings, pool, servers.clone(), first));
-    let mut wanted = Wanted(Some(hub.clone()));
-    let all_servers = options.connect_timeout.saturating_mul(addresses.len() as u32).saturating_add(MARGIN);
-    let config = options.configure(&hub)?;
-    let client = config
-        .connect(addresses)
-        .await
-        .map_err(|e| JetError::Internal(format!("async-nats does not connect by itself: {}", e.kind())))?;
-    let _first_time = hub.statistics.set(client.statistics());
+    let all_servers = options.connect_timeout.saturating_mul(count as u32).saturating_add(MARGIN);
+    let settings = options.settings(&hub)?;
+    let client = Client::new(hub.clone());
+    let mut wanted = Wanted(Some((hub.clone(), client.clone())));
+    let (failed, ended) = (failing(&client, &hub), client.clone());
+    let failed = move |error: JetError| {
+        failed(error);
+        ended.close();
+    };
+    spawn(unconstrained(client::run(client.clone(), settings)), failed)?;
     let connected = async {
         let closed = |_| JetError::Closed { servers: servers.to_string(), why: None };
         if options.retry_first {
@@ -340,38 +366,22 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         }
     };
     connected.await?;
-    // async-nats stores the INFO right after the event that it is connected.
-    while client.try_server_info().is_none() && !hub.link.borrow().closed {
-        tokio::task::yield_now().await;
-    }
-    wanted.0 = None;
-    let pool = spawn(share_pool(hub.clone(), client.clone()), failing(&client, &hub))?.abort_handle();
     let traffic = Arc::new(Traffic::default());
-    let wire = Wire::start(client.clone(), failing(&client, &hub))?;
     let failed = failing(&client, &hub);
     let telling = Arc::downgrade(&hub);
     let refused = move |error| drop(telling.upgrade().inspect(|hub: &Arc<Hub>| hub.tell(error)));
-    let outbox = Outbox::start(
-        client.clone(),
-        wire.clone(),
-        hub.link.subscribe(),
-        traffic.clone(),
-        options.pending_size,
-        refused,
-        failed,
-    )?;
+    let outbox =
+        Outbox::start(client.clone(), hub.link.subscribe(), traffic.clone(), options.pending_size, refused, failed)?;
+    wanted.0 = None;
     Ok(Connection {
         link: hub.link.subscribe(),
         requests: Requests::new(client.clone(), hub.clone(), traffic.clone(), outbox.recall()),
         outbox,
-        wire,
         path: Path::default(),
         path_back: Path::default(),
         traffic,
-        pinger: Arc::new(Pinger::new(client.clone(), hub.clone())),
         client,
         hub,
         skip_subject_validation: options.skip_subject_validation,
-        pool,
     })
 }

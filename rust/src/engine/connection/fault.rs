@@ -1,8 +1,10 @@
-//! What went wrong with a connection, out of what async-nats and the server say about it.
+//! What went wrong with a connection, out of what it met and what the server says about it.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::connection::client::Failure;
 use crate::error::JetError;
 
 /// What came up during one attempt to connect.
@@ -23,8 +25,19 @@ pub struct Attempt {
 const NO_CERTIFICATE: &str = "the server asks for a client certificate: pass tls=jetarrow.TLS(cert=..., key=...); \
                               one that is in an ssl.SSLContext cannot be read out of it";
 
-/// Why an attempt failed. `text` is async-nats's, None where it did not come as far as a socket.
-pub fn of_attempt(server: &str, text: Option<&str>, attempt: &Attempt) -> JetError {
+/// Why a link broke.
+#[derive(Debug)]
+pub enum Broken {
+    Eof,
+    Io(io::Error),
+    /// It sent what is not the protocol, or a message with malformed headers.
+    Unreadable,
+    /// A message or a line of more than so many bytes.
+    TooLarge(usize),
+}
+
+/// Why an attempt failed.
+pub fn of_attempt(server: &str, failure: &Failure, attempt: &Attempt) -> JetError {
     if let Some(error) = &attempt.credentials {
         return error.clone();
     }
@@ -35,24 +48,21 @@ pub fn of_attempt(server: &str, text: Option<&str>, attempt: &Attempt) -> JetErr
     if let Some(error) = &attempt.server_error {
         return of_server(server, error);
     }
-    let Some(text) = text else {
-        return JetError::Io { what: server.to_owned(), cause: "the host name cannot be resolved".into(), errno: None };
+    let cause = match failure {
+        Failure::Unknown => {
+            let cause = "the host name cannot be resolved".into();
+            return JetError::Io { what: server.to_owned(), cause, errno: None };
+        }
+        Failure::Late => return JetError::ConnectTimeout { server: server.to_owned(), after: attempt.timeout },
+        Failure::Broken(cause) => cause.as_str(),
     };
-    let cause =
-        ["IO error: ", "TLS error: ", "DNS error: "].iter().fold(text, |text, kind| text.trim_start_matches(kind));
-    if text == "timed out" {
-        return JetError::ConnectTimeout { server: server.to_owned(), after: attempt.timeout };
-    }
-    if text.starts_with("authorization violation") {
-        return of_server(server, text);
-    }
     let tls = cause.contains("fatal alert") || cause.contains("corrupt message") || cause.contains("handshake");
     match attempt.tls_required {
         _ if attempt.asked_for_certificate => secure(format!("{NO_CERTIFICATE} ({cause})")),
         // TLS was begun although the server has none: the caller asked for it.
         Some(false) if tls => JetError::SecureWanted { server: server.to_owned(), first: false },
         None if cause.contains("corrupt message") => JetError::SecureWanted { server: server.to_owned(), first: true },
-        _ if tls || text.starts_with("TLS error") => secure(cause.to_owned()),
+        _ if tls => secure(cause.to_owned()),
         _ => {
             let words = cause.split(" (os error").next().unwrap_or_default();
             JetError::Io { what: server.to_owned(), cause: words.to_owned(), errno: os_error(cause, "os error ") }
@@ -123,8 +133,7 @@ pub fn of_server(server: &str, text: &str) -> JetError {
     JetError::Server { text: lower }
 }
 
-/// What of the server's a connection could not read. async-nats has forgotten the subject by then, so that it is said what
-/// is listened to.
+/// What of the server's a connection could not read. It is said what is listened to: the subject may be what is not read.
 fn unreadable(server: &str, listening: &[Arc<str>]) -> JetError {
     const SHOWN: usize = 5;
     let mut answer = "not the NATS protocol, or a message with malformed headers".to_owned();
@@ -136,20 +145,20 @@ fn unreadable(server: &str, listening: &[Arc<str>]) -> JetError {
     JetError::Protocol { what: format!("the connection to {server}"), answer }
 }
 
-/// Why a connection broke, out of async-nats's debug text of an `Option<io::Error>`; `listening` is what the core
-/// subscriptions listen to.
-pub fn of_break(server: &str, error: &str, listening: &[Arc<str>]) -> JetError {
-    match os_error(error, "code: ") {
-        Some(errno) => {
-            let cause = std::io::Error::from_raw_os_error(errno);
-            let cause = cause.to_string();
+/// Why a connection broke; `listening` is what the core subscriptions listen to.
+pub fn of_break(server: &str, why: &Broken, listening: &[Arc<str>]) -> JetError {
+    match why {
+        Broken::Io(error) if error.raw_os_error().is_some() => {
+            let cause = error.to_string();
             let cause = cause.split(" (os error").next().unwrap_or_default().to_owned();
-            JetError::Io { what: server.to_owned(), cause, errno: Some(errno) }
+            JetError::Io { what: server.to_owned(), cause, errno: error.raw_os_error() }
         }
-        None if error.contains("invalid server operation") || error.contains("InvalidInput") => {
-            unreadable(server, listening)
+        Broken::Eof | Broken::Io(_) => JetError::Eof { server: server.to_owned() },
+        Broken::Unreadable => unreadable(server, listening),
+        Broken::TooLarge(limit) => {
+            let answer = format!("more than {limit} bytes that are no message");
+            JetError::Protocol { what: format!("the connection to {server}"), answer }
         }
-        None => JetError::Eof { server: server.to_owned() },
     }
 }
 
@@ -166,16 +175,17 @@ mod tests {
     #[test]
     fn attempts_tell_their_cause() {
         let none = Attempt::default();
-        let refused = of_attempt("h:1", Some("IO error: Connection refused (os error 111)"), &none);
+        let broken = |words: &str| Failure::Broken(words.into());
+        let refused = of_attempt("h:1", &broken("Connection refused (os error 111)"), &none);
         let JetError::Io { errno, cause, .. } = &refused else { panic!("{refused:?}") };
         assert_eq!((*errno, cause.as_str()), (Some(111), "Connection refused"));
-        assert!(matches!(of_attempt("h:1", None, &none), JetError::Io { errno: None, .. }));
-        assert!(matches!(of_attempt("h:1", Some("timed out"), &none), JetError::ConnectTimeout { .. }));
+        assert!(matches!(of_attempt("h:1", &Failure::Unknown, &none), JetError::Io { errno: None, .. }));
+        assert!(matches!(of_attempt("h:1", &Failure::Late, &none), JetError::ConnectTimeout { .. }));
         let plain = Attempt { tls_required: Some(false), ..Attempt::default() };
-        let text = Some("IO error: received corrupt message of type InvalidContentType");
-        assert!(matches!(of_attempt("h:1", text, &plain), JetError::SecureWanted { .. }));
+        let text = broken("received corrupt message of type InvalidContentType");
+        assert!(matches!(of_attempt("h:1", &text, &plain), JetError::SecureWanted { .. }));
         let asked = Attempt { asked_for_certificate: true, tls_required: Some(true), ..Attempt::default() };
-        let error = of_attempt("h:1", Some("IO error: received fatal alert: CertificateRequired"), &asked);
+        let error = of_attempt("h:1", &broken("received fatal alert: CertificateRequired"), &asked);
         assert!(error.to_string().contains("jetarrow.TLS"), "{error}");
     }
 
@@ -200,18 +210,18 @@ mod tests {
 
     #[test]
     fn breaks_tell_their_cause() {
-        let debug = |error: Option<std::io::Error>| format!("{error:?}");
-        let reset = of_break("s", &debug(Some(std::io::Error::from_raw_os_error(104))), &[]);
+        let reset = of_break("s", &Broken::Io(io::Error::from_raw_os_error(104)), &[]);
         assert!(matches!(reset, JetError::Io { errno: Some(104), .. }), "{reset:?}");
-        assert!(matches!(of_break("s", &debug(None), &[]), JetError::Eof { .. }));
+        assert!(matches!(of_break("s", &Broken::Eof, &[]), JetError::Eof { .. }));
+        assert!(matches!(of_break("s", &Broken::Unreadable, &[]), JetError::Protocol { .. }));
     }
 
     #[test]
     fn one_refusal_decides() {
-        let io = |text: &str| of_attempt("h", Some(text), &Attempt::default());
-        let failures = vec![("a".into(), io("IO error: x")), ("b".into(), of_server("b", "Authorization Violation"))];
+        let io = |text: &str| of_attempt("h", &Failure::Broken(text.into()), &Attempt::default());
+        let failures = vec![("a".into(), io("x")), ("b".into(), of_server("b", "Authorization Violation"))];
         assert!(matches!(verdict("a, b", failures), JetError::Authorization { .. }));
-        let failures = vec![("a".into(), io("IO error: x")), ("b".into(), io("IO error: y"))];
+        let failures = vec![("a".into(), io("x")), ("b".into(), io("y"))];
         assert_eq!(verdict("a, b", failures).to_string(), "could not connect to a, b: a: x; b: y");
     }
 }

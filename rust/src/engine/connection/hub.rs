@@ -1,14 +1,15 @@
 //! What is known about one connection, from many sources, made one order of events: every break gives one
-//! `Disconnected`, every way back one `Reconnected`, whatever async-nats's small event channel lost.
+//! `Disconnected`, every way back one `Reconnected`.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
-use async_nats::{Auth, ServerAddr, ServerInfo, Statistics};
-use tokio::sync::{Notify, broadcast, oneshot, watch};
+use async_nats::{Auth, ServerAddr, ServerInfo};
+use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::engine::connection::auth::{Answer, Credentials};
+use crate::engine::connection::client::Failure;
+pub use crate::engine::connection::fault::Broken;
 use crate::engine::connection::fault::{self, Attempt};
 use crate::engine::connection::link::Link;
 use crate::engine::connection::pool::{Pool, place};
@@ -19,10 +20,8 @@ use crate::lock::lock;
 
 mod heard;
 mod outage;
-mod unread;
 
 use outage::Outage;
-use unread::Unread;
 
 /// What the user's callbacks are for.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,8 +66,8 @@ pub struct Settings {
 
 #[derive(Default)]
 struct State {
-    /// Connections that were made, as far as we have heard.
-    connects: u64,
+    /// There was a connection.
+    was_up: bool,
     /// The server of the attempt under way, or that we are connected to.
     current: Option<ServerAddr>,
     /// What came up during the attempt under way.
@@ -84,7 +83,7 @@ struct State {
     outage: Option<Outage>,
     reconnects: u64,
     errors: u64,
-    /// How often the link broke because of something that async-nats could not read.
+    /// How often the link broke because of something that could not be read.
     garbled: u64,
 }
 
@@ -102,14 +101,8 @@ pub struct Hub {
     /// Publishes and subscriptions without permission.
     refusals: broadcast::Sender<JetError>,
     pub closing: watch::Sender<bool>,
-    /// The pool has servers that async-nats does not know.
-    pub pool_grew: Notify,
-    pub statistics: OnceLock<Arc<Statistics>>,
-    unread: Unread,
     /// What the core subscriptions listen to, as long as they live.
     listening: Mutex<Vec<Weak<str>>>,
-    /// Our own subject for pings: errors about it are not reported.
-    pub quiet: OnceLock<String>,
     state: Mutex<State>,
 }
 
@@ -128,11 +121,7 @@ impl Hub {
             pings: watch::Sender::default(),
             refusals: broadcast::Sender::new(REFUSALS),
             closing: watch::Sender::new(false),
-            pool_grew: Notify::new(),
-            statistics: OnceLock::new(),
-            unread: Unread::default(),
             listening: Mutex::default(),
-            quiet: OnceLock::new(),
             state: Mutex::new(State { first: Some(first), ..State::default() }),
         }
     }
@@ -234,15 +223,13 @@ impl Hub {
         self.closing.send_replace(true);
     }
 
-    /// A connection stands, or stood: async-nats counts them, and its event may have vanished.
+    /// The attempt under way has made a connection.
     pub fn connected(&self) {
-        let counted = self.statistics.get().map(|all| all.connects.load(Ordering::Relaxed));
         self.change(|state, notices| {
-            let new = counted.is_some_and(|counted| counted > state.connects);
-            if self.link.borrow().closed || !new || state.attempt.is_none() {
+            if self.link.borrow().closed {
                 return;
             }
-            state.connects += 1;
+            state.was_up = true;
             state.attempt = None;
             state.reason = None;
             state.outage = None;
@@ -281,7 +268,6 @@ impl Hub {
     /// No more attempts will be made; with the error that ended them.
     pub fn closed(&self, error: Option<JetError>) {
         self.lost();
-        // async-nats says only that it is over.
         let error = error.or_else(|| self.failure());
         if let Some(JetError::NoServers { cause, .. }) = &error {
             let _first_one_counts = self.ended.set(cause.clone());
@@ -309,7 +295,7 @@ impl Hub {
 
     /// True once there was a connection.
     pub fn was_up(&self) -> bool {
-        self.lock().connects > 0
+        self.lock().was_up
     }
 
     /// Something failed that no call waits for.
@@ -319,24 +305,18 @@ impl Hub {
 
     /// An attempt at this server begins.
     pub fn begin(&self, addr: ServerAddr) {
-        self.read_something();
         let mut state = self.lock();
         self.pings.send_modify(|pings| *pings = Pings { attempts: pings.attempts + 1, ..Pings::default() });
         state.attempt = Some(Attempt { timeout: self.settings.connect_timeout, ..Attempt::default() });
         state.current = Some(addr);
     }
 
-    /// The attempt before this one failed: says why, as far as it is known.
-    pub fn failed(&self, known: &[async_nats::Server]) {
+    /// The attempt failed.
+    pub fn failed(&self, failure: &Failure) {
         self.change(|state, notices| {
             let (Some(attempt), Some(addr)) = (state.attempt.take(), state.current.clone()) else { return };
-            let entry = known.iter().find(|server| server.addr == addr);
-            let mut pool = self.pool();
-            let counted = entry.map_or(0, |entry| entry.failed_attempts);
-            let seen = pool.get_mut(&addr).map_or(0, |server| std::mem::replace(&mut server.seen_failures, counted));
-            pool.failed(&addr);
-            let text = entry.filter(|_| counted != seen).and_then(|entry| entry.last_error.as_deref());
-            let error = fault::of_attempt(&place(&addr), text, &attempt);
+            self.pool().failed(&addr);
+            let error = fault::of_attempt(&place(&addr), failure, &attempt);
             if let Some(outage) = &mut state.outage {
                 outage.failed(&error);
             }
@@ -353,18 +333,14 @@ impl Hub {
         });
     }
 
-    /// What to send to the server of this attempt.
-    pub async fn credentials(self: Arc<Self>, nonce: Vec<u8>) -> Result<Auth, async_nats::AuthError> {
+    /// What to send to the server of this attempt; where that cannot be said the attempt knows why.
+    pub async fn credentials(&self, nonce: &[u8]) -> Option<Auth> {
         let current = self.lock().current.clone();
         let url = current
             .and_then(|addr| self.pool().get_mut(&addr).map(|server| (server.user.clone(), server.password.clone())))
             .unwrap_or_default();
-        let answer = self.settings.credentials.answer(&nonce, url).await;
-        answer.map_err(|error| {
-            // Its text goes another way: async-nats would put it into its log.
-            self.note(|attempt| attempt.credentials = Some(error));
-            async_nats::AuthError::new("see the error callback")
-        })
+        let answer = self.settings.credentials.answer(nonce, url).await;
+        answer.map_err(|error| self.note(|attempt| attempt.credentials = Some(error))).ok()
     }
 
     fn note(&self, note: impl FnOnce(&mut Attempt)) {

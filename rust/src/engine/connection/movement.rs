@@ -1,12 +1,11 @@
 //! Waiting for a server that may be slow, or may never do what is waited for.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_nats::Statistics;
 use tokio::time::Instant;
 
+use crate::engine::connection::client::Client;
 use crate::engine::connection::outbox::Recall;
 use crate::runtime;
 
@@ -17,11 +16,12 @@ const LOOK: Duration = Duration::from_millis(50);
 const STALLS: u32 = 5;
 
 /// Does the work, but gives it up when nothing was sent or received for a while.
-pub async fn while_moving(statistics: Arc<Statistics>, outbox: Recall, work: impl Future<Output = ()>) {
+pub async fn while_moving(client: &Client, outbox: Recall, work: impl Future<Output = ()>) {
+    let statistics = client.statistics();
     let mut work = std::pin::pin!(work);
     let mut movement = Movement::default();
     while tokio::time::timeout(LOOK, work.as_mut()).await.is_err() {
-        let sent = (statistics.out_bytes.load(Ordering::Relaxed), outbox.bytes());
+        let sent = (client.gone(), outbox.bytes());
         let received = statistics.in_bytes.load(Ordering::Relaxed);
         if movement.stands(sent, received, Instant::now(), runtime::stall()) {
             return;

@@ -1,27 +1,26 @@
-//! What `connect` takes, and async-nats's options made of it.
+//! What `connect` takes, and what the connection's task needs of it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::ConnectOptions;
+use http::{HeaderName, HeaderValue};
+use tokio_websockets::ClientBuilder;
 
 use crate::engine::connection::auth::Credentials;
+use crate::engine::connection::client::{self, Greeting};
 use crate::engine::connection::hub::{Choose, Hub, Notices};
 use crate::engine::connection::pool::Rules;
 use crate::engine::connection::tls::{self, Tls};
-use crate::engine::connection::wire;
-use crate::error::Result;
+use crate::error::{JetError, Result};
 
-/// More than any pull loop or publish window ever has outstanding: a full channel drops messages in silence.
-const SUBSCRIPTION_CAPACITY: usize = 1 << 20;
-/// The largest that async-nats takes; fewer, fuller reads.
-const READ_BUFFER: u16 = u16::MAX;
-/// async-nats gives a connection up when a third ping is due and two are unanswered.
+/// A connection is given up when a third ping is due and two are unanswered.
 const INTERVALS_UNTIL_STALE: u32 = 3;
 
 pub struct Options {
     pub servers: Vec<String>,
     pub name: Option<String>,
+    /// Of the request that opens a WebSocket.
+    pub websocket_headers: Vec<(String, String)>,
     /// For one attempt at one server.
     pub connect_timeout: Duration,
     pub ping_interval: Duration,
@@ -58,51 +57,32 @@ impl Options {
         (silence / INTERVALS_UNTIL_STALE).max(Duration::from_millis(1))
     }
 
-    pub fn configure(&self, hub: &Arc<Hub>) -> Result<ConnectOptions> {
+    pub fn settings(&self, hub: &Arc<Hub>) -> Result<client::Settings> {
         let tls = self.tls.clone().unwrap_or_default();
-        let (chooser, signer, listener) = (hub.clone(), hub.clone(), Last(hub.clone()));
-        let mut config = ConnectOptions::with_auth_callback(move |nonce| signer.clone().credentials(nonce))
-            .reconnect_to_server_callback(move |known, info| chooser.clone().next_server(known, info))
-            .event_callback(move |_| {
-                // Which one does not matter, and some are lost: each is a moment to look.
-                listener.0.connected();
-                std::future::ready(())
-            })
-            // The first attempt in the connection's own task as well: one path for all attempts.
-            .retry_on_initial_connect()
-            // We read them ourselves: async-nats forgets their scheme, and those that come later.
-            .ignore_discovered_servers()
-            .retain_servers_order()
-            .connection_timeout(self.connect_timeout)
-            .ping_interval(self.ping_period())
-            .subscription_capacity(SUBSCRIPTION_CAPACITY)
-            .client_capacity(wire::CHANNEL)
-            .read_buffer_capacity(READ_BUFFER)
-            // Every subject is checked before it comes here, once per batch instead of once per message.
-            .skip_subject_validation(true)
-            .tls_client_config(tls::config(&tls, hub)?)
-            .require_tls(tls.required || hub.pool().wants_tls());
-        if tls.handshake_first {
-            config = config.tls_first();
-        }
-        if let Some(name) = &self.name {
-            config = config.name(name);
-        }
-        if let Some(prefix) = &self.inbox_prefix {
-            config = config.custom_inbox_prefix(prefix);
-        }
-        if self.no_echo {
-            config = config.no_echo();
-        }
-        Ok(config)
+        let greeting = Greeting {
+            name: self.name.clone(),
+            websocket_headers: headers(&self.websocket_headers)?,
+            echo: !self.no_echo,
+            timeout: self.connect_timeout,
+            tls: Arc::new(tls::config(&tls, hub)?),
+            tls_required: tls.required || hub.pool().wants_tls(),
+            tls_first: tls.handshake_first,
+        };
+        Ok(client::Settings { greeting, ping_period: self.ping_period() })
     }
 }
 
-/// Goes when async-nats's tasks have ended, for whatever reason.
-struct Last(Arc<Hub>);
-
-impl Drop for Last {
-    fn drop(&mut self) {
-        self.0.closed(None);
-    }
+fn headers(given: &[(String, String)]) -> Result<Vec<(HeaderName, HeaderValue)>> {
+    let parsed = |(name, value): &(String, String)| {
+        // Without the value, which may be a secret.
+        let bad = |what| JetError::Value(format!("ws_connection_headers: {what} of {name:?} cannot be sent"));
+        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("the name"))?;
+        // A builder of one header says whether it is one that the opening of a WebSocket has itself.
+        let value = HeaderValue::from_str(value).map_err(|_| bad("the value"))?;
+        match ClientBuilder::new().add_header(header.clone(), value.clone()) {
+            Ok(_) => Ok((header, value)),
+            Err(_) => Err(bad("the name, which the opening of a WebSocket has itself,")),
+        }
+    };
+    given.iter().map(parsed).collect()
 }

@@ -1,22 +1,21 @@
 //! What is on its way to the connection: core messages, requests, subscriptions and their ends. Handed in without
 //! waiting, sent in order by one task, and every message can be taken back until that task has handed it over.
 //!
-//! Missing upstream: an order between what several tasks hand to async-nats: each goes its own way into the command
-//! channel, and whoever is woken first is first. How we get it: all of it has its place in this queue from the moment
-//! in which it was asked for. What only its owner can do (a `Subscriber` ends itself) has a `Turn` there, which the
-//! queue waits for. Held in place by tests/compat/test_order.py.
+//! What several tasks ask for has its place in this queue from that moment: else whoever is woken first would be first.
+//! What only its owner can do (a `Subscriber` ends itself) has a `Turn` there, which the queue waits for. Held in place
+//! by tests/compat/test_order.py.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use async_nats::{Client, Subject, Subscriber};
+use async_nats::Subject;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::unconstrained;
 
+use crate::engine::connection::client::{Client, Subscriber, size};
 use crate::engine::connection::gate::{Gate, Gates};
 use crate::engine::connection::link::Link;
 use crate::engine::connection::traffic::{Traffic, Verb};
-use crate::engine::connection::wire::{Wire, size};
 use crate::error::{JetError, Result};
 use crate::lock::lock;
 use crate::task::spawn;
@@ -29,6 +28,9 @@ use carry::carry;
 
 /// A longer queue gives its memory back once it is empty.
 const SPARE: usize = 1024;
+/// So many messages, or so many bytes of them, are sent without waiting for more.
+const BURST: usize = 128;
+const BLOCK: usize = 16 << 10;
 /// So many entries that were taken back may lie between the others, and always as many as there are others.
 const GAPS: usize = 64;
 
@@ -77,6 +79,19 @@ struct Queue {
 }
 
 impl Queue {
+    fn add(&mut self, entry: Entry) -> Held {
+        let (idle, place) = (self.queued == self.taken, self.queued);
+        if !self.closed {
+            self.bytes += entry.bytes();
+            if let Entry::Gate(gate) = &entry {
+                self.gates.add(place, gate);
+            }
+            self.entries.push_back((place, entry));
+            self.queued += 1;
+        }
+        Held { messages: self.entries.len(), bytes: self.bytes, idle, enough: self.entries.len() >= BURST, place }
+    }
+
     fn take_back(&mut self, place: u64) -> Option<Entry> {
         let index = self.entries.binary_search_by_key(&place, |(place, _)| *place).ok()?;
         let entry = std::mem::replace(&mut self.entries.get_mut(index)?.1, Entry::Gone);
@@ -105,6 +120,8 @@ pub struct Held {
     pub bytes: usize,
     /// Nothing else was on its way.
     pub idle: bool,
+    /// More need not be waited for.
+    pub enough: bool,
     /// To take it back with.
     pub place: u64,
 }
@@ -112,6 +129,8 @@ pub struct Held {
 /// The way out. Dropping it lets the task end, after all that is queued.
 pub struct Outbox {
     shared: Arc<Shared>,
+    client: Client,
+    traffic: Arc<Traffic>,
     /// Most bytes that are queued while the link is down.
     pub limit: usize,
 }
@@ -139,7 +158,6 @@ impl Outbox {
     /// Starts the task on the current runtime.
     pub fn start(
         client: Client,
-        wire: Arc<Wire>,
         link: watch::Receiver<Link>,
         traffic: Arc<Traffic>,
         limit: usize,
@@ -152,8 +170,9 @@ impl Outbox {
             failed(error);
             ended.close();
         };
-        spawn(unconstrained(carry(client, wire, shared.clone(), link, traffic, refused)), failed)?;
-        Ok(Outbox { shared, limit })
+        let work = carry(client.clone(), shared.clone(), link, traffic.clone(), refused);
+        spawn(unconstrained(work), failed)?;
+        Ok(Outbox { shared, client, traffic, limit })
     }
 
     pub fn recall(&self) -> Recall {
@@ -161,16 +180,35 @@ impl Outbox {
     }
 
     /// Queues one message and has it sent.
-    pub fn push(&self, message: Outgoing, verb: Verb) {
-        if self.hold(message, verb).idle {
-            self.kick();
+    pub fn push(&self, message: Outgoing, verb: Verb) -> Held {
+        let held = self.pass(message, verb, true);
+        // What is on its way takes this one along.
+        if held.idle && held.messages > 0 {
+            self.shared.filled.notify_one();
         }
+        held
     }
 
     /// Queues one message that is sent at the next `kick`, together with what comes until then.
     pub fn hold(&self, message: Outgoing, verb: Verb) -> Held {
+        self.pass(message, verb, false)
+    }
+
+    /// Where nothing is on its way the message passes the queue by.
+    fn pass(&self, message: Outgoing, verb: Verb, now: bool) -> Held {
         let bytes = size(&message);
-        self.add(Entry::Message(message, bytes, verb))
+        let mut queue = lock(&self.shared.queue);
+        if queue.queued == queue.taken
+            && !queue.closed
+            && let Some(waiting) = self.client.take(&message, bytes, now)
+        {
+            self.traffic.sent(verb, message.payload.len());
+            let place = queue.queued;
+            queue.queued += 1;
+            queue.taken += 1;
+            return Held { messages: 0, bytes: 0, idle: true, enough: waiting > BLOCK, place };
+        }
+        queue.add(Entry::Message(message, bytes, verb))
     }
 
     /// Queues a subscription and has it made. Its channel stays empty where the connection is closed before.
@@ -198,22 +236,15 @@ impl Outbox {
     }
 
     fn add(&self, entry: Entry) -> Held {
-        let mut queue = lock(&self.shared.queue);
-        let (idle, place) = (queue.queued == queue.taken, queue.queued);
-        if !queue.closed {
-            queue.bytes += entry.bytes();
-            if let Entry::Gate(gate) = &entry {
-                queue.gates.add(place, gate);
-            }
-            queue.entries.push_back((place, entry));
-            queue.queued += 1;
-        }
-        Held { messages: queue.entries.len(), bytes: queue.bytes, idle, place }
+        lock(&self.shared.queue).add(entry)
     }
 
     /// Has what is queued sent.
     pub fn kick(&self) {
-        self.shared.filled.notify_one();
+        if !lock(&self.shared.queue).entries.is_empty() {
+            self.shared.filled.notify_one();
+        }
+        self.client.kick();
     }
 
     /// Bytes of whole messages that the connection has not taken yet.

@@ -27,22 +27,11 @@ pub struct Server {
     /// Failed attempts since the last success.
     pub failures: u32,
     last_attempt: Option<Instant>,
-    /// How many failures async-nats had counted when we looked last.
-    pub seen_failures: usize,
 }
 
 impl Server {
     fn new(addr: ServerAddr) -> Self {
-        Server {
-            addr,
-            user: None,
-            password: None,
-            discovered: false,
-            tls_name: None,
-            failures: 0,
-            last_attempt: None,
-            seen_failures: 0,
-        }
+        Server { addr, user: None, password: None, discovered: false, tls_name: None, failures: 0, last_attempt: None }
     }
 }
 
@@ -160,8 +149,8 @@ impl Pool {
         Ok(pool)
     }
 
-    pub fn addresses(&self) -> Vec<ServerAddr> {
-        self.servers.iter().map(|server| server.addr.clone()).collect()
+    pub fn count(&self) -> usize {
+        self.servers.len()
     }
 
     pub fn servers(&self) -> impl Iterator<Item = &Server> {
@@ -194,7 +183,6 @@ impl Pool {
             if let Some(known) = self.servers.iter().find(|known| place(&known.addr) == place(&server.addr)) {
                 server.failures = known.failures;
                 server.last_attempt = known.last_attempt;
-                server.seen_failures = known.seen_failures;
             }
         }
         self.servers = fresh.servers;
@@ -241,31 +229,32 @@ impl Pool {
     }
 
     /// What a handler may choose from, with the failures so far.
-    pub fn candidates(&self, usable: &[ServerAddr]) -> Vec<(ServerAddr, u32)> {
+    pub fn candidates(&self) -> Vec<(ServerAddr, u32)> {
         let given_up = |failures| self.rules.max_failures.is_some_and(|most| failures > most);
-        let eligible = self.servers.iter().filter(|server| !given_up(server.failures) && usable.contains(&server.addr));
+        let eligible = self.servers.iter().filter(|server| !given_up(server.failures));
         eligible.map(|server| (server.addr.clone(), server.failures)).collect()
     }
 
-    /// The next server in turn, and how long to wait before the attempt; only `usable` ones. None: all are given up.
-    pub fn next(&mut self, usable: &[ServerAddr]) -> Option<(ServerAddr, Duration)> {
+    /// The next server in turn, and how long to wait before the attempt. None: all are given up.
+    pub fn next_in_turn(&mut self) -> Option<(ServerAddr, Duration)> {
         if let Some(most) = self.rules.max_failures {
             self.servers.retain(|server| server.failures <= most);
         }
-        for _ in 0..self.servers.len() {
-            let server = self.servers.pop_front()?;
-            let addr = server.addr.clone();
-            let wait = server.last_attempt.map(|last| {
-                let due = last + self.rules.pause();
-                due.saturating_duration_since(Instant::now())
-            });
-            self.servers.push_back(server);
-            if usable.contains(&addr) {
-                return Some((addr, wait.unwrap_or_default()));
-            }
+        let server = self.servers.pop_front()?;
+        let addr = server.addr.clone();
+        let wait = server.last_attempt.map(|last| {
+            let due = last + self.rules.pause();
+            due.saturating_duration_since(Instant::now())
+        });
+        self.servers.push_back(server);
+        Some((addr, wait.unwrap_or_default()))
+    }
+
+    /// It is waited for as after an attempt that failed.
+    pub fn suspect(&mut self, addr: &ServerAddr) {
+        if let Some(server) = self.get_mut(addr) {
+            server.last_attempt = Some(Instant::now());
         }
-        // A list that was replaced while there was no connection is not known to async-nats yet.
-        (!self.servers.is_empty()).then(|| usable.first().map(|addr| (addr.clone(), self.rules.pause())))?
     }
 
     pub fn failed(&mut self, addr: &ServerAddr) {
@@ -279,7 +268,6 @@ impl Pool {
         if let Some(server) = self.get_mut(addr) {
             server.failures = 0;
             server.last_attempt = None;
-            server.seen_failures = 0;
         }
     }
 }

@@ -4,13 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
-use async_nats::{Client, HeaderMap, Message, StatusCode, Subject, Subscriber};
+use async_nats::{HeaderMap, Message, StatusCode, Subject};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
+use crate::engine::connection::client::{Client, Subscriber, size};
 use crate::engine::connection::connect::failing;
 use crate::engine::connection::hub::Hub;
 use crate::engine::connection::link::Link;
@@ -18,7 +19,6 @@ use crate::engine::connection::outbox::{Outbox, Outgoing, Recall};
 use crate::engine::connection::refusals::{Refusals, Refused};
 use crate::engine::connection::token::{read_token, write_token};
 use crate::engine::connection::traffic::{Traffic, Verb};
-use crate::engine::connection::wire::size;
 use crate::engine::numbers::ByNumber;
 use crate::engine::publish::arena::Arena;
 use crate::error::{JetError, Result};
@@ -50,7 +50,7 @@ struct Pending {
     verb: Verb,
 }
 
-/// The answers that are awaited. An entry goes with its request, answered or not: async-nats's own would stay.
+/// The answers that are awaited. An entry goes with its request, answered or not.
 pub struct Requests {
     client: Client,
     hub: Arc<Hub>,

@@ -46,7 +46,7 @@ impl Default for Tls {
     }
 }
 
-/// What async-nats connects with. Reads no file and no certificate of the system: that waits for the first handshake.
+/// What is connected with. Reads no file and no certificate of the system: that waits for the first handshake.
 pub fn config(tls: &Tls, hub: &Arc<Hub>) -> Result<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
     let value = |text: String| JetError::Value(format!("tls: {text}"));

@@ -76,8 +76,7 @@ struct Counts {
     resent: AtomicU64,
 }
 
-/// Messages and payload bytes so far. async-nats counts something else: bytes read from the socket, and those written
-/// twice.
+/// Messages and payload bytes so far. The client's own statistics count something else: bytes of the protocol.
 #[derive(Default)]
 pub struct Traffic {
     /// By the number of the verb.

@@ -4,7 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 /// Bytes are copied into blocks of this size: one allocation for hundreds of messages.
 const BLOCK: usize = 64 * 1024;
-/// From here on a block is not worth it; nor is a copy, where the bytes can be sent from where they lie.
+/// From here on a block is not worth it; nor is a copy, where the bytes can stay where they lie until they are sent.
 pub const LARGE: usize = BLOCK / 4;
 
 #[derive(Default)]

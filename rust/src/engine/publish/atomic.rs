@@ -67,7 +67,7 @@ async fn attempt(conn: &Connection, rows: &[Item], outlet: &mut Fill<'_>, within
     let subscription = format!("{inbox}.*");
     let mut refusals = conn.refusals();
     conn.in_order().await;
-    let mut answers = conn.subscribe(subscription.clone(), within).await?;
+    let mut answers = conn.subscribe(subscription.clone())?;
     let breaks = conn.breaks();
     let mut flying = Flying::new(&conn.traffic);
     flying.tell(rows.len(), rows.iter().map(|(_, body)| body.size()).sum());

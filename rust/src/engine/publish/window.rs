@@ -7,16 +7,15 @@
 use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use async_nats::connection::State;
-use async_nats::{PublishErrorKind, Statistics, Subscriber};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::engine::connection::Connection;
+use crate::engine::connection::client::{Refused, Subscriber};
 use crate::engine::connection::congestion::{Congestion, MOST_MESSAGES};
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::traffic::{Flying, Verb};
@@ -37,7 +36,7 @@ mod send;
 mod trouble;
 mod trust;
 
-use intake::{Intake, subscribe};
+use intake::Intake;
 use patience::Asked;
 pub use trouble::silence;
 use trust::{Doubt, Trust};
@@ -85,17 +84,15 @@ pub trait Outlet: Send {
 /// Sends all of the feed and returns when every message has its result; an error of the feed ends it at once.
 pub async fn run(
     conn: &Connection,
-    mut feed: impl Stream<Item = Result<Item>> + Send + Unpin,
-    mut outlet: impl Outlet,
+    feed: impl Stream<Item = Result<Item>> + Send + Unpin,
+    outlet: impl Outlet,
     window: Window,
 ) -> Result<()> {
     let inbox = format!("{}.", conn.new_inbox()?);
     let refusals = conn.refusals();
-    let statistics = conn.client.statistics();
-    let (breaks, connects) = (conn.breaks(), statistics.connects.load(Ordering::Relaxed));
-    let mut intake = Intake { places: 0, timeout: window.timeout, one_call: window.one_call };
-    let mut again = VecDeque::new();
-    let acks = subscribe(conn, format!("{inbox}*"), &mut feed, &mut outlet, &mut intake, &mut again).await?;
+    let breaks = conn.breaks();
+    let intake = Intake { places: 0, timeout: window.timeout, one_call: window.one_call };
+    let acks = conn.subscribe(format!("{inbox}*"))?;
     let now = Instant::now();
     let mut run = Run {
         conn,
@@ -105,7 +102,7 @@ pub async fn run(
         exhausted: false,
         outlet,
         intake,
-        again,
+        again: VecDeque::new(),
         unheard: Unheard::default(),
         asked: Asked::new(window.timeout, now),
         inflight: Inflight::new(window.max_inflight.unwrap_or(MOST_MESSAGES)),
@@ -120,9 +117,6 @@ pub async fn run(
         parser: Parser::default(),
         trust: Trust::default(),
         doubts: Vec::new(),
-        statistics,
-        connects,
-        connects_differ: None,
         breaks,
         refusals,
         refused: 0,
@@ -148,7 +142,7 @@ enum Handed {
     Over,
     Not,
     Late,
-    Refused(PublishErrorKind),
+    Refused(Refused),
     /// The connection is closed.
     Ended,
 }
@@ -175,10 +169,6 @@ struct Run<'a, F, O> {
     parser: Parser,
     trust: Trust,
     doubts: Vec<Doubt>,
-    statistics: Arc<Statistics>,
-    /// async-nats' count of connections when the link was looked at last, and since when it has another one.
-    connects: u64,
-    connects_differ: Option<Instant>,
     breaks: u64,
     refusals: Refusals,
     /// The link's count of refusals when they were taken last.
@@ -270,11 +260,10 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
     }
 
-    /// The link that was looked at last is still there; events of another one come later.
+    /// The link that was looked at last is still there.
     fn is_up(&self) -> bool {
-        self.conn.link.borrow().up
-            && self.conn.client.connection_state() == State::Connected
-            && self.statistics.connects.load(Ordering::Relaxed) == self.connects
+        let link = self.conn.link.borrow();
+        link.up && link.breaks == self.breaks
     }
 
     /// There is no room for more of the feed.

@@ -9,9 +9,9 @@ use futures_util::StreamExt;
 use tokio::task::unconstrained;
 
 use crate::engine::connection::Connection;
+use crate::engine::connection::client::size;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::traffic;
-use crate::engine::connection::wire::size;
 use crate::error::{JetError, Result};
 
 /// What the server gets to know about a delivered message.
@@ -84,12 +84,12 @@ pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>,
     for subject in replies {
         let message = Outgoing { subject, reply: None, headers: None, payload: payload.clone() };
         let bytes = size(&message);
-        if !conn.wire.try_reserve(bytes) {
-            conn.while_up(conn.wire.reserve(bytes)).await;
+        if !conn.client.has_room(bytes) {
+            conn.while_up(conn.client.room(bytes)).await;
         }
         if conn.link.borrow().up {
             conn.traffic.sent(traffic::Verb::Ack, payload.len());
-            conn.wire.hand_over(message).await.map_err(|_| conn.closed())?;
+            conn.client.send(&message).map_err(|_| conn.closed())?;
         } else if conn.link.borrow().closed {
             return Err(conn.closed());
         } else {
@@ -109,7 +109,7 @@ pub async fn ack(conn: &Connection, replies: Vec<Subject>, kind: &Kind) -> Resul
 /// Acknowledges and waits for the server's word on each, all under one deadline.
 pub async fn ack_sync(conn: &Connection, replies: Vec<Subject>, kind: &Kind, timeout: Duration) -> Result<()> {
     let inbox = conn.new_inbox()?;
-    let mut answers = conn.subscribe(inbox.clone(), timeout).await?;
+    let mut answers = conn.subscribe(inbox.clone())?;
     let (all, payload, inbox) = (replies.len(), kind.payload(), Subject::from(inbox));
     let mut confirmed = 0;
     let work = async {

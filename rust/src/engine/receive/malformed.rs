@@ -1,4 +1,4 @@
-//! A stored message with headers that async-nats cannot read, as a consumer delivers it.
+//! A stored message with headers that cannot be read, as a consumer delivers it.
 
 use async_nats::Message;
 

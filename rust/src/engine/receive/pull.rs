@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use async_nats::{Message, Subscriber};
+use async_nats::Message;
 use bytes::Bytes;
 
 use crate::engine::api::next_message;
 use crate::engine::connection::Connection;
+use crate::engine::connection::client::Subscriber;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::traffic::Verb;
@@ -92,15 +93,15 @@ pub struct PullInbox {
 }
 
 impl PullInbox {
-    pub async fn new(conn: &Connection, prefix: &str, stream: &str, consumer: &str, verb: Verb) -> Result<Self> {
-        Self::for_subject(conn, next_message(prefix, stream, consumer), verb).await
+    pub fn new(conn: &Connection, prefix: &str, stream: &str, consumer: &str, verb: Verb) -> Result<Self> {
+        Self::for_subject(conn, next_message(prefix, stream, consumer), verb)
     }
 
     /// For requests to this subject.
-    pub async fn for_subject(conn: &Connection, subject: String, verb: Verb) -> Result<Self> {
+    pub fn for_subject(conn: &Connection, subject: String, verb: Verb) -> Result<Self> {
         let inbox = conn.new_inbox()?;
         let refusals = conn.refusals();
-        let messages = conn.subscribe(format!("{inbox}.*"), SEND_TIMEOUT).await?;
+        let messages = conn.subscribe(format!("{inbox}.*"))?;
         Ok(PullInbox { subject, inbox, messages, refusals, requests: 0, member: None, verb })
     }
 

@@ -246,7 +246,7 @@ impl Subscription {
         Counts { pending: messages, pending_bytes: bytes, delivered, dropped }
     }
 
-    /// Says which consumer sends the messages, so that those which async-nats cannot read are found.
+    /// Says which consumer sends the messages, so that those which cannot be read are found.
     pub fn set_origin(&self, origin: Origin) {
         self.shared.lock().origin = Some(origin);
         let _already_over = self.control.send(Control::Look);

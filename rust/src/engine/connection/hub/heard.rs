@@ -1,10 +1,11 @@
-//! What `tap` hears of the connection.
+//! What the connection's task hears.
 
 use std::sync::{Arc, Weak};
 
+use async_nats::ServerInfo;
+
 use super::{Hub, Notice, place};
-use crate::engine::connection::fault;
-use crate::engine::connection::info::Info;
+use crate::engine::connection::fault::{self, Broken};
 use crate::error::JetError;
 use crate::lock::lock;
 
@@ -15,17 +16,12 @@ impl Hub {
 
     pub fn ponged(&self) {
         self.pings.send_modify(|pings| pings.answered += 1);
-        self.read_something();
     }
 
     /// The server said -ERR.
     pub fn server_error(&self, text: &str) {
-        let text = text.trim_matches('\'');
         if !self.link.borrow().up {
             return self.note(|attempt| attempt.server_error = Some(text.to_owned()));
-        }
-        if self.quiet.get().is_some_and(|subject| text.contains(subject.as_str())) {
-            return;
         }
         let server = self.lock().current.as_ref().map(place).unwrap_or_default();
         let error = fault::of_server(&server, text);
@@ -36,17 +32,13 @@ impl Hub {
     }
 
     /// The server sent an INFO.
-    pub fn informed(&self, info: &Info) {
-        self.learn_limit(info.max_payload);
+    pub fn informed(&self, info: &ServerInfo) {
         self.change(|state, notices| {
             if let Some(attempt) = &mut state.attempt {
                 attempt.tls_required = Some(info.tls_required);
             }
             let Some(current) = &state.current else { return };
             let grew = self.pool().discover(current, &info.connect_urls, info.tls_required);
-            if grew {
-                self.pool_grew.notify_one();
-            }
             // The first INFO of a connection is no news.
             if state.attempt.is_some() {
                 return;
@@ -54,13 +46,13 @@ impl Hub {
             if grew {
                 notices.push(Notice::Discovered);
             }
-            if info.lame_duck && !std::mem::replace(&mut state.lame_duck, true) {
+            if info.lame_duck_mode && !std::mem::replace(&mut state.lame_duck, true) {
                 notices.push(Notice::LameDuck);
             }
         });
     }
 
-    /// How often the link broke because of something that async-nats could not read.
+    /// How often the link broke because of something that could not be read.
     pub fn garbled(&self) -> u64 {
         self.lock().garbled
     }
@@ -74,14 +66,18 @@ impl Hub {
         listening.push(Arc::downgrade(subject));
     }
 
-    /// The link is about to be found broken, for this reason (async-nats's words).
-    pub fn broke(&self, error: &str) {
+    /// The link is about to be given up, for this reason.
+    pub fn broke(&self, why: Broken) {
         let mut state = self.lock();
         if state.reason.is_none() {
             let server = state.current.as_ref().map(place).unwrap_or_default();
             let listening: Vec<_> = lock(&self.listening).iter().filter_map(Weak::upgrade).collect();
-            let reason = fault::of_break(&server, error, &listening);
-            state.garbled += u64::from(matches!(reason, JetError::Protocol { .. }));
+            let reason = fault::of_break(&server, &why, &listening);
+            state.garbled += u64::from(matches!(why, Broken::Unreadable));
+            if let (Broken::TooLarge(_), Some(addr)) = (&why, &state.current) {
+                // No message does that: it is not asked again at once.
+                self.pool().suspect(addr);
+            }
             state.reason = Some(reason);
         }
     }

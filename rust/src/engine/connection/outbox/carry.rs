@@ -3,14 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use async_nats::Client;
-use async_nats::client::PublishErrorKind;
 use tokio::sync::watch;
 
 use super::{Entry, SPARE, Shared};
+use crate::engine::connection::client::{Client, Refused};
 use crate::engine::connection::link::Link;
 use crate::engine::connection::traffic::Traffic;
-use crate::engine::connection::wire::Wire;
 use crate::error::{About, JetError};
 use crate::lock::lock;
 use crate::task::{Spot, weak_spot};
@@ -26,9 +24,8 @@ enum Step {
 }
 
 impl Shared {
-    /// Takes the next entry that is wanted, where it can go. `reserved` is the room that there is for it already,
-    /// `handed` the size of the last one.
-    fn next(&self, wire: &Wire, up: bool, reserved: usize, handed: usize) -> Step {
+    /// Takes the next entry that is wanted, where it can go. `handed` is the size of the last one.
+    fn next(&self, client: &Client, up: bool, handed: usize) -> Step {
         let mut queue = lock(&self.queue);
         queue.bytes -= handed;
         while let Some((_, Entry::Gone)) = queue.entries.front() {
@@ -47,7 +44,7 @@ impl Shared {
             // Without a link the bound of what is queued is ours, and it can be taken back.
             return Step::WaitForLink;
         }
-        if bytes > reserved && !wire.try_reserve(bytes) {
+        if !client.has_room(bytes) {
             return Step::Wait(bytes);
         }
         queue.entries.pop_front().map_or(Step::Empty, |(_, entry)| Step::Hand(entry))
@@ -56,43 +53,40 @@ impl Shared {
 
 pub(super) async fn carry(
     client: Client,
-    wire: Arc<Wire>,
     shared: Arc<Shared>,
     mut link: watch::Receiver<Link>,
     traffic: Arc<Traffic>,
     refused: impl Fn(JetError),
 ) {
-    let (mut reserved, mut handed) = (0, 0);
+    let mut handed = 0;
     loop {
         let up = {
             let link = link.borrow();
             // Once it is closed handing over fails, which ends this task.
             link.up || link.closed
         };
-        let step = shared.next(&wire, up, reserved, std::mem::take(&mut handed));
+        let step = shared.next(&client, up, std::mem::take(&mut handed));
+        if matches!(step, Step::Hand(_)) {
+            weak_spot(Spot::Outbox);
+        }
         match step {
             Step::Hand(Entry::Message(message, bytes, verb)) => {
-                weak_spot(Spot::Outbox);
-                (reserved, handed) = (0, bytes);
+                handed = bytes;
                 traffic.sent(verb, message.payload.len());
-                match wire.hand_over(message).await {
+                match client.send(&message) {
                     Ok(()) => {}
                     // It was queued for another server, which takes larger ones.
-                    Err(error) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {
+                    Err(Refused::TooLarge) => {
                         let what = About::Other("a message that was queued while disconnected".into());
                         let limit = client.max_payload();
                         refused(JetError::MaxPayload { what, size: bytes, limit });
                     }
-                    Err(_) => break,
+                    Err(Refused::Closed | Refused::LinkLost) => break,
                 }
             }
             Step::Hand(Entry::Subscribe { done, .. }) if done.is_closed() => {}
             Step::Hand(Entry::Subscribe { subject, queue, done }) => {
-                let made = match queue {
-                    None => client.subscribe(subject).await,
-                    Some(queue) => client.queue_subscribe(subject, queue).await,
-                };
-                match made {
+                match client.subscribe(subject, queue) {
                     // Where nobody waits any more it ends itself.
                     Ok(subscriber) => drop(done.send(subscriber)),
                     Err(_) => break,
@@ -107,8 +101,7 @@ pub(super) async fn carry(
             Step::Hand(Entry::Gone) => {}
             Step::Wait(bytes) => {
                 shared.drained.notify_waiters();
-                wire.reserve(bytes).await;
-                reserved = bytes;
+                client.room(bytes).await;
             }
             Step::WaitForLink => {
                 shared.drained.notify_waiters();

@@ -58,11 +58,10 @@ fn addresses_are_checked() {
 #[test]
 fn servers_take_turns_and_are_given_up() {
     let mut pool = Pool::new(&list(&["a", "b"]), rules(Some(1))).unwrap_or_else(|e| panic!("{e}"));
-    let usable = pool.addresses();
     let hosts: Vec<_> = std::iter::from_fn(|| pool.first()).map(|addr| addr.host().to_owned()).collect();
     assert_eq!(hosts, ["a", "b"]);
     let mut tried = Vec::new();
-    while let Some((addr, wait)) = pool.next(&usable) {
+    while let Some((addr, wait)) = pool.next_in_turn() {
         assert_eq!(wait.is_zero(), tried.len() < 2, "the first attempt at each is at once");
         pool.failed(&addr);
         tried.push(addr.host().to_owned());
@@ -73,9 +72,8 @@ fn servers_take_turns_and_are_given_up() {
 #[test]
 fn attempts_at_a_server_are_the_wait_apart() {
     let mut pool = Pool::new(&list(&["a"]), rules(None)).unwrap_or_else(|e| panic!("{e}"));
-    let usable = pool.addresses();
     for failures in 0..5 {
-        let (addr, wait) = pool.next(&usable).unwrap_or_else(|| panic!("given up after {failures}"));
+        let (addr, wait) = pool.next_in_turn().unwrap_or_else(|| panic!("given up after {failures}"));
         let expected = if failures == 0 { 0.0..0.001 } else { 1.9..2.21 };
         assert!(expected.contains(&wait.as_secs_f64()), "{failures}: {wait:?}");
         pool.failed(&addr);
@@ -86,7 +84,7 @@ fn attempts_at_a_server_are_the_wait_apart() {
 #[test]
 fn discovered_servers_keep_the_scheme_and_come_once() {
     let mut pool = Pool::new(&list(&["tls://a:1"]), rules(None)).unwrap_or_else(|e| panic!("{e}"));
-    let from = pool.addresses()[0].clone();
+    let from = pool.servers[0].addr.clone();
     assert!(pool.discover(&from, &list(&["a:1", "10.0.0.1:4222", "10.0.0.1:4222"]), true));
     assert!(!pool.discover(&from, &list(&["10.0.0.1:4222"]), true));
     let all: Vec<_> = pool.servers().map(|s| (url(&s.addr), s.discovered, s.tls_name.clone())).collect();

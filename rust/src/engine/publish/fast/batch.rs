@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use async_nats::{Message, StatusCode, Subject, Subscriber};
+use async_nats::{Message, StatusCode, Subject};
 use bytes::Bytes;
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::End;
 use crate::engine::api::{ApiError, UNKNOWN_BATCH};
 use crate::engine::connection::Connection;
+use crate::engine::connection::client::Subscriber;
 use crate::engine::connection::congestion::MOST_MESSAGES;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::traffic::Verb;
@@ -122,7 +123,7 @@ impl Batch {
         let inbox = format!("{base}.>");
         // Where the core messages before it are stuck, so is this one, and says so.
         let _stuck = tokio::time::timeout(window.timeout, conn.in_order()).await;
-        let answers = conn.subscribe(inbox.clone(), window.timeout).await?;
+        let answers = conn.subscribe(inbox.clone())?;
         let id = base.rsplit('.').next().unwrap_or_default().to_owned();
         let size = first.1.payload().map_or(1, <[u8]>::len).max(1);
         // One ack must come before the window is full, in rows and in bytes.

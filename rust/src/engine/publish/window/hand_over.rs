@@ -1,10 +1,11 @@
 //! The last step of a message: into the connection, which may not take it.
 
-use async_nats::{PublishError, Subject};
+use async_nats::Subject;
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, Interval};
 
 use super::{Handed, Item, Outlet, Run};
+use crate::engine::connection::client::Refused;
 use crate::engine::connection::token::write_token;
 use crate::error::{JetError, Result};
 
@@ -13,13 +14,13 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     pub(super) async fn hand_over(
         &mut self,
         token: u64,
-        mut send: std::pin::Pin<&mut (impl Future<Output = std::result::Result<(), PublishError>> + Send)>,
+        mut send: std::pin::Pin<&mut (impl Future<Output = std::result::Result<(), Refused>> + Send)>,
         tick: &mut Interval,
     ) -> Result<Handed> {
         let sent = match send.as_mut().now_or_never() {
             Some(sent) => sent,
             None => loop {
-                // What comes into async-nats' queue after a break goes out first on the next link.
+                // What is sent after a break goes out first on the next link.
                 if self.silent() || !self.is_up() || self.conn.breaks() != self.breaks {
                     return Ok(Handed::Not);
                 }
@@ -49,7 +50,11 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 }
             },
         };
-        Ok(sent.map_or_else(|err| Handed::Refused(err.kind()), |()| Handed::Over))
+        Ok(match sent {
+            Ok(()) => Handed::Over,
+            Err(Refused::LinkLost) => Handed::Not,
+            Err(refused) => Handed::Refused(refused),
+        })
     }
 
     pub(super) fn reply(&mut self, token: u64) -> Result<Subject> {

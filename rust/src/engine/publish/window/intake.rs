@@ -1,52 +1,11 @@
 //! Messages as they come in: numbered, and with their time.
 
-use std::collections::VecDeque;
-use std::pin::pin;
 use std::time::Duration;
 
-use async_nats::Subscriber;
-use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::Instant;
 
-use super::trouble::{expire, silence};
-use super::{Item, Outlet, TICK};
-use crate::engine::connection::Connection;
+use super::Item;
 use crate::engine::publish::inflight::Sent;
-use crate::error::Result;
-
-/// Subscribes to the acks. That waits where the connection takes nothing; messages that come alone have their time
-/// from now on, one call has its own.
-pub async fn subscribe(
-    conn: &Connection,
-    inbox: String,
-    feed: &mut (impl Stream<Item = Result<Item>> + Send + Unpin),
-    outlet: &mut impl Outlet,
-    intake: &mut Intake,
-    early: &mut VecDeque<Sent>,
-) -> Result<Subscriber> {
-    let begun = Instant::now();
-    let mut subscribing = pin!(conn.subscribe(inbox, Duration::MAX));
-    loop {
-        if let Ok(subscribed) = tokio::time::timeout(TICK, subscribing.as_mut()).await {
-            return subscribed;
-        }
-        let now = Instant::now();
-        if conn.link.borrow().closed {
-            return Err(conn.closed());
-        }
-        if intake.one_call {
-            if now.duration_since(begun) > intake.timeout {
-                return Err(silence(intake.timeout));
-            }
-            continue;
-        }
-        while let Some(Some(item)) = feed.next().now_or_never() {
-            early.push_back(intake.first(item?, now));
-        }
-        expire(early, outlet, now, intake.timeout);
-        outlet.flush();
-    }
-}
 
 /// Numbers messages as they come.
 pub struct Intake {

@@ -2,12 +2,12 @@
 
 use std::pin::pin;
 
-use async_nats::PublishErrorKind;
 use futures_util::Stream;
 use tokio::time::Interval;
 
 use super::trouble::ended_by;
 use super::{Handed, Item, Outlet, Run};
+use crate::engine::connection::client::Refused;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::publish::inflight::Sent;
 use crate::error::{JetError, Result};
@@ -50,11 +50,11 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let token = self.inflight.insert(sent, self.trust.is_firm());
         let reply = self.reply(token)?;
         self.conn.traffic.sent(self.verb, payload.len());
-        let wire = &self.conn.wire;
+        let client = &self.conn.client;
         let message = Outgoing { subject, reply: Some(reply), headers, payload };
         // Polled by hand: a select for every message would cost as much as the message.
         self.handing = Some(token);
-        let handed = self.hand_over(token, pin!(wire.publish(message)), tick).await?;
+        let handed = self.hand_over(token, pin!(client.publish(message)), tick).await?;
         self.handing = None;
         match handed {
             Handed::Over | Handed::Late => Ok(true),
@@ -66,7 +66,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 Ok(false)
             }
             // A reconnect can lead to a server with a smaller limit than the one the rows were checked against.
-            Handed::Refused(PublishErrorKind::MaxPayloadExceeded) => {
+            Handed::Refused(Refused::TooLarge) => {
                 if let Some(sent) = self.inflight.withdraw(token) {
                     let (what, limit) = (sent.about(), self.conn.client.max_payload());
                     let size = sent.body.payload().map_or(0, <[u8]>::len);
@@ -74,7 +74,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 }
                 Ok(true)
             }
-            Handed::Refused(_) | Handed::Ended => {
+            Handed::Refused(Refused::Closed | Refused::LinkLost) | Handed::Ended => {
                 self.connection_ended();
                 Ok(true)
             }

@@ -1,7 +1,6 @@
 //! What the publish loop does when the link breaks, the server is silent, or refuses.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::{FutureExt, Stream, StreamExt};
@@ -82,9 +81,6 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.breaks = link.breaks;
             self.link_broke();
         }
-        if link.up {
-            self.count_connects(broke || self.down_since.is_some());
-        }
         // What goes before ours counts as silence too, once it does not move.
         let taken = self.conn.outbox.taken();
         let moved = std::mem::replace(&mut self.moved, taken) != taken || self.in_order;
@@ -99,15 +95,6 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         self.expire();
         self.send_unheard();
         self.look_for_leader();
-    }
-
-    /// Where async-nats is on another link than the one we know of, the events that tell of it are on their way.
-    fn count_connects(&mut self, told: bool) {
-        let connects = self.statistics.connects.load(Ordering::Relaxed);
-        let since = *self.connects_differ.get_or_insert(self.now);
-        if told || connects == self.connects || self.now.duration_since(since) > TICK {
-            (self.connects, self.connects_differ) = (connects, None);
-        }
     }
 
     /// Messages that were published before all that is still in the feed.

@@ -13,7 +13,6 @@ use tokio::time::{Instant, timeout_at};
 
 use super::kept::Kept;
 use crate::engine::connection::Connection;
-use crate::engine::connection::withdraw::withdraw;
 use crate::engine::receive::pull::{PullInbox, Status};
 use crate::task::spawn;
 
@@ -67,18 +66,17 @@ impl Late {
         Late { at_hand: VecDeque::new(), coming: Some(coming) }
     }
 
-    /// An inbox whose request is still open: it is withdrawn now where that can be done at once. `breaks`: of the link,
-    /// when the request was sent.
+    /// An inbox whose request is still open: it is withdrawn. `breaks`: of the link, when the request was sent.
     pub fn open(conn: &Arc<Connection>, inbox: PullInbox, breaks: u64) -> Self {
         let mut coming = Coming { inbox, conn: conn.clone(), breaks, heard: Instant::now(), rest: Rest::Open };
-        let _not_yet = coming.withdraw().now_or_never();
+        coming.withdraw();
         Late { at_hand: VecDeque::new(), coming: Some(coming) }
     }
 
-    /// Withdraws the request, where that was not done yet. Safe to give up.
-    pub async fn withdraw(&mut self) {
+    /// Withdraws the request, where that was not done yet.
+    pub fn withdraw(&mut self) {
         if let Some(coming) = &mut self.coming {
-            coming.withdraw().await;
+            coming.withdraw();
         }
     }
 
@@ -102,9 +100,9 @@ impl Late {
 }
 
 impl Coming {
-    async fn withdraw(&mut self) {
+    fn withdraw(&mut self) {
         if let Rest::Open = self.rest {
-            let _closed = withdraw(&mut self.inbox.messages).await;
+            self.inbox.messages.withdraw();
             let all = spawn(all_came(self.conn.clone(), self.breaks), |_| ());
             self.rest = all.map_or(Rest::Here, Rest::Underway);
         }
@@ -114,7 +112,7 @@ impl Coming {
         loop {
             let message = match &mut self.rest {
                 Rest::Open => {
-                    self.withdraw().await;
+                    self.withdraw();
                     continue;
                 }
                 Rest::Ending(Ending { number, left }) => {

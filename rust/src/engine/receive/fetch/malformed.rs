@@ -1,4 +1,4 @@
-//! Handing out a message whose headers async-nats cannot read (`read/malformed.rs` says what is missing there).
+//! Handing out a message whose headers cannot be read (`read/malformed.rs` says what becomes of the link).
 //!
 //! The connection broke on it, and to the server it is delivered: it lies between what is acknowledged and what was
 //! delivered. It is found there by `STREAM.MSG.GET` and handed out from that answer. Its reply subject is made by

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{Ending, GRACE, Job, Sink, Unclaimed};
 use crate::engine::connection::traffic::Verb;
@@ -42,10 +42,9 @@ impl<S: Sink> Job<'_, S> {
                 {
                     // Here, not later: an ack that the caller sends next may make room, and it is not for this request.
                     // In `late` first, where nothing is lost should the call be cancelled now.
-                    let conn = self.sub.conn.clone();
                     self.late.push_back(self.sub.returns.rest_of(inbox, self.breaks, self.at_hand));
                     if let Some(late) = self.late.back_mut() {
-                        let _queue_full = timeout(GRACE, conn.while_up(late.withdraw())).await;
+                        late.withdraw();
                     }
                 }
             }
@@ -67,11 +66,7 @@ impl<S: Sink> Job<'_, S> {
                 let idle = sub.idle().pop();
                 inbox.insert(match idle {
                     Some(idle) => idle,
-                    None => {
-                        let new = PullInbox::new(conn, &sub.prefix, &sub.stream, &sub.consumer, Verb::Fetch);
-                        let Ok(new) = timeout_at(deadline + GRACE, new).await else { return Ok(End::Deadline) };
-                        new?
-                    }
+                    None => PullInbox::new(conn, &sub.prefix, &sub.stream, &sub.consumer, Verb::Fetch)?,
                 })
             }
         };

@@ -190,7 +190,7 @@ impl Run {
     /// Makes the consumer at `next`.
     pub(super) async fn make_consumer(&mut self) -> Result<ConsumerInfo> {
         let name = format!("jetarrow-{}", unique::id()?);
-        let inbox = PullInbox::new(&self.conn, &self.range.prefix, &self.range.stream, &name, Verb::Read).await?;
+        let inbox = PullInbox::new(&self.conn, &self.range.prefix, &self.range.stream, &name, Verb::Read)?;
         let mut body = json!({
             "stream_name": self.range.stream,
             "action": "create",

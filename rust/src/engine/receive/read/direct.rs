@@ -91,7 +91,7 @@ impl Run {
         let conn = self.conn.clone();
         let (breaks, silence, mut link) = (conn.breaks(), self.silence(), conn.link.clone());
         let subject = direct_get(&self.range.prefix, &self.range.stream);
-        let mut inbox = PullInbox::for_subject(&conn, subject.clone(), Verb::Read).await?;
+        let mut inbox = PullInbox::for_subject(&conn, subject.clone(), Verb::Read)?;
         let filter = self.range.subjects.first().map_or(">", String::as_str).to_owned();
         loop {
             if !conn.link.borrow().up {

@@ -1,11 +1,11 @@
-//! Getting past a message with headers that async-nats cannot read.
+//! Getting past a message with headers that cannot be read.
 //!
-//! Missing upstream: one such message is taken for the end of the protocol, and the connection is dropped; whoever reads
-//! on at the same place gets the same message again, for ever. How we get past it: what was delivered before it has come,
-//! so after a break the suspect is the next message of the range. It is asked for by `STREAM.MSG.GET`, whose answer is
-//! JSON, and where its headers are malformed it becomes a row from there. Where such messages follow each other closely,
-//! more and more are read that way before the consumer is made anew, so that the breaks stay few. Held in place by
-//! tests/test_read_malformed.py.
+//! The client (`connection/client/parse.rs`) takes one such message for the end of the protocol, and the link is
+//! dropped; whoever reads on at the same place gets the same message again, for ever. How we get past it: what was
+//! delivered before it has come, so after a break the suspect is the next message of the range. It is asked for by
+//! `STREAM.MSG.GET`, whose answer is JSON, and where its headers are malformed it becomes a row from there. Where such
+//! messages follow each other closely, more and more are read that way before the consumer is made anew, so that the
+//! breaks stay few. Held in place by tests/test_read_malformed.py.
 
 use async_nats::Message;
 
@@ -21,7 +21,7 @@ use crate::error::{JetError, Result};
 pub(super) const MOST_CAREFUL: u32 = 4096;
 
 impl Run {
-    /// After a break: takes what async-nats could not read. None where the consumer can go on.
+    /// After a break: takes what could not be read. None where the consumer can go on.
     pub(super) async fn step_over(&mut self) -> Result<Option<Stop>> {
         if self.latest.as_ref().is_some_and(Latest::by_subject) {
             // Which message comes next is not known.

@@ -1,5 +1,5 @@
-//! Getting a push subscription past a message with headers that async-nats cannot read (`read/malformed.rs` says what is
-//! missing there).
+//! Getting a push subscription past a message with headers that cannot be read (`read/malformed.rs` says what becomes
+//! of the link).
 //!
 //! The connection broke on it. What had come before is in the queue by then, so that the suspects are what the consumer
 //! has delivered since: they are asked for by `STREAM.MSG.GET`, and go into the queue from that answer. A consumer with

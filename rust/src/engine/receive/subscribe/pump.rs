@@ -6,7 +6,7 @@ use std::future::{pending, poll_fn, ready};
 use std::sync::Arc;
 use std::task::Poll;
 
-use async_nats::{HeaderMap, Message, StatusCode, Subscriber};
+use async_nats::{HeaderMap, Message, StatusCode};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -19,9 +19,9 @@ use super::{Control, Kind, Limits, Notice, OnNotice, Order, Shared, State, Waiti
 
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::Connection;
+use crate::engine::connection::client::Subscriber;
 use crate::engine::connection::outbox::Turn;
 use crate::engine::connection::traffic::Verb;
-use crate::engine::connection::withdraw::withdraw;
 use crate::task::{Spot, weak_spot};
 
 /// After this many messages those who wait are woken, even where more are at hand.
@@ -87,11 +87,11 @@ impl Pump {
                         true
                     }
                     // Nobody holds the subscription any more.
-                    None => obey(subscriber, Order::Unsubscribe).await,
+                    None => obey(subscriber, Order::Unsubscribe),
                 },
                 open = come(&mut due) => match due.pop_front() {
                     Some((order, turn)) if open => {
-                        let more = obey(subscriber, order).await;
+                        let more = obey(subscriber, order);
                         turn.pass();
                         more
                     }
@@ -131,7 +131,7 @@ impl Pump {
         }
     }
 
-    /// Begins to look for what async-nats could not read, where there is any, and the consumer is known.
+    /// Begins to look for what could not be read, where there is any, and the consumer is known.
     fn look(&mut self, known: &BTreeSet<u64>) -> Option<BoxFuture<'static, Found>> {
         let now = self.conn.hub.garbled();
         let state = self.shared.lock();
@@ -184,12 +184,18 @@ async fn come(due: &mut VecDeque<(Order, Turn)>) -> bool {
 }
 
 /// False where the subscription ends with it.
-async fn obey(subscriber: &mut Subscriber, order: Order) -> bool {
+fn obey(subscriber: &mut Subscriber, order: Order) -> bool {
     match order {
-        Order::After(limit) => subscriber.unsubscribe_after(limit).await.is_ok(),
-        Order::Withdraw => withdraw(subscriber).await.is_ok(),
+        Order::After(limit) => {
+            subscriber.unsubscribe_after(limit);
+            true
+        }
+        Order::Withdraw => {
+            subscriber.withdraw();
+            true
+        }
         Order::Unsubscribe => {
-            let _closed = subscriber.unsubscribe().await;
+            subscriber.unsubscribe();
             false
         }
     }

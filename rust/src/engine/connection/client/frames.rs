@@ -1,0 +1,98 @@
+//! What we send, as bytes.
+
+use async_nats::HeaderMap;
+use async_nats::message::OutboundMessage;
+
+use crate::engine::publish::size::header_size;
+
+fn number(out: &mut Vec<u8>, number: usize) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+pub fn publish(out: &mut Vec<u8>, message: &OutboundMessage) {
+    head(out, message);
+    out.extend_from_slice(&message.payload);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// All that comes before the payload.
+pub fn head(out: &mut Vec<u8>, message: &OutboundMessage) {
+    let OutboundMessage { subject, reply, payload, headers } = message;
+    let headers = headers.as_ref().filter(|headers| !headers.is_empty());
+    out.extend_from_slice(if headers.is_some() { b"HPUB " } else { b"PUB " });
+    out.extend_from_slice(subject.as_bytes());
+    out.push(b' ');
+    if let Some(reply) = reply {
+        out.extend_from_slice(reply.as_bytes());
+        out.push(b' ');
+    }
+    let size = headers.map_or(0, header_size);
+    if headers.is_some() {
+        number(out, size);
+        out.push(b' ');
+    }
+    number(out, size + payload.len());
+    out.extend_from_slice(b"\r\n");
+    headers.into_iter().for_each(|headers| header_block(out, headers));
+}
+
+fn header_block(out: &mut Vec<u8>, headers: &HeaderMap) {
+    out.extend_from_slice(b"NATS/1.0\r\n");
+    for (name, values) in headers.iter() {
+        for value in values {
+            out.extend_from_slice(AsRef::<[u8]>::as_ref(name));
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value.as_str().as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+pub fn subscribe(out: &mut Vec<u8>, sid: u64, subject: &str, queue: Option<&str>) {
+    let queue = queue.map_or(String::new(), |queue| format!("{queue} "));
+    out.extend_from_slice(format!("SUB {subject} {queue}{sid}\r\n").as_bytes());
+}
+
+/// At once, or after so many messages.
+pub fn unsubscribe(out: &mut Vec<u8>, sid: u64, after: Option<u64>) {
+    let after = after.map_or(String::new(), |after| format!(" {after}"));
+    out.extend_from_slice(format!("UNSUB {sid}{after}\r\n").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_frame() {
+        let mut headers = HeaderMap::new();
+        headers.append("A", "1");
+        headers.append("A", "two words");
+        let plain = |reply: Option<&str>, headers| OutboundMessage {
+            subject: "s.t".into(),
+            reply: reply.map(Into::into),
+            payload: "ab".into(),
+            headers,
+        };
+        for (message, wanted) in [
+            (plain(None, None), "PUB s.t 2\r\nab\r\n"),
+            (plain(Some("r"), Some(HeaderMap::new())), "PUB s.t r 2\r\nab\r\n"),
+            (plain(Some("r"), Some(headers)), "HPUB s.t r 32 34\r\nNATS/1.0\r\nA: 1\r\nA: two words\r\n\r\nab\r\n"),
+        ] {
+            let mut out = Vec::new();
+            publish(&mut out, &message);
+            assert_eq!(String::from_utf8(out).as_deref(), Ok(wanted));
+        }
+    }
+
+    #[test]
+    fn subscriptions_begin_and_end() {
+        let mut out = Vec::new();
+        subscribe(&mut out, 1, "a.>", None);
+        subscribe(&mut out, 2, "b", Some("q"));
+        unsubscribe(&mut out, 1, None);
+        unsubscribe(&mut out, 2, Some(5));
+        assert_eq!(out, b"SUB a.> 1\r\nSUB b q 2\r\nUNSUB 1\r\nUNSUB 2 5\r\n");
+    }
+}
