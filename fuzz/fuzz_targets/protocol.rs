@@ -1,0 +1,237 @@
+//! What a server sends, well-formed or not: however it is cut, the same is read, and little is held. Headers that end
+//! the link are those that are known to, and all others are what our own reading of stored ones says.
+#![no_main]
+
+use arbitrary::Arbitrary;
+use async_nats::{HeaderMap, HeaderName, HeaderValue, Message, ServerInfo, StatusCode};
+use jetarrow::engine::columns::raw_headers::{RawHeaders, is_malformed, parse};
+use jetarrow::engine::connection::client::parse::{Op, Reader, Unreadable};
+use jetarrow::engine::subject::check_header;
+use libfuzzer_sys::fuzz_target;
+
+const LIMIT: usize = 4_096;
+const VERSION: &str = "NATS/1.0";
+/// What is read at once, and what a buffer that grows may have to spare.
+const SPARE: usize = 256 << 10;
+
+#[derive(Arbitrary, Debug)]
+struct Frame {
+    subject: String,
+    sid: u64,
+    reply: Option<String>,
+    /// A status and its description, and headers.
+    headers: Option<(Option<(u16, String)>, Vec<(String, String)>)>,
+    payload: Vec<u8>,
+    /// So much more of it, as the fuzzer's inputs are short: up to more than is taken.
+    more: u8,
+}
+
+#[derive(Arbitrary, Debug)]
+enum Part<'a> {
+    Message(Frame),
+    Info { name: String, connect_urls: Vec<String>, max_payload: usize, lame_duck_mode: bool },
+    Error { text: String, more: u8 },
+    Ping,
+    Pong,
+    Ok,
+    /// Lengths that are right around headers that are none.
+    Headers { block: &'a [u8], payload: &'a [u8] },
+    /// Lengths that are not right.
+    Lengths { head: Option<u64>, total: u64, payload: &'a [u8] },
+    Noise(&'a [u8]),
+}
+
+#[derive(Arbitrary, Debug)]
+struct Given<'a> {
+    parts: Vec<Part<'a>>,
+    /// How long the pieces are, over and over.
+    cuts: Vec<u8>,
+    /// Last, so that a seed is readable: a 0 for no parts, a 1 before each cut, a 0, and all else is this.
+    noise: &'a [u8],
+}
+
+/// One word of a protocol line.
+fn word(text: &str) -> String {
+    let word: String = text.chars().filter(|c| *c > ' ').collect();
+    if word.is_empty() { "s".to_owned() } else { word }
+}
+
+/// Without line breaks, and without white space around it, which is not part of it.
+fn line(text: &str) -> String {
+    text.replace(['\r', '\n'], "").trim().to_owned()
+}
+
+/// The bytes of a message, and what is to be read.
+fn message(frame: &Frame) -> (Vec<u8>, Op) {
+    let (subject, reply) = (word(&frame.subject), frame.reply.as_deref().map(word));
+    let mut payload = frame.payload.clone();
+    payload.resize(payload.len() + 20 * usize::from(frame.more), b'x');
+    let (mut map, mut status, mut description) = (HeaderMap::new(), None, None);
+    let mut block = String::new();
+    if let Some((first, headers)) = &frame.headers {
+        block.push_str("NATS/1.0");
+        if let Some((code, text)) = first {
+            let code = StatusCode::from_u16(100 + code % 900).unwrap();
+            let text = line(text);
+            block.push_str(&format!(" {} {text}", code.as_u16()));
+            (status, description) = (Some(code), (!text.is_empty()).then_some(text));
+        }
+        block.push_str("\r\n");
+        for (name, value) in headers {
+            let value = line(value);
+            if check_header(name, &value).is_ok() {
+                block.push_str(&format!("{name}: {value}\r\n"));
+                map.append(name.parse::<HeaderName>().unwrap(), HeaderValue::from(value));
+            }
+        }
+        block.push_str("\r\n");
+    }
+    let (head, total) = (block.len(), block.len() + payload.len());
+    let (verb, head) = if frame.headers.is_some() { ("HMSG", format!("{head} ")) } else { ("MSG", String::new()) };
+    let to = reply.as_ref().map_or(String::new(), |reply| format!("{reply} "));
+    let mut bytes = format!("{verb} {subject} {} {to}{head}{total}\r\n{block}", frame.sid).into_bytes();
+    bytes.extend_from_slice(&payload);
+    bytes.extend_from_slice(b"\r\n");
+    let length = subject.len() + reply.as_ref().map_or(0, String::len) + total;
+    let (subject, reply, payload) = (subject.into(), reply.map(Into::into), payload.into());
+    let headers = frame.headers.is_some().then_some(map);
+    (bytes, Op::Message(frame.sid, Message { subject, reply, payload, headers, status, description, length }))
+}
+
+/// A message with these headers, whatever they are.
+fn around(block: &[u8], payload: &[u8]) -> Vec<u8> {
+    let (head, total) = (VERSION.len() + block.len(), VERSION.len() + block.len() + payload.len());
+    let line = format!("HMSG s 1 {head} {total}\r\n{VERSION}");
+    [line.as_bytes(), block, payload, b"\r\n"].concat()
+}
+
+/// Where `is_malformed` did not know what the reader refuses, the link would be dropped over and over.
+fn check_headers(wire: &[u8], block: &[u8]) {
+    let raw = [VERSION.as_bytes(), block].concat();
+    let (mut reader, mut got) = (Reader::default(), None);
+    reader.room().extend_from_slice(wire);
+    let ended = reader.take(LIMIT, |op| got = Some(op));
+    match (got, ended) {
+        (Some(Op::Message(1, message)), Ok(())) => {
+            let mut headers = RawHeaders::new();
+            for (name, values) in message.headers.unwrap().iter() {
+                headers.insert(name.to_string(), values.iter().map(|value| value.as_str().to_owned()).collect());
+            }
+            assert!(!is_malformed(&raw));
+            assert_eq!(headers, parse(&raw));
+        }
+        (None, Err(Unreadable::Headers)) => assert!(is_malformed(&raw)),
+        (None, Err(Unreadable::TooLarge(LIMIT))) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The bytes of a part, and what is to be read where it is well-formed.
+fn encode(part: &Part) -> (Vec<u8>, Option<Vec<Op>>) {
+    let known = |bytes: &[u8], ops| (bytes.to_vec(), Some(ops));
+    match part {
+        Part::Message(frame) => {
+            let (bytes, op) = message(frame);
+            (bytes, Some(vec![op]))
+        }
+        Part::Info { name, connect_urls, max_payload, lame_duck_mode } => {
+            let json = serde_json::json!({
+                "server_name": name,
+                "connect_urls": connect_urls,
+                "max_payload": max_payload,
+                "ldm": lame_duck_mode,
+                "of a later server": {"a": [null]},
+            });
+            let mut info = ServerInfo::default();
+            (info.server_name, info.connect_urls) = (name.clone(), connect_urls.clone());
+            (info.max_payload, info.lame_duck_mode) = (*max_payload, *lame_duck_mode);
+            known(format!("INFO {json}\r\n").as_bytes(), vec![Op::Info(Box::new(info))])
+        }
+        Part::Error { text, more } => {
+            let text = line(text).replace('\'', "") + &"x".repeat(256 * usize::from(*more));
+            known(format!("-ERR '{text}'\r\n").as_bytes(), vec![Op::Error(text)])
+        }
+        Part::Ping => known(b"PING\r\n", vec![Op::Ping]),
+        Part::Pong => known(b"PONG\r\n", vec![Op::Pong]),
+        Part::Ok => known(b"+OK\r\n", vec![]),
+        Part::Headers { block, payload } => {
+            let bytes = around(block, payload);
+            check_headers(&bytes, block);
+            (bytes, None)
+        }
+        Part::Lengths { head, total, payload } => {
+            let line = match head {
+                Some(head) => format!("HMSG s 1 {head} {total}\r\n"),
+                None => format!("MSG s 1 {total}\r\n"),
+            };
+            ([line.as_bytes(), payload, b"\r\n"].concat(), None)
+        }
+        Part::Noise(noise) => (noise.to_vec(), None),
+    }
+}
+
+/// As text; the headers of a map have no order.
+fn show(op: Op) -> String {
+    let Op::Message(sid, mut message) = op else { return format!("{op:?}") };
+    let headers = message.headers.take().map(|map| {
+        let mut all: Vec<_> = map.iter().map(|(name, values)| format!("{name:?} {values:?}")).collect();
+        all.sort();
+        all
+    });
+    format!("{sid} {message:?} {headers:?}")
+}
+
+type Read = (Vec<String>, Result<(), Unreadable>);
+
+fn whole(wire: &[u8]) -> Read {
+    let (mut reader, mut ops) = (Reader::default(), Vec::new());
+    reader.room().extend_from_slice(wire);
+    let ended = reader.take(LIMIT, |op| ops.push(show(op)));
+    (ops, ended)
+}
+
+/// In pieces, none larger than what there is room for, as from a socket.
+fn cut(wire: &[u8], cuts: &[u8]) -> Read {
+    let (mut reader, mut ops, mut rest) = (Reader::default(), Vec::new(), wire);
+    // A long line is looked through with every piece: not too many of them, or all time goes there.
+    let least = 1 + wire.len() / 256;
+    let longest = || wire.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap_or(0);
+    for cut in cuts.iter().chain([&0]).cycle() {
+        let room = reader.room();
+        let (held, free) = (room.capacity(), room.capacity() - room.len());
+        assert!(free > 0, "nothing can be read");
+        assert!(held <= SPARE || held <= SPARE + 2 * (longest() + LIMIT), "{held} bytes are held");
+        if rest.is_empty() {
+            break;
+        }
+        // Up to 480 KiB, and short ones are as frequent as long ones.
+        let length = least + (usize::from(cut & 15) << (cut >> 4));
+        let (piece, later) = rest.split_at(length.min(free).min(rest.len()));
+        rest = later;
+        room.extend_from_slice(piece);
+        let ended = reader.take(LIMIT, |op| ops.push(show(op)));
+        if ended.is_err() {
+            return (ops, ended);
+        }
+    }
+    (ops, Ok(()))
+}
+
+fuzz_target!(|given: Given| {
+    let (mut wire, mut expected, mut known) = (Vec::new(), Vec::new(), true);
+    for part in &given.parts {
+        let (bytes, ops) = encode(part);
+        wire.extend_from_slice(&bytes);
+        known &= ops.is_some();
+        if known {
+            expected.extend(ops.into_iter().flatten().map(show));
+        }
+    }
+    wire.extend_from_slice(given.noise);
+    let (ops, ended) = whole(&wire);
+    // All that comes before the first noise is what was sent, up to a message that is too large.
+    let compared = if ended.is_ok() { expected.len() } else { expected.len().min(ops.len()) };
+    assert_eq!(ops.get(..compared), expected.get(..compared));
+    assert!(compared == expected.len() || ended == Err(Unreadable::TooLarge(LIMIT)), "{ended:?}");
+    assert_eq!(cut(&wire, &given.cuts), (ops, ended));
+});
