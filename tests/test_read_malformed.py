@@ -18,6 +18,7 @@ MALFORMED = {
     "latin-1": (b"NATS/1.0\r\nName: caf\xe9\r\n\r\n", {"Name": ["café"]}),
     "space": (b"NATS/1.0\r\nMy Name: 1\r\nB: 2\r\n\r\n", {"B": ["2"], "My Name": ["1"]}),
     "colon": (b"NATS/1.0\r\nnothing\r\n\r\n", {"nothing": [""]}),
+    "carriage return": (b"NATS/1.0\r\nA: 1\r2\r\n\r\n", {"A": ["1\r2"]}),
     "version": (b"NATS/2.0\r\nA: 1\r\n\r\n", {"A": ["1"]}),
 }
 

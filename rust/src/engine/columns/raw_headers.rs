@@ -30,10 +30,14 @@ pub fn is_malformed(raw: &[u8]) -> bool {
         if line.is_empty() {
             continue;
         }
-        if line.split_once(':').is_none_or(|(name, _)| HeaderName::from_str(name).is_err()) {
+        let Some((name, value)) = line.split_once(':') else { return true };
+        let mut value = value.trim_start().to_owned();
+        while let Some(more) = lines.next_if(|line| line.starts_with(char::is_whitespace)) {
+            value.push_str(more);
+        }
+        if HeaderName::from_str(name).is_err() || value.trim_end().contains('\r') {
             return true;
         }
-        while lines.next_if(|line| line.starts_with(char::is_whitespace)).is_some() {}
     }
     false
 }
@@ -72,6 +76,7 @@ mod tests {
             (b"NATS/1.0\r\nName: caf\xe9\r\n\r\n", true, vec![("Name", vec!["café"])]),
             (b"NATS/1.0\r\nA b: 1\r\n\r\n", true, vec![("A b", vec!["1"])]),
             (b"NATS/1.0\r\nno colon\r\n\r\n", true, vec![("no colon", vec![""])]),
+            (b"NATS/1.0\r\nA: 1\r2\r\n\r\n", true, vec![("A", vec!["1\r2"])]),
             (b"NATS/2.0\r\nA: 1\r\n\r\n", true, vec![("A", vec!["1"])]),
             (b"NATS/1.0 x\r\n\r\n", true, vec![]),
             (b"", true, vec![]),

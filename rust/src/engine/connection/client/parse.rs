@@ -36,6 +36,8 @@ pub struct Reader {
     buffer: BytesMut,
     /// Bytes of what is under way, as far as they are known.
     need: usize,
+    /// So many of them have no line end among them.
+    searched: usize,
 }
 
 impl Reader {
@@ -53,6 +55,15 @@ impl Reader {
         if self.buffer.len() < self.need {
             return Ok(());
         }
+        if self.searched > 0 {
+            // A long line in small pieces is neither searched nor moved again with each of them.
+            let (length, fresh) = (self.buffer.len(), self.buffer.get(self.searched..).unwrap_or_default());
+            if memchr(b'\n', fresh).is_none() {
+                self.searched = length;
+                return if length <= MAX_LINE { Ok(()) } else { Err(Unreadable::TooLarge(MAX_LINE)) };
+            }
+            self.searched = 0;
+        }
         let chunk = self.buffer.split().freeze();
         let mut at = 0;
         self.need = loop {
@@ -65,6 +76,10 @@ impl Reader {
                     at = end;
                 }
                 Frame::Part(need) => break need,
+                Frame::Line => {
+                    self.searched = chunk.len() - at;
+                    break 0;
+                }
             }
         };
         let rest = chunk.get(at..).unwrap_or_default();
@@ -81,14 +96,18 @@ enum Frame {
     Whole(Option<Op>, usize),
     /// It has so many bytes at least.
     Part(usize),
+    /// Its line has no end yet.
+    Line,
 }
 
 fn frame(chunk: &Bytes, at: usize, limit: usize) -> Result<Frame> {
     let rest = chunk.get(at..).unwrap_or_default();
-    let Some(length) = line_length(rest) else {
-        let need = rest.len() + 1;
-        return if need > MAX_LINE { Err(Unreadable::TooLarge(MAX_LINE)) } else { Ok(Frame::Part(need)) };
-    };
+    // One that has no end yet may have half of it.
+    let length = line_length(rest);
+    if length.unwrap_or(rest.len().saturating_sub(1)) >= MAX_LINE {
+        return Err(Unreadable::TooLarge(MAX_LINE));
+    }
+    let Some(length) = length else { return Ok(Frame::Line) };
     let (line, body) = (&rest[..length], at + length + 2);
     let whole = |op| Ok(Frame::Whole(op, body));
     match line {
@@ -203,7 +222,8 @@ fn headers(raw: &[u8]) -> Option<Headers> {
             value.push_str(more);
         }
         value.truncate(value.trim_end().len());
-        headers.append(name, HeaderValue::from(value));
+        // Anybody may publish a lone carriage return, which is no value.
+        headers.append(name, value.parse::<HeaderValue>().ok()?);
     }
     Some((Some(headers), status, description))
 }
@@ -265,11 +285,16 @@ mod tests {
             ("HMSG s 1 8 8\r\nNATS/1.x\r\n", Unreadable::Headers),
             ("GET / HTTP/1.1\r\n", Unreadable::Protocol),
             ("INFO {\r\n", Unreadable::Protocol),
+            ("HMSG s 1 20 20\r\nNATS/1.0\r\nA: 1\r2\r\n\r\n\r\n", Unreadable::Headers),
         ] {
             assert_eq!(read(text.as_bytes(), 3).map(|ops| ops.len()), Err(wanted), "{text}");
         }
-        let endless = vec![b'x'; MAX_LINE + 1];
-        assert_eq!(read(&endless, 1 << 16).map(|ops| ops.len()), Err(Unreadable::TooLarge(MAX_LINE)));
+        let line = |length| [b"-ERR ", vec![b'x'; length - 5].as_slice(), b"\r\n"].concat();
+        for piece in [10, 1 << 16, 1 << 21] {
+            assert_eq!(read(&line(MAX_LINE - 1), piece).map(|ops| ops.len()), Ok(1), "{piece}");
+            let refused = read(&line(MAX_LINE), piece).map(|ops| ops.len());
+            assert_eq!(refused, Err(Unreadable::TooLarge(MAX_LINE)), "{piece}");
+        }
     }
 
     #[test]
