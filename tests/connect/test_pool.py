@@ -16,7 +16,9 @@ from jetarrow import TLS, errors
 from jetarrow.aio.client import Server
 from jetarrow.server import NatsServer
 
+from ..listener import Listener
 from ..tools import free_port, port_of
+from ..yardstick.liar import INFO, requests
 
 
 async def test_force_reconnect_goes_to_the_other(two: tuple[NatsServer, NatsServer], record: Any) -> None:
@@ -155,6 +157,22 @@ async def test_discovered_servers(cluster: Any, record: Any) -> None:
     else:
         pytest.fail("the second server was not discovered")
     assert "discovered_server" not in record.seen[seen:]
+
+
+async def test_what_comes_with_the_first_answer_is_heard(record: Any) -> None:
+    """In one read: the PONG that ends the greeting, and an INFO with another server."""
+
+    class Eager(Listener):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(INFO)
+            more = INFO.replace(b"}", b',"connect_urls":["127.0.0.1:1"]}')
+            async for verb, _ in requests(reader):
+                if verb == b"PING":
+                    writer.write(b"PONG\r\n" + more)
+
+    async with Eager() as server, await jetarrow.connect(server.url, **record.options()) as nc:
+        await record.wait_for("discovered_server")
+        assert [url.port for url in nc.discovered_servers] == [1]
 
 
 async def test_discovered_servers_keep_tls_and_the_name(cluster: Any, authority: Any, record: Any) -> None:

@@ -1,5 +1,6 @@
 //! One attempt to connect: to the server's socket, through TLS where it is wanted, to the answer of CONNECT.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,8 +40,9 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Socket for T {}
 /// A link on which the server has taken our CONNECT.
 pub(super) struct Link {
     pub socket: Box<dyn Socket>,
-    /// With what has come after that.
+    /// With what has come after that, and what of it was read already.
     pub reader: Reader,
+    pub heard: VecDeque<Op>,
     pub info: ServerInfo,
 }
 
@@ -160,7 +162,7 @@ async fn greet(
     socket.flush().await?;
     loop {
         match words.next(&mut socket).await? {
-            Op::Pong => return Ok(Link { socket, reader: words.reader, info }),
+            Op::Pong => return Ok(Link { socket, reader: words.reader, heard: words.heard, info }),
             Op::Error(text) => return Err(refused(hub, text)),
             Op::Info(info) => hub.informed(&info),
             Op::Ping | Op::Message(..) => {}
@@ -177,7 +179,7 @@ fn refused(hub: &Hub, text: String) -> Failure {
 #[derive(Default)]
 struct Words {
     reader: Reader,
-    heard: std::collections::VecDeque<Op>,
+    heard: VecDeque<Op>,
 }
 
 impl Words {

@@ -157,7 +157,7 @@ struct Drive<'a> {
 }
 
 async fn drive(client: &Client, link: Link, ping_period: Duration) -> Ended {
-    let Link { socket, reader, info } = link;
+    let Link { socket, reader, heard, info } = link;
     let statistics = &client.0.statistics;
     client.connected(&info);
     statistics.connects.fetch_add(1, Ordering::Relaxed);
@@ -178,6 +178,7 @@ async fn drive(client: &Client, link: Link, ping_period: Duration) -> Ended {
         unanswered: 0,
         end: None,
     };
+    heard.into_iter().for_each(|op| drive.obey(op));
     poll_fn(|cx| drive.poll(cx)).await
 }
 
