@@ -169,6 +169,7 @@ async def test_what_comes_with_the_first_answer_is_heard(record: Any) -> None:
             async for verb, _ in requests(reader):
                 if verb == b"PING":
                     writer.write(b"PONG\r\n" + more)
+                    more = b""
 
     async with Eager() as server, await jetarrow.connect(server.url, **record.options()) as nc:
         await record.wait_for("discovered_server")
