@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -157,6 +158,25 @@ async def test_there_is_another_link(lie: str) -> None:
         await back.wait()
         await nc.flush()
         assert WHY in str(nc.last_error)
+
+
+async def test_who_lies_is_not_asked_again_at_once() -> None:
+    moments: list[float] = []
+
+    class Again(Liar):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            moments.append(time.monotonic())
+            await super().serve(reader, writer)
+
+    wait = 0.5
+    async with Again() as liar, asyncio.timeout(PATIENCE):
+        async with await jetarrow.connect(liar.url, reconnect_time_wait=wait) as nc:
+            await nc.publish("a", b"")
+            await liar.published.wait()
+            begun = time.monotonic()
+            liar.say(LIES["MSG of 99 TB"])
+            await until(lambda: len(moments) == 2)
+        assert moments[1] - begun >= wait
 
 
 async def test_an_error_without_text_is_one() -> None:

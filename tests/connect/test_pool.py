@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
@@ -174,6 +175,31 @@ async def test_what_comes_with_the_first_answer_is_heard(record: Any) -> None:
     async with Eager() as server, await jetarrow.connect(server.url, **record.options()) as nc:
         await record.wait_for("discovered_server")
         assert [url.port for url in nc.discovered_servers] == [1]
+
+
+async def test_the_limit_of_a_message_is_what_the_server_said_last() -> None:
+    """A megabyte where it never said one."""
+    greetings: list[dict[str, Any]] = []
+
+    class Changing(Listener):
+        writer: asyncio.StreamWriter
+
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.writer = writer
+            writer.write(b'INFO {"version":"2.15.1","headers":true}\r\n')
+            async for verb, words in requests(reader):
+                if verb == b"CONNECT":
+                    greetings.append(json.loads(b" ".join(words)))
+                if verb == b"PING":
+                    writer.write(b"PONG\r\n")
+
+    async with Changing() as server, await jetarrow.connect(server.url) as nc:
+        assert nc.max_payload == 1 << 20
+        for info, limit in [(b'{"max_payload":2048}', 2048), (b"{}", 2048), (b'{"max_payload":4096}', 4096)]:
+            server.writer.write(b"INFO " + info + b"\r\n")
+            await nc.flush()
+            assert nc.max_payload == limit
+    assert [(greeting["lang"], greeting["version"]) for greeting in greetings] == [("python", jetarrow.__version__)]
 
 
 async def test_discovered_servers_keep_tls_and_the_name(cluster: Any, authority: Any, record: Any) -> None:

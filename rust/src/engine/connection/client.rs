@@ -165,14 +165,15 @@ impl Client {
         self.until(|out| out.has_room(bytes)).await;
     }
 
-    fn check(&self, message: &OutboundMessage) -> Result<(), Refused> {
-        let size = message.payload.len() + message.headers.as_ref().map_or(0, header_size);
-        if size > self.max_payload() { Err(Refused::TooLarge) } else { Ok(()) }
+    /// `bytes` is its `size`, of which the server counts headers and payload.
+    fn check(&self, message: &OutboundMessage, bytes: usize) -> Result<(), Refused> {
+        let subjects = message.subject.len() + message.reply.as_ref().map_or(0, |reply| reply.len());
+        if bytes - subjects > self.max_payload() { Err(Refused::TooLarge) } else { Ok(()) }
     }
 
     /// Sends a message, for which there should be a link and room. From here on it goes with the link.
-    pub fn send(&self, message: &OutboundMessage) -> Result<(), Refused> {
-        self.check(message)?;
+    pub fn send(&self, message: &OutboundMessage, bytes: usize) -> Result<(), Refused> {
+        self.check(message, bytes)?;
         let mut out = lock(&self.0.out);
         if out.closed {
             return Err(Refused::Closed);
@@ -187,7 +188,7 @@ impl Client {
     /// Takes a message that is sent now, or at the next `kick`; says how many bytes wait by then. None where it cannot go at
     /// once.
     pub fn take(&self, message: &OutboundMessage, bytes: usize, now: bool) -> Option<usize> {
-        self.check(message).ok()?;
+        self.check(message, bytes).ok()?;
         let mut out = lock(&self.0.out);
         if out.closed || !out.has_room(bytes) {
             return None;
@@ -205,7 +206,7 @@ impl Client {
         let bytes = size(&message);
         let mut link = None;
         loop {
-            self.check(&message)?;
+            self.check(&message, bytes)?;
             {
                 let mut out = lock(&self.0.out);
                 if out.closed {
@@ -299,10 +300,9 @@ impl Client {
     }
 
     /// Waits until all that was sent so far is written, or lost with its link.
-    pub async fn flush(&self) -> Result<(), Closed> {
+    pub async fn flush(&self) {
         let mark = lock(&self.0.out).queued;
-        self.until(|out| out.closed || out.gone >= mark).await;
-        if lock(&self.0.out).closed { Err(Closed) } else { Ok(()) }
+        self.until(|out| out.gone >= mark).await;
     }
 
     /// Drops the link, and connects anew.

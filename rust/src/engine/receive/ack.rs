@@ -89,7 +89,7 @@ pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>,
         }
         if conn.link.borrow().up {
             conn.traffic.sent(traffic::Verb::Ack, payload.len());
-            conn.client.send(&message).map_err(|_| conn.closed())?;
+            conn.client.send(&message, bytes).map_err(|_| conn.closed())?;
         } else if conn.link.borrow().closed {
             return Err(conn.closed());
         } else {
@@ -102,7 +102,7 @@ pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>,
 /// Sends the acks, and returns when all are on the wire; while the link is down they wait for it, and the caller does not.
 pub async fn ack(conn: &Connection, replies: Vec<Subject>, kind: &Kind) -> Result<()> {
     unconstrained(send(conn, replies, kind)).await?;
-    conn.while_up(async { drop(conn.client.flush().await) }).await;
+    conn.while_up(conn.client.flush()).await;
     if conn.link.borrow().closed { Err(conn.closed()) } else { Ok(()) }
 }
 

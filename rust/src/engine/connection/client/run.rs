@@ -200,17 +200,16 @@ impl Drive<'_> {
             Err(error) => return Poll::Ready(self.last_words(cx, error)),
         };
         while self.silence.as_mut().poll(cx).is_ready() {
-            let silent = self.heard.elapsed();
-            if silent < self.ping_period {
-                self.unanswered = 0;
-            } else if self.unanswered == PINGS {
-                return Poll::Ready(Ended::Stale);
-            } else {
+            let mut since = self.heard;
+            if since.elapsed() >= self.ping_period {
+                if self.unanswered == PINGS {
+                    return Poll::Ready(Ended::Stale);
+                }
                 self.unanswered += 1;
                 self.client.ping();
+                since = Instant::now();
             }
-            let next = if self.unanswered == 0 { self.heard } else { Instant::now() };
-            self.silence.as_mut().reset(next + self.ping_period);
+            self.silence.as_mut().reset(since + self.ping_period);
         }
         let (renew, end) = {
             let out = lock(&self.client.0.out);

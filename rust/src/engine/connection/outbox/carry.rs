@@ -73,7 +73,7 @@ pub(super) async fn carry(
             Step::Hand(Entry::Message(message, bytes, verb)) => {
                 handed = bytes;
                 traffic.sent(verb, message.payload.len());
-                match client.send(&message) {
+                match client.send(&message, bytes) {
                     Ok(()) => {}
                     // It was queued for another server, which takes larger ones.
                     Err(Refused::TooLarge) => {
