@@ -128,6 +128,20 @@ async def test_max_bytes(js: JetStreamContext, stream: str) -> None:
     assert len(await sub.fetch_batch(10, timeout=1)) == 10 - len(batch)
 
 
+@pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
+async def test_max_bytes_to_the_last_one(js: JetStreamContext, stream: str, verb: str) -> None:
+    """Of a request that its messages fill to the last byte the server does not say that it is over."""
+    await store(js, f"{stream}.a", [bytes(1_000)] * 10)
+    first, second = [await js.pull_subscribe(f"{stream}.>", durable=name) for name in "ab"]
+    # Consumers with names of one length have messages of the same size.
+    sizes = [len(msg.subject) + len(msg.reply) + len(msg.data) for msg in await first.fetch(10, timeout=10)]
+    begin = time.monotonic()
+    messages = await getattr(second, verb)(10, max_bytes=sum(sizes[:4]), timeout=60)
+    assert time.monotonic() - begin < 30
+    assert len(messages) == 4
+    assert len(await getattr(second, verb)(10, timeout=10)) == 6
+
+
 async def test_large_fetch_of_large_messages(js: JetStreamContext, stream: str) -> None:
     await store(js, f"{stream}.a", [bytes(32 * 1024)] * 1_500)
     sub = await js.pull_subscribe(f"{stream}.>", ack_policy="none")

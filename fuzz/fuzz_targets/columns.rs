@@ -5,11 +5,11 @@ use arbitrary::Arbitrary;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType, TimestampNanosecondType};
 use arrow_array::{Array, RecordBatch, StructArray};
-use async_nats::header::{HeaderMap, HeaderName, HeaderValue};
-use async_nats::Message;
 use jetarrow::engine::columns::builder::Builder;
 use jetarrow::engine::columns::column::{Column, Layout};
-use jetarrow::engine::columns::meta::parse_meta;
+use jetarrow::engine::headers::{Headers, block};
+use jetarrow::engine::message::Message;
+use jetarrow::engine::subject::check_header;
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
@@ -35,21 +35,15 @@ const COLUMNS: [Column; 10] = [
 
 fn message(given: &Given) -> Message {
     let [seq, delivered, nanos, pending] = given.numbers;
-    let mut headers = HeaderMap::new();
+    let mut headers = Headers::new();
     for (name, value) in given.headers.iter().flatten() {
-        if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value.parse::<HeaderValue>()) {
-            headers.append(name, value);
+        if check_header(name, value.trim()).is_ok() {
+            headers.entry(name.clone()).or_default().push(value.trim().to_owned());
         }
     }
-    Message {
-        subject: given.subject.as_str().into(),
-        reply: Some(format!("$JS.ACK.S.c.{delivered}.{seq}.9.{nanos}.{pending}").into()),
-        payload: given.payload.clone().into(),
-        headers: given.headers.as_ref().map(|_| headers),
-        status: None,
-        description: None,
-        length: given.subject.len() + given.payload.len(),
-    }
+    let reply = format!("$JS.ACK.S.c.{delivered}.{seq}.9.{nanos}.{pending}");
+    let headers = given.headers.as_ref().map(|_| block(&headers)).unwrap_or_default();
+    Message::new(&given.subject, &reply, &headers, &given.payload)
 }
 
 /// The headers of a row, sorted; None is null.
@@ -69,12 +63,12 @@ fn check(batch: &RecordBatch, messages: &[Message], micros: bool) {
     assert_eq!(batch.num_rows(), messages.len());
     let column = |name| batch.column_by_name(name);
     for (row, message) in messages.iter().enumerate() {
-        let meta = parse_meta(message.reply.as_deref().unwrap()).unwrap();
-        for (name, want) in [("subject", message.subject.as_str()), ("stream", "S")] {
+        let meta = message.meta().unwrap();
+        for (name, want) in [("subject", &*message.subject()), ("stream", "S")] {
             assert!(column(name).is_none_or(|array| array.as_string::<i32>().value(row) == want));
         }
-        assert!(column("data").is_none_or(|array| array.as_binary::<i32>().value(row) == &message.payload[..]));
-        assert!(column("reply").is_none_or(|array| array.as_string::<i32>().value(row) == message.reply.as_deref().unwrap()));
+        assert!(column("data").is_none_or(|array| array.as_binary::<i32>().value(row) == message.payload()));
+        assert!(column("reply").is_none_or(|array| array.as_string::<i32>().value(row) == message.reply().unwrap()));
         for (name, want) in [
             ("seq", meta.seq),
             ("delivered", meta.delivered),
@@ -92,13 +86,7 @@ fn check(batch: &RecordBatch, messages: &[Message], micros: bool) {
             assert_eq!(got, want);
         }
         if column("headers").is_some() {
-            let want = message.headers.as_ref().map(|map| {
-                let value = |value: &HeaderValue| value.as_str().to_owned();
-                let mut all: Vec<(String, Vec<String>)> =
-                    map.iter().map(|(name, values)| (name.to_string(), values.iter().map(value).collect())).collect();
-                all.sort();
-                all
-            });
+            let want = message.headers().map(|headers| headers.into_iter().collect::<Vec<_>>());
             // No headers and none in them are the same in a column.
             assert_eq!(headers_of(batch, row).unwrap_or_default(), want.unwrap_or_default());
         }
@@ -116,7 +104,7 @@ fuzz_target!(|input: (Vec<Given>, u16, u8, bool, bool)| {
     let mut builder = Builder::new(Layout::new(columns, micros), replies);
     let mut first = 0;
     for (at, message) in messages.iter().enumerate() {
-        builder.push(message, &parse_meta(message.reply.as_deref().unwrap()).unwrap()).unwrap();
+        builder.push(message, &message.meta().unwrap()).unwrap();
         if builder.bytes() > usize::from(limit) || at + 1 == messages.len() {
             let batch = builder.finish().unwrap();
             check(&batch.record, &messages[first..=at], micros);

@@ -1,11 +1,12 @@
-//! What a server sends, well-formed or not: however it is cut, the same is read, and little is held. Headers that end
-//! the link are those that are known to, and all others are what our own reading of stored ones says.
+//! What a server sends, well-formed or not: however it is cut, the same is read, and little is held. Whatever the headers
+//! of a message are, it is one, and they are read as they were written where they are as they should be.
 #![no_main]
 
 use arbitrary::Arbitrary;
-use async_nats::{HeaderMap, HeaderName, HeaderValue, Message, ServerInfo, StatusCode};
-use jetarrow::engine::columns::raw_headers::{RawHeaders, is_malformed, parse};
+use async_nats::ServerInfo;
 use jetarrow::engine::connection::client::parse::{Op, Reader, Unreadable};
+use jetarrow::engine::headers::{Headers, block, is_malformed, parse};
+use jetarrow::engine::message::Message;
 use jetarrow::engine::subject::check_header;
 use libfuzzer_sys::fuzz_target;
 
@@ -79,39 +80,39 @@ fn line(text: &str) -> String {
 
 /// The bytes of a message, and what is to be read.
 fn message(frame: &Frame) -> (Vec<u8>, Op) {
-    let (subject, reply) = (word(&frame.subject), frame.reply.as_deref().map(word));
+    let (subject, reply) = (word(&frame.subject), frame.reply.as_deref().map(word).unwrap_or_default());
     let mut payload = frame.payload.clone();
     payload.resize(payload.len() + 20 * usize::from(frame.more), b'x');
-    let (mut map, mut status, mut description) = (HeaderMap::new(), None, None);
+    let (mut wanted, mut status) = (Headers::new(), None);
     let mut block = String::new();
     if let Some((first, headers)) = &frame.headers {
         block.push_str("NATS/1.0");
         if let Some((code, text)) = first {
-            let code = StatusCode::from_u16(100 + code % 900).unwrap();
-            let text = line(text);
-            block.push_str(&format!(" {} {text}", code.as_u16()));
-            (status, description) = (Some(code), (!text.is_empty()).then_some(text));
+            let (code, text) = (100 + code % 900, line(text));
+            block.push_str(&format!(" {code} {text}"));
+            status = Some((code, text));
         }
         block.push_str("\r\n");
         for (name, value) in headers {
             let value = line(value);
             if check_header(name, &value).is_ok() {
                 block.push_str(&format!("{name}: {value}\r\n"));
-                map.append(name.parse::<HeaderName>().unwrap(), HeaderValue::from(value));
+                wanted.entry(name.clone()).or_default().push(value);
             }
         }
         block.push_str("\r\n");
     }
+    let message = Message::new(&subject, &reply, block.as_bytes(), &payload);
+    assert_eq!(message.status(), status);
+    assert_eq!(message.headers(), frame.headers.is_some().then_some(wanted));
+    assert!(!message.is_malformed());
     let (head, total) = (block.len(), block.len() + payload.len());
     let (verb, head) = if frame.headers.is_some() { ("HMSG", format!("{head} ")) } else { ("MSG", String::new()) };
-    let to = reply.as_ref().map_or(String::new(), |reply| format!("{reply} "));
+    let to = if reply.is_empty() { String::new() } else { format!("{reply} ") };
     let mut bytes = format!("{verb} {subject} {} {to}{head}{total}\r\n{block}", frame.sid).into_bytes();
     bytes.extend_from_slice(&payload);
     bytes.extend_from_slice(b"\r\n");
-    let length = subject.len() + reply.as_ref().map_or(0, String::len) + total;
-    let (subject, reply, payload) = (subject.into(), reply.map(Into::into), payload.into());
-    let headers = frame.headers.is_some().then_some(map);
-    (bytes, Op::Message(frame.sid, Message { subject, reply, payload, headers, status, description, length }))
+    (bytes, Op::Message(frame.sid, message))
 }
 
 /// A message with these headers, whatever they are.
@@ -121,22 +122,23 @@ fn around(block: &[u8], payload: &[u8]) -> Vec<u8> {
     [line.as_bytes(), block, payload, b"\r\n"].concat()
 }
 
-/// Where `is_malformed` did not know what the reader refuses, the link would be dropped over and over.
-fn check_headers(block: &[u8]) {
-    let raw = [VERSION.as_bytes(), block].concat();
+/// It is a message, and what was read of its headers is read of them again.
+fn check_headers(noise: &[u8]) {
+    let raw = [VERSION.as_bytes(), noise].concat();
     let (mut reader, mut got) = (Reader::default(), None);
-    reader.room().extend_from_slice(&around(block, b""));
+    reader.room().extend_from_slice(&around(noise, b""));
     let ended = reader.take(LIMIT, |op| got = Some(op));
     match (got, ended) {
         (Some(Op::Message(1, message)), Ok(())) => {
-            let mut headers = RawHeaders::new();
-            for (name, values) in message.headers.unwrap().iter() {
-                headers.insert(name.to_string(), values.iter().map(|value| value.as_str().to_owned()).collect());
+            assert_eq!(message.raw_headers(), raw);
+            let headers = parse(&raw);
+            if !is_malformed(&raw) {
+                assert_eq!(parse(&block(&headers)), headers);
+                for (name, values) in &headers {
+                    assert_eq!(message.header(name).as_ref(), values.last());
+                }
             }
-            assert!(!is_malformed(&raw));
-            assert_eq!(headers, parse(&raw));
         }
-        (None, Err(Unreadable::Headers)) => assert!(is_malformed(&raw)),
         (None, Err(Unreadable::TooLarge(LIMIT))) => {}
         other => panic!("{other:?}"),
     }
@@ -182,15 +184,11 @@ fn encode(part: &Part) -> (Vec<u8>, Option<Vec<Op>>) {
     }
 }
 
-/// As text; the headers of a map have no order.
+/// By its parts: where they lie does not matter.
 fn show(op: Op) -> String {
-    let Op::Message(sid, mut message) = op else { return format!("{op:?}") };
-    let headers = message.headers.take().map(|map| {
-        let mut all: Vec<_> = map.iter().map(|(name, values)| format!("{name:?} {values:?}")).collect();
-        all.sort();
-        all
-    });
-    format!("{sid} {message:?} {headers:?}")
+    let Op::Message(sid, message) = op else { return format!("{op:?}") };
+    let (subject, reply) = (message.subject(), message.reply());
+    format!("{sid} {subject:?} {reply:?} {:?} {:?} {}", message.raw_headers(), message.payload(), message.size())
 }
 
 type Read = (Vec<String>, Result<(), Unreadable>);

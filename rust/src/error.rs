@@ -105,8 +105,12 @@ pub enum JetError {
     DataLoss(Box<Loss>),
     #[error("message {seq} does not fit the schema{}: {reason}", if .column.is_empty() { String::new() } else { format!(" in {column}") })]
     Decode { seq: i64, column: String, reason: String },
-    #[error("the headers of message {seq} of stream {stream:?} are malformed: they were read as far as they can be")]
-    Malformed { stream: String, seq: u64 },
+    /// With stream and sequence, where it is of one.
+    #[error("the headers of {} are malformed: they were read as far as they can be", match .stored {
+        Some((stream, seq)) => format!("message {seq} of stream {stream:?}"),
+        None => format!("a message to {subject:?}"),
+    })]
+    Malformed { subject: String, stored: Option<(String, u64)> },
     #[error("stream {stream:?} was deleted and created again while it was read")]
     StreamRecreated { stream: String },
     /// A row that cannot be published; numbered like the rows of the call.

@@ -10,12 +10,14 @@ from ..listener import Listener
 
 
 class Proxy(Listener):
-    """Passes bytes on; what the server says is thrown away while it is `deaf`."""
+    """Passes bytes on; what the server says is thrown away while it is `deaf`, and waits while it is not `reading`."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._writers: list[asyncio.StreamWriter] = []
         self.deaf = False
+        self.reading = asyncio.Event()
+        self.reading.set()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -38,6 +40,8 @@ class Proxy(Listener):
     async def _pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, told: bool) -> None:
         with contextlib.suppress(ConnectionError):
             while some := await reader.read(1 << 16):
+                if told:
+                    await self.reading.wait()
                 if not (told and self.deaf):
                     writer.write(some)
                     await writer.drain()

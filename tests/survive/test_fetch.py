@@ -7,6 +7,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
 
 import jetarrow
 import pytest
@@ -14,9 +15,10 @@ from jetarrow.aio.msg import Msg
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
-from ..tools import store
+from ..tools import store, until
 from ..yardstick import bulk, kill_fetch
 from ..yardstick.figures import check
+from .proxy import Proxy
 
 COUNT = 100_000
 
@@ -35,6 +37,37 @@ async def test_kills_while_fetching_and_acknowledging(own_server: NatsServer, co
 async def test_blocked_loop_during_large_fetches(own_server: NatsServer) -> None:
     """The consumer wants no acks: what is dropped on the way does not come again."""
     check(await bulk.fetch(own_server, bulk.SHORT["count"], "none", hog=False))
+
+
+async def test_many_fetches_while_nothing_is_read(own_server: NatsServer) -> None:
+    """A server cuts a client that it cannot write 64 MiB to; where no acks are wanted, all of that would be gone."""
+    calls = 12
+    async with AsyncExitStack() as stack:
+        proxy = await stack.enter_async_context(Proxy(own_server.port))
+        direct = (await stack.enter_async_context(await jetarrow.connect(own_server.url))).jetstream()
+        nc = await stack.enter_async_context(await jetarrow.connect(proxy.url))
+        await direct.add_stream(name="S", subjects=["s.>"])
+        for _ in range(4):
+            await store(direct, "s.a", [bytes(8_192)] * 5_000)
+        sub = await nc.jetstream().pull_subscribe("s.>", durable="d", ack_policy="none")
+        part, delivered = 20_000 // calls, [0]
+
+        async def stands_still() -> bool:
+            info = await direct.consumer_info("S", "d")
+            before, delivered[0] = delivered[0], info.delivered.consumer_seq if info.delivered else 0
+            return 0 < before == delivered[0]
+
+        proxy.reading.clear()
+        tasks = [asyncio.ensure_future(sub.fetch_batch(part, timeout=100, min_messages=part)) for _ in range(calls)]
+        await until(stands_still)
+        assert delivered[0] < 20_000, "all of it was written: this proves nothing"
+        proxy.reading.set()
+        batches = await asyncio.gather(*tasks)
+        assert sorted(seq or 0 for batch in batches for seq in batch.seqs.to_pylist()) == list(
+            range(1, calls * part + 1)
+        )
+        assert nc.stats["reconnects"] == 0
+    assert "Slow Consumer" not in own_server.log
 
 
 @pytest.mark.parametrize("ahead", [False, True], ids=["messages", "consume"])

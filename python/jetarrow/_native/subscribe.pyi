@@ -1,6 +1,6 @@
 """Subscriptions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, final
 
 from jetarrow._native.bridge import Bridge
@@ -29,30 +29,6 @@ class Missed:
 @final
 class Subscription:
     """A subscription: messages wait in it, within limits, until they are taken."""
-
-    def set_origin(
-        self,
-        prefix: str,
-        stream: str,
-        consumer: str,
-        *,
-        filters: Sequence[str],
-        headers_only: bool,
-        after: int | None,
-    ) -> None:
-        """Say which consumer sends the messages, so that those which the connection cannot read are found.
-
-        Args:
-            prefix: First tokens of the API's subjects.
-            stream: The stream.
-            consumer: The consumer.
-            filters: What it takes; none is all.
-            headers_only: It leaves payloads out.
-            after: The last sequence that is not for this subscription, where that is known.
-
-        Raises:
-            ValueError: A name or subject is not valid.
-        """
 
     def take(self, session: Session, sid: int) -> Msg | None:
         """Take the next message.

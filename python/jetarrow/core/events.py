@@ -1,4 +1,4 @@
-"""The connection's callbacks: in order, one after the other, none lost."""
+"""The connection's callbacks: in order, one after the other."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ ErrorCallback: TypeAlias = Callable[[Exception], Awaitable[None]]
 # Of the sync twin.
 PlainCallback: TypeAlias = Callable[[], object]
 PlainErrorCallback: TypeAlias = Callable[[Exception], object]
+
+# With so many events waiting errors are only counted: anybody may send what makes one.
+MOST_WAITING = 10_000
 
 _log = logging.getLogger("jetarrow.callbacks")
 
@@ -54,7 +57,8 @@ class Events:
         if error is not None:
             self.last_error = error
         self.closed = self.closed or kind == "closed"
-        self._waiting.append((kind, error))
+        if error is None or len(self._waiting) < MOST_WAITING:
+            self._waiting.append((kind, error))
         self._go_on()
 
     def _go_on(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from jetarrow._jetarrow import Notices
 from jetarrow.core.bridges import ThreadBridge
 from jetarrow.core.errors import InvalidCallbackTypeError
+from jetarrow.core.events import MOST_WAITING
 from jetarrow.core.journal import Journal
 
 _log = logging.getLogger("jetarrow.callbacks")
@@ -83,7 +84,8 @@ class ThreadEvents:
         if error is not None:
             self.last_error = error
         self.closed = self.closed or kind == "closed"
-        self._waiting.append((kind, error))
+        if error is None or len(self._waiting) < MOST_WAITING:
+            self._waiting.append((kind, error))
 
     def _serve(self, owner: weakref.ref[Any]) -> None:
         try:

@@ -221,22 +221,31 @@ class DecodeError(Error):
 
 
 class MalformedMessageError(Error):
-    """A stored message has headers that are none: bytes that are not UTF-8, a bad name, a line without a colon.
+    """A message has headers that are none: bytes that are not UTF-8, a bad name, a line without a colon.
 
-    Readers get past it: its headers are taken as far as they can be read, and the error callback gets this.
+    It is handed out all the same, with its headers as far as they can be read, and the error callback gets this.
 
     Args:
         message: What is wrong. Default: a general text.
-        stream: The stream. Default: None, not known.
-        seq: The message's sequence in the stream. Default: None, not known.
+        stream: The stream, where it is of one. Default: None.
+        seq: The message's sequence in the stream. Default: None.
+        subject: What it was published to. Default: None, not known.
     """
 
     _default = "the headers of a message are malformed"
 
-    def __init__(self, message: str | None = None, stream: str | None = None, seq: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str | None = None,
+        stream: str | None = None,
+        seq: int | None = None,
+        *,
+        subject: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.stream = stream
         self.seq = seq
+        self.subject = subject
 
 
 class BatchError(Error):

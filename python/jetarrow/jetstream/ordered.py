@@ -139,9 +139,7 @@ class OrderedConsumer:
         elif wanted.start_time is not None:
             config = config.evolve(deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=wanted.start_time)
         info = await put_consumer(api, wanted.stream, ordered_config(config))
-        sub = PushSubscription(
-            api, wanted.stream, info.name, info.config, cb=None, ordered=True, limits=_LIMITS, info=info
-        )
+        sub = PushSubscription(api, wanted.stream, info.name, info.config, cb=None, ordered=True, limits=_LIMITS)
         await sub._start()
         return sub
 

@@ -65,13 +65,10 @@ class PushSubscription(Subscription):
         cb: Callback | None,
         ordered: bool,
         limits: tuple[int, int],
-        info: models.ConsumerInfo | None = None,
     ) -> None:
         session = api.session
         super().__init__(session, session.next_sid(), config.deliver_subject or "", config.deliver_group or "", cb)
         self._limits = limits
-        # What was said of the consumer when nothing of it had come.
-        self._begins = info
         self._api = api
         self._stream = stream
         self._consumer = consumer
@@ -93,8 +90,6 @@ class PushSubscription(Subscription):
 
     async def _start(self) -> None:
         await self._open("ordered" if self._ordered else "push")
-        if self._consumer:
-            self._tell_origin(self._native, self._begins)
         if self._watched and self._silence is not None and self._task is None and not self._session.blocks:
             self._watcher = asyncio.get_running_loop().create_task(self._watch(self._silence))
 
@@ -137,24 +132,6 @@ class PushSubscription(Subscription):
     @property
     def _newest(self) -> _jetarrow.Subscription:
         return self._successors[-1][0] if self._successors else self._native
-
-    def _tell_origin(self, native: _jetarrow.Subscription, info: models.ConsumerInfo | None) -> None:
-        """Where a message's headers cannot be read the connection breaks, and it is looked up at the stream."""
-        config = self._config
-        delivered = info.delivered if info is not None else None
-        filters = [config.filter_subject] if config.filter_subject else config.filter_subjects or []
-        native.set_origin(
-            self._api.prefix,
-            self._stream,
-            self._consumer,
-            filters=filters,
-            headers_only=bool(config.headers_only),
-            after=None if delivered is None else delivered.stream_seq,
-        )
-
-    def _created(self, info: models.ConsumerInfo) -> None:
-        """Nothing of its consumer had come when this was said of it."""
-        self._tell_origin(self._native, info)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of consumer {self._consumer} of stream {self._stream}>"
@@ -263,7 +240,6 @@ class PushSubscription(Subscription):
                 continue
             self._subject, self._consumer = deliver, info.name
             self._successors.append((fresh, info))
-            self._tell_origin(fresh, info)
             return True
         self._closed = True
         self._forget()

@@ -137,7 +137,6 @@ class Subscribe(PullSubscribe):
             manual_ack=manual_ack,
             ordered=ordered_consumer,
             limits=limits,
-            info=info,
         )
 
     async def _create_or_join(
@@ -212,17 +211,13 @@ class Subscribe(PullSubscribe):
         manual_ack: bool,
         ordered: bool,
         limits: tuple[int, int],
-        info: models.ConsumerInfo | None = None,
     ) -> PushSubscription:
-        """Subscribes; `info` is what was said of the consumer when nothing of it had come."""
         acks = config.ack_policy not in (models.AckPolicy.NONE, models.AckPolicy.FLOW_CONTROL)
         function("cb", cb)
         call = None if cb is None else _coroutine(cb, acks and not manual_ack)
 
         def make(cb: SubscriptionCallback | None, limits: tuple[int, int]) -> PushSubscription:
-            return PushSubscription(
-                self._api, stream, consumer, config, cb=cb, ordered=ordered, limits=limits, info=info
-            )
+            return PushSubscription(self._api, stream, consumer, config, cb=cb, ordered=ordered, limits=limits)
 
         token = making.set(make)
         try:

@@ -186,10 +186,10 @@ impl<'a> Api<'a> {
         struct Failure {
             error: ApiError,
         }
-        if let Ok(Failure { error }) = serde_json::from_slice(&answer.payload) {
+        if let Ok(Failure { error }) = serde_json::from_slice(answer.payload()) {
             return Err(error.into());
         }
-        serde_json::from_slice(&answer.payload)
+        serde_json::from_slice(answer.payload())
             .map_err(|e| JetError::Protocol { what: format!("{subject:?}"), answer: e.to_string() })
     }
 

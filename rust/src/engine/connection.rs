@@ -5,7 +5,7 @@ pub mod auth;
 pub mod client;
 pub mod congestion;
 pub mod connect;
-mod fault;
+pub mod fault;
 pub mod gate;
 pub mod hub;
 mod link;
@@ -21,6 +21,7 @@ pub mod tls;
 pub mod token;
 pub mod traffic;
 mod turn;
+pub mod underway;
 
 pub use connect::{Connection, connect};
 pub use link::Link;

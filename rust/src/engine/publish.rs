@@ -59,7 +59,7 @@ pub async fn publish(
         let (again, payload, headers) = (subject.clone(), payload.clone(), headers.clone());
         let request = Request { subject: again.into(), payload, headers, timeout: left, verb: Verb::Publisher };
         match conn.ask(request)?.await {
-            Ok(answer) => return puback::parse(&answer.payload),
+            Ok(answer) => return puback::parse(answer.payload()),
             Err(JetError::NoResponders { .. }) => {
                 if !patience.more(&subject).await {
                     return Err(patience.error(subject, timeout));

@@ -4,7 +4,6 @@ pub mod ack;
 mod demand;
 pub mod fetch;
 pub mod limits;
-pub mod malformed;
 pub mod marker;
 pub mod message;
 pub mod priority;

@@ -76,10 +76,13 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
             kwargs.set_item("message", text)?;
             js("DataLossError")?.call((), Some(&kwargs))
         }
-        JetError::Malformed { stream, seq } => {
+        JetError::Malformed { subject, stored } => {
             let kwargs = pyo3::types::PyDict::new(py);
-            kwargs.set_item("stream", stream)?;
-            kwargs.set_item("seq", seq)?;
+            if let Some((stream, seq)) = stored {
+                kwargs.set_item("stream", stream)?;
+                kwargs.set_item("seq", seq)?;
+            }
+            kwargs.set_item("subject", subject)?;
             js("MalformedMessageError")?.call((text,), Some(&kwargs))
         }
         JetError::Decode { seq, column, .. } => {

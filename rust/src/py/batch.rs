@@ -12,9 +12,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 
 use crate::engine::columns::batch as engine;
-use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::receive::message::Received;
-use crate::py::headers;
 use crate::py::message::Form;
 use crate::py::requested;
 use crate::py::typed::typed;
@@ -186,15 +184,8 @@ impl Batch {
         let subject = record.column_by_name("subject").map_or("", |c| c.as_string::<i32>().value(row));
         let data = record.column_by_name("data").map_or(&b""[..], |c| c.as_binary::<i32>().value(row));
         let reply = self.inner.replies.as_ref().filter(|r| r.is_valid(row)).map_or("", |r| r.value(row));
-        let raw = record.column_by_name("headers").map_or_else(RawHeaders::new, |c| engine::headers(c.as_map(), row));
-        let mut headers = None;
-        let mut malformed = false;
-        for (name, text) in raw.iter().flat_map(|(name, texts)| texts.iter().map(move |text| (name, text))) {
-            // What a malformed message has cannot be published.
-            malformed |= headers::append(headers.get_or_insert_default(), name, text).is_err();
-        }
-        let mut content = Received::new(subject, reply, data, headers);
-        content.raw_headers = malformed.then(|| Box::new(raw));
+        let headers = record.column_by_name("headers").map(|c| engine::headers(c.as_map(), row));
+        let content = Received::new(subject, reply, data, headers.filter(|headers| !headers.is_empty()));
         Form::of(session)?.make(session.py(), session.as_unbound(), content, None)
     }
 

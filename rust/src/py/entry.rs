@@ -11,6 +11,7 @@ use crate::engine::columns::decode::nanoseconds;
 use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::request::Request;
 use crate::engine::connection::traffic::Verb;
+use crate::engine::message::Message;
 use crate::engine::receive::marker::Operation;
 use crate::engine::subject;
 use crate::error::JetError;
@@ -69,22 +70,22 @@ impl Entries {
     }
 
     /// The entry that a direct get has answered with; the status, as a number, where it is none.
-    fn answered<'py>(&self, py: Python<'py>, answer: &async_nats::Message) -> PyResult<Bound<'py, PyAny>> {
-        let headers = answer.headers.as_ref();
-        let text = |name: &str| Some(headers?.get_last(name)?.as_str());
+    fn answered<'py>(&self, py: Python<'py>, answer: &Message) -> PyResult<Bound<'py, PyAny>> {
+        let headers = answer.headers();
+        let text = |name: &str| headers.as_ref()?.get(name)?.last().map(String::as_str);
         let found = || {
             Some(Found {
                 subject: text("Nats-Subject")?,
-                payload: &answer.payload,
+                payload: answer.payload(),
                 revision: text("Nats-Sequence")?.parse().ok()?,
                 delta: 0,
                 nanos: nanoseconds(text("Nats-Time-Stamp")?.as_bytes())?,
-                operation: Operation::of(headers),
+                operation: Operation::of(headers.as_ref()),
             })
         };
         match found() {
             Some(found) => self.make(py, &found),
-            None => Ok(answer.status.map_or(0, |status| status.as_u16()).into_pyobject(py)?.into_any()),
+            None => Ok(answer.status().unwrap_or_default().0.into_pyobject(py)?.into_any()),
         }
     }
 }
@@ -110,10 +111,7 @@ impl Subscription {
             && let Some(message) = inner.take()
         {
             let Some(meta) = parse_meta(message.reply()) else { continue };
-            let operation = match &message.raw_headers {
-                Some(raw) => Operation::of_raw(raw),
-                None => Operation::of(message.headers.as_deref()),
-            };
+            let operation = Operation::of(message.headers.as_deref());
             let wanted = operation == Operation::Put || (deletes && operation != Operation::Unknown);
             if meta.seq > after && wanted {
                 list.append(entries.make(
@@ -167,7 +165,7 @@ impl Connection {
         let request = request(subject, payload, timeout)?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
         let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
-        let done = Box::new(move |answer: Result<async_nats::Message, JetError>| {
+        let done = Box::new(move |answer: Result<Message, JetError>| {
             let deliver = move |py: Python<'_>| {
                 let entry = answer.map_err(PyErr::from).and_then(|answer| entries.get().answered(py, &answer));
                 settle(waiting.bind(py), entry)

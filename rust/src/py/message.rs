@@ -13,6 +13,7 @@ use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyList, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit, intern};
 
 use crate::engine::columns::meta::{Meta, domain, parse_meta};
+use crate::engine::headers::Headers;
 use crate::engine::receive::message::Received;
 use crate::error::JetError;
 use crate::python_names::{JS_API, MESSAGE, METADATA, import};
@@ -102,31 +103,13 @@ impl Msg {
 
     /// The headers as they came: name to its values.
     fn headers_that_came<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        if let Some(raw) = &self.content.raw_headers {
-            return Ok(Some((&**raw).into_py_dict(py)?));
-        }
-        let Some(map) = &self.content.headers else { return Ok(None) };
-        let dict = PyDict::new(py);
-        for (name, values) in map.iter() {
-            dict.set_item(AsRef::<str>::as_ref(name), PyList::new(py, values.iter().map(|v| v.as_str()))?)?;
-        }
-        Ok(Some(dict))
+        self.content.headers.as_deref().map(|headers| headers.into_py_dict(py)).transpose()
     }
 
     /// The same with one value each, the last.
     fn last_headers<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        if let Some(raw) = &self.content.raw_headers {
-            let last = raw.iter().map(|(name, values)| (name, values.last()));
-            return Ok(Some(last.into_py_dict(py)?));
-        }
-        let Some(map) = &self.content.headers else { return Ok(None) };
-        let dict = PyDict::new(py);
-        for (name, values) in map.iter() {
-            if let Some(last) = values.last() {
-                dict.set_item(AsRef::<str>::as_ref(name), last.as_str())?;
-            }
-        }
-        Ok(Some(dict))
+        let last = |headers: &Headers| headers.iter().map(|(name, values)| (name, values.last())).into_py_dict(py);
+        self.content.headers.as_deref().map(last).transpose()
     }
 }
 

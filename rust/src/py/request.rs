@@ -9,6 +9,7 @@ use crate::bridge::{Bridge, Event, settle};
 use crate::engine::connection as engine;
 use crate::engine::connection::request::Request;
 use crate::engine::connection::traffic::Verb;
+use crate::engine::message::Message;
 use crate::engine::subject;
 use crate::error::{About, JetError};
 use crate::lock::lock;
@@ -29,7 +30,7 @@ impl Connection {
         let payload = Bytes::copy_from_slice(payload);
         Ok(Call::new(
             conn.ask(Request { subject, payload, headers: None, timeout: timeout.0, verb: Verb::Request })?,
-            |py, answer| Ok(PyBytes::new(py, &answer.payload).into_any()),
+            |py, answer| Ok(PyBytes::new(py, answer.payload()).into_any()),
         ))
     }
 
@@ -66,7 +67,7 @@ impl Connection {
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
         let (form, session) = (Form::of(session)?, session.clone().unbind());
         let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
-        let done = Box::new(move |answer: Result<async_nats::Message, JetError>| {
+        let done = Box::new(move |answer: Result<Message, JetError>| {
             let deliver = move |py: Python<'_>| {
                 let message = answer.map_err(PyErr::from).and_then(|answer| form.make(py, &session, answer, None));
                 settle(waiting.bind(py), message)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::bridge::{Bridge, Event};
-use crate::engine::receive::subscribe::{self as engine, Kind, Limits, Notice, OnNotice, Origin, Ready};
+use crate::engine::receive::subscribe::{self as engine, Kind, Limits, Notice, OnNotice, Ready};
 use crate::engine::subject;
 use crate::py::call::Call;
 use crate::py::connect::Connection;
@@ -87,26 +87,6 @@ impl Subscription {
     fn take<'py>(&self, session: &Bound<'py, PyAny>, sid: u64) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(message) = self.inner.get()?.take() else { return Ok(None) };
         self.form.make(session.py(), session.as_unbound(), message, Some(sid)).map(Some)
-    }
-
-    /// Says which consumer sends the messages, so that those which the connection cannot read are found; `after` is the
-    /// last sequence that is not for this subscription, where that is known.
-    #[pyo3(signature = (prefix, stream, consumer, *, filters, headers_only, after))]
-    fn set_origin(
-        &self,
-        prefix: String,
-        stream: String,
-        consumer: String,
-        filters: Vec<String>,
-        headers_only: bool,
-        after: Option<u64>,
-    ) -> PyResult<()> {
-        subject::check(&prefix)?;
-        subject::check_name("stream", &stream)?;
-        subject::check_name("consumer", &consumer)?;
-        filters.iter().try_for_each(|filter| subject::check_tokens(filter))?;
-        self.inner.get()?.set_origin(Origin { prefix, stream, consumer, filters, headers_only, after });
-        Ok(())
     }
 
     /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing),

@@ -65,7 +65,6 @@ class Updates(PushSubscription):
             self._end()
             raise
         self._consumer = info.name
-        self._created(info)
         self._made(info)
 
     async def _reset(self) -> bool:

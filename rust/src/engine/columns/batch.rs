@@ -5,7 +5,7 @@ use arrow_array::{Array as _, BooleanArray, Int64Array, MapArray, RecordBatch, S
 use arrow_schema::ArrowError;
 use arrow_select::filter::{filter, filter_record_batch};
 
-use crate::engine::columns::raw_headers::RawHeaders;
+use crate::engine::headers::Headers;
 
 /// Some finished rows, with what is needed to acknowledge them.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ impl Batch {
     }
 
     /// Subject, payload and headers of a row; None where a column of them is not there.
-    pub fn whole_message(&self, row: usize) -> Option<(&str, &[u8], RawHeaders)> {
+    pub fn whole_message(&self, row: usize) -> Option<(&str, &[u8], Headers)> {
         let column = |name| self.record.column_by_name(name);
         let subject = column("subject")?.as_string_opt::<i32>()?.value(row);
         let data = column("data")?.as_binary_opt::<i32>()?.value(row);
@@ -49,8 +49,8 @@ impl Batch {
 }
 
 /// The headers of a row, none where it has none.
-pub fn headers(column: &MapArray, row: usize) -> RawHeaders {
-    let mut headers = RawHeaders::new();
+pub fn headers(column: &MapArray, row: usize) -> Headers {
+    let mut headers = Headers::new();
     if column.is_valid(row) {
         let entries = column.value(row);
         let (names, values) = (entries.column(0).as_string::<i32>(), entries.column(1).as_list::<i32>());

@@ -8,15 +8,15 @@ use arrow_array::{
 };
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::TimeUnit;
-use async_nats::{Message, Subject};
+use async_nats::Subject;
 
 use crate::engine::columns::batch::Batch;
 use crate::engine::columns::bytes::BytesBuilder;
 use crate::engine::columns::column::{Column, Layout};
-use crate::engine::columns::headers::{self, HeadersBuilder};
+use crate::engine::columns::headers_column::{self, HeadersBuilder};
 use crate::engine::columns::meta::Meta;
-use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::columns::room::Spare;
+use crate::engine::message::Message;
 use crate::error::{JetError, Result};
 
 /// Where a batch is cut, whatever was asked for. Arrow counts the bytes of a column in 31 bits; the last message may be
@@ -86,7 +86,7 @@ impl Builder {
             pending: wants(Column::Pending).then(Vec::new),
             last_pending: 0,
             subject: wants(Column::Subject).then(StringBuilder::new),
-            headers: wants(Column::Headers).then(headers::builder),
+            headers: wants(Column::Headers).then(headers_column::builder),
             data: wants(Column::Data).then(BytesBuilder::default),
             reply: (replies || wants(Column::Reply)).then(BytesBuilder::default),
             bytes: 0,
@@ -134,11 +134,6 @@ impl Builder {
 
     /// Takes a message. Where there is room, one of any size that a server stores fits.
     pub fn push(&mut self, message: &Message, meta: &Meta<'_>) -> Result<()> {
-        self.push_with(message, meta, None)
-    }
-
-    /// As `push`; `raw` takes the place of the message's headers.
-    pub fn push_with(&mut self, message: &Message, meta: &Meta<'_>, raw: Option<&RawHeaders>) -> Result<()> {
         if self.room() == 0 {
             return Err(JetError::Internal(format!("more than {} bytes of messages in one batch", self.limit)));
         }
@@ -161,21 +156,18 @@ impl Builder {
             column.as_mut().into_iter().for_each(|column| column.push(number));
         }
         self.last_pending = meta.pending;
-        self.bytes += message.length;
+        self.bytes += message.size();
         if let Some(subject) = &mut self.subject {
-            subject.append_value(self.layout.shown(message.subject.as_str()));
+            subject.append_value(self.layout.shown(&message.subject()));
         }
         if let Some(data) = &mut self.data {
-            data.append(Some(&message.payload));
+            data.append(Some(message.payload()));
         }
         if let Some(reply) = &mut self.reply {
-            reply.append(message.reply.as_deref().map(str::as_bytes));
+            reply.append(message.reply().map(str::as_bytes));
         }
         if let Some(headers) = &mut self.headers {
-            match raw {
-                None => headers::push(headers, message.headers.as_ref())?,
-                Some(raw) => headers::push_raw(headers, raw)?,
-            }
+            headers_column::push(headers, message.raw_headers())?;
         }
         Ok(())
     }
@@ -230,7 +222,7 @@ impl Builder {
                 Column::Pending => numbers(&mut self.pending),
                 Column::Subject => Arc::new(self.subject.get_or_insert_default().finish()),
                 Column::Data => Arc::new(self.data.get_or_insert_default().finish_binary().map_err(broken)?),
-                Column::Headers => Arc::new(self.headers.get_or_insert_with(headers::builder).finish()),
+                Column::Headers => Arc::new(self.headers.get_or_insert_with(headers_column::builder).finish()),
                 Column::Reply => Arc::new(replies.clone().unwrap_or_else(|| StringArray::new_null(rows))),
             });
         }
@@ -273,55 +265,48 @@ fn repeat(text: &str, rows: usize) -> ArrayRef {
 mod tests {
     use arrow_array::Array;
     use arrow_array::cast::AsArray;
-    use async_nats::HeaderMap;
 
     use super::*;
-    use crate::engine::columns::meta::parse_meta;
 
-    fn message(headers: Option<HeaderMap>) -> Message {
-        Message {
-            subject: "a.b".into(),
-            reply: Some("$JS.ACK.S.c.1.7.3.1700000000123456789.9".into()),
-            payload: "data".into(),
-            headers,
-            status: None,
-            description: None,
-            length: 4,
-        }
+    fn message(headers: &[u8]) -> Message {
+        Message::new("a.b", "$JS.ACK.S.c.1.7.3.1700000000123456789.9", headers, b"data")
+    }
+
+    fn meta(message: &Message) -> Result<Meta<'_>> {
+        message.meta().ok_or_else(|| JetError::Internal(format!("{message:?}")))
     }
 
     #[test]
     fn a_full_builder_says_so_and_breaks_nothing() -> Result<()> {
-        let message = message(None);
-        let reply = message.reply.clone().unwrap_or_else(|| "".into());
-        let meta = parse_meta(&reply).ok_or_else(|| JetError::Internal(reply.to_string()))?;
-        let mut builder = Builder::with_limit(Layout::new(Column::DEFAULT.to_vec(), true), true, 10);
-        for left in [6, 2, 0] {
+        let message = message(b"");
+        let (meta, size) = (meta(&message)?, message.size());
+        let limit = 2 * size + 2;
+        let mut builder = Builder::with_limit(Layout::new(Column::DEFAULT.to_vec(), true), true, limit);
+        for left in [size + 2, 2, 0] {
             builder.push(&message, &meta)?;
             assert_eq!(builder.room(), left);
         }
         assert!(builder.push(&message, &meta).is_err());
-        assert_eq!(builder.replies(), vec![reply.clone(); 3]);
+        assert_eq!(builder.replies(), vec![Subject::from(message.reply().unwrap_or_default()); 3]);
         assert_eq!(builder.finish()?.record.num_rows(), 3);
-        assert_eq!(builder.room(), 10);
+        assert_eq!(builder.room(), limit);
         // The column of the stream's name grows with the rows, however small the messages are.
         let meta = Meta { stream: "a long name", ..meta };
         let mut builder = Builder::with_limit(Layout::new(vec![Column::Stream], true), false, 10);
-        builder.push(&message, &meta)?;
+        builder.push(&Message::new("a", "", b"", b""), &meta)?;
         assert_eq!((builder.room(), builder.replies()), (0, Vec::new()));
         Ok(())
     }
 
     #[test]
     fn room_for_what_may_come_is_given_back() -> Result<()> {
-        let message = message(None);
-        let reply = message.reply.clone().unwrap_or_else(|| "".into());
-        let meta = parse_meta(&reply).ok_or_else(|| JetError::Internal(reply.to_string()))?;
+        let message = message(b"");
+        let meta = meta(&message)?;
         let mut builder = Builder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
         let sizes = Sizes { rows: 100_000, data: 1 << 20, reply: 1 << 20, ..Sizes::default() };
         builder.expect(sizes.of_rows(50_000));
         builder.push(&message, &meta)?;
-        assert!(builder.seq.capacity() >= 50_000 && builder.sizes().data == message.payload.len());
+        assert!(builder.seq.capacity() >= 50_000 && builder.sizes().data == message.payload().len());
         let batch = builder.finish()?;
         let held: usize = batch.record.columns().iter().map(|column| column.get_buffer_memory_size()).sum();
         assert!(held < 100_000, "{held}");
@@ -332,9 +317,8 @@ mod tests {
     /// Of a first batch nothing is known but how many rows it may have.
     #[test]
     fn once_there_are_many_there_is_room_for_all() -> Result<()> {
-        let message = message(None);
-        let reply = message.reply.clone().unwrap_or_else(|| "".into());
-        let meta = parse_meta(&reply).ok_or_else(|| JetError::Internal(reply.to_string()))?;
+        let message = message(b"");
+        let meta = meta(&message)?;
         for (wanted, room) in [(100_000, 100_000), (usize::MAX, MOST_ROWS)] {
             let mut builder = Builder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
             builder.expect(Sizes::default().of_rows(wanted));
@@ -351,14 +335,9 @@ mod tests {
 
     #[test]
     fn rows_become_columns_and_the_builder_starts_anew() -> Result<()> {
-        let mut headers = HeaderMap::new();
-        headers.append("B", "1");
-        headers.append("A", "2");
-        headers.append("B", "3");
         let mut builder = Builder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
-        for message in [message(None), message(Some(headers))] {
-            let reply = message.reply.clone().unwrap_or_else(|| "".into());
-            builder.push(&message, &parse_meta(&reply).ok_or_else(|| JetError::Internal(reply.to_string()))?)?;
+        for message in [message(b""), message(b"NATS/1.0\r\nB: 1\r\nA: 2\r\nB: 3\r\n\r\n")] {
+            builder.push(&message, &meta(&message)?)?;
         }
         let batch = builder.finish()?;
         assert_eq!(batch.record.num_rows(), 2);

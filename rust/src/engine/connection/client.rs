@@ -29,6 +29,7 @@ mod subscriber;
 mod websocket;
 
 pub use attempt::{Failure, Greeting};
+use frames::Frame;
 use out::Out;
 pub use run::{Settings, run};
 use subscriber::Inbox;
@@ -183,6 +184,20 @@ impl Client {
             self.wake(out);
         }
         Ok(())
+    }
+
+    /// Sends a message over the link that stands, where it can go at once; else it was not sent.
+    pub fn send_now(&self, frame: &Frame<'_>) -> bool {
+        if frame.counted() > self.max_payload() {
+            return false;
+        }
+        let mut out = lock(&self.0.out);
+        let sent = !out.closed && out.has_room(frame.size());
+        if sent {
+            out.put_frame(frame, &self.0.statistics);
+            self.wake(out);
+        }
+        sent
     }
 
     /// Takes a message that is sent now, or at the next `kick`; says how many bytes wait by then. None where it cannot go at

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::{HeaderMap, Message, Subject};
+use async_nats::{HeaderMap, Subject};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::sync::{oneshot, watch};
@@ -20,6 +20,8 @@ use crate::engine::connection::pool::{Pool, display_servers};
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::request::{Done, Request, Requests};
 use crate::engine::connection::traffic::{Traffic, Verb};
+use crate::engine::connection::underway::Underway;
+use crate::engine::message::Message;
 use crate::engine::subject;
 use crate::error::{About, JetError, Result};
 use crate::runtime;
@@ -39,6 +41,8 @@ pub struct Connection {
     pub path: Path,
     /// And readers of the way back.
     pub path_back: Path,
+    /// What pull requests may bring just now.
+    pub underway: Arc<Underway>,
     requests: Requests,
     pub traffic: Arc<Traffic>,
     pub hub: Arc<Hub>,
@@ -379,6 +383,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         outbox,
         path: Path::default(),
         path_back: Path::default(),
+        underway: Arc::default(),
         traffic,
         client,
         hub,

@@ -1,10 +1,11 @@
 //! What went wrong with a connection, out of what it met and what the server says about it.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::columns::meta::Meta;
 use crate::engine::connection::client::Failure;
+use crate::engine::message::Message;
 use crate::error::JetError;
 
 /// What came up during one attempt to connect.
@@ -30,7 +31,7 @@ const NO_CERTIFICATE: &str = "the server asks for a client certificate: pass tls
 pub enum Broken {
     Eof,
     Io(io::Error),
-    /// It sent what is not the protocol, or a message with malformed headers.
+    /// It sent what is not the protocol.
     Unreadable,
     /// A message or a line of more than so many bytes.
     TooLarge(usize),
@@ -133,20 +134,19 @@ pub fn of_server(server: &str, text: &str) -> JetError {
     JetError::Server { text: lower }
 }
 
-/// What of the server's a connection could not read. It is said what is listened to: the subject may be what is not read.
-fn unreadable(server: &str, listening: &[Arc<str>]) -> JetError {
-    const SHOWN: usize = 5;
-    let mut answer = "not the NATS protocol, or a message with malformed headers".to_owned();
-    if !listening.is_empty() {
-        let more = if listening.len() > SHOWN { " and others" } else { "" };
-        let subjects: Vec<_> = listening.iter().take(SHOWN).map(|subject| format!("{subject:?}")).collect();
-        answer += &format!(", perhaps one for {}{more}", subjects.join(", "));
+/// Where the headers of a message are malformed: that they are. `meta` is of one that does not say itself where it is
+/// stored.
+pub fn malformed(message: &Message, meta: Option<&Meta<'_>>) -> Option<JetError> {
+    if !message.is_malformed() {
+        return None;
     }
-    JetError::Protocol { what: format!("the connection to {server}"), answer }
+    let stored = meta.copied().or_else(|| message.meta());
+    let stored = stored.map(|meta| (meta.stream.to_owned(), u64::try_from(meta.seq).unwrap_or_default()));
+    Some(JetError::Malformed { subject: message.subject().into_owned(), stored })
 }
 
-/// Why a connection broke; `listening` is what the core subscriptions listen to.
-pub fn of_break(server: &str, why: &Broken, listening: &[Arc<str>]) -> JetError {
+/// Why a connection broke.
+pub fn of_break(server: &str, why: &Broken) -> JetError {
     match why {
         Broken::Io(error) if error.raw_os_error().is_some() => {
             let cause = error.to_string();
@@ -154,7 +154,10 @@ pub fn of_break(server: &str, why: &Broken, listening: &[Arc<str>]) -> JetError 
             JetError::Io { what: server.to_owned(), cause, errno: error.raw_os_error() }
         }
         Broken::Eof | Broken::Io(_) => JetError::Eof { server: server.to_owned() },
-        Broken::Unreadable => unreadable(server, listening),
+        Broken::Unreadable => {
+            let answer = "not the NATS protocol".to_owned();
+            JetError::Protocol { what: format!("the connection to {server}"), answer }
+        }
         Broken::TooLarge(limit) => {
             let answer = format!("more than {limit} bytes that are no message");
             JetError::Protocol { what: format!("the connection to {server}"), answer }
@@ -210,10 +213,10 @@ mod tests {
 
     #[test]
     fn breaks_tell_their_cause() {
-        let reset = of_break("s", &Broken::Io(io::Error::from_raw_os_error(104)), &[]);
+        let reset = of_break("s", &Broken::Io(io::Error::from_raw_os_error(104)));
         assert!(matches!(reset, JetError::Io { errno: Some(104), .. }), "{reset:?}");
-        assert!(matches!(of_break("s", &Broken::Eof, &[]), JetError::Eof { .. }));
-        assert!(matches!(of_break("s", &Broken::Unreadable, &[]), JetError::Protocol { .. }));
+        assert!(matches!(of_break("s", &Broken::Eof), JetError::Eof { .. }));
+        assert!(matches!(of_break("s", &Broken::Unreadable), JetError::Protocol { .. }));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is known about one connection, from many sources, made one order of events: every break gives one
 //! `Disconnected`, every way back one `Reconnected`.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use async_nats::{Auth, ServerAddr, ServerInfo};
@@ -83,8 +83,6 @@ struct State {
     outage: Option<Outage>,
     reconnects: u64,
     errors: u64,
-    /// How often the link broke because of something that could not be read.
-    garbled: u64,
 }
 
 pub struct Hub {
@@ -101,10 +99,11 @@ pub struct Hub {
     /// Publishes and subscriptions without permission.
     refusals: broadcast::Sender<JetError>,
     pub closing: watch::Sender<bool>,
-    /// What the core subscriptions listen to, as long as they live.
-    listening: Mutex<Vec<Weak<str>>>,
     state: Mutex<State>,
 }
+
+/// With so many notices waiting for their taker errors are counted only: anybody may send what makes one.
+const MOST_WAITING: usize = 10_000;
 
 /// Enough for all errors of one read; a receiver that falls behind sees a gap.
 const REFUSALS: usize = 4096;
@@ -121,7 +120,6 @@ impl Hub {
             pings: watch::Sender::default(),
             refusals: broadcast::Sender::new(REFUSALS),
             closing: watch::Sender::new(false),
-            listening: Mutex::default(),
             state: Mutex::new(State { first: Some(first), ..State::default() }),
         }
     }
@@ -148,7 +146,11 @@ impl Hub {
             }
             let any = !notices.is_empty();
             if let Some(taker) = &self.settings.notices {
-                lock(&taker.waiting).append(&mut notices);
+                let mut waiting = lock(&taker.waiting);
+                if waiting.len() >= MOST_WAITING {
+                    notices.retain(|notice| !matches!(notice, Notice::Error(_)));
+                }
+                waiting.append(&mut notices);
             }
             any
         };

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
-use async_nats::{HeaderMap, Message, StatusCode, Subject};
+use async_nats::{HeaderMap, Subject};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use tokio::sync::{Notify, oneshot, watch};
@@ -19,6 +19,7 @@ use crate::engine::connection::outbox::{Outbox, Outgoing, Recall};
 use crate::engine::connection::refusals::{Refusals, Refused};
 use crate::engine::connection::token::{read_token, write_token};
 use crate::engine::connection::traffic::{Traffic, Verb};
+use crate::engine::message::Message;
 use crate::engine::numbers::ByNumber;
 use crate::engine::publish::arena::Arena;
 use crate::error::{JetError, Result};
@@ -232,14 +233,14 @@ async fn dispatch_answers(
     while let Some(message) = answers.next().await {
         weak_spot(Spot::Answers);
         let Some(shared) = shared.upgrade() else { return };
-        let number = message.subject.as_bytes().get(prefix..).and_then(read_token);
+        let number = message.subject_bytes().get(prefix..).and_then(read_token);
         let pending = number.and_then(|number| shared.take(number));
         // One that nobody waits for any more has come all the same.
-        traffic.received(pending.as_ref().map_or(Verb::Request, |pending| pending.verb), message.payload.len());
+        traffic.received(pending.as_ref().map_or(Verb::Request, |pending| pending.verb), message.payload().len());
         let Some(Pending { done, subject, .. }) = pending else { continue };
-        done(match message.status {
-            Some(StatusCode::NO_RESPONDERS) => Err(JetError::NoResponders { subject: subject.to_string() }),
-            _ => Ok(message),
+        done(match message.says_no_responders() {
+            true => Err(JetError::NoResponders { subject: subject.to_string() }),
+            false => Ok(message),
         });
     }
     shared.upgrade().inspect(|shared| shared.end_all(&hub.closed_error()));

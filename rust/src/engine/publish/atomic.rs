@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use async_nats::{HeaderMap, Message};
+use async_nats::HeaderMap;
 use futures_util::StreamExt;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
@@ -13,6 +13,7 @@ use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refused;
 use crate::engine::connection::traffic::{Flying, Verb};
+use crate::engine::message::Message;
 use crate::engine::publish::arena::Arena;
 use crate::engine::publish::outcome::{Fill, RowFeed};
 use crate::engine::publish::size::check_size;
@@ -78,7 +79,7 @@ async fn attempt(conn: &Connection, rows: &[Item], outlet: &mut Fill<'_>, within
             biased;
             message = answers.next() => {
                 let message = message.ok_or_else(|| conn.closed())?;
-                conn.traffic.received(Verb::PublishBatch, message.payload.len());
+                conn.traffic.received(Verb::PublishBatch, message.payload().len());
                 if take_answer(&message, rows, outlet)? {
                     return Ok(());
                 }
@@ -144,17 +145,17 @@ fn check_refused(found: &Refused, subscription: &str, rows: &[Item]) -> Result<(
 
 /// True once the batch is stored.
 fn take_answer(message: &Message, rows: &[Item], outlet: &mut Fill<'_>) -> Result<bool> {
-    let place = message.subject.rsplit('.').next().and_then(|n| n.parse::<usize>().ok()).unwrap_or(0);
+    let place = message.subject().rsplit('.').next().and_then(|n| n.parse::<usize>().ok()).unwrap_or(0);
     let row = rows.get(place.wrapping_sub(1)).map(|(row, _)| *row);
-    if message.status.is_some() {
+    if message.status().is_some() {
         let subject = rows.first().map_or_else(String::new, |(_, body)| body.subject().to_string());
         return Err(refused(row, JetError::NoStream { subject }));
     }
-    if message.payload.is_empty() {
+    if message.payload().is_empty() {
         return Ok(false);
     }
     let last = place == rows.len();
-    match serde_json::from_slice(&message.payload) {
+    match serde_json::from_slice(message.payload()) {
         // The commit is checked as a whole, and its error names no row.
         Ok(Answer { error: Some(error), .. }) => Err(refused(row.filter(|_| !last), error.into())),
         Ok(Answer { stream: Some(stream), seq: Some(seq), count: Some(count), .. }) if last => {

@@ -9,7 +9,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use async_nats::Message;
 use futures_util::{FutureExt, StreamExt};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
@@ -17,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::engine::connection::Connection;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::traffic::{Flying, Verb};
+use crate::engine::message::Message;
 use crate::engine::publish::outcome::{Fill, RowFeed};
 use crate::engine::publish::unheard::{PAUSE, Patience};
 use crate::engine::publish::window::{Item, Outlet, Window};
@@ -247,7 +247,7 @@ impl Fast<'_, '_> {
     }
 
     fn take_answer(&mut self, batch: &mut Batch, message: &Message) -> Result<Option<End>> {
-        self.conn.traffic.received(Verb::PublishBatch, message.payload.len());
+        self.conn.traffic.received(Verb::PublishBatch, message.payload().len());
         let (now, before) = (Instant::now(), batch.last_answer);
         batch.last_answer = now;
         match batch.parse(message) {

@@ -10,6 +10,8 @@ use async_nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
 use async_nats::{HeaderMap, HeaderName, HeaderValue, Subject};
 use bytes::Bytes;
 
+use crate::engine::connection::client::Client;
+use crate::engine::connection::client::frames::{self, Frame};
 use crate::engine::publish::arena::{Arena, LARGE};
 use crate::engine::publish::size::{check_total, header_block, header_line, header_lines, header_size};
 use crate::engine::subject;
@@ -141,6 +143,24 @@ impl Rows {
             map.insert(name.clone(), value.clone());
         }
         Some(map)
+    }
+
+    /// The same as bytes; nothing where there are none.
+    pub fn write_headers(&self, row: usize, out: &mut Vec<u8>) {
+        let (id, own) = (self.msg_id(row), self.own_headers(row).filter(|own| !own.is_empty()));
+        if id.is_none() && own.is_none() && self.fixed.is_empty() {
+            return;
+        }
+        out.extend_from_slice(frames::VERSION);
+        for (name, values) in own.iter().flat_map(|own| own.iter()) {
+            let replaced =
+                id.is_some() && *name == NATS_MESSAGE_ID || self.fixed.iter().any(|(fixed, _)| fixed == name);
+            let values = values.iter().filter(|_| !replaced);
+            values.for_each(|value| frames::header(out, name.as_ref(), value.as_str()));
+        }
+        id.into_iter().for_each(|id| frames::header(out, b"Nats-Msg-Id", id));
+        self.fixed.iter().for_each(|(name, value)| frames::header(out, name.as_ref(), value.as_str()));
+        out.extend_from_slice(b"\r\n");
     }
 
     /// Looks at all rows at once, for inputs that are here as a whole: an exception before anything is sent.
@@ -283,6 +303,13 @@ impl Body {
         }
     }
 
+    pub fn subject_text(&self) -> &str {
+        match self {
+            Body::Single(single) => &single.subject,
+            Body::Row(rows, row) => rows.subject(*row).unwrap_or_default(),
+        }
+    }
+
     pub fn subject(&self) -> Subject {
         match self {
             Body::Single(single) => single.subject.clone(),
@@ -319,6 +346,26 @@ impl Body {
             Body::Single(single) => single.headers.clone(),
         }
     }
+
+    /// The same as bytes; nothing where there are none.
+    pub fn write_headers(&self, out: &mut Vec<u8>) {
+        match self {
+            Body::Row(rows, row) => rows.write_headers(*row, out),
+            Body::Single(single) => {
+                let headers = single.headers.iter().filter(|headers| !headers.is_empty());
+                headers.for_each(|headers| frames::header_block(out, headers));
+            }
+        }
+    }
+
+    /// Sends it, where it can go at once, with this reply subject; `block` is what its headers are written in. A large one
+    /// would be copied.
+    pub fn send_now(&self, client: &Client, reply: &[u8], block: &mut Vec<u8>) -> bool {
+        let Some(payload) = self.payload().filter(|payload| payload.len() < LARGE) else { return false };
+        block.clear();
+        self.write_headers(block);
+        client.send_now(&Frame { subject: self.subject_text(), reply, headers: block, payload })
+    }
 }
 
 #[cfg(test)]
@@ -354,6 +401,34 @@ mod tests {
         assert_eq!(rows.header_size(0, rows.msg_id(0)), expected);
         assert_eq!(rows.check(0, 0, expected + 1), Ok(()));
         assert!(matches!(rows.checked(expected), Err(JetError::MaxPayload { .. })));
+    }
+
+    #[test]
+    fn headers_are_the_same_in_a_map_and_as_bytes() {
+        let own = |name: &str| {
+            let mut own = HeaderMap::new();
+            own.append(name, "1");
+            own.append(name, "2");
+            Headers::One(own)
+        };
+        let id = || Some(Box::new(vec!["id".to_owned()]) as Box<dyn Texts>);
+        let fixed = || Arc::new([(NATS_EXPECTED_STREAM, HeaderValue::from("S"))]);
+        for (headers, msg_ids, fixed) in [
+            (Headers::None, None, Arc::new([]) as Arc<[_]>),
+            (Headers::One(HeaderMap::new()), None, Arc::new([])),
+            (own("X"), None, Arc::new([])),
+            (own("Nats-Msg-Id"), id(), Arc::new([])),
+            (own("Nats-Expected-Stream"), None, fixed()),
+            (Headers::None, id(), Arc::new([])),
+            (Headers::None, None, fixed()),
+        ] {
+            let rows = Rows { headers, msg_ids, fixed, ..rows(vec![b"x".to_vec()]) };
+            let (mut bytes, mut wanted) = (Vec::new(), Vec::new());
+            rows.write_headers(0, &mut bytes);
+            let map = rows.wire_headers(0).filter(|map| !map.is_empty());
+            map.iter().for_each(|map| frames::header_block(&mut wanted, map));
+            assert_eq!(String::from_utf8(bytes), String::from_utf8(wanted));
+        }
     }
 
     #[test]

@@ -114,6 +114,7 @@ pub async fn run(
         inbox: inbox.into_bytes(),
         acks,
         arena: Arena::default(),
+        block: Vec::new(),
         parser: Parser::default(),
         trust: Trust::default(),
         doubts: Vec::new(),
@@ -166,6 +167,8 @@ struct Run<'a, F, O> {
     inbox: Vec<u8>,
     acks: Subscriber,
     arena: Arena,
+    /// What headers are written in.
+    block: Vec<u8>,
     parser: Parser,
     trust: Trust,
     doubts: Vec<Doubt>,
@@ -206,7 +209,9 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             let mut up = self.over.is_some() || (self.in_order && self.asking.is_none() && self.is_up());
             while up && self.inflight.len() < self.inflight.window() {
                 let Some(sent) = self.at_hand()? else { break };
-                up = self.send(sent, &mut tick).await?;
+                if let Some((token, before)) = self.send_now(sent) {
+                    up = self.send_patiently(token, before, &mut tick).await?;
+                }
             }
             if !up {
                 self.take_in()?;

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use async_nats::{StatusCode, Subject};
+use async_nats::Subject;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::task::unconstrained;
@@ -121,7 +121,7 @@ pub async fn ack_sync(conn: &Connection, replies: Vec<Subject>, kind: &Kind, tim
         while confirmed < all {
             let Some(answer) = answers.next().await else { return Err(conn.closed()) };
             // Without the consumer there is no responder.
-            if answer.status == Some(StatusCode::NO_RESPONDERS) {
+            if answer.says_no_responders() {
                 return Err(JetError::NoResponders { subject: "the consumer's acks".into() });
             }
             confirmed += 1;

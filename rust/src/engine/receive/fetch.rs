@@ -24,7 +24,6 @@ use crate::lock::lock;
 mod ack_window;
 pub mod kept;
 mod late;
-mod malformed;
 mod returns;
 mod round;
 mod rows;
@@ -83,6 +82,8 @@ struct Job<'a, S: Sink> {
     breaks: u64,
     /// The server has answered something.
     heard: bool,
+    /// The last request was for fewer bytes than the call wants.
+    reduced: bool,
     /// To be taken before anything new is asked for.
     late: VecDeque<Late>,
     member: Option<Member>,
@@ -146,8 +147,9 @@ impl PullSubscription {
         self.returns.settled(Instant::now() + fetch.timeout).await;
         let late = std::mem::take(&mut *self.returns.late());
         let member = fetch.group.clone().map(|group| Member::new(group, self.pins.clone()));
-        let mut job =
-            Job { sub: self, fetched, inbox: None, open: false, at_hand: None, breaks: 0, heard: false, late, member };
+        let (inbox, at_hand) = (None, None);
+        let (open, heard, reduced, breaks) = (false, false, false, 0);
+        let mut job = Job { sub: self, fetched, inbox, open, at_hand, breaks, heard, reduced, late, member };
         // All of it ends in time, wherever it waits; what has come by then counts. Tokio's budget would send us to the
         // back of the queue every 128 messages.
         let last = fetch.timeout.saturating_add(2 * GRACE);
@@ -211,7 +213,6 @@ impl<S: Sink> Job<'_, S> {
     async fn run(&mut self, fetch: &Fetch) -> Result<()> {
         let deadline = Instant::now() + fetch.timeout;
         let mut whole_message = false;
-        let garbled = self.sub.conn.hub.garbled();
         loop {
             if !self.take_late(fetch, deadline).await? {
                 return Ok(());
@@ -231,7 +232,7 @@ impl<S: Sink> Job<'_, S> {
             let whole = std::mem::take(&mut whole_message);
             if whole {
                 // A single message over our own bound still has to come through.
-                (at_hand.batch, at_hand.max_bytes) = (1, 0);
+                (at_hand.batch, at_hand.max_bytes) = (1, if fetch.max_bytes.is_some() { bytes_left } else { 0 });
             }
             let asked = Instant::now();
             let mut end = self.round(&at_hand, deadline).await?;
@@ -270,12 +271,11 @@ impl<S: Sink> Job<'_, S> {
             match end {
                 End::Full | End::WindowFull | End::Dry { too_large: false } => {}
                 End::Dry { too_large: true } => match (fetch.max_bytes, self.size().0) {
+                    (most, now) if !whole && (self.reduced || most.is_none()) => whole_message = now == before,
                     (Some(most), 0) => return Err(too_large(most)),
-                    (Some(_), _) => return Ok(()),
                     // The consumer's own limit is lower.
-                    (None, 0) if whole => return Err(too_large(lock(&self.sub.limits).bytes())),
-                    (None, _) if whole => return Ok(()),
-                    (None, now) => whole_message = now == before,
+                    (None, 0) => return Err(too_large(lock(&self.sub.limits).bytes())),
+                    _ => return Ok(()),
                 },
                 End::Deadline => {
                     self.take_late(fetch, deadline).await?;
@@ -284,12 +284,7 @@ impl<S: Sink> Job<'_, S> {
                 End::Limited(Limit::Waiting) => sleep_until(deadline.min(Instant::now() + RETRY)).await,
                 End::Limited(limit) => lock(&self.sub.limits).learn(limit),
                 End::Gone(why) => self.sub.check_consumer(&why, fetch, deadline).await?,
-                End::LinkBroke => {
-                    self.sub.wait_for_link(deadline).await?;
-                    if self.sub.conn.hub.garbled() != garbled && self.take_malformed(fetch, deadline).await? {
-                        return Ok(());
-                    }
-                }
+                End::LinkBroke => self.sub.wait_for_link(deadline).await?,
             }
             if Instant::now() >= deadline {
                 return Ok(());

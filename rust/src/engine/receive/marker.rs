@@ -1,8 +1,6 @@
 //! Markers of key-value buckets (ADR-8, ADR-48): messages that say that a key has no value any more.
 
-use async_nats::HeaderMap;
-
-use crate::engine::columns::raw_headers::RawHeaders;
+use crate::engine::headers::Headers;
 
 /// What a message of a bucket does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,17 +13,9 @@ pub enum Operation {
 }
 
 impl Operation {
-    pub fn of(headers: Option<&HeaderMap>) -> Operation {
+    pub fn of(headers: Option<&Headers>) -> Operation {
         let Some(headers) = headers else { return Operation::Put };
-        let text = |name: &str| headers.get_last(name).map(|value| value.as_str());
-        Operation::said(text("KV-Operation"), text("Nats-Marker-Reason"))
-    }
-
-    pub fn of_raw(headers: &RawHeaders) -> Operation {
-        let text = |wanted: &str| {
-            let found = headers.iter().find(|(name, _)| name.as_str() == wanted);
-            found.and_then(|(_, values)| values.last()).map(String::as_str)
-        };
+        let text = |name: &str| headers.get(name).and_then(|values| values.last()).map(String::as_str);
         Operation::said(text("KV-Operation"), text("Nats-Marker-Reason"))
     }
 
@@ -49,10 +39,8 @@ mod tests {
     #[test]
     fn a_client_or_the_server_says_it() {
         let of = |pairs: &[(&str, &str)]| {
-            let mut headers = HeaderMap::new();
-            for (name, value) in pairs {
-                headers.append(*name, *value);
-            }
+            let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), vec![(*value).to_owned()]);
+            let headers = pairs.iter().map(pair).collect();
             Operation::of(Some(&headers))
         };
         assert_eq!(Operation::of(None), Operation::Put);

@@ -1,9 +1,9 @@
 //! One message by itself.
 
 use allocator_api2::{alloc::System, boxed, vec};
-use async_nats::{HeaderMap, Message};
 
-use crate::engine::columns::raw_headers::RawHeaders;
+use crate::engine::headers::{Headers, block};
+use crate::engine::message::Message;
 
 /// A message copied out of the connection's read buffer, which one small message would otherwise keep alive as a whole.
 pub struct Received {
@@ -12,9 +12,7 @@ pub struct Received {
     reply_at: u32,
     data_at: u32,
     // Boxed: most have none, and there may be many of them.
-    pub headers: Option<Box<HeaderMap>>,
-    /// In their place, where they are malformed.
-    pub raw_headers: Option<Box<RawHeaders>>,
+    pub headers: Option<Box<Headers>>,
 }
 
 /// Where a message's bytes are.
@@ -54,12 +52,12 @@ fn exact(parts: [&[u8]; 3]) -> Memory {
 }
 
 impl Received {
-    pub fn new(subject: &str, reply: &str, data: &[u8], headers: Option<HeaderMap>) -> Self {
+    pub fn new(subject: &str, reply: &str, data: &[u8], headers: Option<Headers>) -> Self {
         Self::in_memory(quick, subject, reply, data, headers)
     }
 
     /// One of many that are handed out together.
-    pub fn one_of_many(message: Message) -> Self {
+    pub fn one_of_many(message: &Message) -> Self {
         Self::from_message(message, exact)
     }
 
@@ -68,13 +66,13 @@ impl Received {
         subject: &str,
         reply: &str,
         data: &[u8],
-        headers: Option<HeaderMap>,
+        headers: Option<Headers>,
     ) -> Self {
         let bytes = memory([subject.as_bytes(), reply.as_bytes(), data]);
         // No server takes texts that long.
         let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let (reply_at, data_at) = (place(subject.len()), place(subject.len() + reply.len()));
-        Received { bytes, reply_at, data_at, headers: headers.map(Box::new), raw_headers: None }
+        Received { bytes, reply_at, data_at, headers: headers.map(Box::new) }
     }
 
     fn text(&self, from: u32, to: u32) -> &str {
@@ -94,26 +92,35 @@ impl Received {
         self.bytes.as_ref().get(self.data_at as usize..).unwrap_or_default()
     }
 
-    fn from_message(message: Message, memory: impl FnOnce([&[u8]; 3]) -> Memory) -> Self {
-        let headers = match message.status {
-            None => message.headers,
-            // nats-py shows what stands on the header's first line as two headers.
-            Some(status) => {
-                let mut headers = message.headers.unwrap_or_default();
-                headers.insert("Status", status.to_string());
-                if let Some(description) = message.description {
-                    headers.insert("Description", description.as_str());
-                }
-                Some(headers)
+    fn from_message(message: &Message, memory: impl FnOnce([&[u8]; 3]) -> Memory) -> Self {
+        let mut headers = message.headers();
+        // nats-py shows what stands on the header's first line as two headers.
+        if let Some((code, description)) = message.status() {
+            let headers = headers.get_or_insert_default();
+            headers.insert("Status".to_owned(), [code.to_string()].into());
+            if !description.is_empty() {
+                headers.insert("Description".to_owned(), [description].into());
             }
-        };
-        let reply = message.reply.as_deref().unwrap_or_default();
-        Self::in_memory(memory, &message.subject, reply, &message.payload, headers)
+        }
+        let reply = message.reply().unwrap_or_default();
+        Self::in_memory(memory, &message.subject(), reply, message.payload(), headers)
+    }
+
+    /// As it would have come.
+    pub fn message(&self) -> Message {
+        let headers = self.headers.as_deref().map(block).unwrap_or_default();
+        Message::new(self.subject(), self.reply(), &headers, self.data())
+    }
+}
+
+impl From<&Message> for Received {
+    fn from(message: &Message) -> Self {
+        Self::from_message(message, quick)
     }
 }
 
 impl From<Message> for Received {
     fn from(message: Message) -> Self {
-        Self::from_message(message, quick)
+        Self::from(&message)
     }
 }

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use async_nats::Message;
-
+use crate::engine::message::Message;
 use crate::lock::lock;
 
 /// Who asks, and when it wants to be served.
@@ -53,10 +52,8 @@ impl Member {
 
     /// Takes the pin's id out of a message of the stream.
     pub fn hear(&self, message: &Message) {
-        let Some(pin) = message.headers.as_ref().and_then(|headers| headers.get("Nats-Pin-Id")) else { return };
-        let mut pins = lock(&self.pins);
-        if pins.get(&self.group.name).is_none_or(|known| known != pin.as_str()) {
-            pins.insert(self.group.name.clone(), pin.as_str().to_owned());
+        if let Some(pin) = message.header("Nats-Pin-Id") {
+            lock(&self.pins).insert(self.group.name.clone(), pin);
         }
     }
 
@@ -69,8 +66,6 @@ impl Member {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use async_nats::HeaderMap;
-    use bytes::Bytes;
 
     #[test]
     fn a_pin_is_told_until_it_is_lost() {
@@ -78,17 +73,7 @@ mod tests {
         let member = Member::new(group, Pins::default());
         let plain = r#","group":"a\"b","min_pending":5,"priority":3"#;
         assert_eq!(member.json(), plain);
-        let mut headers = HeaderMap::new();
-        headers.insert("Nats-Pin-Id", "x1");
-        member.hear(&Message {
-            subject: "s".into(),
-            reply: None,
-            payload: Bytes::new(),
-            headers: Some(headers),
-            status: None,
-            description: None,
-            length: 0,
-        });
+        member.hear(&Message::new("s", "", b"NATS/1.0\r\nNats-Pin-Id: x1\r\n\r\n", b""));
         assert_eq!(member.json(), format!("{plain},\"id\":\"x1\""));
         member.unpinned();
         assert_eq!(member.json(), plain);

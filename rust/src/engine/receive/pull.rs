@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use async_nats::Message;
 use bytes::Bytes;
 
 use crate::engine::api::next_message;
@@ -11,6 +10,8 @@ use crate::engine::connection::client::Subscriber;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::refusals::Refusals;
 use crate::engine::connection::traffic::Verb;
+use crate::engine::connection::underway::Share;
+use crate::engine::message::Message;
 use crate::engine::receive::limits::Limit;
 use crate::engine::receive::priority::Member;
 use crate::error::{JetError, Result};
@@ -90,6 +91,8 @@ pub struct PullInbox {
     /// Whose requests these are, where the consumer has priority groups.
     pub member: Option<Member>,
     verb: Verb,
+    /// Of what all requests may bring, while one is under way.
+    pub share: Option<Share>,
 }
 
 impl PullInbox {
@@ -102,7 +105,7 @@ impl PullInbox {
         let inbox = conn.new_inbox()?;
         let refusals = conn.refusals();
         let messages = conn.subscribe(format!("{inbox}.*"))?;
-        Ok(PullInbox { subject, inbox, messages, refusals, requests: 0, member: None, verb })
+        Ok(PullInbox { subject, inbox, messages, refusals, requests: 0, member: None, verb, share: None })
     }
 
     /// Sends the request and returns its number.
@@ -137,11 +140,11 @@ impl PullInbox {
 
     /// Number and meaning of a status; `None` for a message of the stream.
     pub fn status(&self, message: &Message) -> Option<(u64, Status)> {
-        let number =
-            message.subject.strip_prefix(self.inbox.as_str()).and_then(|rest| rest.strip_prefix('.')?.parse().ok());
+        let rest = message.subject_bytes().strip_prefix(self.inbox.as_bytes());
+        let number = rest.and_then(|rest| str::from_utf8(rest).ok()?.strip_prefix('.')?.parse().ok());
         if let Some(member) = &self.member {
             match number {
-                Some(_) if message.status.is_some_and(|status| status.as_u16() == WRONG_PIN) => member.unpinned(),
+                Some(_) if message.status().is_some_and(|(code, _)| code == WRONG_PIN) => member.unpinned(),
                 Some(_) => {}
                 None => member.hear(message),
             }
@@ -151,9 +154,8 @@ impl PullInbox {
 }
 
 fn status(message: &Message) -> Status {
-    let text = message.description.clone().unwrap_or_default();
-    let unserved = message.headers.as_ref().and_then(|h| h.get("Nats-Pending-Messages")?.as_str().parse().ok());
-    let code = message.status.map_or(0, |s| s.as_u16());
+    let (code, text) = message.status().unwrap_or_default();
+    let unserved = message.header("Nats-Pending-Messages").and_then(|count| count.parse().ok());
     let lower = text.to_ascii_lowercase();
     match code {
         100 => Status::Heartbeat,
@@ -177,22 +179,11 @@ fn status(message: &Message) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use async_nats::{HeaderMap, StatusCode};
 
     fn answer(code: u16, text: &str, unserved: Option<&str>) -> Status {
-        let mut headers = HeaderMap::new();
-        if let Some(n) = unserved {
-            headers.insert("Nats-Pending-Messages", n);
-        }
-        status(&Message {
-            subject: "_INBOX.x.1".into(),
-            reply: None,
-            payload: Bytes::new(),
-            headers: Some(headers),
-            status: StatusCode::from_u16(code).ok(),
-            description: Some(text.into()),
-            length: 0,
-        })
+        let unserved = unserved.map_or(String::new(), |n| format!("Nats-Pending-Messages: {n}\r\n"));
+        let headers = format!("NATS/1.0 {code} {text}\r\n{unserved}\r\n");
+        status(&Message::new("_INBOX.x.1", "", headers.as_bytes(), b""))
     }
 
     #[test]

@@ -9,17 +9,16 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::Message;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::engine::columns::batch::Batch;
 use crate::engine::columns::builder::Builder;
 use crate::engine::columns::meta::Meta;
-use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::columns::typed::Typed;
 use crate::engine::columns::unpack::Unpack;
 use crate::engine::connection::Connection;
+use crate::engine::message::Message;
 use crate::error::{JetError, Loss, Result};
 use crate::task::{Spot, weak_spot};
 
@@ -29,7 +28,6 @@ mod consumer;
 mod direct;
 mod flush;
 mod latest;
-mod malformed;
 mod range;
 mod reader;
 mod sizes;
@@ -107,9 +105,10 @@ struct Run {
     gap: Option<u64>,
     /// Since when no server has answered.
     away: Option<Instant>,
-    /// How often the link had broken when it was last looked at, and how many messages are read one by one then.
+    /// How often the link had broken when it was last looked at.
     breaks: u64,
-    careful: u32,
+    /// How many messages a mirror has left out.
+    left_out: u32,
 }
 
 impl Run {
@@ -160,7 +159,7 @@ impl Run {
                     if self.latest.is_some() {
                         // What was last may be gone, and what was before it is the last now.
                         self.drop_consumer();
-                        self.renew_latest(false).await?;
+                        self.renew_latest().await?;
                     }
                     // The consumer's replica lags behind the stream's leader.
                     sleep(RETRY).await;
@@ -177,20 +176,10 @@ impl Run {
                     self.check_stream().await?;
                     let breaks = self.conn.breaks();
                     let broken = std::mem::replace(&mut self.breaks, breaks) != breaks;
-                    self.renew_latest(broken).await?;
-                    if broken {
-                        match self.step_over().await {
-                            Ok(Some(Stop::Dropped)) => return Ok(()),
-                            Ok(Some(_)) => break,
-                            Ok(None) => {}
-                            // Looked at again after the next break.
-                            Err(err) if err.is_transient() => {}
-                            Err(err) => return Err(err),
-                        }
-                        // Who follows gets what is there; nothing may come after it for long.
-                        if self.range.follow && !self.flush().await? {
-                            return Ok(());
-                        }
+                    self.renew_latest().await?;
+                    // Who follows gets what is there; nothing may come after it for long.
+                    if broken && self.range.follow && !self.flush().await? {
+                        return Ok(());
                     }
                 }
             }
@@ -218,17 +207,8 @@ impl Run {
 
     /// The next message of the range, or the first beyond it. `flush_if_full` has to follow.
     fn accept(&mut self, message: &Message, meta: &Meta<'_>) -> Result<Option<Stop>> {
-        self.accept_with(message, meta, None)
-    }
-
-    fn accept_with(
-        &mut self,
-        message: &Message,
-        meta: &Meta<'_>,
-        headers: Option<&RawHeaders>,
-    ) -> Result<Option<Stop>> {
         if self.latest.is_some() {
-            return self.accept_latest(message, meta, headers);
+            return self.accept_latest(message, meta);
         }
         let seq = meta.seq as u64;
         if seq > self.next && self.gap.is_none() {
@@ -239,11 +219,16 @@ impl Run {
             return Ok(Some(Stop::End));
         }
         self.next = seq + 1;
-        self.builder.push_with(message, meta, headers)?;
+        self.keep(message, meta)?;
         Ok(match (self.next >= self.end, meta.pending) {
             (true, _) => Some(Stop::End),
             (false, 0) => Some(Stop::Dry),
             _ => None,
         })
+    }
+
+    fn keep(&mut self, message: &Message, meta: &Meta<'_>) -> Result<()> {
+        self.conn.hub.look_at_headers(message, Some(meta));
+        self.builder.push(message, meta)
     }
 }

@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use async_nats::Message;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::unconstrained;
@@ -14,18 +13,17 @@ use tokio::time::Instant;
 
 use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Turn;
+use crate::engine::message::Message;
 use crate::engine::receive::message::Received;
 use crate::error::{JetError, Result};
 use crate::lock::lock;
 use crate::task::spawn;
 
 mod flow;
-mod malformed;
 mod pump;
 mod wait;
 
 use flow::Flow;
-pub use malformed::Origin;
 use pump::Pump;
 pub use wait::Ready;
 
@@ -81,14 +79,18 @@ enum Waiting {
 impl Waiting {
     fn new(message: Message) -> Self {
         const LARGE: usize = 16 << 10;
-        if message.payload.len() < LARGE { Waiting::Message(message.into()) } else { Waiting::Large(Box::new(message)) }
+        if message.payload().len() < LARGE {
+            Waiting::Message(message.into())
+        } else {
+            Waiting::Large(Box::new(message))
+        }
     }
 
     /// Bytes of the payload.
     fn payload(&self) -> usize {
         match self {
             Waiting::Message(message) => message.data().len(),
-            Waiting::Large(message) => message.payload.len(),
+            Waiting::Large(message) => message.payload().len(),
         }
     }
 }
@@ -110,10 +112,6 @@ struct State {
     seq: i64,
     /// Of the last one that was not dropped.
     held_seq: i64,
-    /// Up to here all was taken in another way than from the connection.
-    complete_to: i64,
-    /// Of a push consumer, once it is known.
-    origin: Option<Origin>,
 }
 
 struct Shared {
@@ -162,20 +160,12 @@ enum Order {
     Withdraw,
 }
 
-enum Control {
-    Interest(Order, Turn),
-    /// What could not be looked for before now can.
-    Look,
-}
-
 pub struct Subscription {
     shared: Arc<Shared>,
-    control: UnboundedSender<Control>,
+    orders: UnboundedSender<(Order, Turn)>,
     conn: Arc<Connection>,
     /// How often the link had broken when an ordered subscription was told of it last.
     breaks: AtomicU64,
-    /// Of a core subscription, for texts about the connection.
-    _subject: Option<Arc<str>>,
 }
 
 /// Counts of a subscription.
@@ -198,9 +188,6 @@ pub fn subscribe(
     if conn.link.borrow().closed {
         return Err(conn.closed());
     }
-    let listens: Option<Arc<str>> = (kind == Kind::Core).then(|| subject.as_str().into());
-    listens.iter().for_each(|subject| conn.hub.listens(subject));
-    let garbled = conn.hub.garbled();
     // After all that was published before, which must not come back to it; and nobody waits for the server.
     let subscriber = conn.outbox.subscribe(subject.into(), queue);
     let shared = Arc::new(Shared {
@@ -211,12 +198,12 @@ pub fn subscribe(
         emptied: Notify::new(),
         alive: Mutex::new(Instant::now()),
     });
-    let (control, orders) = unbounded_channel();
-    let pump = Pump { subscriber, orders, shared: shared.clone(), conn: conn.clone(), on_notice, garbled };
+    let (send, orders) = unbounded_channel();
+    let pump = Pump { subscriber, orders, shared: shared.clone(), conn: conn.clone(), on_notice };
     let ended = shared.clone();
     spawn(unconstrained(pump.run()), move |error| ended.end(Some(error)))?;
     let breaks = AtomicU64::new(conn.breaks());
-    Ok(Subscription { shared, control, conn, breaks, _subject: listens })
+    Ok(Subscription { shared, orders: send, conn, breaks })
 }
 
 impl Subscription {
@@ -246,12 +233,6 @@ impl Subscription {
         Counts { pending: messages, pending_bytes: bytes, delivered, dropped }
     }
 
-    /// Says which consumer sends the messages, so that those which cannot be read are found.
-    pub fn set_origin(&self, origin: Origin) {
-        self.shared.lock().origin = Some(origin);
-        let _already_over = self.control.send(Control::Look);
-    }
-
     /// The stream's sequence of the last message in order; 0 before the first.
     pub fn last_seq(&self) -> i64 {
         self.shared.lock().seq
@@ -269,8 +250,8 @@ impl Subscription {
 
     fn order(&self, order: Order) {
         // After the end there is nobody to take a turn.
-        if !self.control.is_closed() {
-            let _just_ended = self.control.send(Control::Interest(order, self.conn.outbox.turn()));
+        if !self.orders.is_closed() {
+            let _just_ended = self.orders.send((order, self.conn.outbox.turn()));
         }
     }
 

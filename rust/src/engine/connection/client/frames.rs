@@ -19,32 +19,71 @@ pub fn publish(out: &mut Vec<u8>, message: &OutboundMessage) {
 pub fn head(out: &mut Vec<u8>, message: &OutboundMessage) {
     let OutboundMessage { subject, reply, payload, headers } = message;
     let headers = headers.as_ref().filter(|headers| !headers.is_empty());
-    out.extend_from_slice(if headers.is_some() { b"HPUB " } else { b"PUB " });
-    out.extend_from_slice(subject.as_bytes());
-    out.push(b' ');
-    if let Some(reply) = reply {
-        out.extend_from_slice(reply.as_bytes());
-        out.push(b' ');
-    }
-    let size = headers.map_or(0, header_size);
-    if headers.is_some() {
-        number(out, size);
-        out.push(b' ');
-    }
-    number(out, size + payload.len());
-    out.extend_from_slice(b"\r\n");
+    let reply = reply.as_deref().map_or(&b""[..], str::as_bytes);
+    line(out, subject, reply, headers.map_or(0, header_size), payload.len());
     headers.into_iter().for_each(|headers| header_block(out, headers));
 }
 
-fn header_block(out: &mut Vec<u8>, headers: &HeaderMap) {
-    out.extend_from_slice(b"NATS/1.0\r\n");
+/// `headers` and `payload` are bytes of them.
+fn line(out: &mut Vec<u8>, subject: &str, reply: &[u8], headers: usize, payload: usize) {
+    out.extend_from_slice(if headers > 0 { b"HPUB " } else { b"PUB " });
+    out.extend_from_slice(subject.as_bytes());
+    out.push(b' ');
+    if !reply.is_empty() {
+        out.extend_from_slice(reply);
+        out.push(b' ');
+    }
+    if headers > 0 {
+        number(out, headers);
+        out.push(b' ');
+    }
+    number(out, headers + payload);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A message whose parts lie wherever they lie.
+pub struct Frame<'a> {
+    pub subject: &'a str,
+    /// Nothing where there is none.
+    pub reply: &'a [u8],
+    /// A block of them, or nothing.
+    pub headers: &'a [u8],
+    pub payload: &'a [u8],
+}
+
+impl Frame<'_> {
+    /// Bytes of headers and payload.
+    pub fn counted(&self) -> usize {
+        self.headers.len() + self.payload.len()
+    }
+
+    /// Bytes of a whole message, as `client::size` counts them.
+    pub fn size(&self) -> usize {
+        self.subject.len() + self.reply.len() + self.counted()
+    }
+
+    pub fn write(&self, out: &mut Vec<u8>) {
+        line(out, self.subject, self.reply, self.headers.len(), self.payload.len());
+        out.extend_from_slice(self.headers);
+        out.extend_from_slice(self.payload);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// What a block of headers begins with; an empty line ends it.
+pub const VERSION: &[u8] = b"NATS/1.0\r\n";
+
+pub fn header(out: &mut Vec<u8>, name: &[u8], value: &str) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+pub fn header_block(out: &mut Vec<u8>, headers: &HeaderMap) {
+    out.extend_from_slice(VERSION);
     for (name, values) in headers.iter() {
-        for value in values {
-            out.extend_from_slice(AsRef::<[u8]>::as_ref(name));
-            out.extend_from_slice(b": ");
-            out.extend_from_slice(value.as_str().as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
+        values.iter().for_each(|value| header(out, name.as_ref(), value.as_str()));
     }
     out.extend_from_slice(b"\r\n");
 }

@@ -6,6 +6,7 @@ use async_nats::Statistics;
 use async_nats::message::OutboundMessage;
 
 use super::block::Block;
+use super::frames::Frame;
 
 /// Bytes that wait to be written, or one larger message: a server that stands still, or is gone, finds so much beyond
 /// what the sockets hold; everything else waits where it can be taken back. Held in place by tests/survive/test_stall.py.
@@ -49,12 +50,23 @@ impl Out {
     pub fn put_message(&mut self, message: &OutboundMessage, statistics: &Statistics) {
         let before = self.buffer.len();
         self.buffer.put_message(message);
+        self.count_message(before, statistics);
+    }
+
+    /// `before` is what was in the buffer before it.
+    fn count_message(&mut self, before: usize, statistics: &Statistics) {
         let bytes = (self.buffer.len() - before) as u64;
         self.messages += 1;
         self.bytes += bytes;
         self.queued += bytes;
         statistics.out_messages.store(self.messages, Ordering::Relaxed);
         statistics.out_bytes.store(self.bytes, Ordering::Relaxed);
+    }
+
+    pub fn put_frame(&mut self, frame: &Frame<'_>, statistics: &Statistics) {
+        let before = self.buffer.len();
+        self.buffer.put(|out| frame.write(out));
+        self.count_message(before, statistics);
     }
 
     /// What was to be written on a link that is gone.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use async_nats::{Message, ServerInfo};
+use async_nats::ServerInfo;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, Sleep};
 
@@ -17,6 +17,7 @@ use super::block::Block;
 use super::parse::{Op, Reader, Unreadable};
 use super::{Client, DEFAULT_PAYLOAD, frames};
 use crate::engine::connection::hub::Broken;
+use crate::engine::message::Message;
 use crate::lock::lock;
 use crate::task::{Spot, weak_spot};
 
@@ -245,7 +246,7 @@ impl Drive<'_> {
             taken.map_err(|unreadable| {
                 Ended::Broken(match unreadable {
                     Unreadable::TooLarge(limit) => Broken::TooLarge(limit),
-                    Unreadable::Protocol | Unreadable::Headers => Broken::Unreadable,
+                    Unreadable::Protocol => Broken::Unreadable,
                 })
             })?;
         }

@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use async_nats::Message;
 use futures_util::Stream;
 use futures_util::task::AtomicWaker;
 
 use super::Client;
+use crate::engine::message::Message;
 use crate::lock::lock;
 
 /// More than any pull loop or publish window ever has outstanding. What comes beyond it is dropped.

@@ -1,13 +1,12 @@
 //! What the connection's task hears.
 
-use std::sync::{Arc, Weak};
-
 use async_nats::ServerInfo;
 
 use super::{Hub, Notice, place};
-use crate::engine::connection::fault::{self, Broken};
+use crate::engine::columns::meta::Meta;
+use crate::engine::connection::fault::{self, Broken, malformed};
+use crate::engine::message::Message;
 use crate::error::JetError;
-use crate::lock::lock;
 
 impl Hub {
     pub fn pinged(&self) {
@@ -52,18 +51,10 @@ impl Hub {
         });
     }
 
-    /// How often the link broke because of something that could not be read.
-    pub fn garbled(&self) -> u64 {
-        self.lock().garbled
-    }
-
-    /// Says that somebody listens to this subject, as long as the text lives.
-    pub fn listens(&self, subject: &Arc<str>) {
-        let mut listening = lock(&self.listening);
-        if listening.len() == listening.capacity() {
-            listening.retain(|subject| subject.strong_count() > 0);
-        }
-        listening.push(Arc::downgrade(subject));
+    /// Says of a message that is handed out, where it is so, that its headers are malformed. `meta` is of one that does not
+    /// say itself where it is stored.
+    pub fn look_at_headers(&self, message: &Message, meta: Option<&Meta<'_>>) {
+        malformed(message, meta).into_iter().for_each(|error| self.tell(error));
     }
 
     /// The link is about to be given up, for this reason.
@@ -71,9 +62,7 @@ impl Hub {
         let mut state = self.lock();
         if state.reason.is_none() {
             let server = state.current.as_ref().map(place).unwrap_or_default();
-            let listening: Vec<_> = lock(&self.listening).iter().filter_map(Weak::upgrade).collect();
-            let reason = fault::of_break(&server, &why, &listening);
-            state.garbled += u64::from(matches!(why, Broken::Unreadable));
+            let reason = fault::of_break(&server, &why);
             if let (Broken::TooLarge(_), Some(addr)) = (&why, &state.current) {
                 // No message does that: it is not asked again at once.
                 self.pool().suspect(addr);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use async_nats::{Message, StatusCode, Subject};
+use async_nats::Subject;
 use bytes::Bytes;
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -15,7 +15,9 @@ use crate::engine::connection::client::Subscriber;
 use crate::engine::connection::congestion::MOST_MESSAGES;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::traffic::Verb;
+use crate::engine::message::Message;
 use crate::engine::publish::arena::Arena;
+use crate::engine::publish::rows::Body;
 use crate::engine::publish::window::{Item, Window};
 use crate::error::{JetError, Result};
 
@@ -86,7 +88,9 @@ pub struct Batch {
     /// What the answers are subscribed with.
     pub inbox: String,
     prefix: String,
+    /// The last reply subject, and what headers are written in.
     text: Vec<u8>,
+    block: Vec<u8>,
     arena: Arena,
     pub answers: Subscriber,
     pub rows: VecDeque<Item>,
@@ -132,6 +136,7 @@ impl Batch {
             subject: first.1.subject(),
             prefix: format!("{base}.{id}.{flow}.fail."),
             text: Vec::new(),
+            block: Vec::new(),
             arena: Arena::default(),
             inbox,
             answers,
@@ -159,13 +164,22 @@ impl Batch {
     pub async fn send(&mut self, conn: &Connection, item: Item, operation: Operation) -> Result<()> {
         self.sent += 1;
         let body = &item.1;
-        let payload = body.wire_payload(&mut self.arena).unwrap_or_default();
         self.bytes += body.size();
-        conn.traffic.sent(Verb::PublishBatch, payload.len());
-        let reply = Some(self.reply(self.sent, operation)?);
-        let message = Outgoing { subject: body.subject(), reply, headers: body.wire_headers(), payload };
+        conn.traffic.sent(Verb::PublishBatch, body.payload().map_or(0, <[u8]>::len));
+        self.write_reply(self.sent, operation);
+        let gone = body.send_now(&conn.client, &self.text, &mut self.block);
+        let message = if gone { None } else { Some(self.message(body)?) };
         self.rows.push_back(item);
-        conn.publish(message, self.timeout).await
+        match message {
+            Some(message) => conn.publish(message, self.timeout).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A row that has to wait for room, or is so large that it is sent from where it lies.
+    fn message(&mut self, body: &Body) -> Result<Outgoing> {
+        let (payload, reply) = (body.wire_payload(&mut self.arena).unwrap_or_default(), Some(self.reply()?));
+        Ok(Outgoing { subject: body.subject(), reply, headers: body.wire_headers(), payload })
     }
 
     /// Asks for the end once nothing more goes out.
@@ -179,11 +193,11 @@ impl Batch {
 
     /// A message that stores nothing: a ping or, while closing, the end.
     pub async fn ping_or_close(&mut self, conn: &Connection) -> Result<()> {
-        let reply = match self.closing {
-            true => self.reply(self.sent + 1, Operation::End)?,
-            false => self.reply(self.sent, Operation::Ping)?,
-        };
-        let (subject, reply) = (self.subject.clone(), Some(reply));
+        match self.closing {
+            true => self.write_reply(self.sent + 1, Operation::End),
+            false => self.write_reply(self.sent, Operation::Ping),
+        }
+        let (subject, reply) = (self.subject.clone(), Some(self.reply()?));
         conn.publish(Outgoing { subject, reply, headers: None, payload: Bytes::new() }, self.timeout).await
     }
 
@@ -211,32 +225,37 @@ impl Batch {
     }
 
     /// Everything about a row's place in the batch is in its reply subject.
-    fn reply(&mut self, seq: u64, operation: Operation) -> Result<Subject> {
+    fn write_reply(&mut self, seq: u64, operation: Operation) {
         let text = &mut self.text;
         text.clear();
         text.extend_from_slice(self.prefix.as_bytes());
         text.extend_from_slice(itoa::Buffer::new().format(seq).as_bytes());
         text.extend_from_slice(&[b'.', operation as u8]);
         text.extend_from_slice(b".$FI");
-        Subject::from_utf8(self.arena.copy(text)).map_err(|_| JetError::Internal("reply subject".into()))
+    }
+
+    /// As it was written last.
+    fn reply(&mut self) -> Result<Subject> {
+        Subject::from_utf8(self.arena.copy(&self.text)).map_err(|_| JetError::Internal("reply subject".into()))
     }
 
     /// Each answer comes on the reply subject of the message that caused it.
     pub fn parse(&self, message: &Message) -> Answer {
-        let mut tokens = message.subject.strip_prefix(self.prefix.as_str()).unwrap_or_default().split('.');
+        let subject = message.subject();
+        let mut tokens = subject.strip_prefix(self.prefix.as_str()).unwrap_or_default().split('.');
         let Some(place) = tokens.next().and_then(|seq| seq.parse::<u64>().ok()) else { return Answer::Note };
-        if message.status == Some(StatusCode::NO_RESPONDERS) {
+        if message.says_no_responders() {
             let is_row = matches!(tokens.next(), Some("0" | "1"));
             return Answer::Nobody(is_row.then_some(place));
         }
-        match serde_json::from_slice(&message.payload) {
+        match serde_json::from_slice(message.payload()) {
             Ok(Flow::Ack { seq }) => return Answer::Ack(seq),
             // Its last word follows at once.
             Ok(Flow::Gap {}) => return Answer::Note,
             Ok(Flow::Err { seq, error }) => return Answer::Refused(seq, error.into()),
             Err(_) => {}
         }
-        match serde_json::from_slice::<Last>(&message.payload) {
+        match serde_json::from_slice::<Last>(message.payload()) {
             Ok(Last { error: Some(error), .. }) if error.err_code == UNKNOWN_BATCH => Answer::Unknown(place),
             Ok(Last { error: Some(error), .. }) => Answer::Refused(place, error.into()),
             Ok(Last { stream: Some(stream), seq, batch: Some(_), count: Some(count), .. }) => {

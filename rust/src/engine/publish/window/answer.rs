@@ -1,31 +1,31 @@
 //! What an ack means.
 
-use async_nats::{Message, StatusCode};
 use futures_util::Stream;
 
 use super::{Item, Outlet, Run};
 use crate::engine::connection::token::read_token;
+use crate::engine::message::Message;
 use crate::engine::publish::inflight::Sent;
 use crate::engine::publish::puback;
 use crate::error::{JetError, Result};
 
 impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     pub(super) fn answer(&mut self, message: Message) {
-        self.conn.traffic.received(self.verb, message.payload.len());
-        let token = message.subject.as_bytes().get(self.inbox.len()..).and_then(read_token);
+        self.conn.traffic.received(self.verb, message.payload().len());
+        let token = message.subject_bytes().get(self.inbox.len()..).and_then(read_token);
         let Some((token, again)) = token.and_then(|token| Some((token, self.inflight.at(token)?.1))) else {
             // It came twice, or late.
             return self.trust.shaken();
         };
         self.last_answer = self.now;
-        if let Some((seq, duplicate)) = self.parser.quick(&message.payload) {
+        if let Some((seq, duplicate)) = self.parser.quick(message.payload()) {
             if !self.trust.takes(seq, duplicate) && again {
                 return self.doubt(token, None);
             }
             let Some(sent) = self.take(token) else { return };
             self.acked(&sent);
             self.outlet.stored(sent.row, self.parser.origin(), seq, duplicate);
-        } else if message.status == Some(StatusCode::NO_RESPONDERS) {
+        } else if message.says_no_responders() {
             self.trust.shaken();
             let Some(sent) = self.take(token).map(|sent| Sent { first: None, ..sent }) else { return };
             if let Some(sent) = self.unheard.take(sent, self.now) {
@@ -33,7 +33,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 self.outlet.failed(sent.row, error);
             }
         } else {
-            self.answer_in_full(token, again, &message.payload);
+            self.answer_in_full(token, again, message.payload());
         }
     }
 

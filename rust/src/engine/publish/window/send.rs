@@ -3,41 +3,41 @@
 use std::pin::pin;
 
 use futures_util::Stream;
-use tokio::time::Interval;
+use tokio::time::{Instant, Interval};
 
 use super::trouble::ended_by;
 use super::{Handed, Item, Outlet, Run};
 use crate::engine::connection::client::Refused;
 use crate::engine::connection::outbox::Outgoing;
+use crate::engine::connection::token::write_token;
 use crate::engine::publish::inflight::Sent;
 use crate::error::{JetError, Result};
 
 impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
-    /// False where the link broke, or the server is silent.
-    pub(super) async fn send(&mut self, mut sent: Sent, tick: &mut Interval) -> Result<bool> {
+    /// Sends it, or fails it, where that can be done at once. Else it is in the window with the token that this returns, and
+    /// when it went out first before.
+    pub(super) fn send_now(&mut self, mut sent: Sent) -> Option<(u64, Option<Instant>)> {
         if let Some(cause) = self.over.as_ref().or(self.deaf.as_ref()) {
             self.outlet.failed(sent.row, ended_by(&sent, cause));
-            return Ok(true);
+            return None;
         }
         if let Some(window) = self.forgotten(&sent) {
             self.outlet.failed(sent.row, JetError::Forgotten { what: sent.about(), window });
-            return Ok(true);
+            return None;
         }
         if self.inflight.is_empty() {
             // Nothing was in flight, so the server has not been silent.
             self.last_answer = self.now;
         }
-        let Some(payload) = sent.body.wire_payload(&mut self.arena) else {
+        let Some(payload) = sent.body.payload().map(<[u8]>::len) else {
             let err = sent.body.no_payload(sent.row);
             self.outlet.failed(sent.row, err);
-            return Ok(true);
+            return None;
         };
         if let Err(err) = sent.body.check(sent.row, self.conn.client.max_payload()) {
             self.outlet.failed(sent.row, err);
-            return Ok(true);
+            return None;
         }
-        let subject = sent.body.subject();
-        let headers = sent.body.wire_headers();
         sent.deadline = sent.deadline.or(Some(self.now + self.window.timeout));
         let before = sent.first;
         if sent.sent_at.is_some() {
@@ -47,11 +47,29 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         if let Some(congestion) = &mut self.congestion {
             congestion.sent(sent.place, self.inflight.bytes(), self.now);
         }
+        self.conn.traffic.sent(self.verb, payload);
         let token = self.inflight.insert(sent, self.trust.is_firm());
-        let reply = self.reply(token)?;
-        self.conn.traffic.sent(self.verb, payload.len());
+        let (sent, _) = self.inflight.at(token)?;
+        let prefix = self.inbox.len();
+        write_token(token, &mut self.inbox);
+        let gone = sent.body.send_now(&self.conn.client, &self.inbox, &mut self.block);
+        self.inbox.truncate(prefix);
+        (!gone).then_some((token, before))
+    }
+
+    /// A message that has its token, and has to wait for room; or is so large that it is sent from where it lies. False where
+    /// the link broke, or the server is silent.
+    pub(super) async fn send_patiently(
+        &mut self,
+        token: u64,
+        before: Option<Instant>,
+        tick: &mut Interval,
+    ) -> Result<bool> {
+        let reply = Some(self.reply(token)?);
+        let Some((sent, _)) = self.inflight.at(token) else { return Ok(true) };
+        let payload = sent.body.wire_payload(&mut self.arena).unwrap_or_default();
+        let message = Outgoing { subject: sent.body.subject(), reply, headers: sent.body.wire_headers(), payload };
         let client = &self.conn.client;
-        let message = Outgoing { subject, reply: Some(reply), headers, payload };
         // Polled by hand: a select for every message would cost as much as the message.
         self.handing = Some(token);
         let handed = self.hand_over(token, pin!(client.publish(message)), tick).await?;

@@ -1,18 +1,17 @@
 //! A message that has left a call without being handed out, and is on its way to another one.
 
-use async_nats::{Message, Subject};
+use async_nats::Subject;
 
 use crate::engine::columns::batch::Batch;
 use crate::engine::columns::meta::parse_meta;
-use crate::engine::columns::raw_headers::RawHeaders;
-use crate::engine::publish::size::header_size;
+use crate::engine::headers::block;
+use crate::engine::message::Message;
 use crate::engine::receive::message::Received;
 
 pub enum Kept {
     /// It has just come.
     Fresh(Message),
-    /// Its headers are beside it, where there are any.
-    Known(Message, Option<RawHeaders>),
+    Known(Message),
     /// A batch of some columns had the rest of it: it is to be had from the stream, where it has this sequence.
     Elsewhere(u64, Subject),
 }
@@ -20,7 +19,7 @@ pub enum Kept {
 impl Kept {
     pub fn bytes(&self) -> usize {
         match self {
-            Kept::Fresh(message) | Kept::Known(message, _) => message.length,
+            Kept::Fresh(message) | Kept::Known(message) => message.size(),
             Kept::Elsewhere(..) => 0,
         }
     }
@@ -28,25 +27,14 @@ impl Kept {
     /// Where its acknowledgement goes.
     pub fn reply(self) -> Option<Subject> {
         match self {
-            Kept::Fresh(message) | Kept::Known(message, _) => message.reply,
+            Kept::Fresh(message) | Kept::Known(message) => message.reply().map(Subject::from),
             Kept::Elsewhere(_, reply) => Some(reply),
         }
     }
 
     /// A message out of a list.
     pub fn of_message(received: &Received) -> Self {
-        let (subject, reply, data) = (received.subject(), received.reply(), received.data());
-        let headers = received.headers.as_deref().cloned();
-        let message = Message {
-            length: subject.len() + reply.len() + headers.as_ref().map_or(0, header_size) + data.len(),
-            subject: subject.into(),
-            reply: Some(reply.into()),
-            payload: data.to_vec().into(),
-            headers,
-            status: None,
-            description: None,
-        };
-        Kept::Known(message, received.raw_headers.as_deref().cloned())
+        Kept::Known(received.message())
     }
 
     /// The rows of a batch; one without the columns of a whole message has only where it is.
@@ -57,16 +45,8 @@ impl Kept {
             let Some((subject, data, headers)) = batch.whole_message(row) else {
                 return Some(Kept::Elsewhere(u64::try_from(parse_meta(reply)?.seq).ok()?, reply.into()));
             };
-            let message = Message {
-                length: subject.len() + reply.len() + data.len(),
-                subject: subject.into(),
-                reply: Some(reply.into()),
-                payload: data.to_vec().into(),
-                headers: None,
-                status: None,
-                description: None,
-            };
-            Some(Kept::Known(message, (!headers.is_empty()).then_some(headers)))
+            let headers = if headers.is_empty() { Vec::new() } else { block(&headers) };
+            Some(Kept::Known(Message::new(subject, reply, &headers, data)))
         };
         replies.iter().enumerate().filter_map(kept).collect()
     }

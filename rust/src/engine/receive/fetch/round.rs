@@ -6,11 +6,15 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{Ending, GRACE, Job, Sink, Unclaimed};
+use crate::engine::connection::Connection;
 use crate::engine::connection::traffic::Verb;
 use crate::engine::receive::limits::Limit;
-use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
+use crate::engine::receive::pull::{PROTOCOL_LINE, PullInbox, PullRequest, Status};
 use crate::error::{JetError, Result};
 use crate::lock::lock;
+
+/// Most bytes of a request that waits, unless one message may have more.
+const WAITING_BYTES: usize = 1 << 20;
 
 /// How a request ended.
 pub(super) enum End {
@@ -27,6 +31,22 @@ pub(super) enum End {
     Deadline,
 }
 
+/// The request for no more than may come besides what others have asked for. One for a single message, or without a limit,
+/// stays as it is; one that waits has a limit of its own, as nothing of it is on its way yet.
+fn shared(request: PullRequest, inbox: &mut PullInbox, conn: &Connection) -> PullRequest {
+    let PullRequest { batch, max_bytes, no_wait, .. } = request;
+    inbox.share = None;
+    if batch == 1 || max_bytes == 0 {
+        return request;
+    }
+    if !no_wait {
+        let most = WAITING_BYTES.max(conn.client.max_payload() + PROTOCOL_LINE);
+        return PullRequest { max_bytes: max_bytes.min(most), ..request };
+    }
+    let share = inbox.share.insert(conn.underway.share(max_bytes));
+    PullRequest { max_bytes: share.bytes, ..request }
+}
+
 impl<S: Sink> Job<'_, S> {
     /// Sends one request and takes its messages until it is over, or the call is: then the rest comes late.
     pub(super) async fn round(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
@@ -34,7 +54,8 @@ impl<S: Sink> Job<'_, S> {
         let end = self.take_messages(&request, deadline).await;
         match end {
             Ok(End::Full | End::Dry { .. } | End::Gone(_) | End::Limited(_)) | Err(JetError::Api { .. }) => {
-                self.open = false
+                self.open = false;
+                self.inbox.iter_mut().for_each(|inbox| inbox.share = None);
             }
             _ => {
                 if std::mem::take(&mut self.open)
@@ -54,12 +75,21 @@ impl<S: Sink> Job<'_, S> {
 
     async fn take_messages(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
         let Job {
-            sub, fetched: Unclaimed { sink: Some(sink), .. }, inbox, open, at_hand, breaks, heard, member, ..
+            sub,
+            fetched: Unclaimed { sink: Some(sink), .. },
+            inbox,
+            open,
+            at_hand,
+            breaks,
+            heard,
+            member,
+            reduced,
+            ..
         } = self
         else {
             return Err(JetError::Internal("no sink".into()));
         };
-        let conn = &sub.conn;
+        let (conn, wanted) = (&sub.conn, request.max_bytes);
         let inbox = match inbox {
             Some(inbox) => inbox,
             None => {
@@ -71,13 +101,15 @@ impl<S: Sink> Job<'_, S> {
             }
         };
         inbox.member.clone_from(member);
+        let request = &shared(*request, inbox, conn);
+        *reduced = request.max_bytes < wanted;
         *breaks = conn.breaks();
         let mut link = conn.link.clone();
         (*open, *at_hand) = (true, None);
         let asked = timeout_at(deadline + GRACE, inbox.request(conn, request)).await;
         let Ok(number) = asked else { return Ok(End::Deadline) };
         let number = number.inspect_err(|_| *open = false)?;
-        let mut left = request.batch;
+        let (mut left, mut bytes) = (request.batch, 0);
         *at_hand = request.no_wait.then_some(Ending { number, left });
         let mut patience = sub.ack_window().patience(request);
         while left > 0 {
@@ -117,12 +149,19 @@ impl<S: Sink> Job<'_, S> {
                 }
             };
             let Some(message) = message else { return Err(conn.closed()) };
-            conn.traffic.received(Verb::Fetch, message.payload.len());
+            conn.traffic.received(Verb::Fetch, message.payload().len());
             let status = inbox.status(&message);
             *heard |= status.as_ref().is_none_or(|(of, _)| *of == number);
             match status {
                 None => {
-                    left -= usize::from(sink.push(message)?);
+                    conn.hub.look_at_headers(&message, None);
+                    let taken = sink.push(&message)?;
+                    left -= usize::from(taken);
+                    bytes += if taken { message.size() } else { 0 };
+                    if bytes == request.max_bytes && bytes > 0 {
+                        // Nothing more comes of it, and the server does not say so: it does where a message is too much.
+                        return Ok(End::Dry { too_large: true });
+                    }
                     at_hand.iter_mut().for_each(|ending| ending.left = left);
                 }
                 Some((other, _)) if other != number => {}

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use async_nats::{Message, Subject};
+use async_nats::Subject;
 
 use super::kept::Kept;
 use super::returns::{Returns, Undecided};
 use crate::engine::columns::builder::Builder;
-use crate::engine::columns::meta::{Meta, parse_meta};
-use crate::engine::columns::raw_headers::RawHeaders;
+use crate::engine::columns::meta::parse_meta;
+use crate::engine::message::Message;
 use crate::engine::receive::message::Received;
 use crate::error::{JetError, Result};
 
@@ -19,9 +19,7 @@ pub trait Sink: Send + 'static {
     /// How many bytes it still takes.
     fn room(&self) -> usize;
     /// False for what is no message of a stream.
-    fn push(&mut self, message: Message) -> Result<bool>;
-    /// As `push`, with headers that were read from what is stored.
-    fn push_malformed(&mut self, message: Message, meta: &Meta<'_>, headers: RawHeaders) -> Result<()>;
+    fn push(&mut self, message: &Message) -> Result<bool>;
     /// Of the last message: the stream's sequence, and how many more the consumer had for us then.
     fn last(&self) -> Option<(u64, u64)>;
     /// Ack subjects of what is in it, to give the messages back when the call was cancelled.
@@ -43,14 +41,10 @@ impl Sink for Builder {
         Builder::room(self)
     }
 
-    fn push(&mut self, message: Message) -> Result<bool> {
-        let Some(meta) = message.reply.as_deref().and_then(parse_meta) else { return Ok(false) };
-        Builder::push(self, &message, &meta)?;
+    fn push(&mut self, message: &Message) -> Result<bool> {
+        let Some(meta) = message.meta() else { return Ok(false) };
+        Builder::push(self, message, &meta)?;
         Ok(true)
-    }
-
-    fn push_malformed(&mut self, message: Message, meta: &Meta<'_>, headers: RawHeaders) -> Result<()> {
-        self.push_with(&message, meta, Some(&headers))
     }
 
     fn last(&self) -> Option<(u64, u64)> {
@@ -129,21 +123,13 @@ impl Sink for Messages {
         usize::MAX
     }
 
-    fn push(&mut self, message: Message) -> Result<bool> {
-        let of_a_stream = message.reply.as_deref().is_some_and(|reply| reply.starts_with("$JS.ACK."));
+    fn push(&mut self, message: &Message) -> Result<bool> {
+        let of_a_stream = message.reply().is_some_and(|reply| reply.starts_with("$JS.ACK."));
         if of_a_stream {
-            self.bytes += message.length;
+            self.bytes += message.size();
             self.messages.push(Received::one_of_many(message));
         }
         Ok(of_a_stream)
-    }
-
-    fn push_malformed(&mut self, message: Message, _: &Meta<'_>, headers: RawHeaders) -> Result<()> {
-        self.bytes += message.length;
-        let mut received = Received::from(message);
-        received.raw_headers = Some(Box::new(headers));
-        self.messages.push(received);
-        Ok(())
     }
 
     fn last(&self) -> Option<(u64, u64)> {

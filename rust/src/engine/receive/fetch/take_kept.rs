@@ -4,21 +4,20 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{GRACE, Job, Kept, Sink};
 use crate::engine::api::Api;
-use crate::engine::columns::meta::parse_meta;
-use crate::engine::columns::raw_headers::RawHeaders;
 use crate::engine::connection::traffic::Verb;
-use crate::engine::receive::malformed::Delivery;
+use crate::engine::message::Message;
 use crate::error::{JetError, Loss, Result};
 
 impl<S: Sink> Job<'_, S> {
     /// Takes a message out of the first of `late`; false where there was no time for it.
     pub(super) async fn take_kept(&mut self, kept: Kept, deadline: Instant) -> Result<bool> {
-        let (message, headers) = match kept {
+        let message = match kept {
             Kept::Fresh(message) => {
-                self.sub.conn.traffic.received(Verb::Fetch, message.payload.len());
-                (message, None)
+                self.sub.conn.traffic.received(Verb::Fetch, message.payload().len());
+                self.sub.conn.hub.look_at_headers(&message, None);
+                message
             }
-            Kept::Known(message, headers) => (message, headers),
+            Kept::Known(message) => message,
             Kept::Elsewhere(seq, reply) => {
                 let found = match timeout_at(deadline + GRACE, self.stored(seq, &reply)).await {
                     Ok(Err(err)) if !err.is_transient() => return Err(err),
@@ -36,16 +35,12 @@ impl<S: Sink> Job<'_, S> {
             }
         };
         let Some(sink) = &mut self.fetched.sink else { return Ok(false) };
-        let reply = message.reply.clone();
-        match headers.zip(reply.as_deref().and_then(parse_meta)) {
-            Some((headers, meta)) => sink.push_malformed(message, &meta, headers)?,
-            None => drop(sink.push(message)?),
-        }
+        sink.push(&message)?;
         Ok(true)
     }
 
     /// What the stream has of a message whose other columns are gone.
-    async fn stored(&self, seq: u64, reply: &str) -> Result<Option<(async_nats::Message, Option<RawHeaders>)>> {
+    async fn stored(&self, seq: u64, reply: &str) -> Result<Option<Message>> {
         let sub = self.sub;
         let headers_only = sub.returns.ways().await.is_some_and(|ways| ways.headers_only);
         let found = Api::new(&sub.conn, &sub.prefix).next_stored(&sub.stream, seq, &[]).await?;
@@ -54,10 +49,7 @@ impl<S: Sink> Job<'_, S> {
             sub.conn.hub.tell(JetError::DataLoss(Box::new(Loss { stream, asked, available })));
             return Ok(None);
         };
-        let (stream, consumer) = (&sub.stream, &sub.consumer);
-        let delivery = Delivery { stream, consumer, consumer_seq: 0, pending: 0, headers_only };
-        let (mut message, headers) = delivery.message(stored)?;
-        message.reply = Some(reply.into());
-        Ok(Some((message, (!headers.is_empty()).then_some(headers))))
+        let payload = if headers_only { &[] } else { &stored.payload[..] };
+        Ok(Some(Message::new(&stored.subject, reply, &stored.headers, payload)))
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use async_nats::Message;
 use futures_util::StreamExt;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::Out;
 use crate::engine::connection::{Connection, Link};
+use crate::engine::message::Message;
 use crate::engine::receive::pull::PullInbox;
 use crate::error::Result;
 

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use async_nats::Message;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 use tokio::task::yield_now;
@@ -11,8 +10,8 @@ use tokio::time::{Instant, sleep};
 use super::latest::Latest;
 use super::{DELETE_WAIT, EXPIRES, INACTIVE, RETRY, Run, Stop, arrival};
 use crate::engine::api::{Api, ConsumerInfo};
-use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::traffic::Verb;
+use crate::engine::message::Message;
 use crate::engine::receive::demand::{Demand, REQUESTS};
 use crate::engine::receive::pull::{PullInbox, PullRequest, Status};
 use crate::engine::unique;
@@ -73,7 +72,7 @@ impl Run {
                     Err(stop) => return Ok(stop),
                 },
             };
-            self.conn.traffic.received(Verb::Read, message.payload.len());
+            self.conn.traffic.received(Verb::Read, message.payload().len());
             let stop = self.take(&message)?;
             if !self.flush_if_full().await? {
                 return Ok(Stop::Dropped);
@@ -133,7 +132,7 @@ impl Run {
 
     fn take(&mut self, message: &Message) -> Result<Option<Stop>> {
         let Some(consumer) = &mut self.consumer else { return Ok(Some(Stop::Renew)) };
-        let Some(meta) = message.reply.as_deref().and_then(parse_meta) else {
+        let Some(meta) = message.meta() else {
             return match consumer.inbox.status(message) {
                 // Silence: what was to come may have been purged, and the requests would wait for it for ever.
                 Some((_, Status::Heartbeat)) if !self.range.follow => Ok(Some(Stop::Silent)),

@@ -4,20 +4,25 @@
 //! may answer, so an end is believed only when the stream's leader confirms it (`nothing_left`). A mirror with
 //! `mirror_direct` may answer too, and keep less than the stream: what it leaves out is asked of the leader.
 
-use async_nats::{HeaderMap, Message};
+use std::borrow::Cow;
+
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
-use super::malformed::MOST_CAREFUL;
 use super::{Each, Range, Run, Stop, arrival};
-use crate::engine::api::{StreamConfig, direct_get};
+use crate::engine::api::{Stored, StreamConfig, direct_get};
 use crate::engine::columns::decode::nanoseconds;
 use crate::engine::columns::meta::Meta;
 use crate::engine::connection::traffic::Verb;
+use crate::engine::headers::{Lines, text};
+use crate::engine::message::Message;
 use crate::engine::receive::pull::PullInbox;
 use crate::error::{JetError, Result};
 
-/// What the server adds to a message's own headers, each as the last of its name.
+/// Most messages that are read one by one where a mirror has left some out.
+const MOST_LEFT_OUT: u32 = 4096;
+
+/// What the server adds to a message's own headers, behind them.
 const ADDED: [&str; 6] =
     ["Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Num-Pending", "Nats-Last-Sequence"];
 
@@ -60,29 +65,34 @@ struct Found {
     more: Option<(i64, i64)>,
 }
 
-fn found(headers: &HeaderMap) -> Option<Found> {
-    let text = |name: &str| headers.get_last(name).map(|value| value.as_str());
-    let number = |name: &str| text(name)?.parse().ok();
+fn found(message: &Message) -> Option<Found> {
+    let text = text(message.raw_headers());
+    let mut added = ADDED.map(|_| None);
+    for (name, value) in Lines::of(&text) {
+        if let Some(place) = ADDED.iter().position(|added| *added == name) {
+            added[place] = Some(value);
+        }
+    }
+    let [stream, subject, seq, time, pending, last] = added;
+    let number = |text: Option<Cow<'_, str>>| text?.parse().ok();
     Some(Found {
-        stream: text("Nats-Stream")?.to_owned(),
-        subject: text("Nats-Subject")?.to_owned(),
-        seq: number("Nats-Sequence")?,
-        nanos: nanoseconds(text("Nats-Time-Stamp")?.as_bytes())?,
-        more: number("Nats-Num-Pending").zip(number("Nats-Last-Sequence")),
+        stream: stream?.into_owned(),
+        subject: subject?.into_owned(),
+        seq: number(seq)?,
+        nanos: nanoseconds(time?.as_bytes())?,
+        more: number(pending).zip(number(last)),
     })
 }
 
-/// The headers that the message was stored with.
-fn own(headers: &HeaderMap) -> Option<HeaderMap> {
-    let mut own = HeaderMap::new();
-    for (name, values) in headers.iter() {
-        let text: &str = name.as_ref();
-        let added = usize::from(ADDED.contains(&text));
-        for value in values.iter().take(values.len().saturating_sub(added)) {
-            own.append(name.clone(), value.clone());
-        }
+/// The headers that the message was stored with; nothing where it had none.
+fn own(raw: &[u8], found: &Found) -> Vec<u8> {
+    let added = if found.more.is_some() { ADDED.len() } else { ADDED.len() - 2 };
+    let lines: Vec<_> = raw.split_inclusive(|byte| *byte == b'\n').collect();
+    // Behind them comes an empty line.
+    match lines.split_last() {
+        Some((end, lines)) if lines.len() > added + 1 => [&lines[..lines.len() - added], &[end]].concat().concat(),
+        _ => Vec::new(),
     }
-    (!own.is_empty()).then_some(own)
 }
 
 impl Run {
@@ -109,8 +119,12 @@ impl Run {
                         Err(stop) => return Ok(stop),
                     },
                 };
-                conn.traffic.received(Verb::Read, message.payload.len());
-                let Some(found) = message.headers.as_ref().and_then(found) else {
+                conn.traffic.received(Verb::Read, message.payload().len());
+                let Some(found) = found(&message) else {
+                    if message.status().is_none() {
+                        // Its own headers are such that what the server adds is not to be found behind them.
+                        return self.take_stored(u64::MAX, 0).await.map(|stop| stop.unwrap_or(Stop::Again));
+                    }
                     if ended(&message, &subject)? {
                         return Ok(Stop::Dry);
                     }
@@ -127,7 +141,7 @@ impl Run {
                 {
                     return Ok(stop);
                 }
-                let stop = self.accept_found(message, found)?;
+                let stop = self.accept_found(&message, found)?;
                 if !self.flush_if_full().await? {
                     return Ok(Stop::Dropped);
                 }
@@ -146,16 +160,14 @@ impl Run {
         if seq <= self.next {
             return Ok(None);
         }
-        let mut most = self.careful * 2 + 1;
+        self.take_stored(seq, self.left_out * 2 + 1).await
+    }
+
+    /// Takes what the leader has before `seq`: one message, and `more` after it. None where that is all.
+    async fn take_stored(&mut self, seq: u64, mut more: u32) -> Result<Option<Stop>> {
         while let Some(stored) = self.api().next_stored(&self.range.stream, self.next, &self.range.subjects).await?
             && stored.seq < seq
         {
-            if most == 0 {
-                // One by one is slow; the stream itself may answer the next request.
-                return Ok(Some(Stop::Again));
-            }
-            most -= 1;
-            self.careful = (self.careful + 1).min(MOST_CAREFUL);
             let stop = self.accept_stored(stored)?;
             if !self.flush_if_full().await? {
                 return Ok(Some(Stop::Dropped));
@@ -164,18 +176,35 @@ impl Run {
             if let Some(stop @ Stop::End) = stop {
                 return Ok(Some(stop));
             }
+            if more == 0 {
+                // One by one is slow; the stream itself may answer the next request.
+                return Ok(Some(Stop::Again));
+            }
+            more -= 1;
+            self.left_out = (self.left_out + 1).min(MOST_LEFT_OUT);
         }
         Ok(None)
     }
 
-    fn accept_found(&mut self, message: Message, found: Found) -> Result<Option<Stop>> {
+    fn accept_stored(&mut self, stored: Stored) -> Result<Option<Stop>> {
+        let Stored { subject, seq, headers, payload, time } = stored;
+        let wrong = || JetError::Protocol { what: "STREAM.MSG.GET".into(), answer: time.clone() };
+        let nanos = nanoseconds(time.as_bytes()).ok_or_else(wrong)?;
+        let found = Found { stream: self.range.stream.clone(), subject, seq: seq as i64, nanos, more: None };
+        self.accept_own(&headers, &payload, found)
+    }
+
+    fn accept_found(&mut self, message: &Message, found: Found) -> Result<Option<Stop>> {
+        self.accept_own(&own(message.raw_headers(), &found), message.payload(), found)
+    }
+
+    fn accept_own(&mut self, headers: &[u8], payload: &[u8], found: Found) -> Result<Option<Stop>> {
         let Found { subject, seq, nanos, .. } = found;
         if self.earliest && seq as u64 > self.next {
             self.next = seq as u64;
         }
         self.earliest = false;
-        let headers = message.headers.as_ref().and_then(own);
-        let message = Message { subject: subject.into(), reply: None, headers, ..message };
+        let message = Message::new(&subject, "", headers, payload);
         let stream = self.range.stream.clone();
         // The status that follows says when nothing is pending.
         let pending = i64::MAX;
@@ -186,15 +215,37 @@ impl Run {
 
 /// What ends a request: true when there is nothing more, false when the next request goes on.
 fn ended(message: &Message, subject: &str) -> Result<bool> {
-    let pending = message.headers.as_ref().and_then(|headers| headers.get_last("Nats-Num-Pending"));
-    match message.status.map_or(0, |status| status.as_u16()) {
-        204 => Ok(pending.is_none_or(|pending| pending.as_str() == "0")),
+    let (code, description) = message.status().unwrap_or_default();
+    match code {
+        204 => Ok(message.header("Nats-Num-Pending").is_none_or(|pending| pending == "0")),
         404 => Ok(true),
         503 => Err(JetError::NoResponders { subject: subject.to_owned() }),
-        code => Err(JetError::Api {
-            code: code.into(),
-            err_code: 0,
-            description: message.description.clone().unwrap_or_default(),
-        }),
+        code => Err(JetError::Api { code: code.into(), err_code: 0, description }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_server_has_added_is_taken_away() {
+        let added = "Nats-Stream: S\r\nNats-Subject: a\r\nNats-Sequence: 7\r\n\
+                     Nats-Time-Stamp: 2026-01-02T03:04:05Z\r\n";
+        for (stored, wanted) in [
+            ("NATS/1.0\r\n", ""),
+            ("NATS/1.0\r\nA: 1\r\n", "NATS/1.0\r\nA: 1\r\n\r\n"),
+            ("NATS/1.0\r\nNats-Stream: mine\r\nA: 1\r\n", "NATS/1.0\r\nNats-Stream: mine\r\nA: 1\r\n\r\n"),
+            ("NATS/1.0\r\nNats-Sequence: 1\r\n", "NATS/1.0\r\nNats-Sequence: 1\r\n\r\n"),
+            ("NATS/2.0\r\nno colon\r\n", "NATS/2.0\r\nno colon\r\n\r\n"),
+        ] {
+            for more in ["", "Nats-Num-Pending: 5\r\nNats-Last-Sequence: 6\r\n"] {
+                let raw = format!("{stored}{added}{more}\r\n");
+                let Some(found) = found(&Message::new("x", "", raw.as_bytes(), b"")) else { panic!("{raw:?}") };
+                assert_eq!(own(raw.as_bytes(), &found), wanted.as_bytes(), "{raw:?}");
+                let more = (!more.is_empty()).then_some((5, 6));
+                assert_eq!((&*found.stream, &*found.subject, found.seq, found.more), ("S", "a", 7, more), "{raw:?}");
+            }
+        }
     }
 }

@@ -17,13 +17,11 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
-use async_nats::Message;
-
 use super::consumer::Consumer;
 use super::{Bound, Run, Stop};
 use crate::engine::api::{StreamInfo, StreamState};
 use crate::engine::columns::meta::Meta;
-use crate::engine::columns::raw_headers::RawHeaders;
+use crate::engine::message::Message;
 use crate::engine::receive::marker::Operation;
 use crate::engine::receive::pull::PULL_ROWS;
 use crate::error::{JetError, Loss, Result};
@@ -60,8 +58,6 @@ pub struct Latest {
     hashers: [RandomState; 2],
     /// Messages in the stream when it was opened, and its last sequence.
     opened: (u64, u64),
-    /// The next sequence when the link last broke.
-    broke_at: Option<u64>,
     /// Messages that `Lasts` gave, and their bytes.
     came: (usize, usize),
     /// The server may have left out a message of `Lasts`.
@@ -83,7 +79,6 @@ impl Latest {
             given: HashSet::new(),
             hashers: [RandomState::new(), RandomState::new()],
             opened: (0, 0),
-            broke_at: None,
             came: (0, 0),
             doubt: false,
         }
@@ -189,23 +184,20 @@ impl Run {
     }
 
     /// The read cannot go on with the consumer that it had.
-    pub(super) async fn renew_latest(&mut self, broken: bool) -> Result<()> {
-        let next = self.next;
+    pub(super) async fn renew_latest(&mut self) -> Result<()> {
         let Some(latest) = &mut self.latest else { return Ok(()) };
         if latest.stage == Stage::Index && latest.lasts.is_some() {
             // Whether the consumer that waits lives on is not known.
             self.next = latest.start;
             self.index_rest();
         } else if latest.stage == Stage::Lasts {
-            // The second time at the same place it may be the message there (`malformed`).
-            let again = broken && latest.broke_at.replace(next) == Some(next) || latest.doubt;
-            let opened = latest.opened;
+            let (doubt, opened) = (latest.doubt, latest.opened);
             let changed = match self.stream_info().await {
                 Ok(info) => (info.state.messages, info.state.last_seq) != opened,
                 Err(err) if err.is_transient() => true,
                 Err(err) => return Err(err),
             };
-            if again || changed {
+            if doubt || changed {
                 self.index_rest();
             }
         }
@@ -258,17 +250,11 @@ impl Run {
         Ok(given >= there)
     }
 
-    /// What `accept_with` is for a range.
-    pub(super) fn accept_latest(
-        &mut self,
-        message: &Message,
-        meta: &Meta<'_>,
-        headers: Option<&RawHeaders>,
-    ) -> Result<Option<Stop>> {
+    /// What `accept` is for a range.
+    pub(super) fn accept_latest(&mut self, message: &Message, meta: &Meta<'_>) -> Result<Option<Stop>> {
         let seq = meta.seq as u64;
         let Some(latest) = &mut self.latest else { return Ok(None) };
-        latest.came =
-            (latest.came.0 + 1, latest.came.1 + message.length + message.reply.as_ref().map_or(0, |r| r.len()));
+        latest.came = (latest.came.0 + 1, latest.came.1 + message.size());
         let dry = (meta.pending == 0).then_some(Stop::Dry);
         if seq < self.next {
             return Ok(dry);
@@ -279,7 +265,7 @@ impl Run {
         }
         self.next = seq + 1;
         let stop = if self.next >= self.end { Some(Stop::End) } else { dry };
-        let key = latest.key(message.subject.as_str());
+        let key = latest.key(&message.subject());
         let wanted = match latest.stage {
             Stage::Index => {
                 latest.index.insert(key, seq);
@@ -294,9 +280,8 @@ impl Run {
         if !latest.past {
             latest.given.insert(key);
         }
-        let operation = || headers.map_or_else(|| Operation::of(message.headers.as_ref()), Operation::of_raw);
-        if latest.markers || operation() == Operation::Put {
-            self.builder.push_with(message, meta, headers)?;
+        if latest.markers || Operation::of(message.headers().as_ref()) == Operation::Put {
+            self.keep(message, meta)?;
         }
         Ok(stop)
     }

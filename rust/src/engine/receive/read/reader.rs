@@ -86,7 +86,7 @@ impl Reader {
             gap: None,
             away: None,
             breaks: conn.breaks(),
-            careful: 0,
+            left_out: 0,
             sizes: Sizes::new(&range),
             conn,
             range,

@@ -1,29 +1,29 @@
 //! The task behind a subscription: from the connection's channel into the queue, with what a push consumer's status
 //! messages ask for.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::future::{pending, poll_fn, ready};
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use async_nats::{HeaderMap, Message, StatusCode};
-use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 use super::flow::answer;
-use super::malformed::{Found, Look};
-use super::{Control, Kind, Limits, Notice, OnNotice, Order, Shared, State, Waiting};
+use super::{Kind, Limits, Notice, OnNotice, Order, Shared, State, Waiting};
 
-use crate::engine::columns::meta::parse_meta;
 use crate::engine::connection::Connection;
 use crate::engine::connection::client::Subscriber;
+use crate::engine::connection::fault::malformed;
 use crate::engine::connection::outbox::Turn;
 use crate::engine::connection::traffic::Verb;
+use crate::engine::message::Message;
 use crate::task::{Spot, weak_spot};
 
+/// The server's sign of life, or its question for one.
+const IDLE_HEARTBEAT: u16 = 100;
 /// After this many messages those who wait are woken, even where more are at hand.
 const BURST: usize = 1024;
 
@@ -31,12 +31,10 @@ const BURST: usize = 1024;
 pub struct Pump {
     /// Comes once the subscription was handed to the connection.
     pub subscriber: oneshot::Receiver<Subscriber>,
-    pub orders: UnboundedReceiver<Control>,
+    pub orders: UnboundedReceiver<(Order, Turn)>,
     pub shared: Arc<Shared>,
     pub conn: Arc<Connection>,
     pub on_notice: OnNotice,
-    /// How often the connection had broken over something unreadable when this was looked at last.
-    pub garbled: u64,
 }
 
 impl Pump {
@@ -48,9 +46,8 @@ impl Pump {
                 made = &mut self.subscriber => break made.ok(),
                 order = self.orders.recv() => match order {
                     // It is never made.
-                    Some(Control::Interest(Order::Unsubscribe, _)) | None => break None,
-                    Some(Control::Interest(order, turn)) => due.push_back((order, turn)),
-                    Some(Control::Look) => {}
+                    Some((Order::Unsubscribe, _)) | None => break None,
+                    Some(order) => due.push_back(order),
                 },
             }
         };
@@ -62,17 +59,11 @@ impl Pump {
 
     /// Until the subscription ends; `due` are the orders whose turn has not come.
     async fn pass_on(&mut self, subscriber: &mut Subscriber, mut due: VecDeque<(Order, Turn)>) {
-        let mut link = self.conn.link.clone();
-        let mut doubtful = self.shared.kind != Kind::Core;
-        let mut known = BTreeSet::new();
-        let mut looking: Option<BoxFuture<'static, Found>> = None;
         loop {
-            let (waits, look) = (looking.is_some(), &mut looking);
-            let core = self.shared.kind == Kind::Core;
             let more = tokio::select! {
                 biased;
                 order = self.orders.recv() => match order {
-                    Some(Control::Interest(order, turn)) => {
+                    Some((order, turn)) => {
                         if matches!(order, Order::Unsubscribe) {
                             // What has arrived by now is the last.
                             let (shared, conn, tell) = (&self.shared, &self.conn, &self.on_notice);
@@ -80,10 +71,6 @@ impl Pump {
                             self.shared.end(None);
                         }
                         due.push_back((order, turn));
-                        true
-                    }
-                    Some(Control::Look) => {
-                        doubtful = !core;
                         true
                     }
                     // Nobody holds the subscription any more.
@@ -98,15 +85,7 @@ impl Pump {
                     // The connection is closed, which ends the channel too, after what is still in it.
                     _ => true,
                 },
-                found = async { match look { Some(look) => look.await, None => pending().await } } => {
-                    looking = None;
-                    known.extend(found.messages.iter().map(|(seq, _)| *seq));
-                    self.shared.insert(&self.conn, found).into_iter().for_each(&self.on_notice);
-                    self.shared.came();
-                    doubtful = true;
-                    true
-                }
-                more = Self::burst(subscriber, &self.shared, &self.conn, &self.on_notice), if !waits => {
+                more = Self::burst(subscriber, &self.shared, &self.conn, &self.on_notice) => {
                     self.shared.came();
                     if self.shared.lock().flow.take_answered() {
                         // It goes out now, not once all that has come is in the queue.
@@ -114,31 +93,11 @@ impl Pump {
                     }
                     more
                 }
-                // After the burst: what had come before the break is in the queue.
-                () = ready(()), if doubtful && !waits => {
-                    doubtful = false;
-                    looking = self.look(&known);
-                    true
-                }
-                Ok(()) = link.changed(), if !core && !waits => {
-                    doubtful = true;
-                    true
-                }
             };
             if !more {
                 return;
             }
         }
-    }
-
-    /// Begins to look for what could not be read, where there is any, and the consumer is known.
-    fn look(&mut self, known: &BTreeSet<u64>) -> Option<BoxFuture<'static, Found>> {
-        let now = self.conn.hub.garbled();
-        let state = self.shared.lock();
-        let origin = state.origin.clone().filter(|_| self.garbled != now)?;
-        self.garbled = now;
-        let (ordered, last) = (self.shared.kind == Kind::Ordered, u64::try_from(state.seq).unwrap_or_default());
-        Some(Look { conn: self.conn.clone(), origin, ordered, last, known: known.clone() }.run().boxed())
     }
 
     /// Takes what is there, at least one message; false at the end.
@@ -202,54 +161,27 @@ fn obey(subscriber: &mut Subscriber, order: Order) -> bool {
 }
 
 impl Shared {
-    /// Takes in what was found, as if it had come; an ordered subscription goes on behind it.
-    fn insert(&self, conn: &Connection, found: Found) -> Option<Notice> {
-        let mut state = self.lock();
-        let mut dropped = 0;
-        for (seq, message) in found.messages {
-            let size = message.data().len();
-            state.delivered += 1;
-            if self.is_full(&state, size) {
-                dropped += 1;
-                state.dropped += 1;
-                continue;
-            }
-            if self.kind == Kind::Ordered {
-                state.gap = true;
-                (state.seq, state.held_seq) = (seq as i64, seq as i64);
-            }
-            state.messages += 1;
-            state.bytes += size;
-            state.queue.push_back(Waiting::Message(message));
-        }
-        state.complete_to = state.complete_to.max(found.complete_to.unwrap_or_default() as i64);
-        conn.traffic.dropped(dropped);
-        (dropped > 0).then_some(Notice::Dropped(dropped))
-    }
-
     fn is_full(&self, state: &State, more: usize) -> bool {
         let full = |limit: usize, held: usize| limit > 0 && held > limit;
         full(self.limits.messages, state.messages + 1) || full(self.limits.bytes, state.bytes + more)
     }
 
     fn keep(&self, conn: &Connection, message: Message) -> Option<Notice> {
-        conn.traffic.received(Verb::Subscribe, message.payload.len());
+        conn.traffic.received(Verb::Subscribe, message.payload().len());
+        let malformed = malformed(&message, None);
         let mut state = self.lock();
         if state.ended {
             return None;
         }
         if self.kind != Kind::Core {
-            if message.status == Some(StatusCode::IDLE_HEARTBEAT) {
-                return state.heartbeat(conn, self.kind, self.limits, message);
+            if message.status().is_some_and(|(code, _)| code == IDLE_HEARTBEAT) {
+                return state.heartbeat(conn, self.kind, self.limits, &message);
             }
-            let meta = message.reply.as_deref().and_then(parse_meta);
+            let meta = message.meta();
             // Lost on the way, or the consumer began anew: nothing after it is in order.
             let in_order = meta.is_some_and(|meta| meta.consumer_seq == state.consumer_seq + 1);
             if self.kind == Kind::Ordered && (state.gap || !in_order) {
                 state.gap = true;
-                return None;
-            }
-            if meta.is_some_and(|meta| meta.seq <= state.complete_to) {
                 return None;
             }
             if let Some(meta) = meta {
@@ -258,7 +190,7 @@ impl Shared {
             }
         }
         state.delivered += 1;
-        if self.is_full(&state, message.payload.len()) {
+        if self.is_full(&state, message.payload().len()) {
             state.dropped += 1;
             if self.kind == Kind::Ordered {
                 // It is read again, from here.
@@ -269,27 +201,28 @@ impl Shared {
         }
         state.held_seq = state.seq;
         state.messages += 1;
-        state.bytes += message.payload.len();
+        state.bytes += message.payload().len();
         state.queue.push_back(Waiting::new(message));
+        drop(state);
+        malformed.into_iter().for_each(|error| conn.hub.tell(error));
         None
     }
 }
 
 impl State {
     /// Or flow control.
-    fn heartbeat(&mut self, conn: &Connection, kind: Kind, limits: Limits, message: Message) -> Option<Notice> {
-        if let Some(reply) = message.reply {
-            self.flow.asked(conn, reply, (self.messages, self.bytes), limits);
+    fn heartbeat(&mut self, conn: &Connection, kind: Kind, limits: Limits, message: &Message) -> Option<Notice> {
+        if let Some(reply) = message.reply() {
+            self.flow.asked(conn, reply.into(), (self.messages, self.bytes), limits);
             return None;
         }
-        let header = |name: &str| message.headers.as_ref().and_then(|h: &HeaderMap| h.get(name));
         // The server waits for an answer that it asked for; it comes by itself unless that request was lost.
-        if let Some(stalled) = header("Nats-Consumer-Stalled")
+        if let Some(stalled) = message.header("Nats-Consumer-Stalled")
             && self.queue.is_empty()
         {
-            answer(conn, stalled.as_str().into());
+            answer(conn, stalled.into());
         }
-        let last = header("Nats-Last-Consumer").and_then(|v| v.as_str().parse::<i64>().ok())?;
+        let last = message.header("Nats-Last-Consumer").and_then(|last| last.parse::<i64>().ok())?;
         if last == self.consumer_seq {
             return None;
         }
