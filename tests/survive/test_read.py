@@ -9,12 +9,55 @@ import jetarrow.sync
 import pyarrow as pa
 from jetarrow.server import NatsServer
 
+from ..tools import store
 from ..yardstick import ordered
 from ..yardstick.figures import check
+from .proxy import Proxy
 from .tools import Restarts
 
 COUNT = 200_000
 KILLS = [50_000, 120_000]
+
+
+class Swallowing(Proxy):
+    """Throws the second pull request away."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self.subjects: list[bytes] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        frames = asyncio.StreamReader()
+        cutting = asyncio.ensure_future(self._cut_frames(reader, frames))
+        try:
+            await super().serve(frames, writer)
+        finally:
+            cutting.cancel()
+
+    async def _cut_frames(self, reader: asyncio.StreamReader, frames: asyncio.StreamReader) -> None:
+        while line := await reader.readline():
+            words = line.split()
+            if words[0] in (b"PUB", b"HPUB"):
+                self.subjects.append(words[1])
+                line += await reader.readexactly(int(words[-1]) + 2)
+                if b".MSG.NEXT." in words[1] and sum(b".MSG.NEXT." in subject for subject in self.subjects) == 2:
+                    continue
+            frames.feed_data(line)
+        frames.feed_eof()
+
+
+async def test_a_request_that_is_over_and_nobody_said_so(own_server: NatsServer) -> None:
+    """It is asked again, of the same consumer: one that is made anew would first wait for a silence of seconds."""
+    count = 20_000
+    async with Swallowing(own_server.port) as proxy, await jetarrow.connect(proxy.url) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="S", subjects=["s.>"])
+        await store(js, "s.a", [b"x" * 1_000] * count)
+        table = await js.read("S", columns=["seq"]).read_all()
+        assert table.column("seq").to_pylist() == list(range(1, count + 1))
+    asked = sum(b".MSG.NEXT." in subject for subject in proxy.subjects)
+    assert asked > 2
+    assert sum(b".CONSUMER.CREATE." in subject for subject in proxy.subjects) == 1
 
 
 async def test_two_kills_during_a_read(own_server: NatsServer) -> None:

@@ -1,6 +1,7 @@
 //! The column of headers: by name, the values of each in the order in which they came.
 
 use arrow_array::builder::{ListBuilder, MapBuilder, MapFieldNames, StringBuilder};
+use arrow_schema::ArrowError;
 
 use crate::engine::headers::{Lines, text};
 use crate::error::{JetError, Result};
@@ -14,6 +15,10 @@ pub fn builder() -> HeadersBuilder {
 
 /// Sorted by name: the same message gives the same row each time it is read. Null without headers.
 pub fn push(builder: &mut HeadersBuilder, raw: &[u8]) -> Result<()> {
+    let broken = |e: ArrowError| JetError::Internal(e.to_string());
+    if raw.is_empty() {
+        return builder.append(false).map_err(broken);
+    }
     let text = text(raw);
     let mut lines: Vec<_> = Lines::of(&text).collect();
     lines.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -22,5 +27,5 @@ pub fn push(builder: &mut HeadersBuilder, raw: &[u8]) -> Result<()> {
         values.iter().for_each(|(_, value)| builder.values().values().append_value(value));
         builder.values().append(true);
     }
-    builder.append(!lines.is_empty()).map_err(|e| JetError::Internal(e.to_string()))
+    builder.append(!lines.is_empty()).map_err(broken)
 }

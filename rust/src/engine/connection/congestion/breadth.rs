@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 /// Few: with those of others, below 1,024.
-const FEW: f64 = 900.0;
+const FEW: f64 = 700.0;
 /// A round trip that few cannot fill.
 const LONG: Duration = Duration::from_millis(5);
 /// Rounds that a try takes, and that are compared with it; the one before still has other messages in flight.

@@ -1,11 +1,12 @@
 //! Reading by an ephemeral pull consumer that needs no acks, with some requests outstanding.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::latest::Latest;
 use super::{DELETE_WAIT, EXPIRES, INACTIVE, RETRY, Run, Stop, arrival};
@@ -18,6 +19,8 @@ use crate::engine::unique;
 use crate::error::Result;
 use crate::runtime;
 
+/// After so long without a message it is asked again, where the consumer has more of them.
+const DOUBT: Duration = Duration::from_millis(500);
 /// Fewer are not asked for at once: some may be malformed, or deletion markers.
 const FEW_ROWS: usize = 128;
 
@@ -35,9 +38,21 @@ pub struct Consumer {
     breaks: u64,
     /// The server has said that it is there.
     made: bool,
+    /// How many messages it still had behind the last that came.
+    pending: i64,
+    /// What was owed was given up since the last message came.
+    doubted: bool,
 }
 
 impl Consumer {
+    /// Nothing comes though there is more: the server does not say of a request that its messages have filled to the last
+    /// byte that it is over. Should what was asked for still come, it comes besides what is asked for now.
+    fn give_up_owed(&mut self) {
+        (self.owed, self.doubted) = (0, true);
+        self.asked.clear();
+        self.demand.forget();
+    }
+
     /// How many messages this request was for, if it is one of the last.
     fn rows_of(&self, number: u64) -> Option<usize> {
         self.asked.iter().find(|(asked, _)| *asked == number).map(|(_, rows)| *rows)
@@ -67,10 +82,21 @@ impl Run {
             let inbox = &mut consumer.inbox;
             let message = match inbox.messages.next().now_or_never().flatten() {
                 Some(message) => message,
-                None => match arrival(inbox, &self.conn, &mut link, breaks, silence, &self.out).await? {
-                    Ok(message) => message,
-                    Err(stop) => return Ok(stop),
-                },
+                None => {
+                    let doubtful = consumer.pending > 0 && !consumer.doubted && self.latest.is_none();
+                    let patience = if doubtful { DOUBT } else { Duration::MAX };
+                    let arrival = arrival(inbox, &self.conn, &mut link, breaks, silence, &self.out);
+                    match timeout(patience, arrival).await {
+                        Ok(arrived) => match arrived? {
+                            Ok(message) => message,
+                            Err(stop) => return Ok(stop),
+                        },
+                        Err(_) => {
+                            consumer.give_up_owed();
+                            continue;
+                        }
+                    }
+                }
             };
             self.conn.traffic.received(Verb::Read, message.payload().len());
             let stop = self.take(&message)?;
@@ -168,6 +194,7 @@ impl Run {
         }
         consumer.last_consumer_seq = consumer_seq;
         consumer.owed = consumer.owed.saturating_sub(1);
+        (consumer.pending, consumer.doubted) = (meta.pending, false);
         consumer.demand.came(&self.conn, consumer.breaks);
         self.accept(message, &meta)
     }
@@ -230,6 +257,8 @@ impl Run {
             last_consumer_seq: 0,
             breaks,
             made: false,
+            pending: 0,
+            doubted: false,
         });
         let asked = Instant::now();
         let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
