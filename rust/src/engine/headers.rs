@@ -79,8 +79,9 @@ pub fn status(raw: &[u8]) -> (u16, String) {
     let text = text(raw);
     let first = text.lines().next().and_then(|first| first.strip_prefix(KNOWN_VERSION)).unwrap_or_default().trim();
     let (code, description) = first.split_once(' ').unwrap_or((first, ""));
+    let is_code = code.len() == 3 && !code.starts_with('0') && code.bytes().all(|byte| byte.is_ascii_digit());
     match code.parse() {
-        Ok(code) if (100..1000).contains(&code) => (code, description.trim().to_owned()),
+        Ok(code) if is_code => (code, description.trim().to_owned()),
         _ => (0, String::new()),
     }
 }
@@ -152,6 +153,7 @@ mod tests {
             (b"NATS/1.0 409  Consumer Deleted \r\nA: 1\r\n\r\n", (409, "Consumer Deleted")),
             (b"NATS/1.0\r\nA: 1\r\n\r\n", (0, "")),
             (b"NATS/1.0 99 x\r\n\r\n", (0, "")),
+            (b"NATS/1.0 +50 x\r\n\r\n", (0, "")),
             (b"NATS/2.0 503 x\r\n\r\n", (0, "")),
             (b"", (0, "")),
         ] {

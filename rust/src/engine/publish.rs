@@ -2,6 +2,7 @@
 
 pub mod arena;
 pub mod atomic;
+pub mod body;
 pub mod content_ids;
 pub mod dedup;
 pub mod fast;

@@ -7,7 +7,7 @@
 
 use tokio::time::Instant;
 
-use crate::engine::publish::rows::Body;
+use crate::engine::publish::body::Body;
 use crate::error::About;
 
 pub struct Sent {
@@ -182,7 +182,7 @@ impl Inflight {
 mod tests {
     use super::*;
     use crate::engine::connection::token::{read_token, write_token};
-    use crate::engine::publish::rows::Single;
+    use crate::engine::publish::body::Single;
 
     fn sent(row: u64) -> Sent {
         let single = Single { subject: "a".into(), payload: "".into(), headers: None, timeout: None };

@@ -7,8 +7,9 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::{Stream, StreamExt};
 
+use crate::engine::publish::body::Body;
 use crate::engine::publish::puback::{Origin, PubAck};
-use crate::engine::publish::rows::{Body, Rows};
+use crate::engine::publish::rows::Rows;
 use crate::engine::publish::window::{Item, Outlet};
 use crate::error::{JetError, Result};
 

@@ -1,23 +1,20 @@
 //! Rows to publish, column by column, wherever the bytes live: Python objects, Arrow buffers, Rust vectors.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow_array::{
     Array, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeStringArray, StringArray, StringViewArray,
 };
-use async_nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
+use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::{HeaderMap, HeaderName, HeaderValue, Subject};
-use bytes::Bytes;
 
-use crate::engine::connection::client::Client;
-use crate::engine::connection::client::frames::{self, Frame};
-use crate::engine::publish::arena::{Arena, LARGE};
-use crate::engine::publish::size::{check_total, header_block, header_line, header_lines, header_size};
+use crate::engine::connection::client::frames;
+use crate::engine::publish::size::{check_total, header_block, header_line, header_lines};
 use crate::engine::subject;
 use crate::error::{About, JetError, Result};
 
-const NULL: &str = "the payload is null";
+/// Why a row without a payload is not sent, where it gives no reason.
+pub const NULL: &str = "the payload is null";
 
 /// A column of byte strings; `None` is a null.
 pub trait Payloads: Send + Sync {
@@ -120,7 +117,7 @@ impl Rows {
         }
     }
 
-    fn own_headers(&self, row: usize) -> Option<&HeaderMap> {
+    pub fn own_headers(&self, row: usize) -> Option<&HeaderMap> {
         match &self.headers {
             Headers::None => None,
             Headers::One(map) => Some(map),
@@ -176,7 +173,7 @@ impl Rows {
         Ok(self)
     }
 
-    fn no_payload(&self, row: usize, number: u64) -> JetError {
+    pub fn no_payload(&self, row: usize, number: u64) -> JetError {
         let reason = self.reasons.as_ref().and_then(|reasons| reasons.get(row)).unwrap_or(NULL);
         JetError::Row { row: number, reason: reason.into() }
     }
@@ -201,7 +198,7 @@ impl Rows {
         check_total(|| About::Row(number), size, max_payload)
     }
 
-    fn header_size(&self, row: usize, id: Option<&str>) -> usize {
+    pub fn header_size(&self, row: usize, id: Option<&str>) -> usize {
         let mut lines = self.own_headers(row).map_or(0, header_lines);
         lines += id.map_or(0, |id| header_line("Nats-Msg-Id", id));
         lines += self.fixed.iter().map(|(name, value)| header_line(name.as_ref(), value.as_str())).sum::<usize>();
@@ -209,167 +206,10 @@ impl Rows {
     }
 }
 
-/// A row's payload, where it lies.
-struct InPlace {
-    rows: Arc<Rows>,
-    row: usize,
-}
-
-impl AsRef<[u8]> for InPlace {
-    fn as_ref(&self) -> &[u8] {
-        self.rows.payloads.get(self.row).unwrap_or_default()
-    }
-}
-
-/// One message as the publish loop holds it.
-pub enum Body {
-    /// A row of a block.
-    Row(Arc<Rows>, usize),
-    Single(Box<Single>),
-}
-
-/// A message that came alone; its headers are complete.
-pub struct Single {
-    pub subject: Subject,
-    pub payload: Bytes,
-    pub headers: Option<HeaderMap>,
-    /// Instead of the window's timeout.
-    pub timeout: Option<Duration>,
-}
-
-impl Body {
-    pub fn timeout(&self) -> Option<Duration> {
-        match self {
-            Body::Row(..) => None,
-            Body::Single(single) => single.timeout,
-        }
-    }
-
-    /// `None`: the row is null.
-    pub fn payload(&self) -> Option<&[u8]> {
-        match self {
-            Body::Row(rows, row) => rows.payloads.get(*row),
-            Body::Single(single) => Some(&single.payload),
-        }
-    }
-
-    /// Why row `number` has no payload.
-    pub fn no_payload(&self, number: u64) -> JetError {
-        match self {
-            Body::Row(rows, row) => rows.no_payload(*row, number),
-            Body::Single(_) => JetError::Row { row: number, reason: NULL.into() },
-        }
-    }
-
-    /// What `Rows::checked` would have found, for rows that it has not seen.
-    pub fn check(&self, number: u64, max_payload: usize) -> Result<()> {
-        match self {
-            Body::Row(rows, row) if !rows.checked => rows.check(*row, number, max_payload),
-            _ => Ok(()),
-        }
-    }
-
-    /// The payload as it is sent: a row's small one is copied, many to an allocation. `None`: the row is null.
-    pub fn wire_payload(&self, arena: &mut Arena) -> Option<Bytes> {
-        match self {
-            Body::Row(rows, row) => Some(match rows.payloads.get(*row)? {
-                small if small.len() < LARGE => arena.copy(small),
-                _ => Bytes::from_owner(InPlace { rows: rows.clone(), row: *row }),
-            }),
-            Body::Single(single) => Some(single.payload.clone()),
-        }
-    }
-
-    /// About what it takes on the wire, and in memory until it is there.
-    pub fn size(&self) -> usize {
-        match self {
-            Body::Row(rows, row) => {
-                let payload = rows.payloads.get(*row).map_or(0, <[u8]>::len);
-                let subject = rows.subject(*row).map_or(0, str::len);
-                payload + subject + rows.header_size(*row, rows.msg_id(*row))
-            }
-            Body::Single(single) => {
-                let headers = single.headers.as_ref().map_or(0, header_size);
-                single.payload.len() + single.subject.len() + headers
-            }
-        }
-    }
-
-    /// The stream that it must go to, where it says so.
-    pub fn expected_stream(&self) -> Option<&str> {
-        match self {
-            Body::Row(rows, _) => rows.expected_stream.as_deref(),
-            Body::Single(single) => single.headers.as_ref()?.get(NATS_EXPECTED_STREAM).map(HeaderValue::as_str),
-        }
-    }
-
-    pub fn subject_text(&self) -> &str {
-        match self {
-            Body::Single(single) => &single.subject,
-            Body::Row(rows, row) => rows.subject(*row).unwrap_or_default(),
-        }
-    }
-
-    pub fn subject(&self) -> Subject {
-        match self {
-            Body::Single(single) => single.subject.clone(),
-            Body::Row(rows, row) => match &rows.subjects {
-                Subjects::One(subject) => subject.clone(),
-                Subjects::Each(texts) => texts.get(*row).unwrap_or_default().into(),
-            },
-        }
-    }
-
-    pub fn msg_id(&self) -> Option<&str> {
-        match self {
-            Body::Row(rows, row) => rows.msg_id(*row),
-            Body::Single(single) => single.headers.as_ref()?.get(NATS_MESSAGE_ID).map(HeaderValue::as_str),
-        }
-    }
-
-    /// A header that the caller gave.
-    pub fn has_header(&self, name: &str) -> bool {
-        let own = match self {
-            Body::Row(rows, row) => rows.own_headers(*row),
-            Body::Single(single) => single.headers.as_ref(),
-        };
-        own.is_some_and(|headers| headers.get(name).is_some())
-    }
-
-    pub fn has_id(&self) -> bool {
-        self.msg_id().is_some()
-    }
-
-    pub fn wire_headers(&self) -> Option<HeaderMap> {
-        match self {
-            Body::Row(rows, row) => rows.wire_headers(*row),
-            Body::Single(single) => single.headers.clone(),
-        }
-    }
-
-    /// The same as bytes; nothing where there are none.
-    pub fn write_headers(&self, out: &mut Vec<u8>) {
-        match self {
-            Body::Row(rows, row) => rows.write_headers(*row, out),
-            Body::Single(single) => {
-                let headers = single.headers.iter().filter(|headers| !headers.is_empty());
-                headers.for_each(|headers| frames::header_block(out, headers));
-            }
-        }
-    }
-
-    /// Sends it, where it can go at once, with this reply subject; `block` is what its headers are written in. A large one
-    /// would be copied.
-    pub fn send_now(&self, client: &Client, reply: &[u8], block: &mut Vec<u8>) -> bool {
-        let Some(payload) = self.payload().filter(|payload| payload.len() < LARGE) else { return false };
-        block.clear();
-        self.write_headers(block);
-        client.send_now(&Frame { subject: self.subject_text(), reply, headers: block, payload })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use async_nats::header::NATS_EXPECTED_STREAM;
+
     use super::*;
 
     fn rows(payloads: Vec<Vec<u8>>) -> Rows {

@@ -262,7 +262,7 @@ impl Unheard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::publish::rows::{Body, Single};
+    use crate::engine::publish::body::{Body, Single};
 
     fn sent(place: u64, subject: &str) -> Sent {
         let single = Single { subject: subject.into(), payload: "".into(), headers: None, timeout: None };

@@ -17,7 +17,7 @@ use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::traffic::Verb;
 use crate::engine::message::Message;
 use crate::engine::publish::arena::Arena;
-use crate::engine::publish::rows::Body;
+use crate::engine::publish::body::Body;
 use crate::engine::publish::window::{Item, Window};
 use crate::error::{JetError, Result};
 
