@@ -41,6 +41,22 @@ async def test_nothing_is_lost_over_a_slow_link(js: JetStreamContext, nats_url: 
         assert len(await sub.fetch_batch(10, timeout=5 * ROUND_TRIP)) == 0
 
 
+async def test_a_late_request_that_is_filled_to_the_last_byte_is_over(
+    js: JetStreamContext, nats_url: str, stream: str
+) -> None:
+    """The server does not say so; the next call asks for more at once, and not after a silence of five seconds."""
+    await fill(js, stream, 9)
+    probe = await js.pull_subscribe(f"{stream}.>", durable="a", ack_policy="none")
+    sizes = [len(msg.subject) + len(msg.reply) + len(msg.data) for msg in await probe.fetch(9, timeout=10)]
+    async with slow_link(nats_url, ROUND_TRIP / 2) as link, await jetarrow.connect(link.url) as nc:
+        sub = await nc.jetstream().pull_subscribe(f"{stream}.>", durable="b", ack_policy="none")
+        with pytest.raises(jetarrow.errors.TimeoutError, match="has not answered"):
+            await sub.fetch_batch(9, timeout=0, max_bytes=sum(sizes[:4]))
+        link.delay = 0.0
+        batch = await sub.fetch_batch(9, timeout=4.5, min_messages=9)
+        assert batch.seqs.to_pylist() == list(range(1, 10))
+
+
 async def test_no_wait_waits_for_the_servers_answer(js: JetStreamContext, nats_url: str, stream: str) -> None:
     await fill(js, stream, 10)
     async with slow_link(nats_url, ROUND_TRIP / 2) as link, await jetarrow.connect(link.url) as nc:

@@ -54,6 +54,8 @@ pub struct Ending {
     pub number: u64,
     /// How many of its messages have not come.
     pub left: usize,
+    /// And bytes of them. Without any left it is over, and the server does not say so.
+    pub room: usize,
 }
 
 /// How long a server may be silent about such a request.
@@ -115,8 +117,8 @@ impl Coming {
                     self.withdraw();
                     continue;
                 }
-                Rest::Ending(Ending { number, left }) => {
-                    if *left == 0 || self.conn.breaks() != self.breaks {
+                Rest::Ending(Ending { number, left, room }) => {
+                    if *left == 0 || *room == 0 || self.conn.breaks() != self.breaks {
                         self.rest = Rest::Here;
                         continue;
                     }
@@ -127,7 +129,7 @@ impl Coming {
                     self.heard = Instant::now();
                     let message = message?;
                     match self.inbox.status(&message) {
-                        None => *left -= 1,
+                        None => (*left, *room) = (*left - 1, room.saturating_sub(message.size())),
                         Some((of, status)) if of == *number && !matches!(status, Status::Heartbeat) => *left = 0,
                         Some(_) => {}
                     }

@@ -110,7 +110,8 @@ impl<S: Sink> Job<'_, S> {
         let Ok(number) = asked else { return Ok(End::Deadline) };
         let number = number.inspect_err(|_| *open = false)?;
         let (mut left, mut bytes) = (request.batch, 0);
-        *at_hand = request.no_wait.then_some(Ending { number, left });
+        let most = if request.max_bytes > 0 { request.max_bytes } else { usize::MAX };
+        *at_hand = request.no_wait.then_some(Ending { number, left, room: most });
         let mut patience = sub.ack_window().patience(request);
         while left > 0 {
             let message = match inbox.messages.next().now_or_never() {
@@ -158,11 +159,13 @@ impl<S: Sink> Job<'_, S> {
                     let taken = sink.push(&message)?;
                     left -= usize::from(taken);
                     bytes += if taken { message.size() } else { 0 };
-                    if bytes == request.max_bytes && bytes > 0 {
+                    if bytes == most {
                         // Nothing more comes of it, and the server does not say so: it does where a message is too much.
                         return Ok(End::Dry { too_large: true });
                     }
-                    at_hand.iter_mut().for_each(|ending| ending.left = left);
+                    at_hand
+                        .iter_mut()
+                        .for_each(|ending| (ending.left, ending.room) = (left, most.saturating_sub(bytes)));
                 }
                 Some((other, _)) if other != number => {}
                 Some((_, Status::Heartbeat)) => {}
