@@ -52,8 +52,10 @@ impl Member {
 
     /// Takes the pin's id out of a message of the stream.
     pub fn hear(&self, message: &Message) {
-        if let Some(pin) = message.header("Nats-Pin-Id") {
-            lock(&self.pins).insert(self.group.name.clone(), pin);
+        let Some(pin) = message.header("Nats-Pin-Id") else { return };
+        let mut pins = lock(&self.pins);
+        if pins.get(&self.group.name) != Some(&pin) {
+            pins.insert(self.group.name.clone(), pin);
         }
     }
 

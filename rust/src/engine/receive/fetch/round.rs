@@ -35,7 +35,6 @@ pub(super) enum End {
 /// stays as it is; one that waits has a limit of its own, as nothing of it is on its way yet.
 fn shared(request: PullRequest, inbox: &mut PullInbox, conn: &Connection) -> PullRequest {
     let PullRequest { batch, max_bytes, no_wait, .. } = request;
-    inbox.share = None;
     if batch == 1 || max_bytes == 0 {
         return request;
     }
@@ -54,8 +53,7 @@ impl<S: Sink> Job<'_, S> {
         let end = self.take_messages(&request, deadline).await;
         match end {
             Ok(End::Full | End::Dry { .. } | End::Gone(_) | End::Limited(_)) | Err(JetError::Api { .. }) => {
-                self.open = false;
-                self.inbox.iter_mut().for_each(|inbox| inbox.share = None);
+                self.open = false
             }
             _ => {
                 if std::mem::take(&mut self.open)
@@ -70,6 +68,8 @@ impl<S: Sink> Job<'_, S> {
                 }
             }
         }
+        // What is left here is over, however it ended.
+        self.inbox.iter_mut().for_each(|inbox| inbox.share = None);
         end
     }
 

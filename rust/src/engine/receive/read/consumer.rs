@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::latest::Latest;
 use super::{DELETE_WAIT, EXPIRES, INACTIVE, RETRY, Run, Stop, arrival};
@@ -84,17 +84,14 @@ impl Run {
                 Some(message) => message,
                 None => {
                     let doubtful = consumer.pending > 0 && !consumer.doubted && self.latest.is_none();
-                    let patience = if doubtful { DOUBT } else { Duration::MAX };
-                    let arrival = arrival(inbox, &self.conn, &mut link, breaks, silence, &self.out);
-                    match timeout(patience, arrival).await {
-                        Ok(arrived) => match arrived? {
-                            Ok(message) => message,
-                            Err(stop) => return Ok(stop),
-                        },
-                        Err(_) => {
+                    let patience = if doubtful { DOUBT.min(silence) } else { silence };
+                    match arrival(inbox, &self.conn, &mut link, breaks, patience, &self.out).await? {
+                        Ok(message) => message,
+                        Err(Stop::Renew) if doubtful && self.conn.breaks() == breaks => {
                             consumer.give_up_owed();
                             continue;
                         }
+                        Err(stop) => return Ok(stop),
                     }
                 }
             };
