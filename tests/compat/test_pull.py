@@ -56,6 +56,10 @@ async def test_nothing_comes_but_heartbeats(face: Face, js: Any, stream: str, ba
     failure = await face.failure(sub.fetch(batch, timeout=2, heartbeat=0.1))
     assert failure == "js.errors.FetchTimeoutError"
     await spread(js, stream, 1)
+    if face.name == "nats":
+        # On a busy machine its last request has too little time left for such heartbeats, and the server's word on that
+        # comes to the next call of the subscription.
+        sub = await js.pull_subscribe(f"{stream}.>", durable="work")
     assert data(await sub.fetch(batch, timeout=5, heartbeat=1)) == [b"0"]
 
 
