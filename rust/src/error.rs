@@ -91,6 +91,11 @@ pub enum JetError {
         "the connection went away before {what} was confirmed: it may or may not be stored; give it a message id to have it resent safely"
     )]
     Unconfirmed { what: About },
+    /// Of several messages with one reply subject not all are stored, and the stream could not be asked which.
+    #[error(
+        "it is not known whether {what} is stored: messages sent with it were refused or lost, and the stream does not say which; give messages an id to have them resent safely"
+    )]
+    Unattributed { what: About },
     #[error(
         "the connection went away before {what} was confirmed: it may or may not be stored, and was not sent again because the stream knows message ids for {} s only (its duplicate_window)",
         .window.as_secs_f64()
@@ -172,6 +177,7 @@ impl JetError {
             JetError::Row { row, reason } => JetError::Row { row: first.saturating_add(row), reason },
             JetError::MaxPayload { what, size, limit } => JetError::MaxPayload { what: about(what), size, limit },
             JetError::Unconfirmed { what } => JetError::Unconfirmed { what: about(what) },
+            JetError::Unattributed { what } => JetError::Unattributed { what: about(what) },
             JetError::Forgotten { what, window } => JetError::Forgotten { what: about(what), window },
             JetError::Batch { row, cause } => JetError::Batch {
                 row: row.map(|row| first.saturating_add(row)),

@@ -55,7 +55,9 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
             answer.set_item("description", description)?;
             js("APIError")?.call_method1("build", (answer,))
         }
-        JetError::Unconfirmed { .. } | JetError::Forgotten { .. } => js("PublishUnconfirmedError")?.call1((text,)),
+        JetError::Unconfirmed { .. } | JetError::Unattributed { .. } | JetError::Forgotten { .. } => {
+            js("PublishUnconfirmedError")?.call1((text,))
+        }
         JetError::Batch { row, cause } => {
             let kwargs = pyo3::types::PyDict::new(py);
             if let JetError::Api { code, err_code, description } = &**cause {

@@ -145,6 +145,11 @@ impl Congestion {
         }
     }
 
+    /// Whether messages share their reply subjects from now on.
+    pub fn shares(&mut self, shared: bool) {
+        self.breadth.iter_mut().for_each(|breadth| breadth.shared = shared);
+    }
+
     /// Whether `answered` does something for this place.
     pub fn is_timed(&self, place: u64) -> bool {
         self.alone.as_ref().is_some_and(|alone| alone.place == place)

@@ -37,6 +37,13 @@ impl PubAck {
     }
 }
 
+impl Origin {
+    pub fn ack(&self, seq: u64, duplicate: bool) -> PubAck {
+        let Origin { stream, domain } = self.clone();
+        PubAck { stream, domain, seq, duplicate, ..PubAck::default() }
+    }
+}
+
 /// Either the acknowledgement or the error the server put in its place.
 pub fn parse(payload: &[u8]) -> Result<PubAck> {
     #[derive(Deserialize)]

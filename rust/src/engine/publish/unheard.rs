@@ -332,7 +332,7 @@ mod tests {
         let (mut inflight, mut again) = (Inflight::new(8), VecDeque::from([first]));
         unheard.recall(now, &inflight, &again);
         for first in again.drain(..) {
-            inflight.insert(first, false);
+            inflight.insert(first, false, false);
         }
         unheard.recall(now, &inflight, &again);
         assert!(unheard.due(now).is_empty());
@@ -343,7 +343,7 @@ mod tests {
         assert!(again.len() == 2 && unheard.due(now).is_empty(), "they are at hand");
         // These had no time any more; what was published before is not left alone, whatever else is under way.
         again.clear();
-        inflight.insert(sent(9, "b"), false);
+        inflight.insert(sent(9, "b"), false, false);
         assert!(unheard.take(sent(0, "a"), now).is_none());
         unheard.recall(now, &inflight, &again);
         assert_eq!(places(unheard.due(now)), [0]);

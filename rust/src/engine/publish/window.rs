@@ -32,12 +32,15 @@ mod answer;
 mod hand_over;
 mod intake;
 mod patience;
+mod riddle;
 mod send;
+mod shared;
 mod trouble;
 mod trust;
 
 use intake::Intake;
 use patience::Asked;
+use riddle::Riddles;
 pub use trouble::silence;
 use trust::{Doubt, Trust};
 
@@ -104,6 +107,7 @@ pub async fn run(
         intake,
         again: VecDeque::new(),
         unheard: Unheard::default(),
+        riddles: Riddles::default(),
         asked: Asked::new(window.timeout, now),
         inflight: Inflight::new(window.max_inflight.unwrap_or(MOST_MESSAGES)),
         congestion: match window.max_inflight {
@@ -159,6 +163,7 @@ struct Run<'a, F, O> {
     /// Messages to be sent before any of the feed, in the order in which they were published.
     again: VecDeque<Sent>,
     unheard: Unheard,
+    riddles: Riddles<'a>,
     asked: Asked<'a>,
     inflight: Inflight,
     /// Where the window is ours to choose.
@@ -206,7 +211,8 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.wait_for_others().await;
             self.ask_for_window();
             self.ask_for_streams();
-            let mut up = self.over.is_some() || (self.in_order && self.asking.is_none() && self.is_up());
+            let mut up = self.over.is_some()
+                || (self.in_order && self.asking.is_none() && self.riddles.is_empty() && self.is_up());
             while up && self.inflight.len() < self.inflight.window() {
                 let Some(sent) = self.at_hand()? else { break };
                 if let Some((token, before)) = self.send_now(sent) {
@@ -251,6 +257,10 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 }
                 Some((subject, verdict)) = self.asked.subjects.next(), if !self.asked.subjects.is_empty() => {
                     self.learn_stream(&subject, verdict);
+                }
+                Some((token, found)) = self.riddles.next(), if !self.riddles.is_empty() => {
+                    self.now = Instant::now();
+                    self.learn_stored(token, &found);
                 }
                 leads = async { match leader { Some(asked) => asked.await, None => pending().await } } => {
                     self.learn_leader(leads);

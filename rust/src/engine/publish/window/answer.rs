@@ -13,11 +13,15 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     pub(super) fn answer(&mut self, message: Message) {
         self.conn.traffic.received(self.verb, message.payload().len());
         let token = message.subject_bytes().get(self.inbox.len()..).and_then(read_token);
-        let Some((token, again)) = token.and_then(|token| Some((token, self.inflight.at(token)?.1))) else {
+        let known = token.and_then(|token| Some((token, self.inflight.group(token)?)));
+        let Some((token, (group, again))) = known else {
             // It came twice, or late.
             return self.trust.shaken();
         };
         self.last_answer = self.now;
+        if group.is_shared() {
+            return self.answer_one_of(token, message.payload(), message.says_no_responders());
+        }
         if let Some((seq, duplicate)) = self.parser.quick(message.payload()) {
             if !self.trust.takes(seq, duplicate) && again {
                 return self.doubt(token, None);
@@ -27,10 +31,8 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.outlet.stored(sent.row, self.parser.origin(), seq, duplicate);
         } else if message.says_no_responders() {
             self.trust.shaken();
-            let Some(sent) = self.take(token).map(|sent| Sent { first: None, ..sent }) else { return };
-            if let Some(sent) = self.unheard.take(sent, self.now) {
-                let error = self.unheard_error(&sent);
-                self.outlet.failed(sent.row, error);
+            if let Some(sent) = self.take(token) {
+                self.met_nobody(sent);
             }
         } else {
             self.answer_in_full(token, again, message.payload());
@@ -65,16 +67,27 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
     }
 
+    pub(super) fn met_nobody(&mut self, sent: Sent) {
+        if let Some(sent) = self.unheard.take(Sent { first: None, ..sent }, self.now) {
+            let error = self.unheard_error(&sent);
+            self.outlet.failed(sent.row, error);
+        }
+    }
+
     /// The row that has its answer.
     fn take(&mut self, token: u64) -> Option<Sent> {
         let sent = self.inflight.answered(token)?;
-        if let Some(congestion) = &mut self.congestion {
-            congestion.answered(sent.place, self.now, &self.conn.path, self.breaks);
-        }
+        self.took(&sent);
         Some(sent)
     }
 
-    fn acked(&mut self, sent: &Sent) {
+    pub(super) fn took(&mut self, sent: &Sent) {
+        if let Some(congestion) = &mut self.congestion {
+            congestion.answered(sent.place, self.now, &self.conn.path, self.breaks);
+        }
+    }
+
+    pub(super) fn acked(&mut self, sent: &Sent) {
         if !self.unheard.is_idle() {
             let mut behind = self.unheard.heard(sent);
             // The time of one call's rows begins when they are sent.

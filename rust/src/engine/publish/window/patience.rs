@@ -118,6 +118,6 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         if self.window.resend == Some(false) {
             return Vec::new();
         }
-        self.inflight.take(|sent| sent.body.has_id() && wanted(sent))
+        self.inflight.take_rows(|group| group.rows.iter().any(|sent| sent.body.has_id() && wanted(sent)))
     }
 }

@@ -10,7 +10,7 @@ use super::{Handed, Item, Outlet, Run};
 use crate::engine::connection::client::Refused;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::token::write_token;
-use crate::engine::publish::inflight::Sent;
+use crate::engine::publish::inflight::{PATIENT, Sent};
 use crate::error::{JetError, Result};
 
 impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
@@ -44,17 +44,19 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.conn.traffic.resent(self.verb);
         }
         (sent.first, sent.sent_at) = (before.or(Some(self.now)), Some(self.now));
+        let shares = self.window.timeout >= PATIENT && self.trust.shares();
         if let Some(congestion) = &mut self.congestion {
+            congestion.shares(shares);
             congestion.sent(sent.place, self.inflight.bytes(), self.now);
         }
         self.conn.traffic.sent(self.verb, payload);
-        let token = self.inflight.insert(sent, self.trust.is_firm());
-        let (sent, _) = self.inflight.at(token)?;
+        let token = self.inflight.insert(sent, self.trust.is_firm(), shares);
+        let sent = self.inflight.at(token)?;
         let prefix = self.inbox.len();
         write_token(token, &mut self.inbox);
         let gone = sent.body.send_now(&self.conn.client, &self.inbox, &mut self.block);
         self.inbox.truncate(prefix);
-        (!gone).then_some((token, before))
+        (!gone).then(|| (self.inflight.alone(token), before))
     }
 
     /// A message that has its token, and has to wait for room; or is so large that it is sent from where it lies. False where
@@ -66,7 +68,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         tick: &mut Interval,
     ) -> Result<bool> {
         let reply = Some(self.reply(token)?);
-        let Some((sent, _)) = self.inflight.at(token) else { return Ok(true) };
+        let Some(sent) = self.inflight.at(token) else { return Ok(true) };
         let payload = sent.body.wire_payload(&mut self.arena).unwrap_or_default();
         let message = Outgoing { subject: sent.body.subject(), reply, headers: sent.body.wire_headers(), payload };
         let client = &self.conn.client;

@@ -117,8 +117,11 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         if let Some(sent) = handing.and_then(|token| self.inflight.withdraw(token)) {
             fail_late(&sent, sent.tries > 0, &mut self.outlet, self.window.timeout);
         }
-        for sent in self.inflight.expire(self.now) {
-            fail_late(&sent, true, &mut self.outlet, self.window.timeout);
+        let now = self.now;
+        for group in self.inflight.take(|group| group.rows.iter().all(|sent| sent.is_late(now))) {
+            for sent in group.rows {
+                fail_late(&sent, true, &mut self.outlet, self.window.timeout);
+            }
         }
         for sent in self.unheard.expire(self.now) {
             fail_late(&sent, sent.first.is_some(), &mut self.outlet, self.window.timeout);
@@ -146,17 +149,20 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             return;
         }
         let cause = |sent: &Sent| refused.publish(sent.body.subject().as_str()).cloned();
-        for sent in self.inflight.take(|sent| cause(sent).is_some()) {
+        let (removed, heard) = self.inflight.remove(|sent| cause(sent).is_some());
+        for sent in removed {
             if let Some(cause) = cause(&sent) {
                 self.outlet.failed(sent.row, cause);
             }
         }
+        heard.into_iter().for_each(|(token, heard)| self.go_on(token, heard));
     }
 
     /// What was in flight may be lost: messages that the server recognises go again, the others end here and now.
     fn link_broke(&mut self) {
         self.deaf = None;
         (self.asking, self.asked.leader) = (None, None);
+        self.riddles.clear();
         self.congestion.iter_mut().for_each(Congestion::restart);
         let mut resent = Vec::new();
         for sent in self.inflight.take_all() {
@@ -194,6 +200,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     /// Every message that has no answer gets this one, also those that are at hand and not sent yet.
     pub(super) fn give_up(&mut self, cause: JetError) {
         (self.asking, self.asked.leader) = (None, None);
+        self.riddles.clear();
         let unheard = self.unheard.take_all();
         self.send_again(unheard);
         for sent in self.inflight.take_all().into_iter().chain(std::mem::take(&mut self.again)) {

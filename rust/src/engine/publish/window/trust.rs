@@ -9,9 +9,10 @@
 //! once no other has come for a while: the row may be for that stream.
 
 use futures_util::Stream;
-use tokio::time::{Duration, Instant};
+use tokio::time::Instant;
 
 use super::{Item, Outlet, Run};
+use crate::engine::publish::inflight::group::DECIDE;
 use crate::engine::publish::puback::PubAck;
 use crate::error::Result;
 
@@ -19,14 +20,15 @@ use crate::error::Result;
 const FIRM: u32 = 1_024;
 /// Sequences that are remembered: more than tokens that are used again.
 const RECENT: usize = 2_048;
-/// How long a row's own ack may come after that of another stream.
-const DECIDE: Duration = Duration::from_millis(250);
 
 /// What one stream has acknowledged.
 #[derive(Default)]
 pub struct Trust {
     /// Acks since the last that was not as it should be.
     firm: u32,
+    /// Rows have shared tokens since it was last unclear which row an answer was for, and how often it was.
+    shared: bool,
+    puzzles: u32,
     highest: u64,
     recent: Vec<u64>,
     next: usize,
@@ -43,10 +45,31 @@ impl Trust {
         self.firm = 0;
     }
 
+    /// It was not clear which row an answer was for, although rows shared their reply subject only where it should be: that
+    /// is done less and less.
+    pub fn puzzled(&mut self) {
+        self.firm = 0;
+        if std::mem::take(&mut self.shared) {
+            self.puzzles += 1;
+        }
+    }
+
+    /// Whether rows may share tokens.
+    pub fn shares(&mut self) -> bool {
+        let shares = self.firm >> (2 * self.puzzles).min(8) >= FIRM;
+        self.shared |= shares;
+        shares
+    }
+
     /// The acks of another stream follow.
     pub fn begin_anew(&mut self) {
         (self.firm, self.highest, self.next) = (0, 0, 0);
         self.recent.clear();
+    }
+
+    /// It is higher than all before.
+    pub fn rises(&self, seq: u64) -> bool {
+        seq > self.highest
     }
 
     /// Takes a sequence of the stream, and says whether it can be a new answer.
@@ -88,7 +111,8 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     /// An answer that may be that of an earlier row: of the stream in `ack`, where it is one.
     pub(super) fn doubt(&mut self, token: u64, ack: Option<PubAck>) {
         self.trust.shaken();
-        let Some((sent, _)) = self.inflight.at(token) else { return };
+        self.inflight.close();
+        let Some(sent) = self.inflight.at(token) else { return };
         if sent.body.has_id() && self.window.resend != Some(false) {
             let again = self.inflight.withdraw(token);
             self.send_again(again);
@@ -101,6 +125,9 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     pub(super) fn decide(&mut self) {
         let now = self.now;
         let due: Vec<_> = self.doubts.extract_if(.., |doubt| now.duration_since(doubt.since) >= DECIDE).collect();
+        for token in self.inflight.puzzling(now) {
+            self.ask_for_stored(token);
+        }
         for Doubt { token, ack, .. } in due {
             if let Some(sent) = self.inflight.answered(token) {
                 self.windows.note(&ack.stream);
