@@ -9,11 +9,10 @@ import jetarrow
 import jetarrow.sync
 import pytest
 from jetarrow import errors
-from jetarrow.jetstream.errors import NoStreamResponseError, PublishUnconfirmedError
 from jetarrow.jetstream.context import JetStreamContext
+from jetarrow.jetstream.errors import NoStreamResponseError, PublishUnconfirmedError
 from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.server import NatsServer
-
 
 ROWS, WINDOW = 40_000, 4_000
 # So many may have one reply subject, and so many answers as they should be come before any have.
@@ -136,7 +135,7 @@ async def ignore(msg: jetarrow.Msg) -> None:
 
 
 async def test_a_stream_that_may_not_be_asked() -> None:
-    """Which rows of one group a stream stored before it was full it alone knows: of those it is not said that they are."""
+    """Which rows of a group it stored before it was full only the stream knows: none of them is said to be stored."""
     config = """
     authorization { users = [
         { user: admin, password: a }
@@ -153,7 +152,7 @@ async def test_a_stream_that_may_not_be_asked() -> None:
     unclear = [row for row, error in failed.items() if isinstance(error, PublishUnconfirmedError)]
     assert len(unclear) <= MOST_SHARED
     refused = set(failed) - set(unclear)
-    assert refused == set(range(max([most, *unclear]) + (1 if unclear else 0), ROWS)) 
+    assert refused == set(range(max([most, *unclear]) + (1 if unclear else 0), ROWS))
     assert result.seqs.to_pylist()[: most - MOST_SHARED] == list(range(1, most - MOST_SHARED + 1))
 
 
