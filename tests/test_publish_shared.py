@@ -98,12 +98,13 @@ async def test_duplicates_among_others(js: JetStreamContext, stream: str) -> Non
     assert seqs == [first[id] for id in ids]
 
 
-async def test_rows_of_two_streams(js: JetStreamContext, nats_url: str, stream: str) -> None:
-    """Long runs of one stream with single rows of another."""
+@pytest.mark.parametrize("every", [2_777, 499, 97])
+async def test_rows_of_two_streams(js: JetStreamContext, nats_url: str, stream: str, every: int) -> None:
+    """Runs of one stream with single rows of another, whose acks come before or after those of their neighbours."""
     other = f"{stream}other"
     await js.add_stream(name=other, subjects=[f"{other}.>"])
     rows = numbered()
-    elsewhere = {row for row in range(ROWS) if row % 2_777 == 2_000}
+    elsewhere = {row for row in range(ROWS) if row % every == 96 or row % (7 * every) == 50}
     subjects = [f"{other}.a" if row in elsewhere else f"{stream}.a" for row in range(ROWS)]
     result = await js.publish_batch(subjects, rows, max_inflight=WINDOW)
     await js.delete_stream(other)

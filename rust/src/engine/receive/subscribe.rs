@@ -77,12 +77,16 @@ enum Waiting {
 }
 
 impl Waiting {
-    fn new(message: Message) -> Self {
+    /// Behind so many bytes that wait already: with many of them it counts how much memory each takes.
+    fn behind(bytes: usize, message: Message) -> Self {
         const LARGE: usize = 16 << 10;
-        if message.payload().len() < LARGE {
-            Waiting::Message(message.into())
-        } else {
+        const MANY: usize = 1 << 20;
+        if message.payload().len() >= LARGE {
             Waiting::Large(Box::new(message))
+        } else if bytes >= MANY {
+            Waiting::Message(Received::one_of_many(&message))
+        } else {
+            Waiting::Message(message.into())
         }
     }
 

@@ -19,9 +19,9 @@ const MOST_ANSWERS: usize = 2 * MOST_SHARED;
 
 /// What came for one of the rows.
 pub enum Answer {
-    /// It is stored by the stream that took the rows before, and after them.
+    /// It is stored by the stream that took the rows before, and after them. Which stream that is may have changed.
     Stored(u64, Arc<Origin>),
-    StoredInFull(Box<PubAck>),
+    StoredInFull(Box<PubAck>, Arc<Origin>),
     /// A duplicate, or an ack out of turn.
     Odd(Box<PubAck>),
     /// An ack of another stream.
@@ -33,14 +33,25 @@ pub enum Answer {
 
 impl Answer {
     pub fn is_plain(&self) -> bool {
-        matches!(self, Answer::Stored(..) | Answer::StoredInFull(_))
+        self.origin().is_some()
+    }
+
+    fn origin(&self) -> Option<&Arc<Origin>> {
+        match self {
+            Answer::Stored(_, origin) | Answer::StoredInFull(_, origin) => Some(origin),
+            _ => None,
+        }
+    }
+
+    fn is_ack(&self) -> bool {
+        self.place().is_some()
     }
 
     /// The stream and the sequence that it says, where it is an ack.
     fn place(&self) -> Option<(&str, u64)> {
         match self {
             Answer::Stored(seq, origin) => Some((&origin.stream, *seq)),
-            Answer::StoredInFull(ack) | Answer::Odd(ack) | Answer::Foreign(ack) => Some((&ack.stream, ack.seq)),
+            Answer::StoredInFull(ack, _) | Answer::Odd(ack) | Answer::Foreign(ack) => Some((&ack.stream, ack.seq)),
             Answer::Nobody | Answer::Failed(_) => None,
         }
     }
@@ -66,8 +77,8 @@ pub enum Heard {
 pub struct Group {
     pub rows: Vec<Sent>,
     pub answers: Vec<Answer>,
-    /// When the first came.
-    since: Option<Instant>,
+    /// When the last came.
+    heard_at: Option<Instant>,
     /// The stream was asked for so many, or is just now.
     asked: usize,
     asking: bool,
@@ -83,7 +94,7 @@ impl Group {
     }
 
     pub fn hear(&mut self, answer: Answer, now: Instant) -> Heard {
-        self.since.get_or_insert(now);
+        self.heard_at = Some(now);
         if answer.is_plain() || self.answers.len() < MOST_ANSWERS {
             self.answers.push(answer);
         }
@@ -94,18 +105,17 @@ impl Group {
         if self.answers.len() < self.rows.len() {
             return Heard::Some;
         }
-        let (mut plain, mut acks, mut foreign) = (0, 0, false);
-        for answer in &self.answers {
-            plain += usize::from(answer.is_plain());
-            acks += usize::from(answer.place().is_some());
-            foreign |= matches!(answer, Answer::Foreign(_));
-        }
-        if plain == self.rows.len() {
-            self.answers.retain(Answer::is_plain);
+        let first = self.answers.iter().find_map(Answer::origin).cloned();
+        let in_turn = |answer: &Answer| {
+            let origins = answer.origin().zip(first.as_ref());
+            origins.is_some_and(|(origin, first)| Arc::ptr_eq(origin, first))
+        };
+        if self.answers.iter().filter(|answer| in_turn(answer)).count() == self.rows.len() {
+            self.answers.retain(in_turn);
             Heard::All
-        } else if acks == 0 {
+        } else if !self.answers.iter().any(Answer::is_ack) {
             Heard::All
-        } else if foreign {
+        } else if self.answers.iter().any(|answer| matches!(answer, Answer::Foreign(_))) {
             // That may be one too many.
             Heard::Some
         } else {
@@ -117,7 +127,7 @@ impl Group {
     pub fn is_puzzling(&self, now: Instant) -> bool {
         !self.asking
             && self.asked < self.answers.len()
-            && self.since.is_some_and(|since| now.duration_since(since) >= DECIDE)
+            && self.heard_at.is_some_and(|at| now.duration_since(at) >= DECIDE)
     }
 
     /// What the stream is to be asked for, once at a time.
@@ -142,14 +152,13 @@ impl Group {
                 Some(sent) => known.push((sent, answer)),
                 None if stored.is_some() => {}
                 None => {
-                    unknown |= at < self.asked && answer.place().is_some();
+                    unknown |= at < self.asked && answer.is_ack();
                     self.answers.push(answer);
                 }
             }
         }
         self.rows = rows.into_iter().flatten().collect();
         (self.asked, self.asking) = (self.answers.len(), false);
-        self.since.take_if(|_| self.answers.is_empty());
         let hopeless = complete && unknown;
         (known, if hopeless { std::mem::take(&mut self.rows) } else { Vec::new() })
     }
@@ -157,7 +166,7 @@ impl Group {
     pub fn clear(&mut self) {
         self.rows.clear();
         self.answers.clear();
-        (self.since, self.asked, self.asking) = (None, 0, false);
+        (self.heard_at, self.asked, self.asking) = (None, 0, false);
     }
 }
 

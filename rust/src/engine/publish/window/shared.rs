@@ -36,7 +36,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
         match puback::parse(payload) {
             Ok(ack) if self.parser.knows(&ack) => Some(match self.is_in_turn(ack.seq, ack.duplicate)? {
-                true => Answer::StoredInFull(Box::new(ack)),
+                true => Answer::StoredInFull(Box::new(ack), self.parser.origin().clone()),
                 false => Answer::Odd(Box::new(ack)),
             }),
             Ok(ack) => Some(Answer::Foreign(Box::new(ack))),
@@ -79,7 +79,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 self.acked(&sent);
                 self.outlet.stored(sent.row, &origin, seq, false);
             }
-            Answer::StoredInFull(ack) | Answer::Odd(ack) | Answer::Foreign(ack) => {
+            Answer::StoredInFull(ack, _) | Answer::Odd(ack) | Answer::Foreign(ack) => {
                 self.acked(&sent);
                 self.windows.note(&ack.stream);
                 self.outlet.stored_in_full(sent.row, *ack);

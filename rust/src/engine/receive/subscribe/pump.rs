@@ -201,8 +201,9 @@ impl Shared {
         }
         state.held_seq = state.seq;
         state.messages += 1;
-        state.bytes += message.payload().len();
-        state.queue.push_back(Waiting::new(message));
+        let waiting = Waiting::behind(state.bytes, message);
+        state.bytes += waiting.payload();
+        state.queue.push_back(waiting);
         drop(state);
         malformed.into_iter().for_each(|error| conn.hub.tell(error));
         None
