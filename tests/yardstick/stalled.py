@@ -14,8 +14,8 @@ from jetarrow.server import NatsServer
 from ..survive.tools import FLAT, Ticker, places, rss, trimmed_rss
 from .figures import Figure, said
 
-# Of 64 KiB fewer messages, so that what is in flight is not larger: how much a frozen server's socket still takes is up to
-# the kernel (9 to 16 MiB were seen), and what it does not take is not in flight.
+# Of 64 KiB fewer messages, so that what is in flight is not larger: how much a frozen server's socket still takes is up
+# to the kernel (9 to 16 MiB were seen), and what it does not take is not in flight.
 FULL: dict[str, Any] = {"stop": 60.0, "sizes": {1_024: (60_000, 5_000), 65_536: (6_000, 75)}}
 SHORT: dict[str, Any] = {"stop": 10.0, "sizes": {1_024: (60_000, 5_000)}}
 # Seconds that a tick of the event loop may be late.
