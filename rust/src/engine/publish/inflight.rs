@@ -79,8 +79,6 @@ pub struct Inflight {
     free: Vec<u32>,
     /// The group that the next row may share.
     open: Option<usize>,
-    /// Empty ones, with their memory.
-    spare: Vec<Group>,
     round: u64,
     len: usize,
     bytes: usize,
@@ -93,8 +91,8 @@ impl Inflight {
     pub fn new(window: usize) -> Self {
         let window = window.clamp(1, MOST);
         let bits = window.next_power_of_two().trailing_zeros();
-        let (slots, free, spare) = (Vec::new(), Vec::new(), Vec::new());
-        Inflight { slots, free, open: None, spare, round: 1, len: 0, bytes: 0, window, bits }
+        let (slots, free) = (Vec::new(), Vec::new());
+        Inflight { slots, free, open: None, round: 1, len: 0, bytes: 0, window, bits }
     }
 
     fn index(&self, token: u64) -> usize {
@@ -149,9 +147,6 @@ impl Inflight {
         let token = self.round << self.bits | u64::from(index);
         let slot = &mut self.slots[index as usize];
         (slot.again, slot.token) = (slot.token == token, token);
-        if slot.group.rows.capacity() == 0 {
-            slot.group = self.spare.pop().unwrap_or_default();
-        }
         slot.group.rows.push(sent);
         self.open = shares.then_some(index as usize);
         token
@@ -181,9 +176,12 @@ impl Inflight {
     /// The row that a token stands for alone, once, with its answer; `None` for one that comes again or too late.
     pub fn answered(&mut self, token: u64) -> Option<Sent> {
         let index = self.index(token);
-        let sent = self.slot(token)?.group.rows.pop()?;
+        let rows = &mut self.slot(token)?.group.rows;
+        let sent = rows.pop()?;
+        if rows.is_empty() {
+            self.free.push(index as u32);
+        }
         self.count_off(&sent);
-        self.free.push(index as u32);
         Some(sent)
     }
 
@@ -192,7 +190,7 @@ impl Inflight {
         Some(self.slot(token)?.group.hear(answer, now))
     }
 
-    /// All rows of a token, with their answers.
+    /// All rows of a token, with their answers; `keep` has the memory used again.
     pub fn settled(&mut self, token: u64) -> Option<Group> {
         self.change(token, std::mem::take)
     }
@@ -220,10 +218,12 @@ impl Inflight {
         slots.map(|slot| slot.token).collect()
     }
 
-    /// Its memory is used again.
-    pub fn keep(&mut self, mut group: Group) {
+    pub fn keep(&mut self, token: u64, mut group: Group) {
         group.clear();
-        self.spare.push(group);
+        let index = self.index(token);
+        if let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.group.rows.is_empty()) {
+            slot.group = group;
+        }
     }
 
     fn count_off(&mut self, sent: &Sent) {
@@ -233,15 +233,8 @@ impl Inflight {
 
     /// The last row of a token, which never went out, or will never have an answer.
     pub fn withdraw(&mut self, token: u64) -> Option<Sent> {
-        let index = self.index(token);
-        let rows = &mut self.slot(token)?.group.rows;
-        let sent = rows.pop()?;
-        if rows.is_empty() {
-            self.free.push(index as u32);
-        }
         self.round += 1;
-        self.count_off(&sent);
-        Some(sent)
+        self.answered(token)
     }
 
     /// The last row of a token, which has not gone out, has one of its own from now on: the one that this returns.
@@ -295,10 +288,7 @@ impl Inflight {
                 self.free.push(index as u32);
             }
         }
-        taken.iter().flat_map(|group| &group.rows).for_each(|sent| {
-            self.len -= 1;
-            self.bytes -= sent.bytes;
-        });
+        taken.iter().flat_map(|group| &group.rows).for_each(|sent| self.count_off(sent));
         self.round += u64::from(!taken.is_empty());
         taken.sort_unstable_by_key(|group| group.rows[0].place);
         taken

@@ -68,7 +68,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         for (sent, answer) in group.rows.drain(..).zip(group.answers.drain(..)) {
             self.end(sent, answer);
         }
-        self.inflight.keep(group);
+        self.inflight.keep(token, group);
     }
 
     /// This answer is this row's.

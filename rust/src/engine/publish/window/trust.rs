@@ -164,6 +164,26 @@ mod tests {
     }
 
     #[test]
+    fn rows_share_less_after_each_time_that_it_was_unclear() {
+        let mut trust = firm();
+        let mut seq = u64::from(FIRM);
+        let mut until_shared = |trust: &mut Trust| {
+            let from = seq;
+            while !trust.shares() {
+                seq += 1;
+                assert!(trust.takes(seq, false));
+            }
+            seq - from
+        };
+        assert_eq!(until_shared(&mut trust), 0);
+        for more in [4, 16, 64, 256, 256] {
+            // Many groups of one window are one time.
+            (0..3).for_each(|_| trust.puzzled());
+            assert_eq!(until_shared(&mut trust), more * u64::from(FIRM));
+        }
+    }
+
+    #[test]
     fn one_that_was_overtaken_is_new() {
         let mut trust = firm();
         let last = u64::from(FIRM);
