@@ -142,6 +142,36 @@ async def main():
     await asyncio.gather(*futures)
 asyncio.run(main())
 """,
+    "async_close": """
+async def main():
+    nc = await jetarrow.connect(url)
+    js = nc.jetstream()
+    await js.add_stream(name="S", subjects=["S"])
+    pause()
+    try:
+        await nc.publish("a", b"x" * 1_000)
+        futures = [await js.publish_async("S", b"x" * 1_000) for _ in range(100)]
+        publisher = js.publisher("S")
+        await publisher.publish(b"x")
+        go()
+        await asyncio.sleep(60)
+    finally:
+        await nc.close()
+asyncio.run(main())
+""",
+    "sync_close": """
+nc = jetarrow.sync.connect(url)
+js = nc.jetstream()
+js.add_stream(name="S", subjects=["S"])
+pause()
+try:
+    nc.publish("a", b"x" * 1_000)
+    futures = [js.publish_async("S", b"x" * 1_000) for _ in range(100)]
+    go()
+    futures[0].result()
+finally:
+    nc.close()
+""",
     "sync": """
 nc = jetarrow.sync.connect(url)
 pause()

@@ -152,6 +152,9 @@ async def test_purge(js: JetStreamContext, stream: str) -> None:
         return (await js.stream_info(stream)).state.messages
 
     await fill_subjects(js, stream, ["a", "b", "a", "b", "a", "b"])
+    with pytest.raises(ValueError, match="empty"):
+        await js.purge_stream(stream, subject="")
+    assert await left() == 6
     assert (await js.purge_stream(stream, subject=f"{stream}.b")).success is True
     assert await left() == 3
     assert await js.purge_stream(stream, 4)

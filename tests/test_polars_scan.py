@@ -84,6 +84,8 @@ def test_what_the_server_is_asked_for(nats_url: str, filled: str, asked: list[di
         (pl.lit(5) >= sequence, Bounds(end=6)),
         ((sequence == 5) | (sequence == 9), Bounds(first=5, end=10)),
         (sequence.is_in([9, 5]), Bounds(first=5, end=10)),
+        # No message has the lowest; those between may be there.
+        (sequence.is_in([-4, 3, 20]), Bounds(first=-4, end=21)),
         ((sequence > 5) | (topic == "a"), ALL),
         ((sequence > 5) & (pl.col("id") > 1), Bounds(first=6)),
         (~(sequence > 5), Bounds(end=6)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Iterator
 
@@ -69,6 +70,26 @@ async def test_fast_row_errors_end_where_they_are(js: JetStreamContext, batched:
     assert {getattr(error.error, "err_code", None) for error in result.errors} == {10060}
     assert await data(js, batched) == [payload for i, payload in enumerate(payloads) if i not in wrong]
     assert result.stored == 1_996
+
+
+async def test_fast_refuses_no_row_for_what_others_did(js: JetStreamContext, batched: str) -> None:
+    """Many rows in a row are refused, for different reasons: each other one is stored."""
+    count = 3_000
+    dice = random.Random(1)
+    headers: list[dict[str, str] | None] = [None] * count
+    subjects = [f"{batched}.{row % 7}" for row in range(count)]
+    wrong: dict[int, int | None] = {}
+    for begin in dice.sample(range(1, count - 20), 12):
+        for row in range(begin, begin + dice.randrange(1, 12)):
+            if dice.random() < 0.5:
+                subjects[row], wrong[row] = "nobody.takes.this", None
+            else:
+                headers[row], wrong[row] = {"Nats-Expected-Stream": "OTHER"}, 10060
+    payloads = [b"%d" % row for row in range(count)]
+    result = await js.publish_batch(subjects, payloads, headers=headers, mode="fast")
+    assert {row: getattr(error, "err_code", None) for row, error in result.errors} == wrong
+    assert await data(js, batched) == [payload for row, payload in enumerate(payloads) if row not in wrong]
+    assert result.stored == count - len(wrong)
 
 
 async def test_fast_refuses_what_the_server_gets_wrong(js: JetStreamContext, batched: str) -> None:

@@ -55,8 +55,25 @@ async def test_empty_ranges(js: JetStreamContext, stream: str) -> None:
     assert await seqs(js, stream, 5, 5) == []
     assert await seqs(js, stream, 7, 3) == []
     assert await seqs(js, stream, 11) == []
-    assert await seqs(js, stream, 500, 600) == []
+    assert await seqs(js, stream, 500, 500) == []
     assert (await js.read(stream, start_seq=11).read_all()).schema.names[0] == "stream"
+
+
+async def test_a_start_beyond_the_end_is_a_loss(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 10)
+    for start, end in ((12, None), (500, 600)):
+        with pytest.raises(js_errors.DataLossError, match="ends at 10") as info:
+            await seqs(js, stream, start, end)
+        assert info.value.available == 11
+    with pytest.raises(js_errors.DataLossError):
+        await js.read(stream, start_seq=12, subjects=f"{stream}.>").read_all()
+    with pytest.warns(UserWarning, match="ends at 10"):
+        table = await js.read(stream, start_seq=12, on_data_loss="warn").read_all()
+    assert table.num_rows == 0
+    async with js.read(stream, start_seq=13, follow=True, columns=["seq"]) as reader:
+        waiting = asyncio.ensure_future(anext(reader))
+        await fill(js, stream, 5)
+        assert (await waiting).seqs.to_pylist()[0] == 13
 
 
 async def test_the_end_is_fixed_at_opening(js: JetStreamContext, stream: str) -> None:

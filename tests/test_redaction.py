@@ -9,8 +9,10 @@ from urllib.parse import quote
 
 import jetarrow
 import jetarrow.sync
+import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
+from jetarrow.core.options import server_list
 
 from tests.strategies import bounded
 
@@ -80,3 +82,14 @@ def test_seeds_and_jwts_in_texts(before: str, kind: str, body: str, after: str) 
     for secret in (seed, jwt):
         error = jetarrow.errors.Error(f"{before} {secret} {after}")
         assert body not in everything_about(error)
+
+
+def test_token_with_a_comma_is_refused() -> None:
+    """Split there it would be two addresses, and an error would name the first one as a host."""
+    for text in (f"nats://{HIDDEN},b@127.0.0.1", f"{HIDDEN},b@127.0.0.1", f"nats://h,tls://{HIDDEN},anna:b@127.0.0.1"):
+        with pytest.raises(jetarrow.errors.BadAddressError) as caught:
+            server_list(text)
+        assert HIDDEN not in everything_about(caught.value)
+    lists = ("nats://a:b@h1,nats://h2", "nats://h1,nats://a:b@h2", "a:b@h1,c:d@h2,h3", "a,b:1,[::1]:2")
+    for addresses in lists:
+        assert server_list(addresses) == addresses.split(",")

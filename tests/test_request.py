@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 import uuid
 
 import pytest
@@ -69,3 +70,27 @@ async def test_a_cancelled_request_does_no_harm(nc: Client, subject: str) -> Non
         await task
     await msg.respond(b"late")
     await nc.flush()
+
+
+async def cpu_of_cancelling(nc: Client, subject: str, call: str, count: int) -> float:
+    """Seconds of CPU for each of so many calls that are cancelled while they wait for an answer."""
+    make = {"request": nc.request, "publish": nc.jetstream().publish}[call]
+    tasks = [asyncio.ensure_future(make(subject, b"x", timeout=60)) for _ in range(count)]
+    await asyncio.sleep(0)
+    await nc.flush()
+    begin = time.process_time()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(task.cancelled() for task in tasks)
+    return (time.process_time() - begin) / count
+
+
+@pytest.mark.parametrize("call", ["request", "publish"])
+async def test_cancelling_costs_the_same_however_many_wait(nc: Client, subject: str, call: str) -> None:
+    # A subscription that does not answer.
+    await nc.subscribe(subject)
+    few = min([await cpu_of_cancelling(nc, subject, call, 500) for _ in range(5)])
+    many = min([await cpu_of_cancelling(nc, subject, call, 8_000) for _ in range(3)])
+    # It was 20 times as much with 10,000.
+    assert many < 4 * few, (few, many)

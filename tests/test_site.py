@@ -30,6 +30,7 @@ ELSEWHERE = {
     "newer-servers": "test_docs.py",
     "object-store": "objects/test_docs.py",
     "operations": "sinks/test_docs.py",
+    "polars": "test_polars_chains.py",
     "services": "micro/test_docs.py",
     "sinks": "sinks/test_docs.py",
     "spark": "spark/test_docs.py",

@@ -7,6 +7,7 @@ from jetarrow._native.batch import Array as Array
 from jetarrow._native.batch import Batch as Batch
 from jetarrow._native.bridge import Bridge as Bridge
 from jetarrow._native.call import Call as Call
+from jetarrow._native.call import alive_tasks as alive_tasks
 from jetarrow._native.call import force_panic as force_panic
 from jetarrow._native.call import last_words as last_words
 from jetarrow._native.connect import Connection as Connection
@@ -26,6 +27,7 @@ from jetarrow._native.publish import FailedRow as FailedRow
 from jetarrow._native.publish import PublishOutcome as PublishOutcome
 from jetarrow._native.publisher import Publisher as Publisher
 from jetarrow._native.read import Reader as Reader
+from jetarrow._native.read import thin_marks as thin_marks
 from jetarrow._native.status import PoolServer as PoolServer
 from jetarrow._native.subscribe import Missed as Missed
 from jetarrow._native.subscribe import Subscription as Subscription
@@ -58,6 +60,7 @@ __all__ = [
     "TableMessages",
     "__debug_build__",
     "__version__",
+    "alive_tasks",
     "check_name",
     "check_subject",
     "connect",
@@ -65,6 +68,7 @@ __all__ = [
     "key_subjects",
     "last_words",
     "schema_of_payload",
+    "thin_marks",
 ]
 
 __version__: str

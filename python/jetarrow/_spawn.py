@@ -30,7 +30,7 @@ if os.getppid() == int(sys.argv[1]):
     os.execv(sys.argv[2], sys.argv[2:])
 """
 
-_Job: TypeAlias = "tuple[Future[subprocess.Popen[bytes]], list[str], Path]"
+_Job: TypeAlias = "tuple[Future[subprocess.Popen[bytes]], list[str], Path, tuple[int, ...]]"
 _spawner: tuple[int, queue.SimpleQueue[_Job]] | None = None
 _spawner_lock = threading.Lock()
 
@@ -90,22 +90,24 @@ class Child:
             self._process.wait()
 
 
-def spawn(command: list[str], log: Path) -> Child:
+def spawn(command: list[str], log: Path, descriptors: tuple[int, ...] = ()) -> Child:
     """Start a process of its own session, so that Ctrl-C in the terminal does not reach it.
 
     Args:
         command: Absolute path of the executable, and its arguments.
         log: File that its output is appended to.
+        descriptors: Descriptors that it inherits; none on Windows, which cannot do this.
 
     Returns:
         The process; on Linux the kernel kills it when this process ends in whatever way.
     """
     if not (sys.platform == "linux" and sys.executable):
-        return Child(_popen(command, log))
+        return Child(_popen(command, log, descriptors))
     command = [sys.executable, "-I", "-S", "-c", _TRAMPOLINE, str(os.getpid()), *command]
     # The kernel's parent is the thread that forks, not the process: it must not be one that ends early.
     future: Future[subprocess.Popen[bytes]] = Future()
-    _jobs().put((future, command, log))
+    # Copies: after Ctrl-C here the numbers may already mean other files when the thread uses them.
+    _jobs().put((future, command, log, tuple(os.dup(each) for each in descriptors)))
     try:
         return Child(future.result())
     except BaseException:  # Ctrl-C: nobody will hold what is just being started
@@ -118,7 +120,7 @@ def _discard(future: Future[subprocess.Popen[bytes]]) -> None:
         Child(future.result()).stop(grace=0)
 
 
-def _popen(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def _popen(command: list[str], log: Path, descriptors: tuple[int, ...]) -> subprocess.Popen[bytes]:
     with log.open("ab") as output:
         return subprocess.Popen(
             command,
@@ -126,6 +128,7 @@ def _popen(command: list[str], log: Path) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=() if sys.platform == "win32" else descriptors,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
 
@@ -143,9 +146,11 @@ def _jobs() -> queue.SimpleQueue[_Job]:
 
 def _work(jobs: queue.SimpleQueue[_Job]) -> None:
     while True:
-        future, command, log = jobs.get()
+        future, command, log, descriptors = jobs.get()
         try:
-            future.set_result(_popen(command, log))
+            future.set_result(_popen(command, log, descriptors))
         except BaseException as error:
             future.set_exception(error)
+        for each in descriptors:
+            os.close(each)
         del future  # or it would be kept until the next job

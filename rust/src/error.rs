@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::engine::receive::rollback::Rollback;
+
 #[cfg(feature = "python")]
 mod python;
 
@@ -54,6 +56,10 @@ pub enum JetError {
     /// `why` where it ended by itself.
     #[error("the connection to {servers} is closed{}", .why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     Closed { servers: String, why: Option<String> },
+    #[error(
+        "the process ends: no further rows are read, and those that were read and not confirmed may or may not be stored"
+    )]
+    ProcessEnds,
     #[error("not connected, and the buffer for what is published meanwhile is full ({limit} bytes, pending_size)")]
     OutboundLimit { limit: usize },
     #[error("the server did not confirm within {} s that all was received", .after.as_secs_f64())]
@@ -91,11 +97,11 @@ pub enum JetError {
         "the connection went away before {what} was confirmed: it may or may not be stored; give it a message id to have it resent safely"
     )]
     Unconfirmed { what: About },
-    /// Of several messages with one reply subject not all are stored, and the stream could not be asked which.
+    /// An answer came that may be that of another message, or only one of several attempts has an answer.
     #[error(
-        "it is not known whether {what} is stored: messages sent with it were refused or lost, and the stream does not say which; give messages an id to have them resent safely"
+        "it is not known whether {what} is stored: no answer to it was clearly its own, because a second stream or a service answers on its subject, the stream was rolled back or recreated, or an earlier attempt had no answer; give messages an id to have them resent safely"
     )]
-    Unattributed { what: About },
+    Ambiguous { what: About },
     #[error(
         "the connection went away before {what} was confirmed: it may or may not be stored, and was not sent again because the stream knows message ids for {} s only (its duplicate_window)",
         .window.as_secs_f64()
@@ -116,6 +122,8 @@ pub enum JetError {
         None => format!("a message to {subject:?}"),
     })]
     Malformed { subject: String, stored: Option<(String, u64)> },
+    #[error("{0}")]
+    RolledBack(Box<Rollback>),
     #[error("stream {stream:?} was deleted and created again while it was read")]
     StreamRecreated { stream: String },
     /// A row that cannot be published; numbered like the rows of the call.
@@ -167,6 +175,22 @@ impl JetError {
         )
     }
 
+    /// The same error for a message that was sent before its call was given up: it says that the message may be stored.
+    pub fn of_sent(self, what: About) -> JetError {
+        let unknown = format!("{what} was sent and may be stored");
+        match self {
+            JetError::Permission { publish, subject, text } => {
+                let text = format!("{text} ({unknown}: no acknowledgement can come)");
+                JetError::Permission { publish, subject, text }
+            }
+            JetError::Closed { servers, why } => {
+                let why = why.map_or_else(|| unknown.clone(), |why| format!("{why}; {unknown}"));
+                JetError::Closed { servers, why: Some(why) }
+            }
+            other => other,
+        }
+    }
+
     /// The same error with its rows counted from `first`, for a caller whose rows are a part of more.
     pub fn counted_from(self, first: u64) -> JetError {
         let about = |what: About| match what {
@@ -177,7 +201,7 @@ impl JetError {
             JetError::Row { row, reason } => JetError::Row { row: first.saturating_add(row), reason },
             JetError::MaxPayload { what, size, limit } => JetError::MaxPayload { what: about(what), size, limit },
             JetError::Unconfirmed { what } => JetError::Unconfirmed { what: about(what) },
-            JetError::Unattributed { what } => JetError::Unattributed { what: about(what) },
+            JetError::Ambiguous { what } => JetError::Ambiguous { what: about(what) },
             JetError::Forgotten { what, window } => JetError::Forgotten { what: about(what), window },
             JetError::Batch { row, cause } => JetError::Batch {
                 row: row.map(|row| first.saturating_add(row)),
@@ -202,6 +226,13 @@ impl Loss {
     /// What happened, without what to do about it.
     pub fn summary(&self) -> String {
         let Loss { stream, asked: (start, end), available } = self;
+        if start > available {
+            return format!(
+                "stream {stream:?} ends at {}: message {start}, where the read was to begin, is beyond its end; the \
+                 server may have come back with less than it had, or the position is another stream's",
+                available - 1
+            );
+        }
         format!(
             "messages {start} to {} of stream {stream:?} are gone (retention, purge or delete): asked for [{start}, {end}), available from {available}",
             available.min(end).saturating_sub(1)
@@ -211,7 +242,11 @@ impl Loss {
 
 impl std::fmt::Display for Loss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}; start there, or pass on_data_loss=\"warn\" to read what is left", self.summary())
+        let remedy = match self.asked.0 > self.available {
+            true => "follow=True waits for it",
+            false => "start there, or pass on_data_loss=\"warn\" to read what is left",
+        };
+        write!(f, "{}; {remedy}", self.summary())
     }
 }
 

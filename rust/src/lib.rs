@@ -5,6 +5,10 @@
 mod bridge;
 pub mod engine;
 pub mod error;
+#[cfg(any(feature = "python", test))]
+mod finalization;
+#[cfg(any(feature = "python", test))]
+mod foreign;
 mod lock;
 #[cfg(feature = "python")]
 mod py;

@@ -165,6 +165,7 @@ mod python {
 
     use super::visit;
     use crate::error::JetError;
+    use crate::finalization::PythonCall;
     use crate::task::spawn;
 
     /// How long a signal may wait while native code blocks.
@@ -195,6 +196,7 @@ mod python {
             match py.detach(move || visit(answer, POLL))? {
                 Some(value) => return Ok(value?),
                 None => {
+                    let _call = PythonCall::begin_attached(py);
                     if let Err(err) = py.check_signals().and_then(|()| tick(py)) {
                         task.abort();
                         return Err(err);

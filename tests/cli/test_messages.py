@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import stat
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -124,6 +127,35 @@ def test_a_file_is_there_only_once_it_is_whole(cli: Command, orders: str, away: 
     assert len(list(away.iterdir())) == 1
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes and links")
+def test_a_file_that_is_replaced_keeps_its_mode_and_place(cli: Command, orders: str, away: Path) -> None:
+    (away / "kept").mkdir()
+    kept = away / "kept" / "file.csv"
+    kept.touch(0o640)
+    kept.chmod(0o640)
+    Path("out.csv").symlink_to(kept)
+    assert cli("read", orders, "--to", "out.csv", "--columns", "seq").code == 0
+    assert Path("out.csv").is_symlink()
+    assert kept.read_text("utf-8") == "seq\n1\n2\n3\n"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o640
+    former = os.umask(0o027)
+    try:
+        assert cli("read", orders, "--to", "new.csv").code == 0
+    finally:
+        os.umask(former)
+    assert stat.S_IMODE(Path("new.csv").stat().st_mode) == 0o640
+    # A device is written to, and stays one.
+    assert cli("read", orders, "--to", "/dev/null", "--format", "csv").code == 0
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson", "arrow"])
+def test_names_may_be_as_long_as_the_file_system_allows(cli: Command, orders: str, away: Path, form: str) -> None:
+    name = "x" * (255 - len(form) - 1) + f".{form}"
+    assert cli("read", orders, "--to", name).code == 0
+    assert [path.name for path in away.iterdir()] == [name]
+
+
 def test_read_a_part(cli: Command, orders: str) -> None:
     def seqs(*arguments: str) -> list[int]:
         return [row["seq"] for row in cli("read", orders, "--json", "--columns", "seq", *arguments).lines]
@@ -149,7 +181,7 @@ def test_read_for_people(cli: Command, orders: str) -> None:
 
 def test_what_a_stream_holds_does_not_steer_the_terminal(cli: Command, stream: str) -> None:
     cli("publish", f"{stream}.a", "a\x1b[2Jb\nc")
-    assert cli("read", stream).out.splitlines()[1].endswith("a [2Jb c")
+    assert cli("read", stream).out.splitlines()[1].endswith(r"a\x1b[2Jb\nc")
 
 
 def test_queries(cli: Command, orders: str) -> None:

@@ -109,3 +109,10 @@ def test_a_password_in_the_address(cli: Command, guarded: str, monkeypatch: pyte
         assert refused.code == 2
         assert SECRET not in refused.err + refused.out
         assert "--password-file" in refused.err
+
+
+def test_serve_on_a_store_in_use_is_refused(cli: Command, tmp_path: Path) -> None:
+    with NatsServer(tmp_path / "store") as server:
+        done = cli("serve", "--store-dir", str(tmp_path / "store"), "--port", "0")
+        assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+        assert f"nats-server process {server.pid}" in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -51,3 +52,27 @@ def test_ctrl_c_keeps_what_was_committed(
     assert (process.returncode, said) == (130, "")
     assert cli("sink", "parquet", stream, "archive", "--json").json["rows"] == 0
     assert sum(pyarrow.dataset.dataset(str(path)).count_rows() for path in Path("archive").glob("*.parquet")) == 2
+
+
+def test_verify(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, away: Path) -> None:
+    payloads = [json.dumps({"id": number, "region": "abc"[number % 3]}) for number in range(30)]
+    sync_js.publish_batch(f"{stream}.a", [*payloads, "no JSON"]).raise_for_errors()
+    options = ("--schema", "id BIGINT, region STRING", "--partition-by", "region")
+    assert cli("sink", "parquet", stream, "archive", *options).code == 0
+    whole = cli("sink", "verify", "archive", "--json")
+    assert whole.json == {"rows": 30, "compared": 30, "misplaced": 0, "missing": 0, "twice": 0, "files": []}
+    # As builds before 24 November 2026 did: rows of one value in the folder of another.
+    (one,) = Path("archive/region=a").glob("*.parquet")
+    (other,) = Path("archive/region=b").glob("*.parquet")
+    swapped = one.read_bytes(), other.read_bytes()
+    one.write_bytes(swapped[1])
+    other.write_bytes(swapped[0])
+    found = cli("sink", "verify", "archive")
+    assert found.code == 1
+    assert "20 in a folder of other values" in found.out
+    assert str(one.relative_to("archive")) in found.out
+    # What the stream no longer has cannot be compared.
+    sync_js.purge_stream(stream, keep=2)
+    assert '"compared": 1' in cli("sink", "verify", "archive", "--json").out
+    missing = cli("sink", "verify", "elsewhere")
+    assert (missing.code, missing.err.count("\n")) == (1, 1)

@@ -52,4 +52,20 @@ def test_objects(cli: Command, away: Path) -> None:
     assert "CLI_OBJ" in {row["bucket"] for row in cli("object", "ls", "--json").json}
     assert cli("object", "rm", "CLI_OBJ", "model.bin", "-y").code == 0
     assert cli("object", "get", "CLI_OBJ", "model.bin").code == 1
+    assert cli("object", "clean", "CLI_OBJ").err == "store CLI_OBJ has no chunks to remove\n"
+    for _ in range(2):
+        assert cli("publish", "$O.CLI_OBJ.C.left", "12345").code == 0
+    assert cli("object", "clean", "CLI_OBJ", "--json").json == [], "the put may go on"
+    found = cli("object", "clean", "CLI_OBJ", "--older-than", "0s", "--dry-run")
+    assert "left" in found.out
+    assert found.err == "would remove 2 chunks (10 B) from store CLI_OBJ\n"
+    (row,) = cli("object", "clean", "CLI_OBJ", "--older-than", "0s", "--json").json
+    assert {name: row[name] for name in row if name != "newest"} == {
+        "nuid": "left",
+        "name": None,
+        "chunks": 2,
+        "bytes": 10,
+        "removed": True,
+    }
+    assert cli("object", "clean", "CLI_OBJ", "--older-than", "0s", "--json").json == []
     assert cli("object", "rm", "CLI_OBJ", "-y", "--json").json == {"removed": "CLI_OBJ"}

@@ -65,6 +65,8 @@ async def test_no_such_bucket(js: JetStreamContext, bucket: str) -> None:
 async def test_lists(own: JetStreamContext) -> None:
     await own.add_stream(name="OBJ_other", subjects=["a"])
     await own.add_stream(name="stream", subjects=["b"])
+    # It has a name that no bucket can have.
+    await own.add_stream(name="OBJ_x=y", subjects=["$O.x=y.C.>"])
     for name in ("b", "a"):
         await own.create_object_store(name, description=name)
     assert [name async for name in own.object_store_names()] == ["a", "b"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import jetarrow
+import jetarrow.sync
 import pytest
 from jetarrow.errors import BadSubscriptionError, TimeoutError
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.object_store import ObjectStore, ObjectWatcher
 from jetarrow.server import NatsServer
 
-from tests.tools import PATIENCE, no_consumer_stays, until
+from tests.tools import PATIENCE, until
 
 
 async def seen(watcher: ObjectWatcher, count: int, patience: float = PATIENCE) -> list[str | None]:
@@ -87,11 +88,31 @@ async def test_iteration_ends_with_stop(store: ObjectStore) -> None:
         await watcher.updates(None)
 
 
-async def test_no_consumer_stays(js: JetStreamContext, store: ObjectStore, bucket: str) -> None:
-    watcher = await store.watch()
-    assert (await js.stream_info(f"OBJ_{bucket}")).state.consumer_count == 1
-    await watcher.stop()
-    await no_consumer_stays(js, f"OBJ_{bucket}")
+async def test_stop_deletes_the_consumer(js: JetStreamContext, store: ObjectStore, bucket: str) -> None:
+    """At once: the server itself would take some seconds."""
+    for updates_only in (False, True):
+        watcher = await store.watch(updates_only=updates_only)
+        assert (await js.stream_info(f"OBJ_{bucket}")).state.consumer_count == 1
+        await watcher.stop()
+        assert (await js.stream_info(f"OBJ_{bucket}")).state.consumer_count == 0
+        await watcher.stop()
+
+
+async def test_stop_without_a_server_returns(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.05, max_reconnect_attempts=-1) as nc:
+        store = await nc.jetstream().create_object_store("b")
+        watcher = await store.watch()
+        own_server.kill()
+        await asyncio.wait_for(watcher.stop(), 2)
+        own_server.restart()
+
+
+def test_blocking_stop_deletes_the_consumer(sync_js: jetarrow.sync.JetStream, bucket: str) -> None:
+    store = sync_js.create_object_store(bucket)
+    with store.watch() as watcher:
+        assert watcher.updates() is None
+    assert sync_js.stream_info(f"OBJ_{bucket}").state.consumer_count == 0
+    sync_js.delete_object_store(bucket)
 
 
 @pytest.mark.parametrize("updates_only", [False, True])

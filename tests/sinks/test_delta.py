@@ -63,11 +63,12 @@ async def test_corrupt_rows(js: JetStreamContext, stream: str, tmp_path: Path) -
     assert await js.to_delta(stream, tmp_path, schema=SCHEMA).run() == (2, 1, 2, 3, 2)
     await store(js, f"{stream}.a", [b"no"])
     assert await js.to_delta(stream, tmp_path, schema=SCHEMA).run() == (0, 0, None, None, 1)
-    left = tmp_path / "_corrupt" / f"{3:020d}-9.parquet"
+    (own,) = (tmp_path / "_corrupt").iterdir()
+    left = own / f"{3:020d}-9.parquet"
     left.write_bytes(b"of a commit that never was")
     assert (await js.to_delta(stream, tmp_path, schema=SCHEMA).run()).corrupt == 0
     assert not left.exists()
-    corrupt = pq.read_table(tmp_path / "_corrupt", partitioning=None).sort_by("seq")
+    corrupt = pq.read_table(own, partitioning=None).sort_by("seq")
     assert corrupt["_corrupt_record"].to_pylist() == ["first", "nope", "no"]
     assert rows(tmp_path)["seq"].to_pylist() == [2, 3]
 
@@ -135,3 +136,21 @@ def test_without_a_loop(sync_js: jetarrow.sync.JetStream, stream: str, tmp_path:
     with sync_js.to_delta(stream, tmp_path, rows=20) as sink:
         assert [sink.step().rows, sink.step().rows] == [20, 10]
     assert rows(tmp_path)["seq"].to_pylist() == list(range(1, 31))
+
+
+async def test_two_streams_in_one_table_keep_their_corrupt_rows(
+    js: JetStreamContext, stream: str, tmp_path: Path
+) -> None:
+    """A sink removes only its own leftover files of corrupt rows."""
+    other = f"{stream}X"
+    await js.add_stream(name=other, subjects=[f"{other}.>"])
+    for name, count in ((stream, 4), (other, 1)):
+        for number in range(count):
+            await js.publish(f"{name}.a", b"no JSON")
+            await js.to_delta(name, tmp_path, schema=SCHEMA, app_id=f"sink:{name}").run()
+            assert (await js.stream_info(name)).state.last_seq == number + 1
+    # Each start looks for what a writer before it has left.
+    for name in (stream, other):
+        await js.to_delta(name, tmp_path, schema=SCHEMA, app_id=f"sink:{name}").run()
+    found = [pq.read_table(path)["subject"][0].as_py() for path in (tmp_path / "_corrupt").rglob("*.parquet")]
+    assert sorted(found) == sorted([f"{stream}.a"] * 4 + [f"{other}.a"])

@@ -99,15 +99,15 @@ async def test_a_commit_that_fails_gives_back(
     await fill(js, queue, 6)
     sink = js.to_parquet(queue, tmp_path, durable="archive", rows=3, seconds=30)
     target: Any = sink._target
-    replace = target.folder.replace
+    create = target.folder.create
 
-    def full(path: str, content: bytes) -> None:
-        if path.endswith("3.json"):
+    def full(path: str, content: bytes) -> bool:
+        if path.endswith("1.json"):
             raise SinkError("the disk is full")
-        replace(path, content)
+        return create(path, content)
 
     with monkeypatch.context() as broken:
-        broken.setattr(target.folder, "replace", full)
+        broken.setattr(target.folder, "create", full)
         with pytest.raises(SinkError, match="the disk is full"):
             await sink.step()
     assert data(tmp_path) == set()
@@ -123,7 +123,7 @@ async def test_an_interest_stream_that_is_followed(js: JetStreamContext, stream:
     sink = js.to_parquet(stream, tmp_path, durable="archive", follow=True, seconds=600)
     running = asyncio.ensure_future(sink.run())
     await fill(js, stream, 11)
-    await until(lambda: sink._source is not None and len(getattr(sink._source, "_seqs", ())) == 10)
+    await until(lambda: sink._source is not None and len(getattr(sink._source, "_times", ())) == 10)
     assert data(tmp_path) == {name for name in data(tmp_path) if name.startswith("_jetarrow/staging")}
     await sink.close()
     assert (await running).rows == 10

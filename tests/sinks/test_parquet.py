@@ -16,7 +16,7 @@ from jetarrow.errors import Error
 from jetarrow.js.client import JetStreamContext
 
 from ..tools import fill_sync, numbers, store, until
-from .tools import REGIONS, SCHEMA, data, fill, names, readings, records, seqs, table
+from .tools import REGIONS, SCHEMA, data, fill, names, readings, record_of, records, seqs, table
 
 
 async def test_all_there_is(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
@@ -33,9 +33,7 @@ async def test_all_there_is(js: JetStreamContext, stream: str, tmp_path: Path) -
         (await js.read(stream, columns=["seq", "timestamp"]).read_all()).cast(found.select(["seq", "timestamp"]).schema)
     )
     assert [record["last_seq"] for record in records(tmp_path)] == [40, 80, 100]
-    assert {name for name in names(tmp_path) if name.startswith("_")} == {
-        f"_jetarrow/{last}.json" for last in (40, 80, 100)
-    }
+    assert {name for name in names(tmp_path) if name.startswith("_")} == {record_of(number) for number in (1, 2, 3)}
     assert pq.read_metadata(tmp_path / min(data(tmp_path))).row_group(0).column(0).compression == "ZSTD"
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,72 +18,13 @@ from jetarrow.js.errors import (
     DataLossError,
     NotFoundError,
     SinkError,
-    SinkLockedError,
     SinkSchemaError,
     StreamRecreatedError,
 )
 from jetarrow.server import NatsServer
 
 from ..tools import fill_sync
-from .tools import SCHEMA, data, fill, names, records, seqs
-
-
-def lock(folder: Path, **changed: Any) -> Path:
-    """A lock that another writer has left."""
-    (folder / "_jetarrow").mkdir(exist_ok=True)
-    path = folder / "_jetarrow" / "lock.json"
-    held = {"host": "elsewhere", "pid": 4711, "began": None, "token": "x", "renewed": time.time()}
-    path.write_text(json.dumps({**held, **changed}))
-    return path
-
-
-async def test_two_writers(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
-    """The second is refused, and told who the first one is."""
-    await fill(js, stream, 11)
-    first = js.to_parquet(stream, tmp_path, rows=5)
-    await first.step()
-    with pytest.raises(SinkLockedError, match=f"process {os.getpid()} on {socket.gethostname()}") as refused:
-        await js.to_parquet(stream, tmp_path).run()
-    assert (refused.value.pid, refused.value.host) == (os.getpid(), socket.gethostname())
-    await first.step()
-    await first.close()
-    assert (await js.to_parquet(stream, tmp_path).run()).rows == 0
-    assert seqs(tmp_path) == list(range(1, 11))
-
-
-def test_a_dead_writer(sync_js: jetarrow.sync.JetStream, stream: str, tmp_path: Path) -> None:
-    fill_sync(sync_js, stream, 2)
-    path = lock(tmp_path)
-    with pytest.raises(SinkLockedError, match="process 4711 on elsewhere"):
-        sync_js.to_parquet(stream, tmp_path).run()
-    assert json.loads(path.read_text())["pid"] == 4711
-    # It was not renewed for a minute.
-    lock(tmp_path, renewed=time.time() - 61)
-    assert (sync_js.to_parquet(stream, tmp_path).run()).rows == 2
-    assert not path.exists()
-    # Its process is dead on this machine, or another one has its number now.
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    lock(tmp_path, host=socket.gethostname(), pid=dead.pid)
-    sync_js.to_parquet(stream, tmp_path).run()
-    lock(tmp_path, host=socket.gethostname(), pid=os.getpid(), began="long ago")
-    sync_js.to_parquet(stream, tmp_path).run()
-    path.write_text("{not JSON")
-    sync_js.to_parquet(stream, tmp_path).run()
-
-
-async def test_whoever_took_the_folder_over_has_it(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
-    """A writer that was away for too long commits nothing more."""
-    await fill(js, stream, 11)
-    slow = js.to_parquet(stream, tmp_path, rows=5)
-    await slow.step()
-    path = lock(tmp_path)
-    with pytest.raises(SinkLockedError, match="taken over by process 4711 on elsewhere"):
-        await slow.step()
-    await slow.close()
-    assert json.loads(path.read_text())["pid"] == 4711
-    assert seqs(tmp_path) == [1, 2, 3, 4, 5]
-    assert len(data(tmp_path)) == 1
+from .tools import SCHEMA, fill, names, record_of, records, seqs
 
 
 async def test_a_stream_that_was_created_again(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
@@ -183,7 +122,7 @@ def test_no_room(sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str, t
         " run it again when that is mended"
     )
     assert seqs(tmp_path) == list(range(1, 2001))
-    assert {name for name in names(tmp_path) if name.startswith("_")} == {"_jetarrow/1000.json", "_jetarrow/2000.json"}
+    assert {name for name in names(tmp_path) if name.startswith("_")} == {record_of(1), record_of(2)}
 
 
 def test_a_full_disk(sync_js: jetarrow.sync.JetStream, stream: str, tmp_path: Path) -> None:
@@ -200,7 +139,7 @@ def test_a_full_disk(sync_js: jetarrow.sync.JetStream, stream: str, tmp_path: Pa
             sink.step()
         sink.close()
         assert seqs(folder) == list(range(1, 1001))
-        assert {name for name in names(folder) if name.startswith("_")} == {"_jetarrow/1000.json"}
+        assert {name for name in names(folder) if name.startswith("_")} == {record_of(1)}
     finally:
         subprocess.run(["umount", folder], check=True)
 
@@ -251,6 +190,11 @@ async def test_records_that_do_not_fit(js: JetStreamContext, stream: str, tmp_pa
     (tmp_path / "_jetarrow" / "9.json").write_text(json.dumps({**record, "last_seq": 9, "number": 2, "format": 2}))
     with pytest.raises(SinkError, match="later version"):
         await js.to_parquet(stream, tmp_path).run()
+    for path in ("../other/x.parquet", "/x.parquet", "a/../../x.parquet", ""):
+        files = [{"path": path, "rows": 1, "first_seq": 1, "last_seq": 1}]
+        (tmp_path / "_jetarrow" / "9.json").write_text(json.dumps({**record, "number": 2, "files": files}))
+        with pytest.raises(SinkError, match=r"9.json is not a record"):
+            await js.to_parquet(stream, tmp_path).run()
     (tmp_path / "_jetarrow" / "9.json").write_text("{}")
     with pytest.raises(SinkError, match=r"9.json is not a record"):
         await js.to_parquet(stream, tmp_path).run()

@@ -44,6 +44,11 @@ def data(folder: Path) -> set[str]:
     return {name for name in names(folder) if name.endswith(".parquet")}
 
 
+def record_of(number: int) -> str:
+    """The path of a commit's record."""
+    return f"_jetarrow/{number:020d}.json"
+
+
 def records(folder: Path) -> list[dict[str, Any]]:
     found = [json.loads(path.read_text()) for path in (folder / "_jetarrow").glob("[0-9]*.json")]
     return sorted(found, key=lambda record: record["number"])

@@ -168,7 +168,9 @@ def test_what_travels_and_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None
     assert pickle.loads(pickle.dumps(found)) == found
 
 
-def test_everything_given() -> None:
+def test_everything_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Another test of this process may have begun a session.
+    monkeypatch.delenv("JETARROW_SECRET_DIRS", raising=False)
     found = options(
         user="joe",
         password=" with space ",

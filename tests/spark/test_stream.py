@@ -89,7 +89,12 @@ def test_available_now_then_on_from_the_checkpoint(sink: Sink, streams: Streams)
     assert json.loads(source["latestOffset"])["streams"][a]["next"] == 71
     logged = sink.logged()
     assert [offset["v"] for offset in logged] == [1, 1]
-    assert logged[1]["from"] == logged[0]["streams"]
+    # Marks show whether a stream went back; where a batch begins needs none.
+    plain = {
+        name: {key: value for key, value in position.items() if key != "marks"}
+        for name, position in logged[0]["streams"].items()
+    }
+    assert logged[1]["from"] == plain
     assert sorted(logged[0]) == list(logged[0]) == ["from", "parts", "streams", "v"]
     # Whatever the modules are called in a later release, it reads what this one has logged.
     files = [path for path in sink.checkpoint.rglob("*") if path.is_file()]

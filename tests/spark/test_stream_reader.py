@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from jetarrow.js.errors import DataLossError, NotFoundError, StreamRecreatedError
-from jetarrow.spark.source import positions, stream_reader
+from jetarrow.js.errors import DataLossError, NotFoundError, StreamRecreatedError, StreamRolledBackError
+from jetarrow.spark.source import history, stream_reader
 from jetarrow.spark.source.admission import admit, share
 from jetarrow.spark.source.offsets import Entry, Offset
 from jetarrow.spark.source.stream_reader import JetStreamStreamReader
@@ -257,13 +257,13 @@ def test_streams_that_come_and_go(here: Here, streams: Streams) -> None:
 
 
 def test_a_stream_that_ends_before_what_was_read(here: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(positions, "_NEW_LEADER_TIMEOUT", 0.3)
+    monkeypatch.setattr(history, "_NEW_LEADER_TIMEOUT", 0.3)
     name = streams.new()
     streams.publish(name, [b"x"] * 3)
     reader = here.stream(name, startingOffsets="earliest")
     end = run(reader)[-1]
     end["streams"][name]["next"] = 9
-    with pytest.raises(DataLossError, match=f"stream '{name}' ends with 3, but this query has read up to 8"):
+    with pytest.raises(StreamRolledBackError, match=f"'{name}' went back: message 8 was seen, .* ends at 3 now"):
         reader.latestOffset(end, ALL)
 
 

@@ -81,7 +81,7 @@ REQUESTS = named("""
     JetStream: create_key_value delete_key_value key_value key_value_names key_values update_key_value
     KeyValue: create delete get history keys purge purge_deletes put status update watch watchall
     JetStream: create_object_store delete_object_store object_store object_store_names object_stores
-    ObjectStore: add_bucket_link add_link delete get_info seal status update_meta watch
+    ObjectStore: add_bucket_link add_link clean delete get_info seal status update_meta watch
     Advisories: __enter__
 """)
 # As the call that is made with the server frozen, by another name.

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from ..yardstick import dedup, half_open, hostile, leader, resolves, slow_sub
+from ..yardstick import (
+    attribution,
+    dedup,
+    half_open,
+    hostile,
+    leader,
+    neighbour,
+    resolves,
+    rollback,
+    slow_sub,
+    soak,
+    stores,
+)
 from ..yardstick.figures import check
+
+
+async def test_attribution() -> None:
+    check(await attribution.measure(**attribution.SHORT))
 
 
 async def test_dedup() -> None:
@@ -25,9 +41,29 @@ async def test_leader() -> None:
     check(await leader.measure(**leader.SHORT))
 
 
+@pytest.mark.timeout(120)
+async def test_neighbour() -> None:
+    check(await neighbour.measure(**neighbour.SHORT))
+
+
 async def test_resolves() -> None:
     check(await resolves.measure(**resolves.SHORT))
 
 
+@pytest.mark.timeout(300)
+async def test_rollback() -> None:
+    check(await rollback.measure(**rollback.SHORT))
+
+
+@pytest.mark.timeout(120)
+async def test_soak() -> None:
+    check(await soak.measure(**soak.SHORT))
+
+
 async def test_slow_subscription() -> None:
     check(await slow_sub.measure(**slow_sub.SHORT))
+
+
+@pytest.mark.timeout(300)
+async def test_stores() -> None:
+    check(await stores.measure(**stores.SHORT))

@@ -41,6 +41,11 @@ EXPERIMENTS = {
     "FORK-SPARK": "fork_spark",
     "RESOLVES": "resolves",
     "KILL-SINK": "kill_sink",
+    "ATTRIBUTION": "attribution",
+    "NEIGHBOUR": "neighbour",
+    "ROLLBACK": "rollback",
+    "STORES": "stores",
+    "CRASH": "crash",
 }
 DOCS = Path(__file__).parents[2] / "docs" / "reliability.md"
 # Seconds until an experiment counts as hung.

@@ -18,7 +18,7 @@ from .figures import BUSY, Figure, said
 
 FULL: dict[str, Any] = {"count": 1_000_000, "kills": 20}
 # So many kills that one of them meets a row that was stored and not answered.
-SHORT: dict[str, Any] = {"count": 200_000, "kills": 6}
+SHORT: dict[str, Any] = {"count": 200_000, "kills": 10}
 BLOCK = 1_000
 # Seconds from the last start to the end of the call.
 SOON = 5.0

@@ -12,25 +12,39 @@ from pathlib import Path
 from typing import Any
 
 import jetarrow
+import jetarrow.sync
 from jetarrow import errors
+from jetarrow._jetarrow import alive_tasks
+from jetarrow.jetstream import models
 from jetarrow.server import NatsServer
 
 from ..survive.tools import trimmed_rss
 from .figures import Figure, said
 from .kill_pub import quiet
 
-FULL: dict[str, Any] = {"timeouts": 1_000_000, "cancels": 100_000, "reconnects": 2_000, "clients": 500}
+FULL: dict[str, Any] = {"timeouts": 1_000_000, "cancels": 100_000, "reconnects": 2_000, "clients": 1_000}
 SHORT: dict[str, Any] = {"timeouts": 20_000, "cancels": 2_000, "reconnects": 20, "clients": 20}
 WINDOW = 5_000
 # Bytes that an operation may leave behind, and MiB that the allocator may keep whatever the number.
 EACH, KEPT = 10, 4.0
+# MiB that clients may leave behind, however many they were.
+CLIENTS = 8.0
 
 
-def held() -> tuple[float, int, int]:
-    """Memory in MiB, descriptors, threads."""
+def held() -> tuple[float, int, int, int]:
+    """Memory in MiB, descriptors, threads, native tasks."""
     gc.collect()
-    tasks = len(list(Path("/proc/self/task").iterdir()))
-    return trimmed_rss(), len(os.listdir("/proc/self/fd")), tasks
+    threads = len(list(Path("/proc/self/task").iterdir()))
+    return trimmed_rss(), len(os.listdir("/proc/self/fd")), threads, alive_tasks()
+
+
+async def settled() -> tuple[float, int, int, int]:
+    """The same once the number of native tasks stays as it is: not every verb waits for the end of its own."""
+    seen: list[int] = []
+    while len(seen) < 20 or len(set(seen[-20:])) > 1:
+        seen.append(alive_tasks())
+        await asyncio.sleep(0.01)
+    return held()
 
 
 class Soak:
@@ -38,6 +52,8 @@ class Soak:
 
     def __init__(self, server: NatsServer, nc: Any) -> None:
         self.server, self.nc = server, nc
+        # Its publisher ends once what was cancelled has timed out.
+        self.js = nc.jetstream()
 
     async def timeouts(self, count: int) -> None:
         js = self.nc.jetstream(publish_async_max_pending=WINDOW, ack_timeout=0.1)
@@ -47,9 +63,8 @@ class Soak:
             assert {type(end) for end in ends} == {errors.TimeoutError}, ends[0]
 
     async def cancels(self, count: int) -> None:
-        js = self.nc.jetstream()
         for _ in range(count // 100):
-            calls = [js.publish("deaf.a", b"x", timeout=60) for _ in range(50)]
+            calls = [self.js.publish("deaf.a", b"x", timeout=60) for _ in range(50)]
             calls += [self.nc.request("deaf.a", b"x", timeout=60) for _ in range(50)]
             tasks = [asyncio.ensure_future(call) for call in calls]
             await asyncio.sleep(0.001)
@@ -63,20 +78,59 @@ class Soak:
             await self.nc.flush()
 
     async def clients(self, count: int) -> None:
-        for _ in range(count):
-            async with await jetarrow.connect(self.server.url) as nc:
-                await nc.flush()
+        js = self.js
+        await js.get_or_create_stream(models.StreamConfig(name="S", subjects=["s.>"], storage="memory", max_msgs=100))
+        await (await js.create_key_value(bucket="K")).put("k", b"v")
+        await (await js.create_object_store(bucket="O")).put("o", bytes(10_000))
+        for number in range(count):
+            if number % 2:
+                one_of_each_sync(self.server.url)
+            else:
+                await one_of_each(self.server.url)
 
 
-def listen(port: int) -> threading.Event:
-    """A process of its own would count as well: a raw subscription to `deaf.>` that answers nothing."""
+async def one_of_each(url: str) -> None:
+    """A client that makes one request of each kind."""
+    async with await jetarrow.connect(url) as nc:
+        js = nc.jetstream()
+        await js.publish("s.a", b"x")
+        await (await js.publish_async("s.a", b"x"))
+        async with js.publisher("s.a") as publisher:
+            await publisher.publish(b"x")
+        (await js.publish_batch("s.a", [b"x"] * 10)).raise_for_errors()
+        sub = await js.pull_subscribe("s.a", "d")
+        await sub.fetch(1)
+        await (await sub.fetch_batch(1)).ack()
+        await js.read("S", start_seq=(await js.stream_info("S")).state.last_seq).read_all()
+        await (await js.key_value("K")).get("k")
+        await (await js.object_store("O")).get("o")
+
+
+def one_of_each_sync(url: str) -> None:
+    with jetarrow.sync.connect(url) as nc:
+        js = nc.jetstream()
+        js.publish("s.a", b"x")
+        js.publish_async("s.a", b"x").result()
+        with js.publisher("s.a") as publisher:
+            publisher.publish(b"x")
+        js.publish_batch("s.a", [b"x"] * 10).raise_for_errors()
+        sub = js.pull_subscribe("s.a", "d")
+        sub.fetch(1)
+        sub.fetch_batch(1).ack()
+        js.read("S", start_seq=js.stream_info("S").state.last_seq).read_all()
+        js.key_value("K").get("k")
+        js.object_store("O").get("o")
+
+
+def listen(port: int, subject: str = "deaf.>") -> threading.Event:
+    """A process of its own would count as well: a raw subscription that answers nothing."""
     import socket
 
     over = threading.Event()
 
     def run() -> None:
         with socket.create_connection(("127.0.0.1", port)) as sock:
-            sock.sendall(b'CONNECT {"verbose":false}\r\nSUB deaf.> 1\r\nPING\r\n')
+            sock.sendall(b'CONNECT {"verbose":false}\r\nSUB %s 1\r\nPING\r\n' % subject.encode())
             while not over.is_set() and (data := sock.recv(1 << 20)):
                 if b"PING\r\n" in data:
                     sock.sendall(b"PONG\r\n")
@@ -94,9 +148,9 @@ async def child(form: dict[str, int]) -> None:
             for name, count in form.items():
                 # The first of them make what then stays.
                 await getattr(soak, name)(max(1, min(count // 5, 20_000)))
-                before = held()
+                before = await settled()
                 await getattr(soak, name)(count)
-                after = held()
+                after = await settled()
                 grown = [now - then for now, then in zip(after, before, strict=True)]
                 found.append({"name": name, "count": count, "grown": grown})
         over.set()
@@ -111,12 +165,16 @@ async def measure(**form: int) -> list[Figure]:
     assert program.returncode == 0
     figures = []
     for found in json.loads(out):
-        memory, descriptors, threads = found["grown"]
+        memory, descriptors, threads, tasks = found["grown"]
         figures += [
             said(found["name"], found["count"]),
-            Figure("growth", memory, found["count"] * EACH / 2**20 + KEPT, "MiB"),
+            # A client's memory is not counted in bytes a client: of any number of them nothing stays.
+            Figure(
+                "growth", memory, CLIENTS if found["name"] == "clients" else found["count"] * EACH / 2**20 + KEPT, "MiB"
+            ),
             Figure("more descriptors", descriptors, 0),
             Figure("more threads", threads, 0),
+            Figure("more native tasks", tasks, 0),
         ]
     return figures
 

@@ -25,6 +25,9 @@ class Bridge:
             ValueError: A function is called instead.
         """
 
+    def ring(self) -> None:
+        """Wake whoever drains, though there may be nothing to do. From any thread."""
+
     def drain(self) -> None:
         """Resolve every future that is due. Runs in the loop's thread."""
 

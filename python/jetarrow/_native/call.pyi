@@ -8,6 +8,9 @@ from jetarrow._native.connect import Connection
 
 _T = TypeVar("_T")
 
+def alive_tasks() -> int:
+    """Count the native tasks of this process that have not ended; for tests of what is left behind."""
+
 def last_words(connections: list[Connection], timeout: float) -> Call[None] | None:
     """Wait, at the end of the process, until the servers have all that was sent, or nothing moves any more.
 

@@ -42,6 +42,9 @@ class Publisher:
     def full(self) -> bool:
         """Return whether the next message has to wait."""
 
+    def linger(self, bridge: Bridge) -> None:
+        """Wait for the next answer as `Bridge.linger`, where the loop has nothing to do but `hand_over`."""
+
     def hand_over(self) -> None:
         """Hand over what was published in this turn of the loop."""
 

@@ -6,6 +6,7 @@ from typing import final
 from jetarrow._native.batch import Batch
 from jetarrow._native.call import Call
 from jetarrow._native.loss import Loss
+from jetarrow.jetstream.errors import StreamRolledBackError
 from typing_extensions import CapsuleType
 
 @final
@@ -24,11 +25,16 @@ class Reader:
     def created(self) -> str:
         """When the stream was created, as the server writes it."""
 
-    def next(self) -> Call[Batch | Loss | None]:
+    @property
+    def opened(self) -> tuple[int, int] | None:
+        """Sequence and nanoseconds of the stream's last message when the read was opened; None where it had none."""
+
+    def next(self) -> Call[Batch | Loss | StreamRolledBackError | None]:
         """Read on.
 
         Returns:
-            A call for the next batch, a loss that is only to be warned about, or None at the end.
+            A call for the next batch, a loss or a stream that went back, of which is only to be warned, or None at the
+            end.
         """
 
     def close(self) -> Call[None]:
@@ -37,8 +43,37 @@ class Reader:
     def __arrow_c_schema__(self) -> CapsuleType: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> CapsuleType: ...
 
+def thin_marks(given: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Thin marks of a position out to the few that are worth keeping, the newest first.
+
+    Args:
+        given: Sequences and nanoseconds since 1970 of messages that were seen, in any order.
+    """
+
 class ReadVerbs:
     """Of a `Connection`."""
+
+    def verify_marks(
+        self,
+        prefix: str,
+        stream: str,
+        marks: Sequence[tuple[int, int]],
+        timeout: float | None,
+        extent: tuple[int, int, int | None] | None = None,
+    ) -> Call[StreamRolledBackError | None]:
+        """Compare messages that were seen with a stream.
+
+        Args:
+            prefix: Prefix of the JetStream API.
+            stream: The stream's name.
+            marks: Sequences and nanoseconds since 1970.
+            timeout: Seconds that each answer may take.
+            extent: The stream's first and last sequence and the time of the last message, in nanoseconds since 1970 and
+                None where it is not known. Default: None, the stream is asked.
+
+        Returns:
+            A call for the error that says where they differ, or None.
+        """
 
     def read(
         self,
@@ -69,6 +104,8 @@ class ReadVerbs:
         format: str = "json",
         grow: bool = False,
         outage: float | None = None,
+        marks: Sequence[tuple[int, int]] = (),
+        on_rollback: str = "fail",
     ) -> Call[Reader]:
         """Open a read of a range of a stream.
 
@@ -99,6 +136,8 @@ class ReadVerbs:
             format: "arrow": with `schema` every payload is an Arrow stream with rows of these columns.
             grow: Begin with a small batch, and double up to `batch_rows` and `batch_bytes`.
             outage: Seconds for which no server may answer once it is open; None is 60.
+            marks: Sequence and nanoseconds of messages that were seen before, to be compared with the stream.
+            on_rollback: What to do where it went back: "fail", "continue" or "earliest".
 
         Returns:
             A call for the reader.

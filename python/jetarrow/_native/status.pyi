@@ -25,6 +25,9 @@ class StatusVerbs:
     """Of a `Connection`."""
 
     @property
+    def breaks(self) -> int:
+        """How often the link has broken so far."""
+    @property
     def is_connected(self) -> bool:
         """True while the link is up."""
     @property

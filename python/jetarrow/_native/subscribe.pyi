@@ -118,6 +118,10 @@ class Subscription:
     def last_seq(self) -> int:
         """Stream sequence of the last message in order, for ordered subscriptions; 0 before the first."""
 
+    @property
+    def marks(self) -> list[tuple[int, int]]:
+        """Sequence and nanoseconds of some messages that came, the newest first, for ordered subscriptions."""
+
 class SubscribeVerbs:
     """Of a `Connection`."""
 

@@ -24,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: What stands behind `jetarrow`; None is what this process was started with.
 
     Returns:
-        The exit code: 0, 1 where it failed, 2 where it was called wrongly, 130 after Ctrl-C.
+        The exit code: 0, 1 if it failed, 2 if it was called wrongly; after a signal 130 (Ctrl-C), 143 (SIGTERM) or 129
+        (SIGHUP).
     """
     missing = [name for name in _NEEDS if importlib.util.find_spec(name) is None]
     if missing:

@@ -22,6 +22,11 @@ Payload = Annotated[
     Literal["json", "arrow"], typer.Option(help="arrow: each message is many rows, as load --format arrow.")
 ]
 
+OnRollback = Annotated[
+    Literal["fail", "continue", "earliest"],
+    typer.Option(help="Where the stream went back: from the last message that is still there, or from the beginning."),
+]
+
 
 def schema_of(given: str | None, sql: str | None = None, payload: str = "json") -> str | None:
     """What `schema=` gets: the text, or that of a file; with a query it is inferred unless something else is said.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,11 +18,17 @@ from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
 from jetarrow.cli.verb import verb
 from jetarrow.core import context_files
+from jetarrow.core.redaction import MASK, redact, redact_url
 
 group = typer.Typer(no_args_is_help=True, help="Named servers and credentials, shared with the nats tool.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The context.")]
-_SECRET = ("password", "token", "user_jwt")
+# Fields that are secrets, also those of later versions of the nats tool.
+_SECRET = re.compile("password|token|secret|seed|jwt", re.IGNORECASE)
+# Fields that are addresses.
+_URLS = ("url", "socks_proxy")
+# With a user alone, these log in: without any of them the nats tool sends the user as a token.
+_LOGINS = ("password", "token", "creds", "nkey", "nsc", "user_jwt")
 # An option of the command, and the field of the file.
 _FIELDS = {
     "server": "url",
@@ -40,7 +49,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _read(name: str) -> dict[str, Any]:
-    """All fields of a context's file, also those that only the nats tool knows."""
+    """All fields of a context's file, also those that only the nats tool knows. Secrets are masked."""
     path = context_files.path_of(name)
     try:
         said = json.loads(path.read_text("utf-8"))
@@ -51,16 +60,39 @@ def _read(name: str) -> dict[str, Any]:
         raise ValueError(f"{path} is not JSON") from None
     if not isinstance(said, dict):
         raise ValueError(f"{path} must hold a JSON object")
-    return {key: "***" if key in _SECRET else value for key, value in said.items() if value not in ("", None, False)}
+    said = {key: value for key, value in said.items() if value not in ("", None, False)}
+    is_token = "user" in said and not any(key in said for key in _LOGINS)
+    return {key: MASK if is_token and key == "user" else _masked(key, value) for key, value in said.items()}
+
+
+def _masked(key: str, value: Any) -> Any:
+    """A field's value without its secrets."""
+    if _SECRET.search(key):
+        return MASK
+    if isinstance(value, str):
+        return redact_url(value) if key in _URLS or "://" in value else redact(value)
+    if isinstance(value, list):
+        return [_masked(key, each) for each in value]
+    if isinstance(value, dict):
+        return {name: _masked(name, each) for name, each in value.items()}
+    return value
 
 
 def _write(path: Path, text: str) -> None:
-    """A file that only its owner reads, there once it is whole."""
+    """A file that only its owner reads, there once it is whole; an existing one keeps its mode."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(unfinished, path)
+    # mkstemp creates it with mode 0600. Its name is short: that of the file may be as long as the file system allows.
+    descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        with suppress(FileNotFoundError):
+            shutil.copymode(path, unfinished)
+        os.replace(unfinished, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(unfinished)
+        raise
 
 
 @verb(group, "ls", example="jetarrow context ls", server=False)

@@ -7,14 +7,13 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import typer
 
-from jetarrow.cli import output
+from jetarrow.cli import output, stopping, terminal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,49 +66,62 @@ def format_of(target: str, given: str | None) -> str:
 
 @contextlib.contextmanager
 def writing(target: str, form: str, schema: pa.Schema, *, keep: Callable[[], bool]) -> Iterator[Writer]:
-    """A writer to a file, which is there once it is whole; one that had the name stays until then.
+    """A writer to a file, which replaces the one of that name when the block ends.
+
+    Until then the data is in a temporary file of mode 0600 in the same folder. An existing file keeps its mode.
 
     Args:
         target: The file's name; `-` is stdout.
         form: One of `FORMATS`.
         schema: Of what is written.
-        keep: Whether what an interrupted block has written is whole as far as it goes.
+        keep: Whether a block that a signal ends leaves a file with all that it has written, or none.
     """
     if target == "-":
         sys.stdout.flush()
         writer = _OPEN[form](sys.stdout.buffer, schema)
-        yield writer
+        try:
+            yield writer
+        except KeyboardInterrupt:
+            # The reader of a pipe may be gone, and the signal may have cut off a write.
+            with contextlib.suppress(Exception):
+                if keep():
+                    writer.close()
+            raise
         writer.close()
         return
-    path = Path(target)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
+    from jetarrow.jetstream.objects.target_file import replacing
+
+    stopped = None
+    with contextlib.ExitStack() as stack:
+        with stopping.deferred():
+            file = stack.enter_context(replacing(os.path.realpath(target)))
             writer = _OPEN[form](file, schema)
-            try:
-                yield writer
-            except KeyboardInterrupt:
-                if keep():
-                    _finish(writer, file, path)
+        try:
+            yield _Whole(writer)
+        except BaseException as error:
+            if not isinstance(error, KeyboardInterrupt) or not keep():
+                # pyarrow would do it later, and complain that the file is closed.
+                with contextlib.suppress(Exception):
+                    writer.close()
                 raise
-            _finish(writer, file, path)
-        finally:
-            file.close()
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(file.name)
+            stopped = error
+        writer.close()
+    if stopped is not None:
+        raise stopped
 
 
-def _finish(writer: Writer, file: Any, path: Path) -> None:
-    writer.close()
-    # Windows moves no file that is open.
-    file.close()
-    if path.exists():
-        shutil.copymode(path, file.name)
-    else:
-        # As `open` would have made it.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(file.name, 0o666 & ~mask)
-    os.replace(file.name, path)
+class _Whole:
+    """A writer that no signal interrupts within a batch, which would leave a part of a row in the file."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        with stopping.deferred():
+            self._writer.write(batch)
+
+    def close(self) -> None:
+        self._writer.close()
 
 
 class _Parquet:
@@ -146,9 +158,12 @@ class _Json:
         self._file = file
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._file.write("".join(f"{_encode(row)}\n" for row in rows_of(batch)).encode())
-        if self._file is sys.stdout.buffer:
-            self._file.flush()
+        text = "".join(f"{_encode(row)}\n" for row in rows_of(batch))
+        if self._file is not sys.stdout.buffer:
+            self._file.write(text.encode())
+            return
+        self._file.write((terminal.json_text(text) if sys.stdout.isatty() else text).encode())
+        self._file.flush()
 
     def close(self) -> None:
         pass
@@ -232,6 +247,7 @@ class Lines:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = list(names)
+        self._titles = [terminal.one_line(name) for name in names]
         self._widths: list[int] = []
         self._most = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
@@ -240,9 +256,10 @@ class Lines:
         cells = [[_one_line(row[name]) for name in self._names] for row in rows_of(batch)]
         if not self._widths:
             self._widths = [
-                min(_WIDEST, max([len(name), *(len(row[at]) for row in cells)])) for at, name in enumerate(self._names)
+                min(_WIDEST, max([len(title), *(len(row[at]) for row in cells)]))
+                for at, title in enumerate(self._titles)
             ]
-            self._line(self._names)
+            self._line(self._titles)
         for row in cells:
             self._line(row)
         sys.stdout.flush()
@@ -260,5 +277,4 @@ class Lines:
 
 def _one_line(value: Any) -> str:
     text = _cell(value)
-    # What comes from a stream must not steer the terminal.
-    return "" if text is None else "".join(char if char.isprintable() else " " for char in str(text))
+    return "" if text is None else terminal.one_line(str(text))

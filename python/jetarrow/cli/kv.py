@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jetarrow.cli import output
-from jetarrow.cli.arguments import Yes
+from jetarrow.cli.arguments import OnRollback, Yes
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
 from jetarrow.cli.units import plain_time, show_size, show_time, size, span
@@ -120,7 +120,7 @@ def ls(
     if session.as_json:
         output.json_document(found)
     elif found:
-        sys.stdout.write("".join(f"{key}\n" for key in found))
+        output.names(found)
     else:
         session.say(f"bucket {bucket} has no such key")
 
@@ -184,9 +184,10 @@ def watch(
     bucket: Bucket,
     keys: Annotated[str, typer.Argument(metavar="[FILTER]", help="Which keys.")] = ">",
     updates_only: Annotated[bool, typer.Option(help="Not what is there, only what changes from now on.")] = False,
+    on_rollback: OnRollback = "fail",
 ) -> None:
     """Writes a line for each key, then for each change, until Ctrl-C."""
-    with session.js.key_value(bucket).watch(keys, updates_only=updates_only) as watcher:
+    with session.js.key_value(bucket).watch(keys, updates_only=updates_only, on_rollback=on_rollback) as watcher:
         for entry in watcher:
             if entry is None:
                 continue
@@ -195,5 +196,5 @@ def watch(
                 output.json_line(row)
             else:
                 value = output.shown(row["value"])
-                sys.stdout.write(f"{show_time(row['created'])}  {row['operation']:5}  {entry.key}  {value}\n")
+                output.line(f"{show_time(row['created'])}  {row['operation']:5}  {entry.key}  {value}")
             sys.stdout.flush()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from jetarrow.cli import files, output
+from jetarrow.cli import files, output, terminal
 from jetarrow.cli.session import Session
 from jetarrow.cli.verb import verb
 
@@ -92,7 +92,7 @@ def _send(
     import pyarrow as pa
 
     with session.progress() as bar:
-        task = bar.add_task(f"loading {path.name}", total=table.rows)
+        task = bar.add_task(f"loading {terminal.one_line(path.name)}", total=table.rows)
 
         def report(done: int, _total: int | None) -> None:
             bar.update(task, completed=done)

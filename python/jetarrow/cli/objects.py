@@ -11,7 +11,7 @@ import typer
 from jetarrow.cli.arguments import Yes
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
-from jetarrow.cli.units import show_size, show_time, size, span
+from jetarrow.cli.units import show_count, show_size, show_time, size, span
 from jetarrow.cli.verb import verb
 
 if TYPE_CHECKING:
@@ -153,3 +153,40 @@ def rm(
     else:
         session.js.object_store(bucket).delete(name)
     session.done(f"{name or bucket} removed", removed=name or bucket)
+
+
+@verb(group, "clean", example="jetarrow object clean MODELS --older-than 1h --dry-run")
+def clean(
+    session: Session,
+    bucket: Bucket,
+    older_than: Annotated[
+        float | None,
+        typer.Option(help="Younger chunks stay, as their put may go on; else 1h.", parser=span, metavar="SPAN"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the chunks.")] = False,
+) -> None:
+    """Removes chunks that no object refers to, as a put leaves them whose process was killed."""
+    given = {} if older_than is None else {"older_than": older_than}
+    found = session.js.object_store(bucket).clean(dry_run=dry_run, **given)
+    rows = [
+        {
+            "nuid": each.nuid,
+            "name": each.name,
+            "chunks": each.chunks,
+            "bytes": each.bytes,
+            "newest": each.newest,
+            "removed": not dry_run,
+        }
+        for each in found
+    ]
+    columns = (
+        Column("nuid", "Chunks of"),
+        Column("name", "Deleted object", lambda name: name or ""),
+        Column("chunks", "Chunks", show_count),
+        Column("bytes", "Size", show_size),
+        Column("newest", "Newest", show_time),
+    )
+    session.rows(rows, columns, f"store {bucket} has no chunks to remove")
+    if found and not session.as_json:
+        total = f"{sum(each.chunks for each in found):,} chunks ({show_size(sum(each.bytes for each in found))})"
+        session.say(f"{'would remove' if dry_run else 'removed'} {total} from store {bucket}")

@@ -1,4 +1,8 @@
-"""Answers: a table for people, JSON for scripts; both on stdout."""
+"""Answers: a table for people, JSON for scripts; both on stdout. Remarks and errors on stderr.
+
+Text for people is always escaped (`jetarrow.cli.terminal`), so that a row is one line, also in a pager. JSON and
+payloads are escaped on a terminal only.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,13 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from jetarrow.cli import terminal
+from jetarrow.cli.masking import mask
 from jetarrow.cli.units import plain_time, show_count
 
 # Nothing is cut where nobody looks.
@@ -30,14 +37,40 @@ class Column:
     show: Callable[[Any], str] | None = None
 
 
+class _Console(Console):
+    """Escapes all texts: also those that rich takes from stdout and stderr while it draws a bar."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=terminal.document(segment.text))
+
+
 def console(*, stderr: bool = False) -> Console:
     """A console as wide as the terminal, or without a limit where there is none.
 
     Args:
         stderr: For progress and what is said beside the answer.
     """
-    file = sys.stderr if stderr else sys.stdout
-    return Console(file=file, width=None if file.isatty() else _WIDE, highlight=False, soft_wrap=False)
+    file = terminal.unguarded(sys.stderr if stderr else sys.stdout)
+    return _Console(file=file, width=None if file.isatty() else _WIDE, highlight=False, soft_wrap=False)
+
+
+def line(text: str) -> None:
+    """Writes a line for people to stdout."""
+    sys.stdout.write(f"{terminal.one_line(text)}\n")
+
+
+def remark(text: str) -> None:
+    """Writes a line to stderr: what is said beside the answer, warnings, errors. Secrets in URLs are masked."""
+    sys.stderr.write(f"{terminal.one_line(mask(text))}\n")
+    sys.stderr.flush()
+
+
+def names(texts: Iterable[str]) -> None:
+    """Writes names to stdout, one a line, for people and for scripts."""
+    if sys.stdout.isatty():
+        texts = map(terminal.one_line, texts)
+    sys.stdout.write("".join(f"{text}\n" for text in texts))
 
 
 def plain(value: Any) -> Any:
@@ -76,12 +109,16 @@ def text_of(data: bytes) -> str:
 
 def json_line(value: Any) -> None:
     """Writes one value as a line of JSON."""
-    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False, separators=(",", ":")) + "\n")
+    _write_json(json.dumps(plain(value), ensure_ascii=False, separators=(",", ":")))
 
 
 def json_document(value: Any) -> None:
     """Writes one value as JSON that a person can read too."""
-    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False, indent=2) + "\n")
+    _write_json(json.dumps(plain(value), ensure_ascii=False, indent=2))
+
+
+def _write_json(text: str) -> None:
+    sys.stdout.write(f"{terminal.json_text(text) if sys.stdout.isatty() else text}\n")
 
 
 def shown(value: Any) -> str:
@@ -117,7 +154,7 @@ def table_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column], title
         table.add_column(column.title, justify="right" if number else "left", overflow="fold")
     for row in rows:
         # As Text: what comes from a server is no markup.
-        table.add_row(*(Text((column.show or shown)(row[column.key])) for column in columns))
+        table.add_row(*(Text(terminal.one_line((column.show or shown)(row[column.key]))) for column in columns))
     return table
 
 
@@ -126,4 +163,4 @@ def facts(pairs: Iterable[tuple[str, Any]]) -> None:
     shown_pairs = [(name, text) for name, value in pairs if (text := shown(value))]
     width = max((len(name) for name, _ in shown_pairs), default=0)
     for name, text in shown_pairs:
-        sys.stdout.write(f"{name:>{width}}  {text}\n")
+        line(f"{name:>{width}}  {text}")

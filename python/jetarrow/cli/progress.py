@@ -7,7 +7,7 @@ import sys
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from jetarrow.cli import output
+from jetarrow.cli import output, terminal
 from jetarrow.cli.units import show_count, show_size
 
 
@@ -28,11 +28,25 @@ class _Done(ProgressColumn):
         return Text(f"{show(task.completed)}{total}{unit}{rate}")
 
 
+class _Progress(Progress):
+    """Escapes what others write while it draws."""
+
+    def start(self) -> None:
+        super().start()
+        terminal.guard_proxies()
+
+
 def bar(unit: str) -> Progress:
     """A bar that is there while its block runs: how many, the rate, the time left.
 
     Args:
         unit: What is counted; "bytes" are shown as sizes.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), _Done(unit), TimeRemainingColumn())
-    return Progress(*columns, console=output.console(stderr=True), disable=not sys.stderr.isatty())
+    # Without markup: a description may hold a file's name, whose brackets are none.
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        _Done(unit),
+        TimeRemainingColumn(),
+    )
+    return _Progress(*columns, console=output.console(stderr=True), disable=not sys.stderr.isatty())

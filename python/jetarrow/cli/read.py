@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jetarrow.cli.arguments import Payload, Schema, Stream, Subjects, schema_of
+from jetarrow.cli.arguments import OnRollback, Payload, Schema, Stream, Subjects, schema_of
 from jetarrow.cli.reading import Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
 from jetarrow.cli.session import Session
 from jetarrow.cli.units import moment
@@ -41,6 +41,7 @@ def read(
     columns: Columns = None,
     limit: Limit = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    on_rollback: OnRollback = "fail",
     to: To = None,
     format: Format = None,
     sql: Sql = None,
@@ -64,6 +65,7 @@ def read(
             columns=columns_of(columns, decoded or payload == "arrow", people=for_people(session, to, sql)),
             limit=limit,
             follow=follow,
+            on_rollback=on_rollback,
             progress=progress,
         )
 

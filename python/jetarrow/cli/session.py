@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from jetarrow.cli import output
+from jetarrow.cli import output, terminal
+from jetarrow.cli.masking import mask
 from jetarrow.cli.output import Column
 from jetarrow.core import context_files
 
@@ -121,7 +122,7 @@ class Session:
         if (password := os.environ.get("NATS_PASSWORD")) is not None:
             return password
         if sys.stdin.isatty():
-            return getpass.getpass(f"Password of {user}: ")
+            return getpass.getpass(f"Password of {terminal.one_line(user)}: ")
         raise typer.BadParameter("give --password-file or $NATS_PASSWORD.", param_hint="--user")
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[Column], empty: str) -> None:
@@ -162,12 +163,11 @@ class Session:
         if self.as_json:
             output.json_document(value)
         else:
-            sys.stdout.write(f"{text}\n")
+            output.line(mask(text))
 
     def say(self, text: str) -> None:
         """Says something beside the answer, on stderr."""
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
+        output.remark(text)
 
     def confirm(self, question: str, *, yes: bool) -> None:
         """Asks before something is destroyed; ends the command where the answer is not yes.
@@ -180,7 +180,7 @@ class Session:
             return
         if not sys.stdin.isatty():
             raise typer.BadParameter("without a terminal to ask on, this needs --yes.", param_hint="--yes")
-        typer.confirm(question, abort=True, err=True)
+        typer.confirm(terminal.one_line(mask(question)), abort=True, err=True)
 
     def progress(self, unit: str = "rows") -> Progress:
         """A bar on stderr: how many, the rate, the time left. Nothing is drawn where stderr is no terminal.

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jetarrow.cli.arguments import Schema, Stream, Subjects, schema_of
+from jetarrow.cli.arguments import OnRollback, Schema, Stream, Subjects, schema_of
 from jetarrow.cli.session import Session
 from jetarrow.cli.units import moment, span
 from jetarrow.cli.verb import verb
@@ -49,6 +49,7 @@ def parquet(
     every: Wait = "60s",
     compression: Compression = "zstd",
     durable: Durable = None,
+    on_rollback: OnRollback = "fail",
     follow: Follow = False,
 ) -> None:
     """Writes Parquet files; started again, it goes on where it was, whatever ended it."""
@@ -62,6 +63,7 @@ def parquet(
         rows=rows,
         compression=compression,
         durable=durable,
+        on_rollback=on_rollback,
         follow=follow,
     )
     _run(session, partial(session.js.to_parquet, stream, target, **options), target)
@@ -82,6 +84,7 @@ def delta(
     compression: Compression = "zstd",
     durable: Durable = None,
     app_id: Annotated[str | None, typer.Option(help="Name of this sink in the table's log.")] = None,
+    on_rollback: OnRollback = "fail",
     follow: Follow = False,
 ) -> None:
     """Writes a Delta table; started again, it goes on where it was, whatever ended it."""
@@ -95,9 +98,30 @@ def delta(
         rows=rows,
         compression=compression,
         durable=durable,
+        on_rollback=on_rollback,
         follow=follow,
     )
     _run(session, partial(session.js.to_delta, stream, target, app_id=app_id, **options), target)
+
+
+@verb(group, "verify", example="jetarrow sink verify /data/orders")
+def verify(
+    session: Session,
+    target: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder of sink parquet, or its URI.")],
+    subject: Subjects = None,
+) -> None:
+    """Compares an archive with what its stream still has: rows in wrong folders, missing, or there twice."""
+    from jetarrow.cli.archive import verify_archive
+
+    found = verify_archive(session.js, target, subjects=subject)
+    said = (
+        f"{found.rows:,} rows, {found.compared:,} of them compared with the stream: {found.misplaced:,} in a folder of"
+        f" other values, {found.missing:,} missing, {found.twice:,} there twice"
+    )
+    files = found.files if session.as_json else found.files[:10]
+    session.done("\n".join([said, *(f"  {file}" for file in files)]), **{**found._asdict(), "files": files})
+    if not found.is_whole:
+        raise typer.Exit(1)
 
 
 def _options(

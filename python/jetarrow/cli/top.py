@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jetarrow.cli import output
+from jetarrow.cli import output, terminal
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
 from jetarrow.cli.units import show_size, span
@@ -59,6 +59,7 @@ def top(
     before = after = _sample(js)
     console = output.console()
     with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
+        terminal.guard_proxies()
         while True:
             live.update(_screen(*_rates(before, after), console.height), refresh=True)
             if pressed(seconds) == "q":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jetarrow.core.errors import Error, MsgAlreadyAckdError, NotJSMessageError
@@ -137,7 +138,7 @@ def confirm(msg: Message, timeout: float | None) -> Any:
     return _client_of(msg).request(msg.reply, timeout=timeout)
 
 
-def by_kind(msg: Any, kind: Enum | str, delay: float | None, reason: str | None) -> Any:
+def by_kind(msg: Any, kind: Enum | str, delay: float | timedelta | None, reason: str | None) -> Any:
     """What the verb that `kind` names returns."""
     match msg._kind(kind).name:
         case "ACK":

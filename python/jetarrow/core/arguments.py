@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -24,6 +25,20 @@ def seconds(name: str, value: float | None) -> float | None:
     """
     if value is not None and not isinstance(value, Real):
         _refuse(name, "a number of seconds, or None", value)
+    return value
+
+
+def duration(name: str, value: float | timedelta | None) -> float | None:
+    """The seconds of a number or of a timedelta, or None.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    # As the native core takes numbers: also those of other libraries.
+    if value is not None and not hasattr(value, "__float__"):
+        _refuse(name, "a number of seconds, a timedelta, or None", value)
     return value
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ssl
+import sys
+import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -41,8 +43,15 @@ from jetarrow.core.tls import TLS
 
 # Seconds that `close` waits for the answers to messages published to streams.
 LAST_ACKS_TIMEOUT = 2.0
+# The same where the program was interrupted: Ctrl-C ends it within one second.
+INTERRUPTED_ACKS_TIMEOUT = 0.3
 # Seconds that `close` gives the callbacks for messages that have come.
 LAST_CALLBACKS_TIMEOUT = 2.0
+
+
+def _is_interruption(kind: type[BaseException] | None) -> bool:
+    """True for Ctrl-C, a cancellation and the like: the caller does not wait any longer."""
+    return kind is not None and not issubclass(kind, Exception)
 
 
 class Connect:
@@ -232,9 +241,10 @@ class Connect:
 
         Messages that have come are still handed out: to callbacks before the connection ends (those that take longer
         than 2 seconds are cancelled; `drain` waits longer), to iteration and `next_msg` also after it. A second call
-        does nothing.
+        does nothing. While Ctrl-C or a cancellation is handled, as in a `finally`, it takes at most a second: what a
+        server that stands still has not taken by then is not sent.
         """
-        await self._close()
+        await self._close(hurry=_is_interruption(sys.exc_info()[0]))
 
     async def _close(self, *, hurry: bool = False, callbacks: float = LAST_CALLBACKS_TIMEOUT) -> None:
         session = self._session
@@ -251,13 +261,13 @@ class Connect:
             session.closed = False
             raise
         session.connection = None
-        if not hurry:
-            # What was published in this turn of the loop goes out at its end.
-            await session.pause(0)
-            for publisher in list(session.publishers):
-                # Their futures can still say what became of the messages.
-                if publisher.here() and connection.is_connected:
-                    await publisher.drained(LAST_ACKS_TIMEOUT)
+        # What was published in this turn of the loop goes out at its end.
+        await session.pause(0)
+        deadline = time.monotonic() + INTERRUPTED_ACKS_TIMEOUT
+        for publisher in list(session.publishers):
+            # Their futures can still say what became of the messages.
+            if publisher.here() and connection.is_connected:
+                await publisher.drained(max(deadline - time.monotonic(), 0) if hurry else LAST_ACKS_TIMEOUT)
         await session.hand_out(list(session.subscriptions.values()), 0.0)
         session.subscriptions.clear()
         session.hold()
@@ -297,5 +307,4 @@ class Connect:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Ctrl-C, or cancelled: the caller does not wait any longer.
-        await self._close(hurry=kind is not None and not issubclass(kind, Exception))
+        await self._close(hurry=_is_interruption(kind))

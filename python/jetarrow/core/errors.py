@@ -8,10 +8,10 @@ which Spark and `multiprocessing` need. JetStream's errors are in `jetarrow.js.e
 from __future__ import annotations
 
 import builtins
-import re
 from typing import Any, ClassVar, TypeVar
 
 from jetarrow.core.pages import point
+from jetarrow.core.redaction import redact
 
 __all__ = [
     "AuthorizationError",
@@ -53,15 +53,6 @@ __all__ = [
 _E = TypeVar("_E", bound=BaseException)
 
 
-# User and password of a URL, nkey seeds, JWTs.
-_SECRET = re.compile(r"(?<=://)[^\s/]*(?=@)|\bS[ACNOUX][A-Z2-7]{56}\b|\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?")
-
-
-def _redact(text: str) -> str:
-    """Take the secrets out of a text: errors end in logs and bug reports."""
-    return _SECRET.sub("***", text)
-
-
 def _rebuild(cls: type[_E], args: tuple[Any, ...], state: dict[str, Any]) -> _E:
     """Unpickle an error without calling its constructor, whose arguments may have been keywords."""
     error = cls.__new__(cls, *args)
@@ -77,7 +68,7 @@ def _portable(value: Any) -> Any:
     try:
         pickle.dumps(value)
     except Exception:
-        return _redact(repr(value))
+        return redact(repr(value))
     return value
 
 
@@ -98,7 +89,7 @@ class Error(Exception):
         self._set_message(message, *args)
 
     def _set_message(self, message: str | None, *args: object) -> None:
-        self.message = None if message is None else _redact(str(message))
+        self.message = None if message is None else redact(str(message))
         # Set again here: BaseException.__new__ kept the text as it came, secrets included.
         Exception.__init__(self, *args if self.message is None else (self.message, *args))
 

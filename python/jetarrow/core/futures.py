@@ -21,6 +21,9 @@ _log = logging.getLogger("jetarrow.publish")
 _LOOK = 1.0
 
 
+# In a thread that resolves futures: those whose callbacks are still to be called.
+_resolving = threading.local()
+
 # For no longer than it takes to see who ends a future.
 _ENDING = threading.Lock()
 
@@ -71,7 +74,11 @@ class AckFuture(concurrent.futures.Future[Any]):
                 for waiter in self._waiters:
                     (waiter.add_result if self._exception is None else waiter.add_exception)(self)
                 self._condition.notify_all()
-            self._invoke_callbacks()
+            later = getattr(_resolving, "later", None)
+            if later is None:
+                self._invoke_callbacks()
+            else:
+                later.append(self)
 
     def set_result(self, result: Any) -> None:
         """Ends it with a result; InvalidStateError where it is at its end."""
@@ -132,8 +139,8 @@ class FutureHome(Protocol):
     def here(self) -> bool:
         """True where its futures can be waited for: in its own loop."""
 
-    def serve(self, native: Publisher, owner: weakref.ref[Any]) -> None:
-        """Begins to resolve the futures, until their publisher is gone and none is left."""
+    def serve(self, native: Publisher, owner: object) -> None:
+        """Begins to resolve the futures, until their publisher's owner is gone and none is left."""
 
     async def wait_while(self, busy: Callable[[], bool], turn: Callable[[Any], Any], wait: float | None) -> None:
         """Waits for futures that `turn` makes as long as it is busy.
@@ -158,7 +165,7 @@ class LoopHome:
         # Asking asyncio costs a system call. A thread runs one loop at a time.
         return self._thread == threading.get_ident() and self.loop.is_running()
 
-    def serve(self, native: Publisher, owner: weakref.ref[Any]) -> None:
+    def serve(self, native: Publisher, owner: object) -> None:
         pass  # The loop watches the bridge.
 
     async def wait_while(self, busy: Callable[[], bool], turn: Callable[[Any], Any], wait: float | None) -> None:
@@ -181,9 +188,11 @@ class ThreadHome:
         """Whether the caller may publish with it: always."""
         return True
 
-    def serve(self, native: Publisher, owner: weakref.ref[Any]) -> None:
+    def serve(self, native: Publisher, owner: object) -> None:
+        bridge = self.bridge
+        gone = weakref.ref(owner, lambda _: bridge.ring())
         # Not the native thread: what a user hangs on a future may block, and would stop all that the client does.
-        arguments = (self._door, native, owner)
+        arguments = (self._door, native, gone)
         threading.Thread(target=_serve, args=arguments, name="jetarrow-acks", daemon=True).start()
 
     async def wait_while(self, busy: Callable[[], bool], turn: Callable[[Any], Any], wait: float | None) -> None:
@@ -193,13 +202,20 @@ class ThreadHome:
 
 
 def _serve(door: ThreadBridge, native: Publisher, owner: weakref.ref[Any]) -> None:
+    # A user's code does not run below native code: it may take as long as it likes, and where the interpreter ends
+    # meanwhile it ends this thread, which native code does not survive.
+    later: list[AckFuture] = []
+    _resolving.later = later
     with door.open() as wait:
         while True:
             if wait(_LOOK):
-                try:
-                    door.bridge.drain()
-                except BaseException:
-                    # Of a callback, that a future ran here: the other futures are not to wait for ever.
-                    _log.exception("a callback of a publish's future has failed")
-            elif owner() is None and not native.pending:
+                door.bridge.drain()
+                for future in later:
+                    try:
+                        future._invoke_callbacks()
+                    except BaseException:
+                        # The other futures are not to wait for ever.
+                        _log.exception("a callback of a publish's future has failed")
+                later.clear()
+            if owner() is None and not native.pending:
                 return

@@ -10,10 +10,12 @@ import copyreg
 import functools
 from collections.abc import Coroutine
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
 from jetarrow.core import ack
+from jetarrow.core.arguments import duration
 from jetarrow.core.message_fields import FIELDS
 
 if TYPE_CHECKING:
@@ -153,11 +155,11 @@ class Awaited(Common):
         if rest is not None:
             await ack.settle(self, rest)
 
-    async def ack_sync(self, timeout: float | None = 1.0) -> Msg:
+    async def ack_sync(self, timeout: float | timedelta | None = 1.0) -> Msg:
         """Confirm that it was processed, and wait for the server's word.
 
         Args:
-            timeout: Most seconds to wait; None waits as long as it takes. Default: 1.
+            timeout: Most seconds, or a timedelta, to wait; None waits as long as it takes. Default: 1.
 
         Returns:
             The server's answer.
@@ -170,23 +172,23 @@ class Awaited(Common):
         """
         ack.claim(self)
         try:
-            answer: Msg = await ack.confirm(self, timeout)
+            answer: Msg = await ack.confirm(self, duration("timeout", timeout))
         except BaseException:
             self._ackd = False
             raise
         return answer
 
-    async def nak(self, delay: float | None = None) -> None:
+    async def nak(self, delay: float | timedelta | None = None) -> None:
         """Give it back: it is delivered again.
 
         Args:
-            delay: Seconds until then. Default: at once.
+            delay: Seconds, or a timedelta, until then. Default: at once.
 
         Raises:
             MsgAlreadyAckdError: It was acknowledged before.
             NotJSMessageError: It has no reply subject, so that no consumer waits for it.
         """
-        rest = ack.finish(self, "nak", delay=delay or None)
+        rest = ack.finish(self, "nak", delay=duration("delay", delay) or None)
         if rest is not None:
             await ack.settle(self, rest)
 
@@ -218,7 +220,9 @@ class Awaited(Common):
         """The same as `in_progress`."""
         await self.in_progress()
 
-    async def ack_with(self, kind: Enum | str, *, delay: float | None = None, reason: str | None = None) -> None:
+    async def ack_with(
+        self, kind: Enum | str, *, delay: float | timedelta | None = None, reason: str | None = None
+    ) -> None:
         """The ack verb that `kind` names.
 
         Args:
@@ -246,21 +250,21 @@ class Blocking(Common):
         """As `jetarrow.aio.msg.Msg.ack`."""
         ack.finish(self, "ack")
 
-    def ack_sync(self, timeout: float | None = 1.0) -> SyncMsg:
+    def ack_sync(self, timeout: float | timedelta | None = 1.0) -> SyncMsg:
         """As `jetarrow.aio.msg.Msg.ack_sync`."""
         ack.claim(self)
         from jetarrow.core.session import finish
 
         try:
-            answer: SyncMsg | Coroutine[Any, Any, SyncMsg] = ack.confirm(self, timeout)
+            answer: SyncMsg | Coroutine[Any, Any, SyncMsg] = ack.confirm(self, duration("timeout", timeout))
             return finish(answer) if isinstance(answer, Coroutine) else answer
         except BaseException:
             self._ackd = False
             raise
 
-    def nak(self, delay: float | None = None) -> None:
+    def nak(self, delay: float | timedelta | None = None) -> None:
         """As `jetarrow.aio.msg.Msg.nak`."""
-        ack.finish(self, "nak", delay=delay or None)
+        ack.finish(self, "nak", delay=duration("delay", delay) or None)
 
     def in_progress(self) -> None:
         """As `jetarrow.aio.msg.Msg.in_progress`."""
@@ -274,7 +278,7 @@ class Blocking(Common):
         """The same as `in_progress`."""
         self.in_progress()
 
-    def ack_with(self, kind: Enum | str, *, delay: float | None = None, reason: str | None = None) -> None:
+    def ack_with(self, kind: Enum | str, *, delay: float | timedelta | None = None, reason: str | None = None) -> None:
         """As `jetarrow.aio.msg.Msg.ack_with`."""
         ack.by_kind(self, kind, delay, reason)
 

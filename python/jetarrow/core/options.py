@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-import re
 from collections import UserString
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -12,6 +12,7 @@ from urllib.parse import urlparse
 from jetarrow.core.arguments import FOREVER, seconds
 from jetarrow.core.errors import BadAddressError, NoServersError, ServerNotInPoolError
 from jetarrow.core.paths import secret_path
+from jetarrow.core.redaction import ADDRESS
 from jetarrow.core.servers import RawCredentials, ReconnectToServerHandler, Server
 from jetarrow.core.tls import native_tls
 
@@ -99,18 +100,24 @@ class Caller:
         return call
 
 
-# An address that is sound and has no secret: what a comma in a password cuts off is none.
-_ADDRESS = re.compile(r"(?:\w+://)?(?:\[[\w:.%]*\]|[\w.-]*)(?::\d*)?/?")
+def _has_bad_address(addresses: list[str]) -> bool:
+    return not all("@" in address or ADDRESS.fullmatch(address.strip()) for address in addresses)
+
+
+def _may_have_comma_in_secret(addresses: list[str]) -> bool:
+    """Whether a token with a comma looks like two addresses, of which an error would show the first: `nats://a,b@host`."""
+    pairs = itertools.pairwise(addresses)
+    return any("@" not in first and "@" in second and "://" not in second for first, second in pairs)
 
 
 def server_list(servers: object) -> list[str]:
     """Addresses out of a string, a comma list or a list of strings."""
     if isinstance(servers, str):
         text, servers = servers, servers.split(",")
-        if "@" in text and not all("@" in address or _ADDRESS.fullmatch(address.strip()) for address in servers):
+        if "@" in text and (_has_bad_address(servers) or _may_have_comma_in_secret(servers)):
             raise BadAddressError(
                 "nats: a server address is wrong, and not shown, as there is a user or a password in the text;"
-                " in those, a comma is written as %2C and an @ as %40"
+                " in those, a comma is written as %2C and an @ as %40; addresses with a user need their scheme"
             )
     if not isinstance(servers, Sequence) or not all(isinstance(address, str) for address in servers):
         raise BadAddressError("nats: invalid connect url option: servers must be a string or a list of strings")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
+from jetarrow.core.arguments import duration
 from jetarrow.core.errors import UnsupportedError
 from jetarrow.core.message import Common
 from jetarrow.core.session import Session
@@ -141,31 +143,35 @@ class MessageBatch(Columns[Msg]):
         """
         await self._ack("ack", rows)
 
-    async def ack_sync(self, rows: Iterable[int] | Iterable[bool] | None = None, *, timeout: float = 5.0) -> None:
+    async def ack_sync(
+        self, rows: Iterable[int] | Iterable[bool] | None = None, *, timeout: float | timedelta = 5.0
+    ) -> None:
         """As `ack`, and waits for the server's word on every message.
 
         Args:
             rows: As `ack`.
-            timeout: Seconds for all of them together.
+            timeout: Seconds, or a timedelta, for all of them together.
 
         Raises:
             TimeoutError: The server did not confirm all in time; those may be delivered again.
         """
-        await self._ack("ack", rows, confirm=timeout)
+        await self._ack("ack", rows, confirm=duration("timeout", timeout))
 
-    async def nak(self, rows: Iterable[int] | Iterable[bool] | None = None, *, delay: float | None = None) -> None:
+    async def nak(
+        self, rows: Iterable[int] | Iterable[bool] | None = None, *, delay: float | timedelta | None = None
+    ) -> None:
         """Gives the messages back: they are delivered again, after `delay` seconds (default at once).
 
         Args:
             rows: Row numbers, or one bool per row; None is the whole batch.
-            delay: Seconds until they come again; None is at once.
+            delay: Seconds, or a timedelta, until they come again; None is at once.
 
         Raises:
             IndexError: A row that is not there.
             ValueError: A mask of another length.
             ConnectionClosedError: The connection is closed.
         """
-        await self._ack("nak", rows, delay=delay)
+        await self._ack("nak", rows, delay=duration("delay", delay))
 
     async def term(self, rows: Iterable[int] | Iterable[bool] | None = None, *, reason: str | None = None) -> None:
         """Gives the messages up: they are not delivered again. `reason` goes into the server's advisory.

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from jetarrow.core.errors import Error
+from jetarrow._jetarrow import check_subject
+from jetarrow.core.errors import BadSubjectError, Error
 from jetarrow.jetstream import models
+from jetarrow.jetstream.advisory_rows import ADVISORY_SCHEMA, ADVISORY_SUBJECT, KINDS, row_of
 from jetarrow.jetstream.api import STREAM_NOT_FOUND
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.errors import DecodeError, MalformedMessageError, NotFoundError
 from jetarrow.jetstream.held import numbers
 from jetarrow.jetstream.manage import Management
-from jetarrow.jetstream.models.values import epoch_ns
 from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.jetstream.publish import Publish
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-_ADVISORIES = "$JS.EVENT.ADVISORY.CONSUMER"
-# The token of an advisory's subject, and what a row says.
-_KINDS = {"MAX_DELIVERIES": "max_deliver", "MSG_TERMINATED": "terminated"}
 # Requests that are under way at a time.
 _AT_ONCE = 32
 
@@ -71,7 +70,7 @@ class DeadLetterVerbs(Publish, Read):
         config = models.StreamConfig(
             name=kept_in(stream),
             description=f"Messages of {stream} that consumers gave up",
-            subjects=[f"{_ADVISORIES}.{token}.{stream}.*" for token in _KINDS],
+            subjects=[f"{ADVISORY_SUBJECT}.{token}.{stream}.*" for token in KINDS],
             max_age=max_age,
             max_msgs=max_msgs,
             num_replicas=num_replicas,
@@ -106,6 +105,16 @@ class DeadLetters:
         self._js = js
         self._stream = stream
         self._table: pyarrow.Table | None = None
+        self._malformed = 0
+
+    @property
+    def malformed(self) -> int:
+        """Number of messages that `read_all` skipped, because they are no advisories of the server; 0 before it.
+
+        Any client of the account may publish to their subjects. The first one's sequence and defect are in one
+        `DecodeError`, for `error_cb` or the log. `js.delete_msg("<stream>_DEAD_LETTERS", seq)` removes one.
+        """
+        return self._malformed
 
     def __repr__(self) -> str:
         rows = "" if self._table is None else f", {self._table.num_rows} rows"
@@ -116,6 +125,8 @@ class DeadLetters:
 
     async def read_all(self) -> pyarrow.Table:
         """All rows (needs pyarrow). They are read once: another `js.dead_letters` reads what has come since.
+
+        A message of `<stream>_DEAD_LETTERS` that is no advisory is skipped and counted: `malformed`.
 
         Raises:
             NotFoundError: Nobody keeps the stream's dead letters: `await js.keep_dead_letters(stream)`.
@@ -141,29 +152,16 @@ class DeadLetters:
     async def _read(self) -> pyarrow.Table:
         pa = needs_pyarrow("dead_letters()")
         js, stream = self._js, self._stream
-        said = {"consumer": str, "stream_seq": int, "deliveries": int, "reason": str, "timestamp": str}
         try:
-            reader = js.read(kept_in(stream), columns=["subject", "value"], schema=said, mode="DROPMALFORMED")
+            # PERMISSIVE: one payload that is no advisory must not hide the others.
+            reader = js.read(kept_in(stream), columns=["seq", "subject", "value"], schema=ADVISORY_SCHEMA)
             advisories = (await reader.read_all()).to_pylist()
         except NotFoundError as error:
             if error.err_code != STREAM_NOT_FOUND:
                 raise
             text = f"nobody keeps the dead letters of stream {stream!r}: await js.keep_dead_letters({stream!r})"
             raise NotFoundError(code=error.code, err_code=error.err_code, description=text) from None
-        rows = []
-        for advisory in advisories:
-            value = advisory["value"]
-            rows.append(
-                {
-                    "consumer": value["consumer"],
-                    "kind": _KINDS[advisory["subject"].split(".")[4]],
-                    "reason": value["reason"],
-                    "deliveries": value["deliveries"],
-                    "died": epoch_ns(value["timestamp"]),
-                    "stream": stream,
-                    "seq": value["stream_seq"],
-                }
-            )
+        rows = self._checked(advisories)
         found = await self._messages(sorted({row["seq"] for row in rows}))
         for row in rows:
             message = found.get(row["seq"])
@@ -177,6 +175,23 @@ class DeadLetters:
                 }
         table: pyarrow.Table = pa.Table.from_pylist(rows, _schema(pa))
         return table
+
+    def _checked(self, advisories: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Rows of the advisories; counts and reports those that are none."""
+        rows, first = [], None
+        for advisory in advisories:
+            try:
+                rows.append(row_of(self._stream, advisory["subject"], advisory["value"], advisory["_error"]))
+            except ValueError as error:
+                first = first or DecodeError(str(error), seq=advisory["seq"])
+        self._malformed = len(advisories) - len(rows)
+        if first is not None:
+            text = (
+                f"skipped {self._malformed} of {len(advisories)} messages of stream {kept_in(self._stream)!r}, which"
+                f" are no advisories of the server; the first: {first.message}"
+            )
+            self._js._api.session.report(DecodeError(text, seq=first.seq))
+        return rows
 
     async def _messages(self, seqs: list[int]) -> dict[int, models.RawStreamMsg]:
         manage = Management(self._js._api)
@@ -196,7 +211,8 @@ class DeadLetters:
         """Publishes messages again in their order, each once, however many consumers gave it up.
 
         Each has an id that is made of its stream, sequence and time, so that a repeated replay stores it once (within
-        the `duplicate_window` of the stream that takes it). Its headers are kept, but for those of NATS (`Nats-…`).
+        the `duplicate_window` of the stream that takes it). Its headers are kept, but for those of NATS (`Nats-…`) and
+        for those whose names no client can send: of these one `MalformedMessageError` is reported.
 
         Args:
             rows: Rows of `read_all()`, by number, or one bool per row; None is all whose message is still there.
@@ -205,6 +221,8 @@ class DeadLetters:
         Raises:
             IndexError: There is no such row.
             ValueError: The message of a row that was asked for is gone; nothing was sent.
+            BadSubjectError: Nobody may publish to the subject of a message, such as one with a wildcard; nothing was
+                sent.
             Error: There is nothing to publish.
         """
         table = await self.read_all()
@@ -215,20 +233,60 @@ class DeadLetters:
             chosen = numbers(rows, table.num_rows)
             if gone := [row for row in chosen if not data[row].is_valid]:
                 raise ValueError(f"the messages of these rows are no longer in stream {self._stream!r}: {gone}")
-        messages = {row["seq"]: row for row in table.take(chosen).to_pylist()} if chosen else {}
+        columns = table.select(["seq", "subject", "headers", "data"])
+        # As an integer: pyarrow makes Python objects of nanoseconds only where pandas is installed.
+        columns = columns.append_column("time", table["timestamp"].cast("int64"))
+        messages = {row["seq"]: row for row in columns.take(chosen).to_pylist()} if chosen else {}
         if not messages:
             raise Error(f"there is nothing to replay of stream {self._stream!r}")
         again = [messages[seq] for seq in sorted(messages)]
+        if subject is None:
+            self._check_subjects(again)
+        self._report_headers(again)
         return await self._js.publish_batch(
             [subject or row["subject"] for row in again],
             [row["data"] for row in again],
             headers=[_headers(row["headers"]) for row in again],
-            msg_ids=[f"replay:{self._stream}:{row['seq']}:{row['timestamp'].value}" for row in again],
+            msg_ids=[f"replay:{self._stream}:{row['seq']}:{row['time']}" for row in again],
         )
+
+    def _check_subjects(self, rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            try:
+                check_subject(row["subject"])
+            except BadSubjectError as error:
+                raise BadSubjectError(
+                    f"could not replay sequence {row['seq']} of stream {self._stream!r}, and nothing was sent: {error};"
+                    " give a subject=, or choose other rows="
+                ) from None
+
+    def _report_headers(self, rows: list[dict[str, Any]]) -> None:
+        """Reports that headers are left out, once for all rows."""
+        bad = [
+            (row, name)
+            for row in rows
+            for name, _ in row["headers"] or ()
+            if not name.lower().startswith("nats-") and not _HEADER_NAME.fullmatch(name)
+        ]
+        if bad:
+            row, name = bad[0]
+            text = (
+                f"replayed {len({row['seq'] for row, _ in bad})} messages of stream {self._stream!r} without headers"
+                f" that no client can send; the first: {name!r} of sequence {row['seq']}"
+            )
+            self._js._api.session.report(MalformedMessageError(text, self._stream, row["seq"], subject=row["subject"]))
+
+
+# Names of headers that can be sent (RFC 7230).
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def _headers(kept: list[tuple[str, list[str]]] | None) -> Mapping[str, list[str]] | None:
-    headers = {name: values for name, values in kept or () if not name.lower().startswith("nats-")}
+    headers = {
+        name: values
+        for name, values in kept or ()
+        if not name.lower().startswith("nats-") and _HEADER_NAME.fullmatch(name)
+    }
     return headers or None
 
 

@@ -7,7 +7,8 @@ for what is added. Errors that only jetarrow has are at the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
 
 import jetarrow.core.errors as core
 from jetarrow.core.pages import point
@@ -84,8 +85,12 @@ __all__ = [
     "SinkLockedError",
     "SinkSchemaError",
     "StreamRecreatedError",
+    "StreamRolledBackError",
     "TooManyStalledMsgsError",
 ]
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class NoStreamResponseError(Error):
@@ -195,6 +200,87 @@ class StreamRecreatedError(Error):
         "the stream was deleted and created again since the position was taken, so its sequences mean other"
         " messages now; start over from its beginning"
     )
+
+
+class StreamRolledBackError(Error):
+    """The stream has less than it had, or other messages under the same sequences: its server went back.
+
+    An older copy of its store was put back, a replica lost its disk, or a power failure came before `sync_interval`. (A
+        stream that `restore_stream` made is another one: `StreamRecreatedError`.) Sequences that were read mean other
+    messages now. `on_rollback=` decides what becomes of a position: "fail" (this error), "continue" behind the last
+    message that is still there, or "earliest". See docs/rollback.md.
+
+    Args:
+        stream: The stream. Default: unknown.
+        expected: Sequence and time of the newest message that was seen and is not there any more; its time is None
+            where it was not kept. Default: None.
+        found: What the stream has: the sequence and time of another message, or its last sequence and None where it
+            ends before. Default: None.
+        last_good: Sequence and time of the newest message that was seen and is still there. Default: None, not known.
+        message: What happened. Default: a text made of the above.
+    """
+
+    def __init__(
+        self,
+        stream: str | None = None,
+        expected: tuple[int, datetime | None] | None = None,
+        found: tuple[int, datetime | None] | None = None,
+        last_good: tuple[int, datetime] | None = None,
+        *,
+        message: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.stream = stream
+        self.expected = expected
+        self.found = found
+        self.last_good = last_good
+
+    @classmethod
+    def of_nanoseconds(
+        cls, stream: str, expected: tuple[int, int], found: tuple[int, int | None], last_good: tuple[int, int] | None
+    ) -> Self:
+        """The same of times in nanoseconds since 1970.
+
+        Args:
+            stream: As for the class, like the rest.
+            expected: With its time in nanoseconds.
+            found: With its time in nanoseconds, or None.
+            last_good: With its time in nanoseconds.
+        """
+
+        def at(nanos: int) -> datetime:
+            return _EPOCH + timedelta(microseconds=nanos // 1000)
+
+        seq, nanos = found
+        return cls(
+            stream,
+            (expected[0], at(expected[1])),
+            (seq, None if nanos is None else at(nanos)),
+            None if last_good is None else (last_good[0], at(last_good[1])),
+        )
+
+    @property
+    def summary(self) -> str:
+        """What happened, without what can be done."""
+        text = f"{'the stream' if self.stream is None else f'stream {self.stream!r}'} went back"
+        if self.expected is not None:
+            text += f": message {_at(*self.expected)} was seen"
+        if self.found is not None:
+            seq, time = self.found
+            text += f", and the stream ends at {seq} now" if time is None else f", and there is {_at(seq, time)} now"
+        if self.last_good is not None:
+            text += f"; message {_at(*self.last_good)} is still there"
+        return text
+
+    def _describe(self) -> str:
+        return (
+            f"{self.summary}; what was read after it is another history: look into the server, then go on with"
+            ' on_rollback="continue" (behind the last message that is still there) or "earliest" (from the beginning)'
+        )
+
+
+def _at(seq: int, time: datetime | None) -> str:
+    return str(seq) if time is None else f"{seq} of {time:%Y-%m-%d %H:%M:%S.%f} UTC"
 
 
 class DecodeError(Error):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ReplayPolicy,
     )
     from jetarrow.jetstream.progress import Progress
+    from jetarrow.jetstream.rollback import OnRollback
 
 
 class ManagerOptions(TypedDict, total=False):
@@ -171,6 +172,8 @@ class OrderedConsumerOptions(TypedDict, total=False):
     """"instant" (default), or "original": at the pace at which the messages were published."""
     headers_only: bool
     """Leave the data out; default False."""
+    on_rollback: OnRollback
+    """Where the server went back behind what was read: "fail" (default), "continue" or "earliest"."""
 
 
 class ReadOptions(TypedDict, total=False):
@@ -212,6 +215,8 @@ class ReadOptions(TypedDict, total=False):
     """Unit of the timestamps: "ns" (default), or "us" for readers that know no nanoseconds."""
     on_data_loss: str
     """What is gone raises `DataLossError` with "error" (default); "warn" warns and reads what is left."""
+    on_rollback: OnRollback
+    """Where the server went back behind what was read: "fail" (default), "continue" or "earliest"."""
     progress: Progress | bool | None
     """Called with (sequences done, in all or None); True shows a bar on a terminal. Default none."""
 

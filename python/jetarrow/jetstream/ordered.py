@@ -18,6 +18,7 @@ from jetarrow.jetstream.models import DeliverPolicy, ReplayPolicy
 from jetarrow.jetstream.push import PushSubscription, ordered_config
 from jetarrow.jetstream.read import Read
 from jetarrow.jetstream.reader import Reader
+from jetarrow.jetstream.rollback import OnRollback, check_on_rollback
 
 # What a message is made of, and how many are handed over at a time while there are many.
 COLUMNS = ("subject", "headers", "data", "reply")
@@ -37,6 +38,7 @@ class Wanted:
     deliver_policy: DeliverPolicy | None
     replay_policy: ReplayPolicy | None
     headers_only: bool
+    on_rollback: OnRollback = "fail"
 
     def __post_init__(self) -> None:
         """Check that policy and start go together.
@@ -44,6 +46,7 @@ class Wanted:
         Raises:
             ValueError: They do not.
         """
+        check_on_rollback(self.on_rollback)
         given = self.start_seq is not None, self.start_time is not None
         if all(given):
             raise ValueError("give start_seq or start_time, not both")
@@ -108,6 +111,7 @@ class OrderedConsumer:
             columns=COLUMNS,
             batch_rows=BURST_ROWS,
             follow=True,
+            on_rollback=wanted.on_rollback,
         )
 
     async def _first(self) -> int | None:
@@ -139,7 +143,17 @@ class OrderedConsumer:
         elif wanted.start_time is not None:
             config = config.evolve(deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=wanted.start_time)
         info = await put_consumer(api, wanted.stream, ordered_config(config))
-        sub = PushSubscription(api, wanted.stream, info.name, info.config, cb=None, ordered=True, limits=_LIMITS)
+        sub = PushSubscription(
+            api,
+            wanted.stream,
+            info.name,
+            info.config,
+            cb=None,
+            ordered=True,
+            limits=_LIMITS,
+            on_rollback=wanted.on_rollback,
+        )
+        sub._begin_at(info)
         await sub._start()
         return sub
 
@@ -154,6 +168,7 @@ def ordered(
     deliver_policy: DeliverPolicy | str | None = None,
     replay_policy: ReplayPolicy | str | None = None,
     headers_only: bool = False,
+    on_rollback: OnRollback = "fail",
 ) -> OrderedConsumer:
     """As `js.ordered_consumer`, on an API."""
     return OrderedConsumer(
@@ -166,6 +181,7 @@ def ordered(
             None if deliver_policy is None else DeliverPolicy(deliver_policy),
             None if replay_policy is None else ReplayPolicy(replay_policy),
             headers_only,
+            on_rollback,
         ),
     )
 
@@ -183,6 +199,7 @@ class Order(Read):
         deliver_policy: DeliverPolicy | str | None = None,
         replay_policy: ReplayPolicy | str | None = None,
         headers_only: bool = False,
+        on_rollback: OnRollback = "fail",
     ) -> OrderedConsumer:
         """A stream's messages in order, one by one and without end: `async for msg in js.ordered_consumer("S")`.
 
@@ -195,12 +212,14 @@ class Order(Read):
                 "last_per_subject" (the last of each subject, then on).
             replay_policy: "instant", or "original": at the pace at which the messages were published. Default instant.
             headers_only: Leave the data out.
+            on_rollback: As `js.read`: what happens where the server went back behind what was read.
 
         Raises:
             ValueError: Policy and start do not go together.
             DataLossError: While it is iterated: retention or a purge took messages before they were read. Not seen with
                 "last_per_subject", "original" and `headers_only`.
             StreamRecreatedError: While it is iterated: the stream was deleted and created again; likewise.
+            StreamRolledBackError: While it is iterated: see `on_rollback`.
             NotFoundError: While it is iterated: there is no such stream.
         """
         return ordered(
@@ -212,4 +231,5 @@ class Order(Read):
             deliver_policy=deliver_policy,
             replay_policy=replay_policy,
             headers_only=headers_only,
+            on_rollback=on_rollback,
         )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
@@ -53,11 +53,11 @@ class LoopPublisher:
             keep_failed=max_bytes is not None,
         )
         self.publish = self.native.publish
-        self.linger = home.bridge.linger
+        self.linger = partial(self.native.linger, home.bridge)
         self.here = home.here
         watch_publisher(self)
         session.publishers.add(self)
-        home.serve(self.native, weakref.ref(self))
+        home.serve(self.native, self)
 
     async def room(self, wait: float | None) -> None:
         """Waits until there is room, at most `wait` seconds."""

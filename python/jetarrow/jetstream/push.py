@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 
 from jetarrow import _jetarrow
 from jetarrow.core.ending import Ending
-from jetarrow.core.errors import Error
+from jetarrow.core.errors import Error, PermissionsViolationError
 from jetarrow.core.subscription import Callback, Subscription
 from jetarrow.jetstream import models
 from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.api import CONSUMER_NOT_FOUND, JetStreamApi
-from jetarrow.jetstream.errors import APIError, ConsumerSequenceMismatchError, NotFoundError
+from jetarrow.jetstream.errors import (
+    APIError,
+    ConsumerSequenceMismatchError,
+    NotFoundError,
+    StreamRolledBackError,
+)
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
+from jetarrow.jetstream.rollback import Mark, OnRollback, thin, verify
 
 # Two missed heartbeats mean that nothing will come (ADR-17).
 MISSED = 2
@@ -65,6 +72,7 @@ class PushSubscription(Subscription):
         cb: Callback | None,
         ordered: bool,
         limits: tuple[int, int],
+        on_rollback: OnRollback = "fail",
     ) -> None:
         session = api.session
         super().__init__(session, session.next_sid(), config.deliver_subject or "", config.deliver_group or "", cb)
@@ -76,8 +84,10 @@ class PushSubscription(Subscription):
         self._ordered = ordered
         heartbeat = config.idle_heartbeat
         self._silence = float(heartbeat) * MISSED if ordered and heartbeat else None
-        # Of an ordered one: the last sequence, and how many messages its former consumers delivered.
+        # Of an ordered one: the last sequence, messages that came, and how many its former consumers delivered.
         self._seq = 0
+        self._marks: list[Mark] = []
+        self._on_rollback = on_rollback
         self._delivered = 0
         self._resetting = session.lock()
         # Made while what the one before had brought was not taken yet; and the one that was given up for them.
@@ -193,9 +203,10 @@ class PushSubscription(Subscription):
             if self._successors:
                 await self._reset_once(native)
                 continue
-            if self._closed or self._session.is_closed or (ready == "ended" and native is not self._given_up):
-                return "ended"
-            if not await self._reset_once(native):
+            over = self._closed or self._session.is_closed or (ready == "ended" and native is not self._given_up)
+            if over or not await self._reset_once(native):
+                if isinstance(self._failure, StreamRolledBackError):
+                    raise self._failure
                 return "ended"
 
     def _end(self) -> None:
@@ -221,6 +232,7 @@ class PushSubscription(Subscription):
         self._given_up = old = self._newest
         old.unsubscribe()
         self._seq = old.last_seq or self._seq
+        self._marks = thin([*self._marks, *old.marks])
         session = self._session
         while not self._closed and not session.is_closed:
             deliver = session.native.new_inbox()
@@ -238,12 +250,62 @@ class PushSubscription(Subscription):
                 # Not connected, or no leader: it is tried until it works.
                 await session.pause(RETRY)
                 continue
+            # Behind the consumer, which is gone where the stream goes back from here on.
+            if not await self._is_same(fresh):
+                fresh.unsubscribe()
+                with suppress(Error):
+                    await Management(self._api).delete_consumer(self._stream, info.name)
+                continue
             self._subject, self._consumer = deliver, info.name
             self._successors.append((fresh, info))
             return True
         self._closed = True
         self._forget()
         return False
+
+    async def _is_same(self, fresh: _jetarrow.Subscription) -> bool:
+        """Whether the stream is the one whose messages came; otherwise, or where that cannot be said yet, not."""
+        try:
+            error = await self._contradiction()
+        except PermissionsViolationError:
+            # This user may not ask for the stream: nothing contradicts it.
+            return True
+        except Error:
+            await self._session.pause(RETRY)
+            return False
+        if error is None:
+            return True
+        if self._on_rollback != "fail" and isinstance(error, StreamRolledBackError):
+            warnings.warn(str(error), stacklevel=2)
+            self._go_back(error)
+            return False
+        self._session.report(error)
+        self._failure = error
+        self._closed = True
+        return False
+
+    async def _contradiction(self) -> Error | None:
+        """What shows that the stream is another one."""
+        return await verify(self._api, self._stream, self._marks)
+
+    def _begin_at(self, info: models.ConsumerInfo) -> None:
+        """Learns where a consumer of new messages begins: one that takes its place begins there, too.
+
+        Args:
+            info: As it was made.
+        """
+        if info.config.deliver_policy == models.DeliverPolicy.NEW and info.delivered is not None:
+            self._seq = info.delivered.stream_seq or 0
+
+    def _go_back(self, error: StreamRolledBackError) -> None:
+        """Where to go on in a stream that went back."""
+        good = error.last_good if self._on_rollback == "continue" else None
+        self._seq = good[0] if good else 0
+        if not good and self._config.deliver_policy != models.DeliverPolicy.LAST_PER_SUBJECT:
+            # A sequence or time to begin at was one of the other history.
+            policy = models.DeliverPolicy.ALL
+            self._config = replace(self._config, deliver_policy=policy, opt_start_seq=None, opt_start_time=None)
+        self._marks = [mark for mark in self._marks if mark[0] <= self._seq]
 
     def _again(self) -> models.ConsumerConfig:
         """What a consumer has that takes the place of a lost one."""

@@ -10,6 +10,7 @@ from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.reader import BATCH_BYTES, DEFAULT_FETCH_BYTES, Reader
+from jetarrow.jetstream.rollback import OnRollback
 
 if TYPE_CHECKING:
     pass
@@ -42,6 +43,7 @@ class Read:
         follow: bool = False,
         timestamp_unit: str = "ns",
         on_data_loss: str = "error",
+        on_rollback: OnRollback = "fail",
         progress: Progress | bool | None = None,
     ) -> Reader:
         """Reads `[start, end)` of a stream in order, as Arrow batches. No durable consumer is made.
@@ -50,7 +52,8 @@ class Read:
 
         Args:
             stream: The stream.
-            start_seq: First sequence; None is the first there is.
+            start_seq: First sequence; None is the first there is. More than one behind the last sequence is
+                `DataLossError`; `follow=True` waits until it is there.
             end_seq: One past the last sequence; None, or more than there is, is one past the last at opening.
             start_time: Instead of `start_seq`: the first message at or after this time. A datetime (without a zone it
                 is local time) or RFC 3339 text, to the nanosecond; a timedelta, or a span such as "1h" or "2d12h", is
@@ -84,6 +87,10 @@ class Read:
             timestamp_unit: "ns", or "us" for readers that know no nanoseconds.
             on_data_loss: "error" raises `DataLossError`, "warn" warns and reads what is left. With `subjects` it is
                 always a warning: whether the lost messages matched cannot be known.
+            on_rollback: What happens where the server went back behind what was read (a restored backup, a lost disk),
+                which is looked at after each break: "fail" raises `StreamRolledBackError`; "continue" warns and goes on
+                behind the last message that is still there; "earliest" warns and begins anew with the first message.
+                Without `follow` the range then ends at what is there.
             progress: Called with (sequences done, sequences in all or None) at most ten times a second; True shows a
                 bar on stderr where that is a terminal.
 
@@ -111,6 +118,7 @@ class Read:
             direct=direct,
             timestamp_unit=timestamp_unit,
             on_data_loss=on_data_loss,
+            on_rollback=on_rollback,
             schema=schema,
             mode=mode,
             format=format,

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from jetarrow import _jetarrow
 from jetarrow.core.arguments import check_whole, texts
@@ -19,12 +19,13 @@ from jetarrow.jetstream import html
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema, ArrowStream, needs_pyarrow
 from jetarrow.jetstream.batch import MessageBatch
-from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.errors import NotFoundError, StreamRolledBackError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import moment
 from jetarrow.jetstream.one_thread import OneThread
 from jetarrow.jetstream.progress import Progress, reporter
 from jetarrow.jetstream.read_out import ReadOut
+from jetarrow.jetstream.rollback import OnRollback, check_on_rollback
 from jetarrow.jetstream.schema import PayloadSchema, arrow_schema
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ FORMATS = ("json", "arrow")
 # Most rows and bytes of a batch, where the caller does not say.
 BATCH_ROWS = 65_536
 BATCH_BYTES = 16 * 1024 * 1024
+
+
+# A batch, what there is to warn about, or the end.
+_Item: TypeAlias = _jetarrow.Batch | _jetarrow.Loss | StreamRolledBackError | None
 
 
 class Reader(ReadOut):
@@ -83,11 +88,14 @@ class Reader(ReadOut):
         bucket: str | None = None,
         grow: bool | None = None,
         outage: float | None = None,
+        marks: Sequence[tuple[int, int]] = (),
+        on_rollback: OnRollback = "fail",
     ) -> None:
         if timestamp_unit not in TIMESTAMP_UNITS:
             raise ValueError(f"timestamp_unit must be one of {', '.join(TIMESTAMP_UNITS)}, not {timestamp_unit!r}")
         if on_data_loss not in ON_DATA_LOSS:
             raise ValueError(f"on_data_loss must be one of {', '.join(ON_DATA_LOSS)}, not {on_data_loss!r}")
+        check_on_rollback(on_rollback)
         check_whole(start_seq=start_seq, end_seq=end_seq, limit=limit, fetch_bytes=fetch_bytes)
         for name, seq in (("start_seq", start_seq), ("end_seq", end_seq)):
             if seq is not None and seq < 0:
@@ -127,9 +135,17 @@ class Reader(ReadOut):
             markers=deleted,
             bucket=bucket,
             timeout=api.timeout,
+            on_rollback=on_rollback,
         )
         self._make = functools.partial(
-            native, columns=columns, follow=follow, limit=limit, flatten=flatten, mode=mode, format=format
+            native,
+            columns=columns,
+            follow=follow,
+            limit=limit,
+            flatten=flatten,
+            mode=mode,
+            format=format,
+            marks=list(marks),
         )
         self._call: _jetarrow.Call[_jetarrow.Reader] | None = None
         if schema == "infer":
@@ -196,7 +212,7 @@ class Reader(ReadOut):
         sample = await wait(self._sample())
         payloads: list[bytes] = []
         while (item := await wait(sample.next())) is not None:
-            if not isinstance(item, _jetarrow.Loss):
+            if isinstance(item, _jetarrow.Batch):
                 payloads += pa.record_batch(item).column("data").to_pylist()
         await wait(sample.close())
         self._inferred = schema = infer(payloads)
@@ -225,9 +241,9 @@ class Reader(ReadOut):
                 f"this reader of stream {self._stream!r} has been read to its end: js.read(...) gives a new one"
             )
 
-    def _take(self, native: _jetarrow.Reader, item: _jetarrow.Batch | _jetarrow.Loss | None) -> MessageBatch | None:
+    def _take(self, native: _jetarrow.Reader, item: _Item) -> MessageBatch | None:
         """What the native reader has handed out: a batch, or a warning before it, or the end."""
-        if isinstance(item, _jetarrow.Loss):
+        if isinstance(item, _jetarrow.Loss | StreamRolledBackError):
             warnings.warn(str(item), stacklevel=3)
             return None
         start, end = native.start, native.end
@@ -295,7 +311,7 @@ class Reader(ReadOut):
                     return batch
         raise StopIteration
 
-    def _handed(self, native: _jetarrow.Reader, item: _jetarrow.Batch | _jetarrow.Loss | None) -> MessageBatch | None:
+    def _handed(self, native: _jetarrow.Reader, item: _Item) -> MessageBatch | None:
         """A batch; None where there is more to wait for, or nothing more."""
         if item is None and self._closed:
             return None

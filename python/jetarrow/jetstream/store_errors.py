@@ -137,7 +137,7 @@ class LinkToLinkError(Error):
 
 
 class DigestMismatchError(Error):
-    """The object read is not the object written."""
+    """The object, or the data of a stream's backup, is not what was written."""
 
     _default = "digest mismatch: the object's data is not what was stored; read it again"
 

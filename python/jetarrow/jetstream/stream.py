@@ -12,8 +12,9 @@ from jetarrow.jetstream.api import CONSUMER_EXISTS, CONSUMER_NOT_FOUND, JetStrea
 from jetarrow.jetstream.consumer import Consumer
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
 from jetarrow.jetstream.manage import Management
-from jetarrow.jetstream.manage.backup import Report, StreamBackup
+from jetarrow.jetstream.manage.backup import StreamBackup
 from jetarrow.jetstream.manage.consumers import put_consumer
+from jetarrow.jetstream.manage.restore import Report
 from jetarrow.jetstream.manage.streams import purge
 from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.ordered import OrderedConsumer, ordered
@@ -117,7 +118,8 @@ class Stream(StreamMessages):
 
         Args:
             subjects: Filters, one or several that do not overlap; None is all.
-            **options: `start_seq`, `start_time`, `deliver_policy`, `replay_policy` and `headers_only`, as there.
+            **options: `start_seq`, `start_time`, `deliver_policy`, `replay_policy`, `headers_only` and
+                `on_rollback`, as there.
         """
         return ordered(self._api, self.name, subjects, **options)
 
@@ -132,7 +134,8 @@ class Stream(StreamMessages):
         """Saves the stream in a folder, as `nats stream backup` does; `js.restore_stream` makes a stream of it.
 
         Args:
-            directory: The folder, which is made where it is not there.
+            directory: The folder, which is created if it is missing. A backup in it is replaced when the new one is
+                complete.
             consumers: Also its consumers with their positions.
             check: The server checks every message first.
             progress: Called with (bytes so far, None) for every part that comes.
@@ -142,6 +145,7 @@ class Stream(StreamMessages):
             ServerError: The server cannot make a backup; older ones have none of a stream in memory.
             APIError: It gave up.
             TimeoutError: The server went silent for the context's timeout.
+            Error: Another backup is being written into the folder.
             OSError: A file cannot be written.
         """
         return await self._manage.backup_stream(

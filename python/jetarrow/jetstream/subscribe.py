@@ -129,7 +129,7 @@ class Subscribe(PullSubscribe):
                 config = ordered_config(config)
             info = await self._create_or_join(stream, config, durable, queue)
         limits = (pending_msgs_limit, pending_bytes_limit)
-        return await self._bind(
+        sub = await self._bind(
             stream,
             info.name,
             info.config,
@@ -138,6 +138,9 @@ class Subscribe(PullSubscribe):
             ordered=ordered_consumer,
             limits=limits,
         )
+        if ordered_consumer:
+            sub._begin_at(info)
+        return sub
 
     async def _create_or_join(
         self, stream: str, config: models.ConsumerConfig, durable: str | None, queue: str | None

@@ -23,8 +23,8 @@ from jetarrow.jetstream.objects.names import OBJ_NO_PENDING as OBJ_NO_PENDING
 from jetarrow.jetstream.objects.names import OBJ_STREAM_TEMPLATE as OBJ_STREAM_TEMPLATE
 from jetarrow.jetstream.objects.names import VALID_BUCKET_RE as VALID_BUCKET_RE
 from jetarrow.jetstream.objects.names import VALID_KEY_RE as VALID_KEY_RE
-from jetarrow.jetstream.objects.status import ObjectResult, ObjectStoreStatus
+from jetarrow.jetstream.objects.status import ObjectResult, ObjectStoreStatus, OrphanedChunks
 from jetarrow.jetstream.objects.watch import ObjectWatcher
 from jetarrow.js import api as api
 
-__all__ = ["ObjectResult", "ObjectStore", "ObjectStoreStatus", "ObjectWatcher"]
+__all__ = ["ObjectResult", "ObjectStore", "ObjectStoreStatus", "ObjectWatcher", "OrphanedChunks"]

@@ -15,7 +15,10 @@ from jetarrow.core.errors import Error
 from jetarrow.core.subscription import Subscription
 from jetarrow.micro.config import DEFAULT_QUEUE_GROUP, EndpointConfig, GroupConfig, inherited
 from jetarrow.micro.models import EndpointInfo, EndpointStats
-from jetarrow.micro.request import Handler, Request, ServiceError
+from jetarrow.micro.request import Handler, Request, ServiceError, cut
+
+# Bytes of `last_error` in the stats: an answer has those of all endpoints.
+_MAX_LAST_ERROR_BYTES = 1024
 
 
 class HasClient(Protocol):
@@ -38,9 +41,10 @@ class Endpoint:
         self._reset()
 
     async def _start(self) -> None:
-        self._subscription = await self._service._client.subscribe(
-            self._subject, queue=self._queue_group, cb=self._handle_request
-        )
+        """Subscribes, and returns once the server has the subscription."""
+        client = self._service._client
+        self._subscription = await client.subscribe(self._subject, queue=self._queue_group, cb=self._handle_request)
+        await client.flush()
 
     async def _stop(self) -> None:
         """Answers what has come, and takes no more."""
@@ -49,6 +53,14 @@ class Endpoint:
             with suppress(Error):
                 await self._subscription.drain()
             self._subscription = None
+
+    async def _abandon(self) -> None:
+        """Ends a subscription that the server may not have."""
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            # Ended or closed already.
+            with suppress(Error):
+                await subscription.unsubscribe()
 
     def _reset(self) -> None:
         self._num_requests = 0
@@ -86,14 +98,22 @@ class Endpoint:
         except Exception as error:
             self._failed(error)
             if msg.reply:
-                told = error if isinstance(error, ServiceError) else ServiceError("500", repr(error))
-                await request.respond_error(told.code, told.description)
+                answer = error if isinstance(error, ServiceError) else ServiceError("500", _text(error))
+                await request.respond_error(answer.code, answer.description)
         finally:
             self._processing_time += time.perf_counter_ns() - start
 
     def _failed(self, error: Exception) -> None:
         self._num_errors += 1
-        self._last_error = repr(error)
+        self._last_error = cut(_text(error), _MAX_LAST_ERROR_BYTES)
+
+
+def _text(error: Exception) -> str:
+    """The error as Python shows it; its class where its own `__repr__` fails."""
+    try:
+        return repr(error)
+    except Exception:
+        return type(error).__name__
 
 
 class EndpointManager(ABC):

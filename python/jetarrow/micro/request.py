@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,13 @@ from jetarrow.client import Client
 
 ERROR_HEADER = "Nats-Service-Error"
 ERROR_CODE_HEADER = "Nats-Service-Error-Code"
+
+# What stands at the end of a text that was cut.
+_CUT = " ... (cut)"
+# Bytes of the block of headers besides them: the version line and the empty line at its end.
+_BLOCK_BYTES = len(b"NATS/1.0\r\n\r\n")
+# Bytes of a header besides its name and value.
+_HEADER_BYTES = len(b": \r\n")
 
 
 class Request:
@@ -63,16 +70,50 @@ class Request:
 
         Args:
             code: The error's code, such as "404".
-            description: What went wrong, in words; line breaks become spaces.
+            description: The error in words; line breaks become spaces. A text that is longer than the server's
+                `max_payload` allows is cut.
             data: As `respond`.
             headers: As `respond`; the error's own come beside them.
 
         Raises:
             ValueError: As `respond`.
+            MaxPayloadError: `data` and `headers` are too large without the description.
         """
         self._error = ServiceError(code, description)
-        words = " ".join(description.splitlines())
-        await self.respond(data, {**(headers or {}), ERROR_HEADER: words, ERROR_CODE_HEADER: code})
+        fields = {**(headers or {}), ERROR_HEADER: "", ERROR_CODE_HEADER: one_line(code)}
+        room = self._max_payload() - _size(data) - _size_of_headers(fields)
+        fields[ERROR_HEADER] = cut(one_line(description), room)
+        await self.respond(data, fields)
+
+    def _max_payload(self) -> int:
+        client = self._client if self._client is not None else self._msg._client
+        return int(client.max_payload)
+
+
+def one_line(text: object) -> str:
+    """The text as a header can hold it: without line breaks and lone surrogates."""
+    return " ".join(str(text).splitlines()).encode("utf-8", "replace").decode()
+
+
+def cut(text: str, size: int) -> str:
+    """The text, or as much of its beginning as fits into `size` bytes of UTF-8, with a mark that it was cut."""
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) <= size:
+        return text
+    mark = _CUT if size > len(_CUT) else ""
+    return data[: max(size - len(mark), 0)].decode("utf-8", "ignore") + mark
+
+
+def _size(value: bytes | str) -> int:
+    return len(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else memoryview(value).nbytes
+
+
+def _size_of_headers(headers: Mapping[str, str | list[str]]) -> int:
+    size = _BLOCK_BYTES
+    for name, value in headers.items():
+        values = [value] if isinstance(value, str) else value
+        size += sum(_size(name) + _size(each) + _HEADER_BYTES for each in values)
+    return size
 
 
 Handler = Callable[[Request], Awaitable[None]]

@@ -14,7 +14,7 @@ from typing import Any
 
 from jetarrow._jetarrow import Msg
 from jetarrow.client import Client
-from jetarrow.core.errors import Error
+from jetarrow.core.errors import Error, MaxPayloadError
 from jetarrow.core.nuid import NUID
 from jetarrow.core.subscription import Subscription
 from jetarrow.micro.config import DEFAULT_QUEUE_GROUP as DEFAULT_QUEUE_GROUP
@@ -87,30 +87,36 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
 
         Raises:
             ConnectionClosedError: The connection is closed.
+            FlushTimeoutError: The server has not confirmed the subscriptions; there are none then.
         """
         if self._subscriptions:
             return
-        answers: dict[ServiceVerb, Callable[[], Any]] = {
-            ServiceVerb.PING: self._ping,
-            ServiceVerb.INFO: self.info,
-            ServiceVerb.STATS: self.stats,
+        answers: dict[ServiceVerb, Callable[[], bytes]] = {
+            ServiceVerb.PING: lambda: _encoded(self._ping()),
+            ServiceVerb.INFO: lambda: _encoded(self.info()),
+            ServiceVerb.STATS: self._encoded_stats,
         }
         name = self._config.name
-        for verb, answer in answers.items():
-            for subject in (
-                control_subject(verb),
-                control_subject(verb, name),
-                control_subject(verb, name, self._id),
-            ):
-                self._subscriptions.append(await self._client.subscribe(subject, cb=_answering(answer)))
-        self._started = _now()
-        # From here on others find it.
-        await self._client.flush()
+        try:
+            for verb, answer in answers.items():
+                for subject in (
+                    control_subject(verb),
+                    control_subject(verb, name),
+                    control_subject(verb, name, self._id),
+                ):
+                    self._subscriptions.append(await self._client.subscribe(subject, cb=_answering(answer)))
+            self._started = _now()
+            # From here on others find it.
+            await self._client.flush()
+        except BaseException:
+            subscriptions, self._subscriptions = self._subscriptions, []
+            await _unsubscribe(subscriptions)
+            raise
 
     async def add_endpoint(
         self, config: EndpointConfig | str | None = None, handler: Handler | None = None, **kwargs: Any
     ) -> None:
-        """Adds an endpoint, which answers from now on.
+        """Adds an endpoint. It answers requests once this returns: the server has its subscription then.
 
         Args:
             config: What it is, or its name.
@@ -123,6 +129,7 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
             ValueError: A name, subject or queue group that is not valid.
             TypeError: No name or handler, or a field that there is not.
             BadSubjectError: The subject cannot be listened to.
+            FlushTimeoutError: The server has not confirmed the subscription; the endpoint was not added.
         """
         made = endpoint_config(config, handler, kwargs)
         group, disabled = inherited(
@@ -132,8 +139,15 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
             self._config.queue_group_disabled,
         )
         endpoint = Endpoint(self, replace(made, queue_group=group, queue_group_disabled=disabled))
-        await endpoint._start()
+        # Before it is started: `stop` ends it, too.
         self._endpoints.append(endpoint)
+        try:
+            await endpoint._start()
+        except BaseException:
+            if endpoint in self._endpoints:
+                self._endpoints.remove(endpoint)
+            await endpoint._abandon()
+            raise
 
     def add_group(self, config: GroupConfig | str | None = None, **kwargs: Any) -> Group:
         """Adds a group: the subjects of its endpoints begin with its name. Groups can be in groups.
@@ -148,11 +162,13 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
         return Group(self, group_config(config, kwargs, self._config.queue_group, self._config.queue_group_disabled))
 
     def stats(self) -> ServiceStats:
-        """What the service has done, endpoint by endpoint."""
+        """What the service has done, endpoint by endpoint.
+
+        An endpoint for which `stats_handler` raises has no `data`; the error goes to `error_cb`, or to the log.
+        """
         stats = [endpoint.stats() for endpoint in self._endpoints]
-        if self._config.stats_handler is not None:
-            for each in stats:
-                each.data = self._config.stats_handler(each)
+        for each in stats:
+            each.data = self._data(each)
         return ServiceStats(
             id=self._id,
             name=self._config.name,
@@ -161,6 +177,39 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
             endpoints=stats,
             started=self._started,
         )
+
+    def _data(self, stats: EndpointStats) -> Any:
+        handler = self._config.stats_handler
+        if handler is None:
+            return None
+        try:
+            return handler(stats)
+        except Exception as error:
+            self._client._session.report(error)
+            return None
+
+    def _encoded_stats(self) -> bytes:
+        """The answer to STATS; `data` that JSON has not, or that the server does not take, is left out."""
+        stats = self.stats()
+        for each in stats.endpoints:
+            try:
+                json.dumps(each.data)
+            except (TypeError, ValueError, RecursionError) as error:
+                text = (
+                    f"the stats_handler of service {self._config.name!r} returned data that JSON cannot hold: {error}"
+                )
+                self._client._session.report(TypeError(text))
+                each.data = None
+        answer = _encoded(stats)
+        limit = self._client.max_payload
+        if len(answer) > limit and any(each.data is not None for each in stats.endpoints):
+            text = (
+                f"the stats of service {self._config.name!r} have {len(answer)} bytes with the data of its"
+                f" stats_handler, and the server takes {limit}: they are answered without data"
+            )
+            self._client._session.report(MaxPayloadError(text))
+            answer = _encoded(replace(stats, endpoints=[replace(each, data=None) for each in stats.endpoints]))
+        return answer
 
     def info(self) -> ServiceInfo:
         """What the service is, and its endpoints."""
@@ -211,14 +260,31 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
         await self.stop()
 
 
-def _answering(answer: Callable[[], Any]) -> Any:
+def _answering(answer: Callable[[], bytes]) -> Any:
     """A callback that answers with what is so at that moment."""
 
     async def respond(msg: Msg) -> None:
-        if msg.reply:
-            await msg.respond(json.dumps(answer().to_dict()).encode())
+        if not msg.reply:
+            return
+        try:
+            await msg.respond(answer())
+        except Exception as error:
+            # Such as more endpoints than the server's max_payload has room for. The subscription reports the error.
+            await Request(msg).respond_error("500", repr(error))
+            raise
 
     return respond
+
+
+def _encoded(answer: ServicePing | ServiceInfo | ServiceStats) -> bytes:
+    return json.dumps(answer.to_dict()).encode()
+
+
+async def _unsubscribe(subscriptions: list[Subscription]) -> None:
+    for subscription in subscriptions:
+        # Ended or closed already.
+        with suppress(Error):
+            await subscription.unsubscribe()
 
 
 def control_subject(

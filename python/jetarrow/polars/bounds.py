@@ -184,7 +184,9 @@ def _among(name: str, values: list[Any]) -> Bounds:
         return NONE
     if name == "subject":
         return Bounds(subjects=_joined(frozenset(values))) if all(map(_is_subject, values)) else ALL
-    return _is(name, min(values)) | _is(name, max(values))
+    low, high = _is(name, min(values)), _is(name, max(values))
+    # Not `|`, which leaves a bound out that no message is in; those between may still be.
+    return Bounds(first=low.first, end=high.end, since=low.since, until=high.until)
 
 
 def _compared(name: str, op: str, literal: Any) -> Bounds:

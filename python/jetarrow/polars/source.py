@@ -47,8 +47,9 @@ def scan(
 
     What polars asks for goes to the server where that can filter it: comparisons, `is_between` and `is_in` on `seq`,
     `timestamp` and `subject`, and `subject.str.starts_with` by whole tokens, joined by `&` and `|`, become a range and
-    subject filters; `head(n)` without a filter ends the read early; of JSON only the fields that are needed are
-    decoded. Everything is filtered again by polars. With `latest` only filters of subjects are asked of the server.
+    subject filters. `head(n)` before any filter ends the read early; filters behind it are not asked of the server. Of
+    JSON only the fields that are needed are decoded. Everything is filtered again by polars. With `latest` only filters
+    of subjects are asked of the server.
 
     A range reads up to what was there when it was opened. Of JSON in mode "PERMISSIVE" a row is malformed by the fields
     that are asked for.
@@ -129,15 +130,10 @@ class _Source:
         names = list(schema) if with_columns is None else with_columns
         needed = list(dict.fromkeys([*names, *(() if predicate is None else predicate.meta.root_names())]))
         none = pl.DataFrame(schema=schema)
-        left, any_frame = n_rows, False
+        any_frame = False
         for frame in self._rows(needed, predicate, n_rows, batch_size or _BATCH_ROWS):
-            frame = (frame if predicate is None else frame.filter(predicate)).select(names)
-            frame = frame if left is None else frame.head(left)
-            left = None if left is None else left - len(frame)
             any_frame = True
-            yield frame
-            if left == 0:
-                return
+            yield (frame if predicate is None else frame.filter(predicate)).select(names)
         if not any_frame:
             yield none.select(names)
 
@@ -145,13 +141,13 @@ class _Source:
         self, needed: list[str], predicate: pl.Expr | None, n_rows: int | None, batch_rows: int
     ) -> Iterator[pl.DataFrame]:
         own = set(_OF_MESSAGES) - set(() if self.fields is None else self.fields.names)
-        wanted = within(ALL if predicate is None else bounds(predicate, own), self._filters)
+        # Given both, polars wants the predicate's rows among the first n_rows of all: the server must leave none out.
+        pushed = ALL if predicate is None or n_rows is not None else bounds(predicate, own)
+        wanted = within(pushed, self._filters)
         if wanted.empty or n_rows == 0:
             return
-        options: dict[str, Any] = {"batch_rows": min(batch_rows, _BATCH_ROWS)}
+        options: dict[str, Any] = {"batch_rows": min(batch_rows, _BATCH_ROWS), "limit": n_rows}
         options["subjects"] = sorted(wanted.subjects or ()) or None
-        if predicate is None:
-            options["limit"] = n_rows
         options |= self._columns(needed, own)
         with jetarrow.sync.connect(self._servers, **self._options) as nc:
             js = nc.jetstream()

@@ -8,10 +8,11 @@ import jetarrow.sync
 from jetarrow import _jetarrow
 from jetarrow.core.errors import NoRespondersError, NoServersError, TimeoutError
 from jetarrow.core.servers import RawCredentials
-from jetarrow.jetstream.errors import DataLossError, ServiceUnavailableError
+from jetarrow.jetstream.errors import DataLossError, ServiceUnavailableError, StreamRolledBackError
 from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.rollback import Mark, error_without_marks, thin
 from jetarrow.jetstream.schema import PayloadSchema
-from jetarrow.sync.embed import open_reader, publish_rows, request, request_each
+from jetarrow.sync.embed import open_reader, publish_rows, request, request_each, verify_marks, witness
 
 __all__ = [
     "Batch",
@@ -19,16 +20,25 @@ __all__ = [
     "Decompressor",
     "LatestReader",
     "Loss",
+    "Mark",
     "PayloadSchema",
     "RangeReader",
     "RawCredentials",
+    "Witness",
     "api_request",
+    "error_without_marks",
     "is_name",
     "is_transient",
     "publish_rows",
     "reason_of",
     "request_each",
+    "thin",
+    "verify_marks",
+    "witness",
 ]
+
+# A link, and how often it broke.
+Witness: TypeAlias = tuple[object, int]
 
 # Messages in Arrow columns, without the wrapper that acknowledges them.
 Batch: TypeAlias = _jetarrow.Batch
@@ -101,12 +111,13 @@ class RangeReader:
         """When the stream was created, as the server writes it."""
         return self._native.created
 
-    def next(self) -> Batch | Loss | None:
-        """Wait for the next batch, or the next loss; None at the end.
+    def next(self) -> Batch | Loss | StreamRolledBackError | None:
+        """Wait for the next batch, the next loss, or word that the stream went back and is read on; None at the end.
 
         Raises:
             NotFoundError: The stream was deleted.
             StreamRecreatedError: The stream was deleted and made again.
+            StreamRolledBackError: It went back behind what was read of it, and `on_rollback` is "fail".
             DecodeError: A payload cannot be decoded, and the mode says that this is an error.
             TimeoutError: No server has answered for as long as `outage` says.
         """
@@ -150,6 +161,8 @@ class LatestReader(RangeReader):
             Exception: As `next`.
         """
         found = self.next()
+        if isinstance(found, StreamRolledBackError):
+            raise found
         if isinstance(found, Loss):
             raise DataLossError(found.asked, found.available, message=f"jetstream: {found.summary}")
         return found

@@ -14,6 +14,12 @@ class DeadLetters:
 
     __repr__ = twin_repr
     __reduce__ = AsyncDeadLetters.__reduce__
+
+    @property
+    def malformed(self) -> int:
+        """As the async one's."""
+        return self._inner.malformed
+
     read_all = blocking(AsyncDeadLetters.read_all)
     to_polars = blocking(AsyncDeadLetters.to_polars)
     to_pandas = blocking(AsyncDeadLetters.to_pandas)

@@ -12,8 +12,10 @@ from jetarrow.core.errors import Error
 from jetarrow.core.session import finish
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowProducer
+from jetarrow.jetstream.errors import StreamRolledBackError
 from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.jetstream.reader import Reader
+from jetarrow.jetstream.rollback import Extent, Mark, verify
 from jetarrow.sync.blocking import drained
 from jetarrow.sync.client import Client
 from jetarrow.sync.manager import JetStreamManager
@@ -41,6 +43,30 @@ def request(
         TimeoutError: No answer in time.
     """
     return finish(api_of(js).request(verb, body, timeout=timeout))
+
+
+def witness(js: JetStreamManager) -> tuple[object, int]:
+    """The link, and how often it broke: what was learnt under another one may be of another history.
+
+    Args:
+        js: Whose link.
+    """
+    native = api_of(js).session.native
+    return native, native.breaks
+
+
+def verify_marks(
+    js: JetStreamManager, stream: str, marks: Sequence[Mark], *, extent: Extent | None = None
+) -> StreamRolledBackError | None:
+    """Compares messages that were seen with what a stream has: `rollback.verify`.
+
+    Args:
+        js: Whose connection, prefix and timeout.
+        stream: The stream.
+        marks: Their sequences and times.
+        extent: What the stream has. Default: it is asked.
+    """
+    return finish(verify(api_of(js), stream, marks, extent=extent))
 
 
 def request_each(

@@ -63,3 +63,4 @@ class ObjectStore:
 
     status = blocking(AsyncStore.status)
     seal = blocking(AsyncStore.seal)
+    clean = blocking(AsyncStore.clean)

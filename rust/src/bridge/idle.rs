@@ -41,14 +41,14 @@ impl Idle {
         }
     }
 
-    /// How long nothing is due; None where something is.
-    pub fn spell(&self, py: Python<'_>) -> PyResult<Option<Duration>> {
+    /// How long nothing is due but so many calls of ours; None where something is.
+    pub fn spell(&self, py: Python<'_>, ours: usize) -> PyResult<Option<Duration>> {
         let rest = self.rest.load(Ordering::Relaxed);
         if rest > 0 {
             self.rest.store(rest - 1, Ordering::Relaxed);
             return Ok(None);
         }
-        if self.turns.fetch_add(1, Ordering::Relaxed) % STRETCH == STRETCH - 1 || self.ready.bind(py).len()? > 0 {
+        if self.turns.fetch_add(1, Ordering::Relaxed) % STRETCH == STRETCH - 1 || self.ready.bind(py).len()? > ours {
             return Ok(None);
         }
         let scheduled = self.scheduled.bind(py);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use super::system::Pipe;
+use crate::finalization::PythonCall;
 use crate::task;
 
 pub enum Wake {
@@ -31,7 +32,10 @@ impl Wake {
             Wake::Pipe(pipe) => drop(pipe.ring()),
             Wake::Call(call) => {
                 let call = call.clone();
-                drop(task::blocking(move || Python::try_attach(move |py| call.call0(py).map(drop))));
+                drop(task::blocking(move || {
+                    let _call = PythonCall::begin()?;
+                    Python::try_attach(move |py| call.call0(py).map(drop))
+                }));
             }
         }
     }

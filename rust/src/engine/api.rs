@@ -90,6 +90,9 @@ pub struct StreamState {
     pub bytes: u64,
     pub first_seq: u64,
     pub last_seq: u64,
+    /// When the last message was stored, RFC 3339 in UTC.
+    #[serde(default)]
+    pub last_ts: Option<String>,
 }
 
 #[derive(Deserialize)]

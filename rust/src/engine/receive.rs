@@ -9,4 +9,5 @@ pub mod message;
 pub mod priority;
 pub mod pull;
 pub mod read;
+pub mod rollback;
 pub mod subscribe;

@@ -4,6 +4,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use super::JetError;
+use crate::engine::receive::rollback::{Found, Mark};
 use crate::python_names::{ERRORS, JS_ERRORS, TLS_ERRORS, import};
 
 /// The exception object; long because every error has its arm here. Building it can itself fail (a broken install), and
@@ -35,7 +36,7 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
             kwargs.set_item("subject", subject)?;
             core("PermissionsViolationError")?.call((text,), Some(&kwargs))
         }
-        JetError::Closed { .. } => core("ConnectionClosedError")?.call1((text,)),
+        JetError::Closed { .. } | JetError::ProcessEnds => core("ConnectionClosedError")?.call1((text,)),
         JetError::OutboundLimit { .. } => core("OutboundBufferLimitError")?.call1((text,)),
         JetError::Flush { .. } | JetError::FlushBroken => core("FlushTimeoutError")?.call1((text,)),
         JetError::Timeout { .. } | JetError::Unanswered { .. } => core("TimeoutError")?.call1((text,)),
@@ -55,7 +56,7 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
             answer.set_item("description", description)?;
             js("APIError")?.call_method1("build", (answer,))
         }
-        JetError::Unconfirmed { .. } | JetError::Unattributed { .. } | JetError::Forgotten { .. } => {
+        JetError::Unconfirmed { .. } | JetError::Ambiguous { .. } | JetError::Forgotten { .. } => {
             js("PublishUnconfirmedError")?.call1((text,))
         }
         JetError::Batch { row, cause } => {
@@ -92,6 +93,15 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> PyResult<Bound<'py, PyAny>> {
             kwargs.set_item("seq", seq)?;
             kwargs.set_item("column", column)?;
             js("DecodeError")?.call((text,), Some(&kwargs))
+        }
+        JetError::RolledBack(rollback) => {
+            let mark = |mark: Mark| (mark.seq, mark.nanos);
+            let found = match rollback.found {
+                Found::End { last_seq } => (last_seq, None),
+                Found::Other(other) => (other.seq, Some(other.nanos)),
+            };
+            let arguments = (&rollback.stream, mark(rollback.expected), found, rollback.last_good.map(mark));
+            js("StreamRolledBackError")?.call_method1("of_nanoseconds", arguments)
         }
         JetError::StreamRecreated { .. } => js("StreamRecreatedError")?.call1((text,)),
         JetError::Fork { .. } => core("ForkError")?.call1((text,)),

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeStringArray, ListArray, MapArray,
-    StringArray, StringViewArray,
-};
+use arrow_array::{Array, ArrayRef, ListArray, MapArray};
 use arrow_schema::DataType;
 use async_nats::HeaderMap;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -15,6 +12,7 @@ use pyo3_arrow::input::AnyArray;
 
 use crate::engine::publish::rows::{Payloads, Texts};
 use crate::error::{JetError, Result};
+use crate::foreign::Foreign;
 use crate::py::convert::type_name;
 use crate::py::headers;
 
@@ -32,14 +30,35 @@ pub fn unfit(what: &str, wanted: &str, found: &DataType) -> JetError {
     JetError::Type(format!("{what} must be a column of {wanted}, not {found}"))
 }
 
+/// A column that its producer's memory outlives.
+fn payloads<T: Payloads + Send + 'static>(column: T) -> Box<dyn Payloads> {
+    Box::new(Foreign::new(column))
+}
+
+fn texts<T: Texts + Send + 'static>(column: T) -> Arc<dyn Texts> {
+    Arc::new(Foreign::new(column))
+}
+
+impl<T: Payloads + Send + 'static> Payloads for Foreign<T> {
+    fn get(&self, row: usize) -> Option<&[u8]> {
+        self.get()?.get(row)
+    }
+}
+
+impl<T: Texts + Send + 'static> Texts for Foreign<T> {
+    fn get(&self, row: usize) -> Option<&str> {
+        self.get()?.get(row)
+    }
+}
+
 pub fn payload_column(what: &str, array: &ArrayRef) -> Result<Box<dyn Payloads>> {
     Ok(match array.data_type() {
-        DataType::Binary => Box::new(array.as_binary::<i32>().clone()) as Box<BinaryArray>,
-        DataType::LargeBinary => Box::new(array.as_binary::<i64>().clone()) as Box<LargeBinaryArray>,
-        DataType::BinaryView => Box::new(array.as_binary_view().clone()) as Box<BinaryViewArray>,
-        DataType::Utf8 => Box::new(array.as_string::<i32>().clone()) as Box<StringArray>,
-        DataType::LargeUtf8 => Box::new(array.as_string::<i64>().clone()) as Box<LargeStringArray>,
-        DataType::Utf8View => Box::new(array.as_string_view().clone()) as Box<StringViewArray>,
+        DataType::Binary => payloads(array.as_binary::<i32>().clone()),
+        DataType::LargeBinary => payloads(array.as_binary::<i64>().clone()),
+        DataType::BinaryView => payloads(array.as_binary_view().clone()),
+        DataType::Utf8 => payloads(array.as_string::<i32>().clone()),
+        DataType::LargeUtf8 => payloads(array.as_string::<i64>().clone()),
+        DataType::Utf8View => payloads(array.as_string_view().clone()),
         other => return Err(unfit(what, "binary or string", other)),
     })
 }
@@ -54,9 +73,9 @@ impl Texts for AllNull {
 
 pub fn strings(what: &str, array: &ArrayRef) -> Result<Arc<dyn Texts>> {
     Ok(match array.data_type() {
-        DataType::Utf8 => Arc::new(array.as_string::<i32>().clone()) as Arc<StringArray>,
-        DataType::LargeUtf8 => Arc::new(array.as_string::<i64>().clone()) as Arc<LargeStringArray>,
-        DataType::Utf8View => Arc::new(array.as_string_view().clone()) as Arc<StringViewArray>,
+        DataType::Utf8 => texts(array.as_string::<i32>().clone()),
+        DataType::LargeUtf8 => texts(array.as_string::<i64>().clone()),
+        DataType::Utf8View => texts(array.as_string_view().clone()),
         DataType::Null => Arc::new(AllNull),
         other => return Err(unfit(what, "string", other)),
     })

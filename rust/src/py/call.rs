@@ -12,6 +12,8 @@ use tokio::task::AbortHandle;
 
 use crate::bridge::{Bridge, Event, Mailbox, Progress, Reply};
 use crate::error::{JetError, Result};
+use crate::finalization::PythonCall;
+use crate::foreign;
 use crate::lock::lock;
 use crate::py::connect::Connection;
 use crate::py::convert::seconds;
@@ -115,6 +117,8 @@ impl Call {
         let work = self.take()?;
         let tick = |py: Python<'_>| self.progress.as_ref().map_or(Ok(()), |progress| progress.tell(py));
         let done = runtime::block_on(py, work, tick);
+        let _call = PythonCall::begin_attached(py);
+        foreign::release();
         if done.is_err() {
             self.ending.iter().for_each(|ending| ending());
         }
@@ -170,6 +174,12 @@ pub fn last_words(connections: Vec<Bound<'_, Connection>>, timeout: f64) -> PyRe
         Ok(())
     };
     Ok(Some(Call::unit(work)))
+}
+
+/// Number of native tasks of this process that have not ended; for tests of what is left behind.
+#[pyfunction]
+pub fn alive_tasks() -> PyResult<usize> {
+    Ok(runtime::handle()?.metrics().num_alive_tasks())
 }
 
 /// Lets the next task that comes to this spot panic there, to test what becomes of it. Debug builds only.

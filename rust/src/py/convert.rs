@@ -41,7 +41,12 @@ pub const SURROGATE: &str = "it has a lone surrogate, which has no UTF-8";
 
 /// A string's text. Where it has none `wrong` is the error: Python's own would carry the string, which may be a secret.
 pub fn utf8(text: &Bound<'_, PyString>, wrong: impl FnOnce() -> JetError) -> PyResult<PyBackedStr> {
-    text.clone().try_into().map_err(|_: PyErr| wrong().into())
+    // A subclass may have a finalizer, which must not run wherever we drop the text.
+    let exact = match text.is_exact_instance_of::<PyString>() {
+        true => Ok(text.clone()),
+        false => text.to_str().map(|copy| PyString::new(text.py(), copy)),
+    };
+    exact.and_then(PyBackedStr::try_from).map_err(|_| wrong().into())
 }
 
 /// A subject, or a queue's name. A lone surrogate in it has no UTF-8, which its error says as all others of subjects do.

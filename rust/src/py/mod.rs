@@ -33,13 +33,14 @@ mod subscribe;
 mod table;
 mod typed;
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyString};
 
 use crate::error::JetError;
+use crate::finalization::{self, PythonCall};
+use crate::foreign;
 use crate::py::convert::{SURROGATE, utf8};
 
 /// The flat native module `jetarrow._jetarrow`.
@@ -71,8 +72,10 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<subscribe::Subscription>()?;
     module.add_class::<table::TableMessages>()?;
     module.add_function(wrap_pyfunction!(connect::connect, module)?)?;
+    module.add_function(wrap_pyfunction!(call::alive_tasks, module)?)?;
     module.add_function(wrap_pyfunction!(call::last_words, module)?)?;
     module.add_function(wrap_pyfunction!(keys::key_subjects, module)?)?;
+    module.add_function(wrap_pyfunction!(read::thin_marks, module)?)?;
     module.add_function(wrap_pyfunction!(typed::schema_of_payload, module)?)?;
     module.add_function(wrap_pyfunction!(check_name, module)?)?;
     module.add_function(wrap_pyfunction!(check_subject, module)?)?;
@@ -83,8 +86,8 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     if let Ok(register) = module.py().import("os")?.getattr("register_at_fork") {
         register.call((), Some(&hooks))?;
     }
-    let logged = wrap_pyfunction!(panics_are_logged, module)?;
-    module.py().import("atexit")?.call_method1("register", (logged,))?;
+    let at_exit = wrap_pyfunction!(begin_finalization, module)?;
+    module.py().import("atexit")?.call_method1("register", (at_exit,))?;
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(call::force_panic, module)?)?;
     Ok(())
@@ -96,33 +99,27 @@ fn log_panic(text: String) {
         let log = py.import("logging")?.call_method1("getLogger", ("jetarrow",))?;
         log.call_method1("error", ("a panic in native code, please report it: %s", text)).map(drop)
     };
+    let Some(call) = PythonCall::begin() else { return };
     let work = move || {
+        let _until_logged = call;
         let _at_exit = Python::try_attach(|py| log(py).unwrap_or_else(|err| err.write_unraisable(py, None)));
-        LOGGING.fetch_sub(1, SeqCst);
     };
-    LOGGING.fetch_add(1, SeqCst);
-    if std::thread::Builder::new().name("jetarrow-panic".into()).spawn(work).is_err() {
-        LOGGING.fetch_sub(1, SeqCst);
-    }
+    let _no_thread = std::thread::Builder::new().name("jetarrow-panic".into()).spawn(work);
 }
 
-/// Threads that log a panic.
-static LOGGING: AtomicUsize = AtomicUsize::new(0);
-const LAST_LOG: Duration = Duration::from_millis(500);
+/// How long the exit hook waits for calls into Python: a producer of rows may be asked for the next ones.
+const LAST_CALLS: Duration = Duration::from_secs(1);
 
-/// At the end of the process: a thread that has Python while the interpreter ends would bring it down.
 #[pyfunction]
-fn panics_are_logged(py: Python<'_>) {
-    let begin = Instant::now();
-    while LOGGING.load(SeqCst) > 0 && begin.elapsed() < LAST_LOG {
-        py.detach(|| std::thread::sleep(Duration::from_millis(1)));
-    }
+fn begin_finalization(py: Python<'_>) {
+    py.detach(|| finalization::begin(LAST_CALLS));
+    foreign::release();
 }
 
 /// Runs in every child that Python forks.
 #[pyfunction]
 fn forked() {
-    LOGGING.store(0, SeqCst);
+    finalization::forked();
     crate::runtime::forked();
 }
 

@@ -16,6 +16,7 @@ use crate::engine::connection::auth::{Answer, Callback, Credentials, Source, Tex
 use crate::engine::connection::pool;
 use crate::engine::connection::tls::Tls;
 use crate::error::JetError;
+use crate::finalization::PythonCall;
 use crate::py::convert::seconds;
 use crate::py::notices::Notices;
 use crate::task::blocking;
@@ -89,6 +90,7 @@ impl Caller {
                 None
             }
             None => Some(blocking(move || {
+                let _call = PythonCall::begin()?;
                 Python::try_attach(|py| call(py).unwrap_or_else(|err| err.write_unraisable(py, None)))
             })),
         };

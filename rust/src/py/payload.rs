@@ -12,7 +12,8 @@ use crate::engine::publish::size::check_size;
 use crate::error::{About, JetError};
 use crate::py::convert::{SURROGATE, type_name, utf8};
 
-/// One payload. `bytes` and `str` cannot change, so a reference does; anything else is copied.
+/// One payload. `bytes` and `str` cannot change, so a reference does; anything else is copied, subclasses too: they may
+/// have finalizers, which must not run wherever we drop the payload.
 pub enum Cell {
     Bytes(PyBackedBytes),
     Text(PyBackedStr),
@@ -29,7 +30,7 @@ impl Cell {
     }
 
     pub fn new(value: &Bound<'_, PyAny>) -> PyResult<Cell> {
-        if let Ok(bytes) = value.cast::<PyBytes>() {
+        if let Ok(bytes) = value.cast_exact::<PyBytes>() {
             return Ok(Cell::Bytes(bytes.clone().into()));
         }
         if let Ok(text) = value.cast::<PyString>() {

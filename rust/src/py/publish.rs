@@ -98,8 +98,8 @@ impl Connection {
             (blocks, Some(rows.len), Some(rows))
         };
         let timeout = seconds("timeout", timeout)?;
-        let told = Arc::default();
-        let window = Window { max_inflight, max_bytes, told, timeout, resend, prefix, one_call: true };
+        let (told, urgent) = Default::default();
+        let window = Window { max_inflight, max_bytes, told, urgent, timeout, resend, prefix, one_call: true };
         let done = Arc::new(AtomicU64::new(0));
         let report = progress.map(|callback| {
             let done = done.clone();

@@ -1,6 +1,6 @@
 //! Publishing message by message: a future for each, resolved many at a time.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub struct Publisher {
     lanes: Arc<Lanes>,
     /// False where there is no loop: every message is handed over by itself.
     by_turn: bool,
+    /// The loop will call `hand_over`.
+    promised: AtomicBool,
     /// At most so many messages, and bytes of them, have no answer; `None`: see `is_crowded`.
     max_inflight: Option<u64>,
     max_bytes: u64,
@@ -79,9 +81,16 @@ impl Connection {
         let told = Arc::new(AtomicUsize::new(0));
         // The bytes are bounded here, before they are copied; a window that grows has a bound in any case.
         let most = if max_inflight.is_some() { usize::MAX } else { MOST_BYTES };
-        let one_call = false;
-        let window =
-            Window { max_inflight, max_bytes: most, told: told.clone(), timeout, resend: None, prefix, one_call };
+        let window = Window {
+            max_inflight,
+            max_bytes: most,
+            told: told.clone(),
+            urgent: Arc::default(),
+            timeout,
+            resend: None,
+            prefix,
+            one_call: false,
+        };
         let shared = Arc::new(Shared::new(keep_failed));
         let outlet = Answers { shared: shared.clone(), mailbox: bridge.mailbox.clone(), ready: Vec::new() };
         let (all, mailbox) = (shared.clone(), bridge.mailbox.clone());
@@ -98,6 +107,7 @@ impl Connection {
             shared,
             lanes: self.lanes.clone(),
             by_turn,
+            promised: AtomicBool::new(false),
             max_inflight: max_inflight.map(|most| most as u64),
             max_bytes: max_bytes.unwrap_or(u64::MAX),
             window: told,
@@ -135,7 +145,15 @@ impl Publisher {
 
     /// Hands over what was published in this turn of the loop.
     fn hand_over(&self) -> PyResult<()> {
+        self.promised.store(false, Ordering::Relaxed);
         self.way.hand_over()
+    }
+
+    /// Waits for the next answer as `Bridge.linger`, where the loop has nothing to do but to hand over what was published.
+    fn linger(&self, py: Python<'_>, bridge: &Bridge) -> PyResult<()> {
+        let hand_over = || self.way.hand_over();
+        let promised = self.promised.load(Ordering::Relaxed);
+        bridge.linger_after(py, if promised { Some(&hand_over) } else { None })
     }
 
     /// A future that resolves when some message has got its answer.
@@ -194,7 +212,8 @@ impl Publisher {
         timeout: Option<Duration>,
     ) -> PyResult<Option<Row>> {
         let inner = self.way.inner.get()?;
-        if self.is_crowded() {
+        // Whoever waits for the answer is a limit already.
+        if (timeout.is_none() || self.max_inflight.is_some()) && self.is_crowded() {
             return Ok(None);
         }
         let mut map = headers.as_ref().map(|given| headers::from_python(&given.0)).transpose()?;
@@ -267,9 +286,10 @@ impl Row {
             turn.items.push(item);
             turn.items.len()
         };
-        if waiting == 1 {
+        if !this.promised.load(Ordering::Relaxed) {
             let hand_over = publisher.getattr(intern!(py, "hand_over"))?;
             event_loop.call_method1(intern!(py, "call_soon"), (hand_over,))?;
+            this.promised.store(true, Ordering::Relaxed);
         } else if waiting >= BURST {
             this.way.hand_over()?;
         }

@@ -9,8 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString};
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 
+use crate::engine::api::Api;
 use crate::engine::columns::column::{Column, Layout};
 use crate::engine::receive::read::{self as engine, Bound, Each, Form, Item, Range};
+use crate::engine::receive::rollback::{Extent, Mark, Marks, verify};
 use crate::engine::subject;
 use crate::error::JetError;
 use crate::py::batch::{Batch, export_schema};
@@ -30,6 +32,7 @@ pub struct Reader {
     start: u64,
     end: u64,
     created: String,
+    opened: Option<(u64, i64)>,
 }
 
 #[pymethods]
@@ -37,7 +40,8 @@ impl Connection {
     /// Opens a read of [start, end); the result is a `Reader`.
     #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
                         batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, timeout, latest=false,
-                        markers=true, bucket=None, flatten=false, limit=None, format="json", grow=false, outage=None))]
+                        markers=true, bucket=None, flatten=false, limit=None, format="json", grow=false, outage=None,
+                        marks=Vec::new(), on_rollback="fail"))]
     fn read(
         &self,
         prefix: String,
@@ -66,6 +70,8 @@ impl Connection {
         format: &str,
         grow: bool,
         outage: Option<Timeout>,
+        marks: Vec<(u64, i64)>,
+        on_rollback: &str,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
@@ -114,6 +120,8 @@ impl Connection {
             layout: layout.clone(),
             timeout: timeout.0,
             outage: outage.map_or(engine::OUTAGE, |outage| outage.0),
+            marks: self::marks(marks),
+            on_rollback: on_rollback.parse()?,
         };
         let form = match schema {
             None => Form::Messages,
@@ -128,10 +136,16 @@ impl Connection {
         Ok(Call::new(engine::Reader::open(conn, range, form), move |py, reader| {
             let (start, end) = (reader.start, reader.end);
             let created = reader.created.clone();
+            let opened = reader.opened.map(|mark| (mark.seq, mark.nanos));
             let inner = Owned::new(Arc::new(reader));
-            Ok(Reader { inner, schema, start, end, created }.into_pyobject(py)?.into_any())
+            Ok(Reader { inner, schema, start, end, created, opened }.into_pyobject(py)?.into_any())
         }))
     }
+}
+
+/// Sequences and nanoseconds since 1970.
+pub fn marks(given: Vec<(u64, i64)>) -> Vec<Mark> {
+    given.into_iter().map(|(seq, nanos)| Mark { seq, nanos }).collect()
 }
 
 fn bound(what: &str, seq: Option<u64>, time: Option<String>) -> PyResult<Bound> {
@@ -144,8 +158,41 @@ fn bound(what: &str, seq: Option<u64>, time: Option<String>) -> PyResult<Bound> 
 }
 
 #[pymethods]
+impl Connection {
+    /// Compares marks with a stream: None, or the `StreamRolledBackError` that says where they differ. `extent` is the
+    /// stream's first and last sequence and the time of the last message, where they are known.
+    #[pyo3(signature = (prefix, stream, marks, timeout, extent=None))]
+    fn verify_marks(
+        &self,
+        prefix: String,
+        stream: String,
+        marks: Vec<(u64, i64)>,
+        timeout: Timeout,
+        extent: Option<(u64, u64, Option<i64>)>,
+    ) -> PyResult<Call> {
+        let conn = self.get()?;
+        let marks = Marks::new(self::marks(marks));
+        let known = extent.map(|(first_seq, last_seq, last_nanos)| Extent { first_seq, last_seq, last_nanos });
+        let work = async move {
+            let api = Api::new(&conn, &prefix).within(timeout.0);
+            verify(api, &stream, marks.as_slice(), known).await
+        };
+        Ok(Call::new(work, |py, found| match found {
+            None => Ok(py.None().into_bound(py)),
+            Some(rollback) => JetError::RolledBack(Box::new(rollback)).to_exception(py),
+        }))
+    }
+}
+
+/// Thins marks out to those that are worth keeping of a position, the newest first.
+#[pyfunction]
+pub fn thin_marks(given: Vec<(u64, i64)>) -> Vec<(u64, i64)> {
+    Marks::new(marks(given)).as_slice().iter().map(|mark| (mark.seq, mark.nanos)).collect()
+}
+
+#[pymethods]
 impl Reader {
-    /// The next `Batch`, a `Loss` that is only to be warned about, or None at the end and where the reader is closed.
+    /// The next `Batch`, a `Loss` or `StreamRolledBackError` that is only to be warned about, or None at the end and where the reader is closed.
     fn next(&self) -> PyResult<Call> {
         let reader = self.inner.get()?.clone();
         let work = async move { reader.next().await.transpose() };
@@ -153,6 +200,7 @@ impl Reader {
             None => Ok(py.None().into_bound(py)),
             Some(Item::Batch(batch)) => Ok(Batch { inner: batch }.into_pyobject(py)?.into_any()),
             Some(Item::Loss(loss)) => Ok(Loss { inner: loss }.into_pyobject(py)?.into_any()),
+            Some(Item::RolledBack(rollback)) => JetError::RolledBack(rollback).to_exception(py),
         }))
     }
 
@@ -182,6 +230,12 @@ impl Reader {
     #[getter]
     fn created(&self) -> &str {
         &self.created
+    }
+
+    /// Sequence and nanoseconds of the stream's last message when the read was opened.
+    #[getter]
+    fn opened(&self) -> Option<(u64, i64)> {
+        self.opened
     }
 
     /// The rest of the range as an Arrow stream. Losses that are only warned about are dropped here: no Python, no
@@ -233,7 +287,7 @@ impl Stream {
                 }
                 Ok(Ok(None)) => return None,
                 Ok(Ok(Some(Item::Batch(batch)))) => return Some(Ok(Arc::new(StructArray::from(batch.record)))),
-                Ok(Ok(Some(Item::Loss(_)))) => {}
+                Ok(Ok(Some(Item::Loss(_) | Item::RolledBack(_)))) => {}
                 Ok(Err(err)) => return Some(Err(ArrowError::ExternalError(Box::new(err)))),
                 Err(text) => return Some(Err(ArrowError::ExternalError(text.into()))),
             }

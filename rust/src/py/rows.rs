@@ -21,6 +21,8 @@ use crate::engine::publish::rows::{Headers, OffsetTexts, Payloads, Rows, Subject
 use crate::engine::publish::table::ERROR;
 use crate::engine::subject;
 use crate::error::{JetError, Result};
+use crate::finalization::PythonCall;
+use crate::foreign::{self, Foreign};
 use crate::py::arrow::{extract, header_column, is_producer, payload_column, strings, text_column};
 use crate::py::convert::{SURROGATE, entries, type_name, utf8};
 use crate::py::headers;
@@ -341,16 +343,20 @@ pub fn blocks(
 
 /// Reads the next block when it is asked for, in a thread that may block and may need the GIL.
 fn read_blocks(reader: Box<dyn ArrayReader + Send>, template: Template) -> Blocks {
-    let state = (reader, template, 0);
+    let state = (Foreign::new(reader), template, 0);
     Box::pin(futures_util::stream::try_unfold(state, |(mut reader, template, at)| async move {
         let read = move || {
             weak_spot(Spot::Rows);
-            let array = reader.next().transpose();
-            (reader, array)
+            let Some(_call) = PythonCall::begin() else { return (reader, Some(Err(JetError::ProcessEnds))) };
+            foreign::release();
+            let array = reader.get_mut().and_then(Iterator::next);
+            let failed = |error| JetError::Value(format!("payloads: {error}"));
+            (reader, array.map(|array| array.map(Foreign::new).map_err(failed)))
         };
         let (reader, array) = blocking(read).await?;
-        let Some(array) = array.map_err(|e| JetError::Value(format!("payloads: {e}")))? else { return Ok(None) };
-        let rows = template.rows(&array, at)?;
+        let Some(array) = array.transpose()? else { return Ok(None) };
+        let Some(array) = array.get() else { return Ok(None) };
+        let rows = template.rows(array, at)?;
         let next = at + rows.len;
         Ok(Some((Arc::new(rows), (reader, template, next))))
     }))

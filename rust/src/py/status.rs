@@ -23,6 +23,12 @@ pub struct PoolServer {
 
 #[pymethods]
 impl Connection {
+    /// How often the link has broken so far.
+    #[getter]
+    fn breaks(&self) -> PyResult<u64> {
+        Ok(self.connection()?.breaks())
+    }
+
     #[getter]
     fn is_connected(&self) -> PyResult<bool> {
         Ok(self.connection()?.link.borrow().up)

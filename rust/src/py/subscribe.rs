@@ -166,6 +166,12 @@ impl Subscription {
     fn last_seq(&self) -> PyResult<i64> {
         Ok(self.inner.get()?.last_seq())
     }
+
+    /// Sequence and nanoseconds of some messages that came, the newest first. For ordered subscriptions.
+    #[getter]
+    fn marks(&self) -> PyResult<Vec<(u64, i64)>> {
+        Ok(self.inner.get()?.marks().as_slice().iter().map(|mark| (mark.seq, mark.nanos)).collect())
+    }
 }
 
 fn word(py: Python<'_>, ready: Ready) -> PyResult<Bound<'_, PyAny>> {

@@ -8,6 +8,7 @@ from datetime import datetime
 from jetarrow.core.arguments import seconds, text, texts
 from jetarrow.jetstream.errors import NoKeysError
 from jetarrow.jetstream.kv.entry import Entry
+from jetarrow.jetstream.kv.names import is_literal
 from jetarrow.jetstream.kv.watch import Watch
 from jetarrow.jetstream.kv.watcher import KeyWatcher
 
@@ -40,7 +41,8 @@ class Keys(Watch):
         markers = [entry async for entry in _initial(watcher) if entry.operation is not None]
         for entry in markers:
             created, revision = entry.created, entry.revision
-            if created is None or revision is None:
+            if created is None or revision is None or not is_literal(entry.key):
+                # A purge of a key `>`, which a client may publish to, would take the whole bucket.
                 continue
             young = olderthan > 0 and (datetime.now(created.tzinfo) - created).total_seconds() < olderthan
             # Up to the marker and no further: the key may have a value again.

@@ -52,6 +52,11 @@ def check_key(key: str) -> None:
         )
 
 
+def is_literal(key: str) -> bool:
+    """Whether a key that was read is one subject, and not a filter: servers store what is published to `>`, too."""
+    return not {"", "*", ">"} & set(key.split(".")) and not any(char.isspace() for char in key)
+
+
 def filters_of(keys: str | Sequence[str] | None) -> list[str]:
     """Filters of keys as the server takes them: none of them is a part of another.
 

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from jetarrow.core.arguments import whole
 from jetarrow.jetstream import models
-from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.errors import DataLossError, NotFoundError
 from jetarrow.jetstream.kv.base import Bucket
 from jetarrow.jetstream.kv.names import filters_of
 from jetarrow.jetstream.kv.watcher import KeyWatcher, Updates
+from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.rollback import OnRollback, check_on_rollback
 
 # Default seconds that the server keeps the consumer of a watch while nobody listens.
 INACTIVE = 5 * 60.0
@@ -29,6 +31,7 @@ class Watch(Bucket):
         *,
         updates_only: bool = False,
         resume_from_revision: int | None = None,
+        on_rollback: OnRollback = "fail",
     ) -> KeyWatcher:
         """Watches keys: the last value of each that is there, then None, then every change.
 
@@ -41,6 +44,9 @@ class Watch(Bucket):
             inactive_threshold: Seconds that the server keeps the consumer while nobody listens, default 300.
             updates_only: Only what happens from now on; None comes first.
             resume_from_revision: Begins with this revision, whether or not it is its key's last.
+            on_rollback: What happens where the server went back behind what was watched, which is looked at after each
+                break: "fail" raises `StreamRolledBackError`; "continue" warns and goes on behind the last revision that
+                is still there; "earliest" warns and begins anew, with the values that there are.
 
         Returns:
             The watcher: iterate it, or await its `updates()`; `stop()` ends it, and so does `async with`.
@@ -49,7 +55,10 @@ class Watch(Bucket):
             BucketNotFoundError: The bucket is gone.
             InvalidKeyError: A filter that is none.
             ValueError: Two of `include_history`, `updates_only` and `resume_from_revision`.
+            DataLossError: The bucket has no revision before `resume_from_revision`: it went back, or is another one.
+            StreamRolledBackError: While it is watched: see `on_rollback`.
         """
+        check_on_rollback(on_rollback)
         policy = models.DeliverPolicy.LAST_PER_SUBJECT
         whole("resume_from_revision", resume_from_revision)
         if include_history + updates_only + (resume_from_revision is not None) > 1:
@@ -69,8 +78,10 @@ class Watch(Bucket):
             headers_only=headers_only or meta_only or None,
             inactive_threshold=inactive_threshold or INACTIVE,
         )
-        updates = Updates(self._js._api, self._stream, config, self._created)
+        updates = Updates(self._js._api, self._stream, config, self._created, on_rollback)
         try:
+            if resume_from_revision is not None:
+                await self._check_revision(resume_from_revision)
             await updates.open()
         except NotFoundError as error:
             self._raise_missing(error)
@@ -86,6 +97,7 @@ class Watch(Bucket):
         *,
         updates_only: bool = False,
         resume_from_revision: int | None = None,
+        on_rollback: OnRollback = "fail",
     ) -> KeyWatcher:
         """As `watch`, of all keys.
 
@@ -97,6 +109,7 @@ class Watch(Bucket):
             inactive_threshold: As `watch`.
             updates_only: As `watch`.
             resume_from_revision: As `watch`.
+            on_rollback: As `watch`.
         """
         return await self.watch(
             ">",
@@ -107,4 +120,15 @@ class Watch(Bucket):
             inactive_threshold,
             updates_only=updates_only,
             resume_from_revision=resume_from_revision,
+            on_rollback=on_rollback,
         )
+
+    async def _check_revision(self, revision: int) -> None:
+        last = (await Management(self._js._api).stream_info(self._stream)).state.last_seq
+        if revision > last + 1:
+            raise DataLossError(
+                revision,
+                last + 1,
+                message=f"bucket {self._name!r} ends at revision {last}, before {revision} with which the watch was to"
+                " begin: its server came back with less than it had, or it is another bucket",
+            )

@@ -14,11 +14,12 @@ from jetarrow.core.arguments import seconds
 from jetarrow.core.errors import BadSubscriptionError, ConnectionClosedError, Error, TimeoutError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import STREAM_NOT_FOUND, JetStreamApi
-from jetarrow.jetstream.errors import APIError, BucketNotFoundError, StreamRecreatedError
+from jetarrow.jetstream.errors import APIError, BucketNotFoundError, StreamRecreatedError, StreamRolledBackError
 from jetarrow.jetstream.kv.entry import Entry
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.push import HEARTBEAT, PushSubscription
+from jetarrow.jetstream.rollback import OnRollback
 
 # Seconds without a message after which the server is asked whether more initial values will come.
 CHECK = 1.0
@@ -36,7 +37,14 @@ class Updates(PushSubscription):
     # Where it goes on depends on what was taken.
     _watched = False
 
-    def __init__(self, api: JetStreamApi, stream: str, config: models.ConsumerConfig, created: datetime | None) -> None:
+    def __init__(
+        self,
+        api: JetStreamApi,
+        stream: str,
+        config: models.ConsumerConfig,
+        created: datetime | None,
+        on_rollback: OnRollback = "fail",
+    ) -> None:
         config = config.evolve(
             deliver_subject=api.session.native.new_inbox(),
             flow_control=True,
@@ -47,7 +55,7 @@ class Updates(PushSubscription):
             num_replicas=1,
             mem_storage=True,
         )
-        super().__init__(api, stream, "", config, cb=None, ordered=True, limits=LIMITS)
+        super().__init__(api, stream, "", config, cb=None, ordered=True, limits=LIMITS, on_rollback=on_rollback)
         # When the stream was made that its revisions are of.
         self._of = created
         # How many messages of this consumer are initial values; and whether all of those were taken.
@@ -55,6 +63,9 @@ class Updates(PushSubscription):
         self.complete = False
         # Whether `_seq` says where it goes on.
         self._known = False
+        # Where the stream went back to; and the same once the entries that came before it were taken.
+        self._back: int | None = None
+        self.floor: int | None = None
 
     async def open(self) -> None:
         """Listens, then makes the consumer."""
@@ -67,17 +78,18 @@ class Updates(PushSubscription):
         self._consumer = info.name
         self._made(info)
 
-    async def _reset(self) -> bool:
-        if not await super()._reset():
-            return False
-        with suppress(Error):
-            info = await Management(self._api).stream_info(self._stream)
-            if self._of not in (None, info.created):
-                # Its revisions begin anew: a watch that waits for the next one of the old would be silent.
-                self._failure = StreamRecreatedError()
-                self._end()
-                return False
-        return True
+    async def _contradiction(self) -> Error | None:
+        info = await Management(self._api).stream_info(self._stream)
+        if self._of not in (None, info.created):
+            # Its revisions begin anew: a watch that waits for the next one of the old would be silent.
+            return StreamRecreatedError()
+        return await super()._contradiction()
+
+    def _go_back(self, error: StreamRolledBackError) -> None:
+        super()._go_back(error)
+        self._back = self._seq
+        if not self._seq:
+            self._known = False
 
     def _again(self) -> models.ConsumerConfig:
         if not self.complete and self._config.deliver_policy == models.DeliverPolicy.LAST_PER_SUBJECT:
@@ -91,6 +103,7 @@ class Updates(PushSubscription):
         return config
 
     def _made(self, info: models.ConsumerInfo) -> None:
+        self.floor, self._back = self._back, None
         sent, last = (0, 0) if info.delivered is None else (info.delivered.consumer_seq, info.delivered.stream_seq)
         self.initial = sent + (info.num_pending or 0)
         if not self.initial:
@@ -153,6 +166,9 @@ class KeyWatcher:
     def _fill(self) -> None:
         """Makes entries of the messages that have come."""
         sub = self._sub
+        if sub.floor is not None:
+            # Later revisions are others now.
+            self._last, sub.floor = min(self._last, sub.floor), None
         entries, complete = sub._native.take_entries(
             self._entries, self._last, not self._ignore_deletes, sub.initial, BURST
         )

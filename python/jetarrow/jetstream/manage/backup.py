@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
-from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import TimeoutError
 from jetarrow.core.session import Session
 from jetarrow.core.subscription import Subscription
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError
+from jetarrow.jetstream.manage.backup_files import DATA, META, BackupWriter, verified_meta
+from jetarrow.jetstream.manage.restore import Report, Restore
 from jetarrow.jetstream.names import checked
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import StreamOptions
 
-# The two files of a backup: what the stream was, and its content as the server makes and reads it (tar, S2 compressed).
-META = "backup.json"
-DATA = "stream.tar.s2"
-
-# Bytes of one message while a backup is made, and while it is restored.
+# Bytes of one message while a backup is made.
 _CHUNK = 128 * 1024
-_RESTORE_CHUNK = 64 * 1024
-# Seconds until the server has made a stream of what it was sent; it says nothing meanwhile.
-_RESTORING = 3600.0
-
-Report = Callable[[int, int | None], object]
 
 
 @dataclass
@@ -43,12 +34,14 @@ class StreamBackup:
         config: How the stream is configured.
         state: What was in it.
         bytes: Bytes of the file, which is compressed.
+        sha256: SHA-256 of the file, in hexadecimal.
     """
 
     directory: Path
     config: models.StreamConfig
     state: models.StreamState
     bytes: int
+    sha256: str
 
 
 class BackupVerbs:
@@ -69,8 +62,8 @@ class BackupVerbs:
 
         Args:
             name: The stream.
-            directory: The folder, which is made where it is not there. A backup in it is replaced when the new one is
-                complete.
+            directory: The folder, which is created if it is missing. A backup in it is replaced when the new one is
+                complete: until then it is the old one. Only this user may read its files.
             consumers: Also its consumers with their positions.
             check: The server checks every message first.
             progress: Called with (bytes so far, None) for every part that comes.
@@ -80,37 +73,41 @@ class BackupVerbs:
             ServerError: The server cannot make a backup; older ones have none of a stream in memory.
             APIError: It gave up.
             TimeoutError: The server went silent for the context's timeout.
+            Error: Another backup is being written into the folder.
             OSError: A file cannot be written.
             ValueError: The name is not valid.
         """
         verb = f"STREAM.SNAPSHOT.{checked('stream', name)}"
         session = self._api.session
-        folder = _made(directory)
-        part = folder / f"{DATA}.part"
-        sub = Subscription(session, session.next_sid(), session.native.new_inbox())
-        await sub._open()
+        writer = BackupWriter(directory)
         try:
-            answer = await self._api.request(
-                verb,
-                {"deliver_subject": sub.subject, "no_consumers": not consumers, "jsck": check, "chunk_size": _CHUNK},
-            )
-            with part.open("wb") as file:
+            sub = Subscription(session, session.next_sid(), session.native.new_inbox())
+            await sub._open()
+            try:
+                answer = await self._api.request(
+                    verb,
+                    {
+                        "deliver_subject": sub.subject,
+                        "no_consumers": not consumers,
+                        "jsck": check,
+                        "chunk_size": _CHUNK,
+                    },
+                )
                 async for chunk in _chunks(session, sub, verb, self._api.timeout):
-                    file.write(chunk)
+                    writer.write(chunk)
                     if progress is not None:
-                        progress(file.tell(), None)
-                size = file.tell()
-            meta = {"config": answer["config"], "state": answer["state"]}
-            part.replace(folder / DATA)
-            (folder / META).write_text(json.dumps(meta, indent=2), "utf-8")
+                        progress(writer.size, None)
+            finally:
+                sub._end()
+            digest = await writer.commit(session, answer["config"], answer["state"])
         finally:
-            sub._end()
-            part.unlink(missing_ok=True)
+            writer.close()
         return StreamBackup(
-            folder,
+            writer.folder,
             models.StreamConfig.from_response(answer["config"]),
             models.StreamState.from_response(answer["state"]),
-            size,
+            writer.size,
+            digest,
         )
 
     async def restore_stream(
@@ -122,6 +119,10 @@ class BackupVerbs:
     ) -> models.StreamInfo:
         """Makes a stream of a backup, as `nats stream restore` does.
 
+        The data is first compared with its hash in the backup; a backup of the `nats` tool, or of an earlier build, has
+        none. A restore that fails leaves no part of the stream: one that this call made is removed, and anything
+        else that is left is named in the error.
+
         Args:
             directory: The folder of `backup_stream`, or of `nats stream backup`.
             progress: Called with (bytes sent, bytes of the backup) for every part.
@@ -132,59 +133,27 @@ class BackupVerbs:
             The stream. It is there when this returns.
 
         Raises:
+            DigestMismatchError: The data has not the hash that the backup names. Nothing was sent.
             BadRequestError: There is a stream of that name, or the server refuses the configuration.
-            APIError: The server cannot restore it.
+            APIError: The server cannot restore it, or made a part of the stream of it, which was removed.
             FileNotFoundError: There is no backup in the folder.
             ValueError: The backup is not one, or `name` is another than the backup's.
             TimeoutError: The server went silent.
         """
         folder = Path(directory)
-        try:
-            meta: Any = json.loads((folder / META).read_text("utf-8"))
-            saved = models.StreamConfig.from_response(meta["config"])
-        except (ValueError, TypeError, KeyError):
-            raise ValueError(f"{folder / META} is not that of a backup") from None
-        config = saved.evolve(**changes)
-        if config.name != saved.name:
-            raise ValueError(f"the backup is that of stream {saved.name!r}; a restored one cannot be {config.name!r}")
-        verb = f"STREAM.RESTORE.{checked('stream', config.name)}"
         with (folder / DATA).open("rb") as file:
-            answer = await self._api.request(verb, {"config": config.as_dict(), "state": meta["state"]})
-            info = await self._send(verb, answer["deliver_subject"], file, progress)
-        return models.StreamInfo.from_response(info)
-
-    async def _send(self, verb: str, subject: str, file: IO[bytes], progress: Report | None) -> Any:
-        """Sends a backup; the server's answer to its end."""
-        session = self._api.session
-        total = os.fstat(file.fileno()).st_size
-        size = min(_RESTORE_CHUNK, session.native.max_payload)
-        while chunk := file.read(size):
-            answered = await session.request(subject, chunk, self._api.timeout, None)
-            if answered.data:
-                _raise_failure(verb, answered)
-            if progress is not None:
-                progress(file.tell(), total)
-        last = await session.request(subject, b"", _RESTORING, None)
-        return _raise_failure(verb, last)
-
-
-def _made(directory: str | os.PathLike[str]) -> Path:
-    """The folder, which is there."""
-    folder = Path(directory)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
-
-
-def _raise_failure(verb: str, msg: Msg) -> Any:
-    """The answer, if it is not an error."""
-    try:
-        answer: Any = json.loads(msg.data)
-        failure = answer.get("error")
-    except (ValueError, AttributeError):
-        raise APIError(message=f"{verb}: the answer is not a JSON object, so it is not a server's") from None
-    if failure:
-        raise APIError.build(failure, message=f"{verb} failed")
-    return answer
+            meta = await verified_meta(self._api.session, folder, file)
+            try:
+                saved = models.StreamConfig.from_response(meta["config"])
+            except (ValueError, TypeError, KeyError):
+                raise ValueError(f"{folder / META} is not that of a backup") from None
+            config = saved.evolve(**changes)
+            if config.name != saved.name:
+                raise ValueError(
+                    f"the backup is that of stream {saved.name!r}; a restored one cannot be {config.name!r}"
+                )
+            restore = Restore(self._api, checked("stream", config.name), config.as_dict(), meta["state"])
+            return await restore.run(file, progress)
 
 
 async def _chunks(session: Session, sub: Subscription, verb: str, timeout: float) -> AsyncIterator[bytes]:

@@ -131,7 +131,7 @@ class StreamVerbs:
             NotFoundError: There is no such stream.
             BadRequestError: Both `seq` and `keep`.
             ServerError: The stream does not allow it (`deny_purge`, `sealed`).
-            ValueError: The name is not valid.
+            ValueError: The name is not valid, or `subject` is empty, which would be all.
         """
         answer = await purge(self._api, name, seq=seq, subject=subject, keep=keep)
         return models.PurgeResponse(bool(answer["success"]), answer["purged"])
@@ -194,5 +194,7 @@ class StreamVerbs:
 async def purge(api: JetStreamApi, name: str, *, seq: int | None, subject: str | None, keep: int | None) -> Any:
     """Removes messages of a stream; the server's answer, which says how many."""
     # nats-py and the server take 0 for "not given".
-    request = models.StreamPurgeRequest(seq=seq or None, filter=subject or None, keep=keep or None)
+    if subject == "":
+        raise ValueError("subject must not be empty: leave it out to purge all")
+    request = models.StreamPurgeRequest(seq=seq or None, filter=subject, keep=keep or None)
     return await api.request(f"STREAM.PURGE.{checked('stream', name)}", request.as_dict())

@@ -65,7 +65,7 @@ class StreamState(Base):
         subjects: Number of messages by subject; asked for with `subjects_filter`.
         num_subjects: How many subjects there are.
         first_ts: When the first message was stored; year 1 in an empty stream.
-        last_ts: When the last message was stored; year 1 in an empty stream.
+        last_ts: When the last message was stored; year 1 in an empty stream. `last_ns` has all digits.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {
@@ -86,6 +86,12 @@ class StreamState(Base):
     num_subjects: int | None = None
     first_ts: datetime | None = None
     last_ts: datetime | None = None
+
+    @property
+    def last_ns(self) -> int | None:
+        """When the last message was stored, in nanoseconds since 1970; None in a stream that is empty."""
+        raw = self._raw_time("last_ts") if self.messages else None
+        return None if raw is None else epoch_ns(raw)
 
 
 @dataclass

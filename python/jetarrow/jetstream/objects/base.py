@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple, NoReturn, Self
@@ -20,7 +21,14 @@ from jetarrow.jetstream.errors import (
     ObjectNotFoundError,
 )
 from jetarrow.jetstream.models.values import to_rfc3339
-from jetarrow.jetstream.objects.names import STREAM_PREFIX, chunks_of, meta_of, stream_of
+from jetarrow.jetstream.objects.checks import checked_info, checked_nuid
+from jetarrow.jetstream.objects.names import (
+    OBJ_ALL_META_PRE_TEMPLATE,
+    STREAM_PREFIX,
+    chunks_of,
+    meta_of,
+    stream_of,
+)
 from jetarrow.jetstream.ordered import Order
 from jetarrow.jetstream.publish import Publish
 from jetarrow.jetstream.subscribe import Subscribe
@@ -40,13 +48,15 @@ class StoreContext(Publish, Subscribe, Order):
 
 
 class Stored(NamedTuple):
-    """What is said about an object, and its sequence in the stream."""
+    """Metadata of an object, its sequence in the stream, and the bytes that were stored."""
 
     info: models.ObjectInfo
     seq: int
+    text: bytes = b""
 
 
 Change = Callable[[Stored | None], models.ObjectInfo]
+Find = Callable[[str], Awaitable[Stored | None]]
 
 
 class Bucket:
@@ -62,33 +72,62 @@ class Bucket:
         return type(self)(bucket, stream_of(bucket), self._js)
 
     async def _find(self, name: str) -> Stored | None:
-        """What is said about an object, deleted or not; None where nothing ever was.
+        """Metadata of an object, deleted or not; None when the bucket has none.
 
         The stream's leader is asked: another replica may not know yet what was put just before.
+
+        Raises:
+            BadObjectMetaError: It cannot be read, or is that of another name.
         """
+        msg = await self._last_meta(name)
+        return None if msg is None else self._stored(name, msg)
+
+    async def _find_any(self, name: str) -> Stored | None:
+        """As `_find`, for a caller that replaces it; metadata that cannot be read counts as that of a deleted object.
+
+        Its chunks are not purged then, because their nuid is not known.
+        """
+        msg = await self._last_meta(name)
+        if msg is None:
+            return None
         try:
-            msg = await self._js.get_last_msg(self._stream, meta_of(self._name, name))
+            return self._stored(name, msg)
+        except BadObjectMetaError:
+            nothing = models.ObjectInfo(name=name, bucket=self._name, nuid="", deleted=True)
+            return Stored(nothing, msg.seq or 0, msg.data or b"")
+
+    def _stored(self, name: str, msg: models.RawStreamMsg) -> Stored:
+        text = msg.data or b""
+        return Stored(info_of(text, msg.time, self._name, meta_of(self._name, name)), msg.seq or 0, text)
+
+    async def _last_meta(self, name: str) -> models.RawStreamMsg | None:
+        try:
+            return await self._js.get_last_msg(self._stream, meta_of(self._name, name))
         except NotFoundError as error:
             if error.err_code == STREAM_NOT_FOUND:
                 raise self._gone(error) from None
             return None
-        return Stored(info_of(msg.data or b"", msg.time), msg.seq or 0)
 
-    async def _commit(self, name: str, found: Stored | None, change: Change) -> Stored | None:
-        """Writes what is said about an object, in the place of what was found and of nothing else.
+    async def _commit(self, name: str, found: Stored | None, change: Change, find: Find | None = None) -> Stored | None:
+        """Write metadata in the place of `found`, and of nothing else (`Nats-Expected-Last-Subject-Sequence`).
 
-        Where another client was faster, `change` is asked again, with what that one wrote.
+        When another client was faster, `change` is called again with the metadata that it wrote, as `find` reads it.
 
         Returns:
-            What was there before.
+            The metadata that was replaced.
         """
         while True:
+            info = change(found)
             try:
-                await self._write(name, change(found), 0 if found is None else found.seq)
+                await self._write(name, info, 0 if found is None else found.seq)
             except APIError as error:
                 if error.err_code not in WRONG_LAST_SEQUENCE:
                     raise
-                found = await self._find(name)
+                latest = await (find or self._find)(name)
+                if latest is not None and latest.text == text_of(info):
+                    # Ours: it was stored at the first attempt, and resent.
+                    return found
+                found = latest
             else:
                 return found
 
@@ -103,18 +142,27 @@ class Bucket:
 
     async def _purge(self, nuid: str) -> None:
         """Removes the chunks of one version."""
-        await self._js.purge_stream(self._stream, subject=chunks_of(self._name, nuid))
+        subject = chunks_of(self._name, checked_nuid(nuid, self._name))
+        await self._js.purge_stream(self._stream, subject=subject)
+
+    async def _remove_meta(self, name: str, seq: int) -> bool:
+        """Remove the metadata of a name if it is still the message `seq`.
+
+        The purge is bounded by the sequence, so that it never removes what another client has put meanwhile.
+        """
+        removed = await self._js.purge_stream(self._stream, subject=meta_of(self._name, name), seq=seq + 1)
+        return removed.purged > 0
 
     async def _dated(self, info: models.ObjectInfo) -> models.ObjectInfo:
         """The same with the time at which the server stored it, where it is still what it has."""
         stored = await self._find(info.name)
         return info if stored is None or stored.info.nuid != info.nuid else replace(info, mtime=stored.info.mtime)
 
-    async def _batches(
+    @asynccontextmanager
+    async def _reading(
         self, subject: str, columns: Sequence[str], limit: int | None = None
-    ) -> AsyncGenerator[_jetarrow.Batch]:
-        """What is stored under a subject now, in order, some megabytes at a time; at most `limit` messages."""
-        session = self._js._api.session
+    ) -> AsyncIterator[_jetarrow.Reader]:
+        """A read of what is stored under a subject now; at most `limit` messages."""
         reader = self._js.read(
             self._stream,
             subjects=subject,
@@ -124,13 +172,49 @@ class Bucket:
             limit=limit,
         )
         try:
-            native = await reader._open()
-            while (item := await session.run(native.next())) is not None:
-                # What retention or a purge takes meanwhile is another object's; or else the digest says so.
-                if isinstance(item, _jetarrow.Batch):
-                    yield item
+            yield await reader._open()
         finally:
             await reader.close()
+
+    async def _batches(self, reader: _jetarrow.Reader) -> AsyncGenerator[_jetarrow.Batch]:
+        """The messages of a read in order, some megabytes at a time."""
+        session = self._js._api.session
+        while (item := await session.run(reader.next())) is not None:
+            # What retention or a purge takes meanwhile is another object's; or else the digest says so.
+            if isinstance(item, _jetarrow.Batch):
+                yield item
+
+    async def _all_metas(self) -> dict[str, tuple[bytes, datetime]]:
+        """Payload and time of the metadata of every name, by subject, in the order in which they were stored.
+
+        Metadata that another client replaces while it is read is behind the end of the read. The subjects that a read
+        missed are read one by one.
+        """
+        session = self._js._api.session
+        everything = OBJ_ALL_META_PRE_TEMPLATE.format(bucket=self._name)
+        found: dict[str, tuple[bytes, datetime]] = {}
+        async with (
+            self._reading(everything, ("subject", "data", "reply")) as reader,
+            aclosing(self._batches(reader)) as batches,
+        ):
+            end = reader.end
+            async for batch in batches:
+                for row in range(len(batch)):
+                    msg = batch.message(session, row)
+                    # One that was replaced meanwhile comes again.
+                    found.pop(msg.subject, None)
+                    found[msg.subject] = (msg.data, msg.metadata.timestamp)
+        if (await self._js.stream_info(self._stream)).state.last_seq < end:
+            return found
+        state = (await self._js.stream_info(self._stream, everything)).state
+        late = []
+        for subject in (state.subjects or {}).keys() - found.keys():
+            with suppress(NotFoundError):
+                late.append(await self._js.get_last_msg(self._stream, subject))
+        for stored in sorted(late, key=lambda stored: stored.seq or 0):
+            if stored.subject is not None and stored.time is not None:
+                found[stored.subject] = (stored.data or b"", stored.time)
+        return found
 
     def _gone(self, error: NotFoundError) -> BucketNotFoundError:
         return no_bucket(self._name, error)
@@ -154,16 +238,17 @@ def now() -> str:
     return to_rfc3339(datetime.now(UTC))
 
 
-def info_of(text: bytes, stored: datetime | None) -> models.ObjectInfo:
-    """An object's information as it was stored; its time is the message's, not what its writer's clock said.
+def info_of(text: bytes, stored: datetime | None, bucket: str, subject: str) -> models.ObjectInfo:
+    """An object's metadata as it was stored; its time is the message's, not what its writer's clock said.
 
     Raises:
-        BadObjectMetaError: It cannot be read.
+        BadObjectMetaError: It cannot be read, a field is not valid, or its name is not that of the subject.
     """
     try:
         info = models.ObjectInfo.from_response(json.loads(text))
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise BadObjectMetaError from error
+    info = checked_info(info, bucket, subject)
     return info if stored is None else info.evolve(mtime=to_rfc3339(stored))
 
 

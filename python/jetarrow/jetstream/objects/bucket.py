@@ -6,13 +6,13 @@ from typing import ClassVar
 
 from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.objects import status
-from jetarrow.jetstream.objects.get import Get
+from jetarrow.jetstream.objects.clean import Clean
 from jetarrow.jetstream.objects.links import Links
-from jetarrow.jetstream.objects.put import Put
-from jetarrow.jetstream.objects.watch import ObjectWatcher, Watch
+from jetarrow.jetstream.objects.rename import Rename
+from jetarrow.jetstream.objects.watch import ObjectWatcher
 
 
-class ObjectStore(Put, Get, Links, Watch):
+class ObjectStore(Rename, Links, Clean):
     """A bucket of objects. Made by `js.object_store(bucket)` or `js.create_object_store(bucket)`.
 
     An object is a name, bytes of any number, and what is said about them. A handle costs nothing to hold, and tasks

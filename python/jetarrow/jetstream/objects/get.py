@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing, contextmanager, suppress
-from typing import Any, BinaryIO, Protocol
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any, Protocol
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import (
@@ -16,10 +16,11 @@ from jetarrow.jetstream.errors import (
     LinkIsABucketError,
     NotFoundError,
 )
-from jetarrow.jetstream.objects.base import new_version
+from jetarrow.jetstream.objects.checks import checked_nuid
 from jetarrow.jetstream.objects.info import Info
 from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, chunks_of, same_digest
 from jetarrow.jetstream.objects.status import ObjectResult
+from jetarrow.jetstream.objects.target_file import replacing
 from jetarrow.jetstream.objects.told import Told
 from jetarrow.jetstream.objects.worker import Worker
 from jetarrow.jetstream.progress import Progress
@@ -49,30 +50,25 @@ class _Sink:
             view = view[taken:]
 
     def check(self, info: models.ObjectInfo) -> None:
-        if self._size != info.size or not same_digest(info.digest, self._hash.digest()):
-            raise DigestMismatchError(
-                f"digest mismatch: object {info.name!r} of bucket {info.bucket!r} is not what was stored, or was"
-                f" replaced while it was read ({self._size} of {info.size} bytes came); read it again"
-            )
+        check_digest(info, self._size, self._hash.digest())
 
 
-@contextmanager
-def _replacing(path: str) -> Iterator[BinaryIO]:
-    """A file that takes another one's place at the end, and goes where there is a failure before."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        # A pipe or a device is not replaced.
-        with open(path, "wb") as file:
-            yield file
-        return
-    beside = f"{path}.{new_version()}.part"
-    try:
-        with open(beside, "xb") as file:
-            yield file
-        os.replace(beside, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(beside)
-        raise
+def check_digest(info: models.ObjectInfo, size: int, digest: bytes) -> None:
+    """Compares what was read with an object's metadata.
+
+    Raises:
+        DigestMismatchError: It has another size or digest.
+    """
+    if size != info.size or not same_digest(info.digest, digest):
+        raise DigestMismatchError(
+            f"digest mismatch: object {info.name!r} of bucket {info.bucket!r} is not what was stored, or was"
+            f" replaced while it was read ({size} of {info.size} bytes came); read it again"
+        )
+
+
+def is_small(info: models.ObjectInfo) -> bool:
+    """Whether the object is one chunk of the default size at most."""
+    return info.chunks == 1 and (info.size or 0) <= OBJ_DEFAULT_CHUNK_SIZE
 
 
 class Get(Info):
@@ -133,6 +129,9 @@ class Get(Info):
     ) -> models.ObjectInfo:
         """Reads an object into a file, which is there once it is whole: a file that had the name stays until then.
 
+        The data is written to a temporary file in the same folder (mode 0600), which then replaces the file. A file
+        that was there keeps its mode; a new one gets the mode that the umask leaves.
+
         Args:
             name: The object.
             path: The file; None is the one at `name`.
@@ -146,7 +145,7 @@ class Get(Info):
             ObjectNotFoundError: As `get`, and so are the others.
         """
         target = os.path.realpath(name if path is None else path)  # noqa: ASYNC240  # short
-        with _replacing(target) as file:
+        with replacing(target) as file:
             result = await self.get(name, file, progress=progress)
         return result.info
 
@@ -166,7 +165,7 @@ class Get(Info):
     ) -> None:
         """Reads an object's chunks; each piece is hashed and written while the next one comes."""
         sink, told = _Sink(write), Told(progress, "getting", info.size)
-        if info.chunks == 1 and (info.size or 0) <= OBJ_DEFAULT_CHUNK_SIZE:
+        if is_small(info):
             sink.take(await self._only_chunk(info))
             sink.check(info)
             told.add(info.size or 0)
@@ -185,17 +184,21 @@ class Get(Info):
 
     async def _only_chunk(self, info: models.ObjectInfo) -> bytes:
         """A small object: one request, and no consumer."""
+        subject = chunks_of(self._name, checked_nuid(info.nuid, self._name))
         try:
-            return (await self._js.get_last_msg(self._stream, chunks_of(self._name, info.nuid))).data or b""
+            return (await self._js.get_last_msg(self._stream, subject)).data or b""
         except NotFoundError:
             return b""
 
     async def _pieces(self, info: models.ObjectInfo) -> AsyncGenerator[bytes]:
         """An object's bytes in order, some chunks at a time; less than all where chunks are gone."""
         left = info.chunks or 0
-        subject = chunks_of(self._name, info.nuid)
+        subject = chunks_of(self._name, checked_nuid(info.nuid, self._name))
         # Known to be all, the last ones come without a question whether there are more.
-        async with aclosing(self._batches(subject, ("data",), info.chunks or None)) as batches:
+        async with (
+            self._reading(subject, ("data",), info.chunks or None) as reader,
+            aclosing(self._batches(reader)) as batches,
+        ):
             async for batch in batches:
                 yield batch.payload()
                 left -= len(batch)

@@ -1,20 +1,14 @@
-"""What is said about objects: read, changed, marked as deleted."""
+"""What is said about objects: read, marked as deleted."""
 
 from __future__ import annotations
 
 from jetarrow.jetstream import models
-from jetarrow.jetstream.errors import (
-    BadObjectMetaError,
-    ObjectAlreadyExists,
-    ObjectDeletedError,
-    ObjectNotFoundError,
-)
+from jetarrow.jetstream.errors import BadObjectMetaError
 from jetarrow.jetstream.objects.base import Bucket, Stored, now
-from jetarrow.jetstream.objects.names import checked_meta, meta_of
 
 
 class Info(Bucket):
-    """The verbs `get_info`, `update_meta` and `delete`."""
+    """The verbs `get_info` and `delete`."""
 
     async def get_info(self, name: str, show_deleted: bool | None = False) -> models.ObjectInfo:
         """What is said about an object. `mtime` is the time at which the server stored it.
@@ -33,43 +27,6 @@ class Info(Bucket):
         if found is None or (found.info.deleted and not show_deleted):
             self._no_object(name)
         return found.info
-
-    async def update_meta(self, name: str, meta: models.ObjectMeta) -> None:
-        """Changes an object's name, description, headers and metadata; its data stays where it is.
-
-        Args:
-            name: The object.
-            meta: What is said about it from now on; its `options` are left out of account, and without a `name` the
-                object keeps its own.
-
-        Raises:
-            ObjectDeletedError: There is no such object, or it was deleted.
-            ObjectAlreadyExists: Another object has the new name.
-            BucketNotFoundError: The bucket is gone.
-        """
-        new_name = checked_meta(meta).name or name
-        try:
-            old = await self.get_info(name)
-        except ObjectNotFoundError as error:
-            raise ObjectDeletedError(message=f"bucket {self._name!r} has no object {name!r} to change") from error
-
-        def changed(found: Stored | None) -> models.ObjectInfo:
-            if new_name == name:
-                # Another client may have put a new version meanwhile.
-                if found is None or found.info.deleted:
-                    raise ObjectDeletedError
-                info = found.info
-            elif found is not None and not found.info.deleted:
-                raise ObjectAlreadyExists(f"bucket {self._name!r} has an object {new_name!r} already")
-            else:
-                info = old
-            return info.evolve(
-                name=new_name, description=meta.description, headers=meta.headers, metadata=meta.metadata, mtime=now()
-            )
-
-        await self._commit(new_name, await self._find(new_name), changed)
-        if new_name != name:
-            await self._js.purge_stream(self._stream, subject=meta_of(self._name, name))
 
     async def delete(self, name: str) -> None:
         """Deletes an object: its data goes, and a marker stays, which `list` and `watch` show.

@@ -87,5 +87,5 @@ class Links(Info):
                 raise ObjectAlreadyExists(f"bucket {self._name!r} has an object {name!r} already")
             return link
 
-        await self._commit(name, await self._find(name), made)
+        await self._commit(name, await self._find_any(name), made, self._find_any)
         return await self._dated(link)

@@ -90,7 +90,7 @@ class Put(Bucket):
             data = data.encode()
         if isinstance(data, AsyncIterable) and self._js._api.session.blocks:
             raise TypeError("nats: invalid type for object store: an asynchronous iterable needs an event loop")
-        former = await self._find(name)
+        former = await self._find_any(name)
         info = models.ObjectInfo(
             name=name,
             description=meta.description,
@@ -107,7 +107,7 @@ class Put(Bucket):
             attempt.info = replace(
                 info, size=cutter.size, chunks=cutter.chunks, digest=digest_text(cutter.hash.digest()), mtime=now()
             )
-            await self._commit(name, former, attempt.commit)
+            await self._commit(name, former, attempt.commit, self._find_any)
         except BaseException as error:
             if not await self._give_up(attempt, error):
                 raise
@@ -182,7 +182,7 @@ class Put(Bucket):
                 await self._js.publish(chunks_of(self._name, last), stream=self._stream)
                 await self._purge(last)
             if attempt.committing:
-                stored = await self._find(attempt.info.name)
+                stored = await self._find_any(attempt.info.name)
                 if stored is not None and stored.info.nuid == nuid:
                     await self._purge_former(attempt.former)
                     return True
@@ -205,5 +205,6 @@ class Put(Bucket):
             error.add_note(f"chunks of it may still be in bucket {self._name!r}: {trouble}")
 
     async def _purge_former(self, former: Stored | None) -> None:
-        if former is not None and not former.info.deleted:
+        # Metadata without a nuid has no chunks that could be named.
+        if former is not None and not former.info.deleted and former.info.nuid:
             await self._purge(former.info.nuid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from jetarrow.jetstream import models
 
@@ -18,6 +19,25 @@ class ObjectResult:
 
     info: models.ObjectInfo
     data: bytes | None = b""
+
+
+@dataclass(frozen=True)
+class OrphanedChunks:
+    """Chunks that no object refers to, as `ObjectStore.clean` finds them.
+
+    Attributes:
+        nuid: The id of the version that they are of: the last token of their subject.
+        name: The deleted object that had them; None if the put was never completed, or the object was replaced.
+        chunks: Number of chunks.
+        bytes: Payload bytes of the chunks.
+        newest: When the server stored the newest one.
+    """
+
+    nuid: str
+    name: str | None
+    chunks: int
+    bytes: int
+    newest: datetime
 
 
 @dataclass(frozen=True)

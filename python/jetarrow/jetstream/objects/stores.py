@@ -13,6 +13,7 @@ from jetarrow.jetstream.objects.names import (
     OBJ_ALL_CHUNKS_PRE_TEMPLATE,
     OBJ_ALL_META_PRE_TEMPLATE,
     STREAM_PREFIX,
+    VALID_BUCKET_RE,
     stream_of,
 )
 
@@ -109,8 +110,9 @@ class ObjectStores(StoreContext):
     async def object_store_names(self) -> AsyncIterator[str]:
         """The names of all object stores, sorted: `async for name in js.object_store_names()`."""
         async for stream in self.stream_names(ANY_BUCKET):
-            if stream.startswith(STREAM_PREFIX):
-                yield stream.removeprefix(STREAM_PREFIX)
+            bucket = stream.removeprefix(STREAM_PREFIX)
+            if bucket != stream and VALID_BUCKET_RE.fullmatch(bucket):
+                yield bucket
 
     async def object_stores(self) -> AsyncIterator[ObjectStoreStatus]:
         """State and configuration of all object stores, in the order of their names."""
@@ -118,5 +120,6 @@ class ObjectStores(StoreContext):
 
         async for info in self.streams(ANY_BUCKET):
             name = info.config.name or ""
-            if name.startswith(STREAM_PREFIX):
-                yield ObjectStoreStatus(info, name.removeprefix(STREAM_PREFIX))
+            bucket = name.removeprefix(STREAM_PREFIX)
+            if bucket != name and VALID_BUCKET_RE.fullmatch(bucket):
+                yield ObjectStoreStatus(info, bucket)

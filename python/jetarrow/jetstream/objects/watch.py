@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from types import TracebackType
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core.arguments import seconds
-from jetarrow.core.errors import BadSubscriptionError, ConnectionClosedError, ConnectionDrainingError
+from jetarrow.core.errors import BadSubscriptionError, Error
 from jetarrow.jetstream import models
+from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.api import STREAM_NOT_FOUND
 from jetarrow.jetstream.errors import BadObjectMetaError, NotFoundError
 from jetarrow.jetstream.objects.base import Bucket, info_of
 from jetarrow.jetstream.objects.names import OBJ_ALL_META_PRE_TEMPLATE
 from jetarrow.jetstream.push import PushSubscription
+
+# Seconds that the deletion of a watch's consumer may take; as that of a key-value watch.
+DELETE_WAIT = 0.25
 
 
 class ObjectWatcher:
@@ -24,8 +28,9 @@ class ObjectWatcher:
     anything. Iterate it, or await `updates()`; `stop()` ends it, and so does `async with`.
     """
 
-    def __init__(self, sub: PushSubscription, initial: int | None, *, ignore_deletes: bool) -> None:
+    def __init__(self, sub: PushSubscription, bucket: str, initial: int | None, *, ignore_deletes: bool) -> None:
         self._sub = sub
+        self._bucket = bucket
         # How many messages there were at the beginning; None once None was handed out for them.
         self._initial = initial
         self._came = 0
@@ -60,19 +65,18 @@ class ObjectWatcher:
             # Something that was counted went before it was sent.
             self._initial = self._came
         try:
-            return info_of(msg.data, metadata.timestamp)
+            return info_of(msg.data, metadata.timestamp, self._bucket, msg.subject)
         except BadObjectMetaError as error:
             # It is no object for anybody; the others are.
             self._sub._session.report(error)
             return None
 
     async def stop(self) -> None:
-        """Ends it: whoever waits for the next change gets what had come, and then the end.
+        """Ends it, and deletes its consumer: whoever waits for the next change gets what had come, and then the end.
 
-        A second time it does nothing.
+        A second time it does nothing. When the server is away it deletes the consumer itself, after some seconds.
         """
-        with suppress(BadSubscriptionError, ConnectionClosedError, ConnectionDrainingError):
-            await self._sub.unsubscribe()
+        await end(self._sub)
 
     def __aiter__(self) -> AsyncIterator[models.ObjectInfo | None]:
         return self
@@ -126,12 +130,12 @@ class Watch(Bucket):
             elif include_history:
                 config.deliver_policy = models.DeliverPolicy.ALL
             sub = await self._js.subscribe(everything, stream=self._stream, config=config, ordered_consumer=True)
-            initial = None if updates_only else await _count(sub)
+            initial = None if updates_only else await initial_messages(sub)
         except NotFoundError as error:
             if error.err_code == STREAM_NOT_FOUND:
                 raise self._gone(error) from None
             raise
-        return ObjectWatcher(sub, initial, ignore_deletes=ignore_deletes)
+        return ObjectWatcher(sub, self._name, initial, ignore_deletes=ignore_deletes)
 
     async def list(self, ignore_deletes: bool = False) -> list[models.ObjectInfo]:
         """What is said about each object of the bucket, in the order in which they were stored.
@@ -144,33 +148,38 @@ class Watch(Bucket):
             BucketNotFoundError: The bucket is gone.
         """
         session = self._js._api.session
-        found: dict[str, models.ObjectInfo] = {}
-        everything = OBJ_ALL_META_PRE_TEMPLATE.format(bucket=self._name)
+        found = []
         try:
-            async with aclosing(self._batches(everything, ("subject", "data", "reply"))) as batches:
-                async for batch in batches:
-                    for row in range(len(batch)):
-                        msg = batch.message(session, row)
-                        # One that was replaced meanwhile comes again.
-                        found.pop(msg.subject, None)
-                        try:
-                            found[msg.subject] = info_of(msg.data, msg.metadata.timestamp)
-                        except BadObjectMetaError as error:
-                            session.report(error)
+            metas = await self._all_metas()
         except NotFoundError as error:
             raise self._gone(error) from None
-        infos = [info for info in found.values() if not (ignore_deletes and info.deleted)]
+        for subject, (text, stored) in metas.items():
+            try:
+                found.append(info_of(text, stored, self._name, subject))
+            except BadObjectMetaError as error:
+                session.report(error)
+        infos = [info for info in found if not (ignore_deletes and info.deleted)]
         if not infos:
             raise NotFoundError(message=f"bucket {self._name!r} has no objects")
         return infos
 
 
-async def _count(sub: PushSubscription) -> int:
+async def end(sub: PushSubscription) -> None:
+    """End a subscription and delete its consumer, if the server is there."""
+    if sub.is_closed:
+        return
+    with suppress(Error):
+        await sub.unsubscribe()
+    with expected(), suppress(Error):
+        await sub._api.request(f"CONSUMER.DELETE.{sub._stream}.{sub._consumer}", timeout=DELETE_WAIT)
+
+
+async def initial_messages(sub: PushSubscription) -> int:
     """How many messages the subscription's consumer had to send when it was made."""
     try:
         info = await sub.consumer_info()
     except BaseException:
-        await sub.unsubscribe()
+        await end(sub)
         raise
     sent = info.delivered.consumer_seq if info.delivered is not None else 0
     return (info.num_pending or 0) + (sent or 0)

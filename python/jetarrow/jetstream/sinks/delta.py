@@ -1,12 +1,13 @@
 """A Delta table, each of whose commits says how far the sink has come.
 
 The position is the transaction `app_id` of the table's log, committed with the rows: its `version` is the last
-sequence. The commit's metadata has what else there is to know. Rows that could not be decoded lie in `_corrupt/`, which
-Delta ignores.
+sequence. The commit's metadata has what else there is to know. Rows that could not be decoded lie in
+`_corrupt/<name of the sink>/`, which Delta ignores: several sinks may write one table, each removes only its own.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _STATE = "jetarrow"
 # Commits that are looked through for it at first.
 _RECENT = 100
-_CORRUPT = re.compile(r"_corrupt/(\d{20})-\d+\.parquet")
+_CORRUPT = re.compile(r"(\d{20})-\d+\.parquet")
 
 
 class DeltaTarget:
@@ -50,6 +51,9 @@ class DeltaTarget:
         self.uri = uri
         self.storage_options = dict(storage_options) if storage_options else None
         self.app_id = app_id
+        # An id may have any characters, and differ from another one in what a name of a file leaves out.
+        readable = re.sub(r"[^A-Za-z0-9_-]", "_", app_id)[:64]
+        self.corrupt = f"_corrupt/{readable}-{hashlib.sha256(app_id.encode()).hexdigest()[:16]}"
         self.partition_by = list(partition_by)
         self.compression = compression
         # What this sink has committed last, and how often it has.
@@ -115,8 +119,8 @@ class DeltaTarget:
         from pyarrow.fs import FileSelector
 
         files = self.files()
-        for info in files.get_file_info(FileSelector("_corrupt", allow_not_found=True)):
-            found = _CORRUPT.search(info.path)
+        for info in files.get_file_info(FileSelector(self.corrupt, allow_not_found=True)):
+            found = _CORRUPT.fullmatch(info.path.rpartition("/")[2])
             if found and int(found[1]) > self.number:
                 files.delete_file(info.path)
 
@@ -227,7 +231,7 @@ class DeltaCommit:
 
         pa = needs_pyarrow("to_delta()")
         table = pa.Table.from_batches(self._corrupt)
-        path = f"_corrupt/{number:020d}-{table['seq'][0].as_py()}.parquet"
+        path = f"{self._target.corrupt}/{number:020d}-{table['seq'][0].as_py()}.parquet"
         try:
             pq.write_table(table, path, filesystem=self._target.files(), compression=self._target.compression)
         except OSError as error:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import quote
 
 from jetarrow.jetstream.arrow import needs_pyarrow
+from jetarrow.jetstream.sink_errors import SinkError
 from jetarrow.jetstream.sinks.folder import Folder
+from jetarrow.jetstream.sinks.partitions import split
 from jetarrow.jetstream.sinks.rows import check_same
 from jetarrow.jetstream.sinks.state import SinkResult, State
 
@@ -28,8 +29,15 @@ class Home(Protocol):
     compression: str
     columns: pyarrow.Schema | None
 
+    @property
+    def next_number(self) -> int:
+        """The number of the next commit."""
+
     def check(self) -> None:
         """Raises where the table is somebody else's by now."""
+
+    def check_number(self) -> None:
+        """Raises where a later writer has the number of the next commit."""
 
     def place(self, path: str) -> str:
         """Where a file is written that will have this path."""
@@ -49,9 +57,14 @@ def parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def name_of(first_seq: int) -> str:
-    """A new file's name."""
-    return f"{first_seq:020d}-{secrets.token_hex(4)}.parquet"
+def name_of(first_seq: int, number: int) -> str:
+    """A new file's name.
+
+    Args:
+        first_seq: The first sequence in it.
+        number: The number of its commit.
+    """
+    return f"{first_seq:020d}-{number:08x}{secrets.token_hex(4)}.parquet"
 
 
 class File:
@@ -59,7 +72,7 @@ class File:
 
     def __init__(self, table: Home, folder: str, first_seq: int) -> None:
         self._table = table
-        path = f"{folder}/{name_of(first_seq)}".lstrip("/")
+        path = f"{folder}/{name_of(first_seq, table.next_number)}".lstrip("/")
         self.entry: dict[str, Any] = {"path": path, "rows": 0, "first_seq": first_seq, "last_seq": first_seq}
         self._waiting: list[Any] = []
         self._rows = self._bytes = 0
@@ -139,7 +152,7 @@ class Commit:
         with table.folder.errors("cannot write to"):
             if batch.num_rows:
                 self._rows += batch.num_rows
-                for folder, rows, own in _partitions(batch, seqs, table.partition_by):
+                for folder, rows, own in split(batch, seqs, table.partition_by):
                     self._file(folder, own).add(rows, own)
             if corrupt is not None:
                 self._corrupt += corrupt.num_rows
@@ -159,8 +172,13 @@ class Commit:
                 file.close()
         entries = [file.entry for file in self._files.values()]
         table.check()
-        for entry in entries:
-            table.place_file(entry)
+        try:
+            for entry in entries:
+                table.place_file(entry)
+        except SinkError:
+            # The next writer of the folder removes files of a number that it has taken.
+            table.check_number()
+            raise
         self._decided = True
         table.write_record(state, entries, rows=self._rows, corrupt=self._corrupt)
         own = [entry for entry in entries if parent(entry["path"]) != "_corrupt"]
@@ -175,35 +193,3 @@ class Commit:
             file.abort()
             with suppress(Exception):
                 self._table.folder.delete(file.entry["path"])
-
-
-def _partitions(
-    batch: pyarrow.RecordBatch, seqs: Any, columns: list[str]
-) -> list[tuple[str, pyarrow.RecordBatch, Any]]:
-    """The rows of each folder, in their order, and their sequences."""
-    if not columns:
-        return [("", batch, seqs)]
-    import pyarrow.compute as pc
-
-    pa = needs_pyarrow("a sink")
-    # A stable sort: in a folder the rows keep their order.
-    order = pc.sort_indices(batch, sort_keys=[(name, "ascending") for name in columns])
-    batch, seqs = batch.take(order), seqs.take(order)
-    keys = pa.Table.from_batches([batch.select(columns)])
-    groups = keys.group_by(columns, use_threads=False).aggregate([([], "count_all")]).to_pylist()
-    rest = batch.drop_columns(columns)
-    found, start = [], 0
-    for group in groups:
-        count = group.pop("count_all")
-        folder = "/".join(f"{name}={_hive(group[name])}" for name in columns)
-        found.append((folder, rest.slice(start, count), seqs.slice(start, count)))
-        start += count
-    return found
-
-
-def _hive(value: object) -> str:
-    """A value as a folder's name."""
-    if value is None or value == "":
-        return "__HIVE_DEFAULT_PARTITION__"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return quote(text, safe="") if text not in (".", "..") else text.replace(".", "%2E")

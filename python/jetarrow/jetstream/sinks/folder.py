@@ -7,7 +7,8 @@ import os
 import secrets
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any
 
 from jetarrow.jetstream.arrow import needs_pyarrow
@@ -44,6 +45,11 @@ class Folder:
         self._base = base.rstrip("/")
         self.renames = self.filesystem.type_name not in _OBJECT_STORES
         self._local = isinstance(self.filesystem, fs.LocalFileSystem)
+
+    @cached_property
+    def exclusive(self) -> bool:
+        """Whether of two who create one file only one succeeds."""
+        return self._has_links()
 
     def __str__(self) -> str:
         # Without keys: they may stand in the query, or before the host.
@@ -104,6 +110,51 @@ class Folder:
                 self.filesystem.move(self.full(place), self.full(path))
                 self.sync(path.rpartition("/")[0])
 
+    def create(self, path: str, data: bytes) -> bool:
+        """Writes a file as a whole where there is none of this path; false where there is one.
+
+        Of two who do it at once one succeeds where `exclusive` is true; elsewhere it only looks before it writes.
+        """
+        if not self.exclusive:
+            with self.errors("cannot read from"):
+                there = self.filesystem.get_file_info(self.full(path)).type != self._fs.FileType.NotFound
+            if not there:
+                self.replace(path, data)
+            return not there
+        place = f"{path}.{secrets.token_hex(4)}.tmp"
+        with self.errors("cannot write to"):
+            try:
+                with open(self.full(place), "xb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.link(self.full(place), self.full(path))
+            except FileExistsError:
+                return False
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(self.full(place))
+            self.sync(path.rpartition("/")[0])
+        return True
+
+    def _has_links(self) -> bool:
+        """Whether this is a local folder with hard links, which are made only where nothing has their name."""
+        if not self._local:
+            return False
+        place = self.full(f"{secrets.token_hex(4)}.tmp")
+        try:
+            os.makedirs(self._base, exist_ok=True)
+            with open(place, "xb"):
+                pass
+            os.link(place, f"{place}.tmp")
+        except OSError:
+            return False
+        finally:
+            for path in (place, f"{place}.tmp"):
+                with suppress(OSError):
+                    os.unlink(path)
+        return True
+
     def move(self, path: str, to: str) -> None:
         """Gives a file another path."""
         with self.errors("cannot write to"):
@@ -130,10 +181,10 @@ class Folder:
         finally:
             os.close(handle)
 
-    def files(self, path: str = "", *, recursive: bool = True) -> list[tuple[str, int]]:
-        """The files below a path, relative to the folder, and their sizes."""
+    def files(self, path: str = "", *, recursive: bool = True) -> list[str]:
+        """The files below a path, relative to the folder."""
         selector = self._fs.FileSelector(self.full(path), allow_not_found=True, recursive=recursive)
         with self.errors("cannot list"):
             found = self.filesystem.get_file_info(selector)
         start = len(self._base) + 1
-        return [(info.path[start:], info.size) for info in found if info.type == self._fs.FileType.File]
+        return [info.path[start:] for info in found if info.type == self._fs.FileType.File]

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from jetarrow.jetstream.sink_errors import SinkLockedError
+from jetarrow.jetstream.sink_errors import SinkError, SinkLockedError
 from jetarrow.jetstream.sinks.folder import Folder
 
 # Seconds after which the lock of a writer that says nothing may be taken over.
@@ -29,12 +29,15 @@ class Lock:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._token = secrets.token_hex(16)
+        self.token = secrets.token_hex(16)
         self._over = threading.Event()
         self._me = {"host": socket.gethostname(), "pid": os.getpid(), "began": _began(os.getpid())}
 
-    def take(self) -> None:
+    def take(self) -> bool:
         """Takes it.
+
+        Returns:
+            Whether somebody had it who did not give it back. That writer may still be there, and stand still.
 
         Raises:
             SinkLockedError: Another writer has it.
@@ -42,14 +45,24 @@ class Lock:
         held = self._read()
         if held is not None and self._counts(held):
             raise self._refused(held, "is written by")
-        self._write()
+        try:
+            if held is not None:
+                self._write()
+            elif not self._folder.create(NAME, self._mine()):
+                raise self._refused(self._read() or {}, "is written by")
+        except SinkError as error:
+            # Another one took it at the same moment, and removed what was half written.
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise self.lost() from None
+            raise
         self.check()
         threading.Thread(target=self._renew, daemon=True, name="jetarrow-sink-lock").start()
+        return held is not None
 
     def check(self) -> None:
         """Raises `SinkLockedError` where another writer has taken it over."""
         held = self._read()
-        if held is None or held.get("token") != self._token:
+        if held is None or held.get("token") != self.token:
             self._over.set()
             raise self._refused(held or {}, "was taken over by")
 
@@ -57,7 +70,7 @@ class Lock:
         """Gives it back, if it is still ours."""
         self._over.set()
         held = self._read()
-        if held is not None and held.get("token") == self._token:
+        if held is not None and held.get("token") == self.token:
             self._folder.delete(NAME)
 
     def abandon(self) -> None:
@@ -71,6 +84,11 @@ class Lock:
             if isinstance(pid, int) and not _alive(pid, held.get("began")):
                 return False
         return time.time() - float(held.get("renewed", 0)) < EXPIRES
+
+    def lost(self) -> SinkLockedError:
+        """The error of a writer in whose place another one has written."""
+        self._over.set()
+        return self._refused(self._read() or {}, "was taken over by")
 
     def _refused(self, held: dict[str, Any], what: str) -> SinkLockedError:
         host, pid = held.get("host"), held.get("pid")
@@ -89,9 +107,11 @@ class Lock:
             return {}
         return held
 
+    def _mine(self) -> bytes:
+        return json.dumps({**self._me, "token": self.token, "renewed": time.time()}).encode()
+
     def _write(self) -> None:
-        held = {**self._me, "token": self._token, "renewed": time.time()}
-        self._folder.replace(NAME, json.dumps(held).encode())
+        self._folder.replace(NAME, self._mine())
 
     def _renew(self) -> None:
         while not self._over.wait(EXPIRES / 4):

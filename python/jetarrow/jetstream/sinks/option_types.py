@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from jetarrow.jetstream.arrow import ArrowSchema
     from jetarrow.jetstream.progress import Progress
+    from jetarrow.jetstream.rollback import OnRollback
 
 
 class _SinkOptions(TypedDict, total=False):
@@ -39,6 +40,8 @@ class _SinkOptions(TypedDict, total=False):
     """A durable consumer that is acknowledged after each commit; default none."""
     on_data_loss: str
     """What is gone raises `DataLossError` with "error" (default); "warn" goes on with what is left."""
+    on_rollback: OnRollback
+    """Where the server went back behind the position: "fail" (default), "continue" or "earliest"."""
     progress: Progress | bool | None
     """Called with (sequences done, in all or None); True shows a bar on a terminal. Default none."""
 

@@ -1,18 +1,26 @@
 """A folder of Parquet files, whose commits are records beside them.
 
-    2026-.../00000000000000000001-1f0c9a2b.parquet     rows; the first sequence among them, and a random part
-    _corrupt/...parquet                                rows that could not be decoded
-    _jetarrow/<last_seq>.json                          a commit: its files, and the position after it; written last
-    _jetarrow/staging/                                 files that are being written
-    _jetarrow/lock.json                                who writes
+    region=eu/00000000000000000001-0000000a1f0c9a2b.parquet   rows; the first sequence among them, the number of the
+                                                              commit, and a random part
+    _corrupt/...parquet                                       rows that could not be decoded
+    _jetarrow/00000000000000000010.json                       a commit by its number: its files, and the position after
+                                                              it; written last
+    _jetarrow/staging/                                        files that are being written
+    _jetarrow/lock.json                                       who writes
 
-What no record names is not there: the next start removes it.
+A record is created, never replaced, so that of two writers of one number one finds that it has lost its place. Whoever
+takes the folder over from a writer that did not give it back takes the next number first: a writer that stood still can
+commit nothing after that. Then it removes what no record names, of numbers that are taken: what a later writer has
+written has a higher number. Where a file system creates nothing exclusively (object stores) both names have a random
+part; a writer that finds another record of its number takes its own back.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+import secrets
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -29,9 +37,29 @@ from jetarrow.jetstream.sinks.state import FORMAT, State
 if TYPE_CHECKING:
     import pyarrow
 
-_OURS = re.compile(r"\d{20}-[0-9a-f]{8}\.parquet")
+# Earlier versions wrote no number.
+_OURS = re.compile(r"\d{20}-([0-9a-f]{8})?[0-9a-f]{8}\.parquet")
+_RECORD = re.compile(r"_jetarrow/\d+(-\d+)?\.json")
+_NUMBERED = re.compile(r"_jetarrow/(\d{20})(-\d+)?\.json")
+# Half of a record.
+_HALF = re.compile(r"_jetarrow/(\d{20})(-\d+)?\.json\.[0-9a-f]+\.tmp")
 _RECORDS = "_jetarrow"
 _STAGING = "_jetarrow/staging"
+
+
+def _number(path: str) -> float:
+    """The number of the commit that a file was written for; 0 where it had none, infinity where it is not ours."""
+    if ours := _OURS.fullmatch(path.rpartition("/")[2]):
+        return int(ours[1] or "0", 16)
+    if half := _HALF.fullmatch(path):
+        return int(half[1])
+    unnumbered = path.startswith(f"{_STAGING}/") or (path.startswith(f"{_RECORDS}/") and path.endswith(".tmp"))
+    return 0 if unnumbered else math.inf
+
+
+def _home(file: dict[str, Any]) -> tuple[str, int]:
+    """The folder and the epoch of a file; files of one home can be joined."""
+    return parent(file["path"]), file["epoch"]
 
 
 class ParquetTable:
@@ -49,6 +77,8 @@ class ParquetTable:
         self._rows = rows
         # The record that was written last, or was to be.
         self._writing: str | None = None
+        # Records of which a later one has taken the place.
+        self._replaced: set[str] = set()
 
     def __str__(self) -> str:
         return str(self.folder)
@@ -62,9 +92,11 @@ class ParquetTable:
         """
         self.lock, self.columns = Lock(self.folder), None
         self.folder.make(_STAGING)
-        self.lock.take()
+        taken_over = self.lock.take()
         try:
-            self._load()
+            self.load()
+            if taken_over:
+                self._take_number()
             self.clean()
         except BaseException:
             self.close()
@@ -82,6 +114,17 @@ class ParquetTable:
         """As `Lock.check`."""
         self.lock.check()
 
+    def check_number(self) -> None:
+        """As `Home.check_number`.
+
+        Raises:
+            SinkLockedError: Another writer has it.
+        """
+        self.lock.check()
+        numbers = (_NUMBERED.fullmatch(path) for path in self._record_paths())
+        if any(int(number[1]) >= self.next_number for number in numbers if number):
+            raise self.lock.lost()
+
     def close(self) -> None:
         """Lets go of the folder."""
         with suppress(FileNotFoundError):
@@ -91,9 +134,13 @@ class ParquetTable:
         """Lets go of it without another word; its lock expires."""
         self.lock.abandon()
 
-    def _load(self) -> None:
-        paths = [path for path, _ in self.folder.files(_RECORDS, recursive=False)]
-        paths = [path for path in paths if re.fullmatch(rf"{_RECORDS}/\d+(-\d+)?\.json", path)]
+    def load(self) -> None:
+        """Reads the records.
+
+        Raises:
+            SinkError: They do not fit together.
+        """
+        paths = self._record_paths()
         with ThreadPoolExecutor(16) as pool:
             found = list(pool.map(self._record, paths))
         self.records = {record["number"]: record for record in found}
@@ -102,36 +149,74 @@ class ParquetTable:
         for record in found:
             for number in range(record["replaces"], record["number"]):
                 self.records.pop(number, None)
-        self.newest = self.records[max(self.records)] if self.records else None
+        self._replaced = set(paths) - {record["name"] for record in self.records.values()}
+        commits = [number for number, record in self.records.items() if "columns" in record]
+        self.newest = self.records[max(commits)] if commits else None
+
+    def _record_paths(self) -> list[str]:
+        return [path for path in self.folder.files(_RECORDS, recursive=False) if _RECORD.fullmatch(path)]
 
     def _record(self, path: str) -> dict[str, Any]:
         try:
             record: dict[str, Any] = json.loads(self.folder.read(path))
             if record["format"] > FORMAT:
                 raise SinkError(f"{self} was written by a later version of jetarrow (record {path})")
+            # A path is read and removed: none leads out of the folder.
+            if any(
+                {"..", "."} & set(re.split(r"[/\\]", file["path"])) or file["path"][:1] in "/\\"
+                for file in record["files"]
+            ):
+                raise ValueError
             return {**record, "name": path}
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, TypeError):
             raise SinkError(f"{self}: {path} is not a record of a commit") from None
 
+    def _take_number(self) -> None:
+        """Takes the next number without a commit, so that no writer before can have it."""
+        number = self.next_number
+        # What an earlier version needs to go on behind it.
+        last = {} if self.newest is None else {**self.newest, "rows": 0, "corrupt": 0}
+        record = {**last, "format": FORMAT, "number": number, "replaces": number, "files": []}
+        self._create(number, record)
+        if self.newest is not None:
+            self.newest = self.records[number]
+
     def clean(self) -> None:
-        """Removes what no commit names."""
+        """Removes what no record names, of numbers that are taken.
+
+        Raises:
+            SinkError: A file that a record names is not there.
+        """
         named = {file["path"] for record in self.records.values() for file in record["files"]}
-        named |= {record["name"] for record in self.records.values()}
-        for path, _ in self.folder.files():
-            name = path.rpartition("/")[2]
-            record = path.startswith(f"{_RECORDS}/") and path.endswith((".json", ".tmp")) and name != "lock.json"
-            if path not in named and (record or path.startswith(f"{_STAGING}/") or _OURS.fullmatch(name)):
+        taken = max(self.records, default=0)
+        found = set(self.folder.files())
+        if missing := sorted(named - found):
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise SinkError(
+                f"{self}: {missing[0]}{more} should be there, as a record in {_RECORDS}/ says: somebody else removed or"
+                " moved it. Put it back, or remove its entry from the record"
+            )
+        for path in found:
+            if path in self._replaced or (path not in named and _number(path) <= taken):
                 self.folder.delete(path)
 
+    @property
+    def next_number(self) -> int:
+        """The number of the next commit."""
+        return max(self.records, default=0) + 1
+
     def begin(self) -> Commit:
-        """A commit."""
+        """A commit.
+
+        Raises:
+            SinkLockedError: Another writer has taken the folder over.
+        """
+        self.lock.check()
         return Commit(self)
 
     def write_record(self, state: State, files: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         """Makes a commit of files that lie in their places. The files count from here on."""
-        number = max(self.records, default=0) + 1
-        fresh = self.newest is None or state.last_seq > self.newest["last_seq"]
-        name = f"{_RECORDS}/{state.last_seq}.json" if fresh else f"{_RECORDS}/{state.last_seq}-{number}.json"
+        number, self._writing = self.next_number, None
         assert self.columns is not None
         record = {
             **state.as_dict(),
@@ -145,15 +230,57 @@ class ParquetTable:
         }
         # As late as can be: whoever took the folder over has the word.
         self.lock.check()
-        self._writing = name
-        self.folder.replace(name, json.dumps(record, indent=1).encode())
-        self.newest = self.records[number] = {**record, "name": name}
+        self._create(number, record)
+        self.newest = self.records[number]
         return self.newest
+
+    def _create(self, number: int, record: dict[str, Any]) -> None:
+        """Creates a record.
+
+        Raises:
+            SinkLockedError: Another writer has this number, or a later one.
+        """
+        record = {**record, "writer": self.lock.token}
+        unique = "" if self.folder.exclusive else f"-{secrets.randbelow(10**12)}"
+        self._writing = f"{_RECORDS}/{number:020d}{unique}.json"
+        data = json.dumps(record, indent=1).encode()
+        try:
+            created = self.folder.create(self._writing, data)
+        except SinkError as error:
+            # The next writer of the folder has removed the temporary file.
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            created = False
+        if not created:
+            self._writing = None
+            raise self.lock.lost()
+        if self._is_void(number, self._writing):
+            self.folder.delete(self._writing)
+            self._writing = None
+            raise self.lock.lost()
+        self.records[number] = {**record, "name": self._writing}
+
+    def _is_void(self, number: int, path: str) -> bool:
+        """Whether a record that was just created counts for nothing.
+
+        Its number was free again, after `compact` had joined the files of others; or, where nothing is created
+        exclusively, another record has it. A later record alone was written by who has seen this one.
+        """
+        for other in self._record_paths():
+            found = _NUMBERED.fullmatch(other)
+            if found is None or other == path or int(found[1]) < number:
+                continue
+            with suppress(FileNotFoundError):
+                if int(found[1]) == number or self._record(other)["replaces"] <= number:
+                    return True
+        return False
 
     def may_count(self) -> bool:
         """As `Home.may_count`. In an object store the put may still be on its way."""
         try:
-            return not self.folder.renames or bool(self._writing and self.folder.read(self._writing))
+            if self._writing is None or not self.folder.renames:
+                return self._writing is not None
+            return self.lock.token.encode() in self.folder.read(self._writing)
         except FileNotFoundError:
             return False
         except SinkError:
@@ -166,14 +293,19 @@ class ParquetTable:
         """
         if self.newest is None:
             return 0
-        current = {parent(file["path"]) for file in self.newest["files"]} if self.partition_by else set()
-        live = [file for record in self.records.values() for file in record["files"]]
-        live.sort(key=lambda file: (parent(file["path"]), file["first_seq"]))
+        last = max((number for number, record in self.records.items() if record["files"]), default=None)
+        newest = [] if last is None or not self.partition_by else self.records[last]["files"]
+        current = {parent(file["path"]) for file in newest}
+        # Of equal sequences in two epochs it stays known which is the later message.
+        live = [
+            {"epoch": record.get("epoch", 0), **file} for record in self.records.values() for file in record["files"]
+        ]
+        live.sort(key=lambda file: (*_home(file), file["first_seq"]))
         joined: list[dict[str, Any]] = []
         gone: list[dict[str, Any]] = []
         group: list[dict[str, Any]] = []
         for file in [*live, None]:
-            fits = file and group and parent(file["path"]) == parent(group[0]["path"])
+            fits = file and group and _home(file) == _home(group[0])
             if not fits or sum(one["rows"] for one in group) + (file["rows"] if file else 0) > self._rows:
                 if len(group) > 1:
                     joined.append(self._join(group))
@@ -187,16 +319,27 @@ class ParquetTable:
             self.place_file(file)
         away = {file["path"] for file in gone}
         kept = [file for file in live if file["path"] not in away]
-        replaced = min(self.records)
+        replaced = min(record["replaces"] for record in self.records.values())
+        old = {record["name"] for record in self.records.values()}
         record = self.write_record(State.of(self.newest), [*kept, *joined], replaces=replaced, rows=0, corrupt=0)
-        self.records = {record["number"]: record}
+        self.records, self._replaced = {record["number"]: record}, self._replaced | old
         self.clean()
         return len(gone) - len(joined)
+
+    def sequences(self, path: str) -> pyarrow.Array:
+        """The sequences of a file's rows."""
+        import pyarrow.parquet as pq
+
+        with (
+            self.folder.errors("cannot read from"),
+            self.folder.filesystem.open_input_file(self.folder.full(path)) as file,
+        ):
+            return pq.ParquetFile(file).read(columns=["seq"]).column("seq").combine_chunks()
 
     def _join(self, files: list[dict[str, Any]]) -> dict[str, Any]:
         import pyarrow.parquet as pq
 
-        path = f"{parent(files[0]['path'])}/{name_of(files[0]['first_seq'])}".lstrip("/")
+        path = f"{parent(files[0]['path'])}/{name_of(files[0]['first_seq'], self.next_number)}".lstrip("/")
         place = self.place(path)
         with self.folder.errors("cannot write to"), self.folder.filesystem.open_output_stream(place) as sink:
             writer = None
@@ -209,6 +352,7 @@ class ParquetTable:
                 writer.close()
         return {
             "path": path,
+            "epoch": files[0]["epoch"],
             "rows": sum(file["rows"] for file in files),
             "first_seq": files[0]["first_seq"],
             "last_seq": max(file["last_seq"] for file in files),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.sink_errors import SinkSchemaError
+from jetarrow.jetstream.sinks.partitions import check, too_long
 
 if TYPE_CHECKING:
     import pyarrow
@@ -53,26 +55,52 @@ def check_same(there: pyarrow.Schema, now: pyarrow.Schema, where: str) -> None:
 
 
 class Shape:
-    """What a table's rows are, made of the batches of a read."""
+    """What a table's rows are, made of the batches of a read.
 
-    def __init__(self, *, schema: pyarrow.Schema | None, flatten: bool, partition_by: Sequence[str]) -> None:
+    Args:
+        schema: The fields of `value`; None is payloads as they are.
+        flatten: Whether these fields are columns.
+        partition_by: Columns whose values are folders.
+        escaped: As for `too_long`.
+
+    Raises:
+        SinkSchemaError: A column is there twice, or cannot be a folder's name.
+    """
+
+    def __init__(
+        self, *, schema: pyarrow.Schema | None, flatten: bool, partition_by: Sequence[str], escaped: bool = False
+    ) -> None:
+        self._escaped = escaped
         self._decoded = schema is not None
         self._flatten = flatten and self._decoded
         self._times = [name for name in partition_by if name in _TIMES and (schema is None or name not in schema.names)]
         self._partition_by = partition_by
-        self._checked = False
+        self._check(schema)
 
     def split(self, batch: pyarrow.RecordBatch) -> tuple[pyarrow.RecordBatch, pyarrow.RecordBatch | None]:
-        """The rows of the table, and those that could not be decoded, if there are any."""
+        """The rows of the table, and those that cannot be there, if there are any."""
         import pyarrow.compute as pc
 
-        pa = needs_pyarrow("a sink")
-        corrupt = None
+        corrupt = []
         if self._decoded:
             wrong = batch.column("_error").is_valid()
             if wrong.true_count:
-                corrupt = batch.filter(wrong).drop_columns(["value"])
+                corrupt.append(batch.filter(wrong).drop_columns(["value"]))
                 batch = batch.filter(pc.invert(wrong))
+        rows = self._rows(batch)
+        if reasons := too_long(rows, self._partition_by, escaped=self._escaped):
+            pa = needs_pyarrow("a sink")
+            errors = pa.array([reasons.get(row) for row in range(rows.num_rows)], pa.string())
+            away = errors.is_valid()
+            corrupt.append(self._refused(batch.filter(away), errors.drop_null()))
+            rows = rows.filter(pc.invert(away))
+        return rows, _joined(corrupt)
+
+    def _rows(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        import pyarrow.compute as pc
+
+        pa = needs_pyarrow("a sink")
+        if self._decoded:
             batch = batch.drop_columns(list(_CORRUPT))
         columns = dict(zip(batch.schema, batch.columns, strict=True))
         if self._flatten:
@@ -80,9 +108,7 @@ class Shape:
         for name in self._times:
             column = pc.strftime(batch.column("timestamp"), _TIMES[name])
             columns[pa.field(name, pa.string(), nullable=False)] = column
-        names = [field.name for field in columns]
-        self._check(names)
-        return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(list(columns))), corrupt
+        return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(list(columns)))
 
     def _flattened(self, columns: dict[Any, Any]) -> dict[Any, Any]:
         flat: dict[Any, Any] = {}
@@ -93,9 +119,26 @@ class Shape:
                 flat[field] = column
         return flat
 
-    def _check(self, names: list[str]) -> None:
-        if self._checked:
-            return
+    def _refused(self, batch: pyarrow.RecordBatch, errors: pyarrow.Array) -> pyarrow.RecordBatch:
+        """Rows that were decoded, in the form of those that could not be; of others all columns, and why."""
+        pa = needs_pyarrow("a sink")
+        if not self._decoded:
+            return batch.append_column(pa.field("_error", pa.string()), errors)
+        kind = batch.schema.field(_CORRUPT[0]).type
+        said = [json.dumps(value, default=_plain, ensure_ascii=False) for value in batch.column("value").to_pylist()]
+        record = pa.array([text.encode() if pa.types.is_binary(kind) else text for text in said], kind)
+        for name, column in zip(_CORRUPT, (record, errors), strict=True):
+            index = batch.schema.get_field_index(name)
+            batch = batch.set_column(index, batch.schema.field(index), column.cast(batch.schema.field(index).type))
+        return batch.drop_columns(["value"])
+
+    def _check(self, schema: pyarrow.Schema | None) -> None:
+        pa = needs_pyarrow("a sink")
+        payload = [pa.field("data", pa.binary())]
+        if schema is not None:
+            payload = list(schema) if self._flatten else [pa.field("value", pa.struct(list(schema)))]
+        fields = [*_fields(pa), *payload, *(pa.field(name, pa.string()) for name in self._times)]
+        names = [field.name for field in fields]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise SinkSchemaError(
@@ -104,4 +147,30 @@ class Shape:
         if missing := [name for name in self._partition_by if name not in names]:
             there = ", ".join([*names, *(name for name in _TIMES if name not in names)])
             raise SinkSchemaError(f"partition_by has no such column: {', '.join(missing)}; there are {there}")
-        self._checked = True
+        check(pa.schema(fields), self._partition_by)
+
+
+def _fields(pa: Any) -> list[pyarrow.Field]:
+    """The columns of a read beside the payload."""
+    headers = pa.map_(pa.string(), pa.list_(pa.string()))
+    return [
+        pa.field("stream", pa.string()),
+        pa.field("seq", pa.int64()),
+        pa.field("subject", pa.string()),
+        pa.field("timestamp", pa.timestamp("ns", "UTC")),
+        pa.field("headers", headers),
+    ]
+
+
+def _plain(value: object) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def _joined(batches: list[pyarrow.RecordBatch]) -> pyarrow.RecordBatch | None:
+    """Batches as one, in the order of their sequences."""
+    if len(batches) < 2:
+        return batches[0] if batches else None
+    pa = needs_pyarrow("a sink")
+    table = pa.Table.from_batches(batches).sort_by("seq").combine_chunks()
+    joined: pyarrow.RecordBatch = table.to_batches()[0]
+    return joined

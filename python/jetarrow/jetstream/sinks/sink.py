@@ -10,8 +10,10 @@ from weakref import finalize
 
 from jetarrow.core.errors import Error
 from jetarrow.core.session import Session
+from jetarrow.jetstream.errors import StreamRolledBackError
 from jetarrow.jetstream.objects.worker import Worker
 from jetarrow.jetstream.progress import Progress, progress_bar
+from jetarrow.jetstream.rollback import OnRollback
 from jetarrow.jetstream.sink_errors import SinkError
 from jetarrow.jetstream.sinks.rows import Shape
 from jetarrow.jetstream.sinks.source import Durable, Ranges
@@ -70,6 +72,7 @@ class Sink:
         rows: int,
         seconds: float,
         progress: Progress | bool | None,
+        on_rollback: OnRollback = "fail",
     ) -> None:
         if rows < 1:
             raise ValueError(f"rows must be 1 or more, not {rows}")
@@ -80,6 +83,7 @@ class Sink:
         self._target = target
         self._begin = begin
         self._rows, self._seconds = rows, seconds
+        self._on_rollback = on_rollback
         self._report = progress_bar("archiving") if progress is True else progress or None
         self._source: Ranges | Durable | None = None
         self._shape: Shape | None = None
@@ -107,6 +111,7 @@ class Sink:
             SinkError: The file system refuses: no room, no permission.
             DataLossError: The stream no longer has what comes after the position.
             StreamRecreatedError: The stream was deleted and created again.
+            StreamRolledBackError: The stream went back behind the position, and `on_rollback` is "fail".
             NotFoundError: There is no such stream.
             Error: The sink was closed before.
         """
@@ -170,17 +175,29 @@ class Sink:
             if writing is not None:
                 count += await worker.done(writing)
             state = await source.state()
-            result = await worker.done(worker.start(commit.finish, state)) if count else SinkResult()
-        except BaseException:
+            # A new epoch counts also without rows.
+            made = count or source.has_gone_back
+            result = await worker.done(worker.start(commit.finish, state)) if made else SinkResult()
+        except BaseException as error:
             given_up = worker.start(commit.abort)
             await self._let_go(worker)
             await worker.done(given_up)
+            if isinstance(error, StreamRolledBackError) and self._on_rollback != "fail":
+                # Opened again, it learns where to go on.
+                return SinkResult()
             raise
-        if count:
-            await source.committed(state)
-        elif isinstance(source, Durable):
-            # What was delivered again, and is written already.
-            await source.again()
+        source.has_gone_back = False
+        try:
+            if made:
+                await source.committed(state)
+            elif isinstance(source, Durable):
+                # What was delivered again, and is written already.
+                await source.again()
+        except StreamRolledBackError:
+            # It is written; what was delivered before the stream went back is not acknowledged.
+            await self._let_go(worker)
+            if self._on_rollback == "fail":
+                raise
         self._tell(source)
         return result
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
+from jetarrow.jetstream.rollback import Mark, thin
+
 # Of what is written: a later form has another number.
 FORMAT = 1
 Gap = tuple[int, int]
@@ -51,6 +53,9 @@ class State:
         last_seq: Every sequence up to this one is dealt with, but for the gaps.
         gaps: Ranges (first, last) below it that a consumer has delivered and that may still come.
         schema: The fields of `value`, as Arrow IPC in base64; None without a schema.
+        marks: Sequence and time (nanoseconds) of the last message that is dealt with, and of a few older ones. They
+            show whether the stream went back. Empty in archives of an earlier version.
+        epoch: How often the stream has gone back: a later epoch's rows of the same sequences are other messages.
     """
 
     stream: str
@@ -58,13 +63,17 @@ class State:
     last_seq: int = 0
     gaps: tuple[Gap, ...] = ()
     schema: str | None = None
+    marks: tuple[Mark, ...] = ()
+    epoch: int = 0
     format: int = field(default=FORMAT)
 
     def is_new(self, seq: int) -> bool:
         """Whether the sequence has not been written yet."""
         return seq > self.last_seq or any(first <= seq <= last for first, last in self.gaps)
 
-    def after(self, seqs: Sequence[int], *, delivered: int, settled: int, clean: bool) -> State:
+    def after(
+        self, seqs: Sequence[int], *, delivered: int, settled: int, clean: bool, marks: Iterable[Mark] = ()
+    ) -> State:
         """The state once these are written.
 
         Args:
@@ -72,15 +81,17 @@ class State:
             delivered: The last sequence that the consumer has delivered.
             settled: Everything up to this one is acknowledged.
             clean: Nothing else that was delivered waits for an acknowledgement.
+            marks: Of some of the messages.
         """
         last = max([self.last_seq, *seqs[-1:]])
+        marks = tuple(thin([*self.marks, *marks]))
         if clean:
-            return replace(self, last_seq=last, gaps=())
+            return replace(self, last_seq=last, gaps=(), marks=marks)
         open_ = [*self.gaps, (self.last_seq + 1, max(delivered, last))]
         gaps = [(max(first, settled + 1), until) for first, until in without(open_, seqs)]
         # What lies above the position is new anyhow.
         gaps = [(first, min(until, last)) for first, until in gaps if first <= until and first <= last]
-        return replace(self, last_seq=last, gaps=tuple(gaps))
+        return replace(self, last_seq=last, gaps=tuple(gaps), marks=marks)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -90,7 +101,21 @@ class State:
     def of(cls, said: dict[str, Any]) -> State:
         """Out of JSON, where other things may stand beside it."""
         known = {name: said[name] for name in ("stream", "created", "last_seq", "schema", "format")}
-        return cls(**known, gaps=tuple((int(first), int(last)) for first, last in said["gaps"]))
+
+        def pairs(name: str) -> tuple[tuple[int, int], ...]:
+            return tuple((int(one), int(two)) for one, two in said.get(name, ()))
+
+        return cls(**known, gaps=pairs("gaps"), marks=pairs("marks"), epoch=said.get("epoch", 0))
+
+    def back_to(self, last_seq: int) -> State:
+        """The state where the stream has gone back, and everything behind this sequence is to come.
+
+        Args:
+            last_seq: The last sequence that still counts; 0 where none does.
+        """
+        gaps = tuple((first, min(last, last_seq)) for first, last in self.gaps if first <= last_seq)
+        marks = tuple(mark for mark in self.marks if mark[0] <= last_seq)
+        return replace(self, last_seq=last_seq, gaps=gaps, marks=marks, epoch=self.epoch + 1)
 
 
 def without(gaps: Iterable[Gap], seqs: Sequence[int]) -> list[Gap]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import moment
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.read import Read
-from jetarrow.jetstream.reader import ON_DATA_LOSS, TIMESTAMP_UNITS
+from jetarrow.jetstream.reader import ON_DATA_LOSS, TIMESTAMP_UNITS, Reader
+from jetarrow.jetstream.rollback import OnRollback, check_on_rollback, error_without_marks, verify
 from jetarrow.jetstream.schema import arrow_schema
 from jetarrow.jetstream.sink_errors import SinkError
 from jetarrow.jetstream.sinks.delta import DeltaTarget
@@ -58,6 +60,7 @@ class Sinks(Read):
         durable: str | None = None,
         timestamp_unit: str = "ns",
         on_data_loss: str = "error",
+        on_rollback: OnRollback = "fail",
         filesystem: Any = None,
         progress: Progress | bool | None = None,
     ) -> Sink:
@@ -86,6 +89,10 @@ class Sinks(Read):
             timestamp_unit: "ns", or "us" for readers that know no nanoseconds.
             on_data_loss: "error" raises `DataLossError` where the stream lost what comes after the position; "warn"
                 goes on with what is left.
+            on_rollback: What happens where the server went back behind the position, which is checked at each start and
+                after each break: "fail" raises `StreamRolledBackError`; "continue" goes on behind the last message that
+                is still there; "earliest" archives the stream once more. Both write a new epoch into the record, so
+                that rows of the two histories can be told apart.
             filesystem: A `pyarrow.fs.FileSystem` for which `path` is meant; None is the one of `path`.
             progress: Called with (sequences done, sequences in all or None); True shows a bar on a terminal.
 
@@ -114,6 +121,7 @@ class Sinks(Read):
             durable=durable,
             timestamp_unit=timestamp_unit,
             on_data_loss=on_data_loss,
+            on_rollback=on_rollback,
             rows=rows,
         )
         return self._sink(stream, target, options, seconds, progress)
@@ -135,6 +143,7 @@ class Sinks(Read):
         follow: bool = False,
         durable: str | None = None,
         on_data_loss: str = "error",
+        on_rollback: OnRollback = "fail",
         storage_options: Mapping[str, str] | None = None,
         app_id: str | None = None,
         progress: Progress | bool | None = None,
@@ -160,6 +169,7 @@ class Sinks(Read):
             follow: As `to_parquet`.
             durable: As `to_parquet`.
             on_data_loss: As `to_parquet`.
+            on_rollback: As `to_parquet`.
             storage_options: deltalake's, such as keys and regions.
             app_id: Name of this sink in the table's log; default made of the stream's name.
             progress: As `to_parquet`.
@@ -190,7 +200,9 @@ class Sinks(Read):
             durable=durable,
             timestamp_unit="us",
             on_data_loss=on_data_loss,
+            on_rollback=on_rollback,
             rows=rows,
+            escaped=True,
         )
         return self._sink(stream, target, options, seconds, progress)
 
@@ -203,10 +215,20 @@ class Sinks(Read):
             )
         if options.on_data_loss not in ON_DATA_LOSS:
             raise ValueError(f"on_data_loss must be one of {', '.join(ON_DATA_LOSS)}, not {options.on_data_loss!r}")
+        check_on_rollback(options.on_rollback)
         if options.start_seq is not None and options.start_time is not None:
             raise ValueError("give start_seq or start_time, not both")
         begin = partial(_begin, self, stream, options, str(target))
-        return Sink(self._api.session, stream, target, begin, rows=options.rows, seconds=seconds, progress=progress)
+        return Sink(
+            self._api.session,
+            stream,
+            target,
+            begin,
+            rows=options.rows,
+            seconds=seconds,
+            progress=progress,
+            on_rollback=options.on_rollback,
+        )
 
 
 @dataclass(frozen=True)
@@ -221,7 +243,10 @@ class _Options:
     durable: str | None
     timestamp_unit: str
     on_data_loss: str
+    on_rollback: OnRollback
     rows: int
+    # Whether names of folders are escaped, as in a Delta table.
+    escaped: bool = False
 
 
 def _names(given: str | Sequence[str] | None) -> list[str]:
@@ -247,21 +272,26 @@ async def _begin(
             f"stream {stream!r} was deleted and created again since {where} was written, so its sequences mean other"
             " messages now: archive it into another place"
         )
+    back = None if state is None else await _gone_back(js._api, info, state, options.on_rollback)
     schema = await _schema(js, stream, options, state)
     if state is None:
         state = State(stream, created, schema=None if schema is None else to_text(schema))
-    shape = Shape(schema=schema, flatten=options.flatten, partition_by=options.partition_by)
+    state = back or state
+    shape = Shape(schema=schema, flatten=options.flatten, partition_by=options.partition_by, escaped=options.escaped)
     if options.durable is not None:
         sub = await _consumer(js._api, stream, options)
         decode = partial(_decoded, schema=schema, unit=options.timestamp_unit)
-        return Durable(js._api, state, sub, decode=decode, follow=options.follow, rows=options.rows), shape
+        durable = Durable(js._api, state, sub, decode=decode, follow=options.follow, rows=options.rows)
+        durable.has_gone_back = back is not None
+        return durable, shape
     if info.config.retention != models.RetentionPolicy.LIMITS:
         raise SinkError(
             f"stream {stream!r} has the retention {info.config.retention}: its messages go when they are acknowledged."
             ' Give durable="archive", a consumer that is acknowledged after each commit'
         )
     read = partial(
-        js.read,
+        Reader,
+        js._api,
         stream,
         subjects=options.subjects,
         schema=schema,
@@ -279,7 +309,22 @@ async def _begin(
         follow=options.follow,
         lossy=options.on_data_loss == "warn",
     )
+    source.has_gone_back = back is not None
     return source, shape
+
+
+async def _gone_back(api: JetStreamApi, info: models.StreamInfo, state: State, on_rollback: OnRollback) -> State | None:
+    """Where to go on if the stream has gone back behind the state; None where it has not."""
+    error = await verify(api, state.stream, state.marks)
+    if error is None and info.state.last_seq < state.last_seq:
+        error = error_without_marks(state.stream, info.state.last_seq, state.last_seq)
+    if error is None:
+        return None
+    if on_rollback == "fail":
+        raise error
+    warnings.warn(str(error), stacklevel=2)
+    good = 0 if on_rollback == "earliest" or error.last_good is None else error.last_good[0]
+    return state.back_to(good)
 
 
 async def _schema(js: Sinks, stream: str, options: _Options, state: State | None) -> pyarrow.Schema | None:

@@ -69,6 +69,14 @@ class OnRecreated(StrEnum):
     CONTINUE = "continue"
 
 
+class OnRollback(StrEnum):
+    """Where a streaming query goes on when its stream went back behind it: option `onRollback`."""
+
+    FAIL = "fail"
+    CONTINUE = "continue"
+    EARLIEST = "earliest"
+
+
 class PublishMode(StrEnum):
     """How rows are published: option `publishMode`."""
 

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from jetarrow.spark._core import is_name
 
 from .bounds import EARLIEST, Bound, bounds
-from .choices import CommitMode, Compression, FailOnDataLoss, OnRecreated, ParseMode, Payload, ReaderKind, ReadMode
+from .choices import (
+    CommitMode,
+    Compression,
+    FailOnDataLoss,
+    OnRecreated,
+    OnRollback,
+    ParseMode,
+    Payload,
+    ReaderKind,
+    ReadMode,
+)
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from .subjects import subject_filters
 from .texts import OptionTexts, invalid, name_pattern, stream_names
 
+_Going = TypeVar("_Going", OnRecreated, OnRollback)
 # What the offsets of an Arrow batch reach, with room for the rest of the batch.
 _MOST_PAYLOAD_BYTES = 512 << 20
 
@@ -37,6 +49,7 @@ READ_OPTIONS = (
     "maxOffsetsPerPartition",
     "failOnDataLoss",
     "onRecreated",
+    "onRollback",
     "includeHeaders",
     "includeTimeNs",
     "includeReply",
@@ -113,6 +126,7 @@ class ReadOptions:
         max_offsets_per_partition: Most sequences of a partition; None for no limit.
         fail_on_data_loss: Whether messages that are gone are an error; None where the stream's kind decides.
         on_recreated: Where a query goes on in a stream that was deleted and made again.
+        on_rollback: Where a query goes on in a stream that went back behind what it has read.
         reconnect_timeout: Seconds for which a running read waits for servers that are away.
         reader: How messages are fetched.
         fetch_bytes: Most bytes that a task has asked the server for and not received yet.
@@ -141,6 +155,7 @@ class ReadOptions:
     max_offsets_per_partition: int | None
     fail_on_data_loss: FailOnDataLoss | None
     on_recreated: OnRecreated
+    on_rollback: OnRollback
     reconnect_timeout: float
     reader: ReaderKind
     fetch_bytes: int
@@ -186,7 +201,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
         max_bytes_per_partition=options.size("maxBytesPerPartition", "256m"),
         max_offsets_per_partition=options.limit("maxOffsetsPerPartition"),
         fail_on_data_loss=options.choice_or_none("failOnDataLoss", FailOnDataLoss),
-        on_recreated=_on_recreated(options, streaming=streaming),
+        on_recreated=_where_to_go_on(options, "onRecreated", OnRecreated, streaming=streaming),
+        on_rollback=_where_to_go_on(options, "onRollback", OnRollback, streaming=streaming),
         reconnect_timeout=_reconnect_timeout(options),
         reader=options.choice("reader", ReaderKind),
         fetch_bytes=options.size("fetchBytes", "8m"),
@@ -220,10 +236,10 @@ def _read_mode(options: OptionTexts, start: Bound, *, streaming: bool | None) ->
     return chosen
 
 
-def _on_recreated(options: OptionTexts, *, streaming: bool | None) -> OnRecreated:
-    chosen = options.choice("onRecreated", OnRecreated)
-    if chosen != OnRecreated.FAIL and streaming is False:
-        raise invalid("onRecreated", "a batch read goes on nowhere", "fail, or a streaming query; load() it again")
+def _where_to_go_on(options: OptionTexts, name: str, kind: type[_Going], *, streaming: bool | None) -> _Going:
+    chosen = options.choice(name, kind)
+    if chosen != "fail" and streaming is False:
+        raise invalid(name, "a batch read goes on nowhere", "fail, or a streaming query; load() it again")
     return chosen
 
 

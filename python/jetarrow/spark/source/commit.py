@@ -12,7 +12,7 @@ from jetarrow.jetstream.models import AckPolicy, DeliverPolicy, RetentionPolicy,
 from jetarrow.spark.options.choices import CommitMode
 from jetarrow.spark.options.read import ReadOptions
 
-from .metadata import retention
+from .metadata import Lookup, created, retention
 from .offsets import Entry
 from .positions import Positions
 
@@ -73,23 +73,33 @@ class Committer:
             if self._mode == CommitMode.CONSUMER and name in at:
                 self._make_consumer(js, name, at[name].next)
 
-    def commit(self, js: jetarrow.sync.JetStream, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
+    def commit(self, lookup: Lookup, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
         """Let the server forget what lies before a position; a second time does no harm.
 
+        Costs a request for a message of each stream that has grown since it was read.
+
         Args:
-            js: Where the streams are.
+            lookup: Where the streams are.
             infos: The streams as they are now, by name.
             at: The position, by stream.
 
         Raises:
             StreamRecreatedError: A stream was deleted and made again, which is an error here. Nothing of the new one is
                 touched, unless its sequences are said to be the same ones.
+            StreamRolledBackError: A stream went back behind the position, which is an error here. Nothing is touched.
         """
+        js = lookup.js
         for name, entry in at.items():
             if name not in infos or self._done.get(name) == entry:
                 continue
             # What another stream of this name holds was never read.
             if self._positions.is_over(name, entry, infos[name]):
+                continue
+            # Nor what came after it went back.
+            if entry.created == created(infos[name]) and self._positions.history.is_lost(
+                name, entry, infos[name], lookup
+            ):
+                self._spare.pop(name, None)
                 continue
             if self._mode == CommitMode.PURGE:
                 for subject in self._filters or (None,):

@@ -9,15 +9,17 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.errors import NotFoundError, StreamRolledBackError
 from jetarrow.jetstream.models import StreamInfo
-from jetarrow.spark._core import LatestReader
+from jetarrow.spark._core import LatestReader, Mark
 from jetarrow.spark.connection import no_such_stream, retry_transient, shared_jetstream
 from jetarrow.spark.options.bounds import LATEST
 from jetarrow.spark.options.read import ReadOptions
 from jetarrow.spark.options.texts import invalid
 
+from .history import marks_before, spark_error
 from .metadata import Lookup, check_created, consumes, created, end_sequence, retention
+from .partition_reader import has_gone_back
 from .partitioning import check_named, position
 from .rows import RowShaper
 
@@ -31,12 +33,14 @@ class StreamState(InputPartition):
         created: Creation time of the stream that was planned.
         subject: The filter. Default: all.
         as_of: The last sequence that counts. Default: the stream's last when it is read.
+        marks: Messages that the stream had when this was planned. Default: none.
     """
 
     stream: str
     created: str
     subject: str | None = None
     as_of: int | None = None
+    marks: tuple[Mark, ...] = ()
 
 
 def plan_states(options: ReadOptions, infos: Mapping[str, StreamInfo], lookup: Lookup) -> list[StreamState]:
@@ -64,7 +68,8 @@ def plan_states(options: ReadOptions, infos: Mapping[str, StreamInfo], lookup: L
         exact = keeps or options.end.time is not None or wanted != LATEST
         if info.state.messages and end > 1:
             as_of = end - 1 if exact else None
-            found += [StreamState(name, created(info), one, as_of) for one in options.subjects or (None,)]
+            marks = marks_before({name: end}, infos, lookup)[name]
+            found += [StreamState(name, created(info), one, as_of, marks) for one in options.subjects or (None,)]
     return found
 
 
@@ -84,6 +89,7 @@ def read_state(schema: StructType, options: ReadOptions, partition: StreamState)
         TimeoutError: Likewise, in the middle of the read.
         NotFoundError: The stream was deleted after planning.
         StreamRecreatedError: It was deleted and made again.
+        StreamRolledBackError: It went back since it was planned.
         DataLossError: All messages up to `partition.as_of` are gone.
         DecodeError: A payload cannot be decoded, and the mode says that this is an error.
     """
@@ -109,9 +115,12 @@ def read_state(schema: StructType, options: ReadOptions, partition: StreamState)
         reader = retry_transient(opened, timeout=options.reconnect_timeout)
         try:
             check_created(partition.stream, partition.created, reader.created)
+            has_gone_back(options, partition.stream, partition.marks)
             while (batch := reader.next_batch()) is not None:
                 yield from shape(batch, partition.stream)
         finally:
             reader.close()
+    except StreamRolledBackError as error:
+        raise spark_error(error) from None
     except NotFoundError as error:
         raise no_such_stream(error, partition.stream, options.connection, gone=True) from None

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import jetarrow.sync
+from jetarrow.core.errors import PermissionsViolationError
 from jetarrow.jetstream.errors import APIError, NotFoundError, StreamRecreatedError
-from jetarrow.jetstream.models import RetentionPolicy, StreamConfig, StreamInfo, StreamState
-from jetarrow.spark._core import api_request, request_each
+from jetarrow.jetstream.models import ClusterInfo, RetentionPolicy, StreamConfig, StreamInfo, StreamState
+from jetarrow.jetstream.models.values import epoch_ns
+from jetarrow.spark._core import Mark, Witness, api_request, request_each, witness
 from jetarrow.spark.connection import no_such_stream
 from jetarrow.spark.options.connection import ConnectOptions
 
@@ -34,7 +36,7 @@ _T = TypeVar("_T")
 
 @dataclass
 class _LeanInfo(StreamInfo):
-    """A stream of which only the configuration, what is counted, and when it was made are known."""
+    """A stream of which only configuration, counts, last message, leader, and time of creation are known."""
 
     created_text: str | None = None
 
@@ -76,8 +78,10 @@ class Lookup:
     ) -> None:
         self.js = js
         self._options = options
-        self._retry = retry
+        self.retry = retry
         self._counts: dict[tuple[str, int, tuple[str, ...]], int | None] = {}
+        # Of the link, from before anything is asked: after another one, what was learnt may be of another history.
+        self.witness: Witness = witness(js)
 
     def infos(self) -> dict[str, StreamInfo]:
         """Return the streams of the options as they are now: in the order given, or by name where a pattern finds them.
@@ -88,7 +92,7 @@ class Lookup:
         pattern = self._options.pattern
         if pattern is None:
             return self.many(self._options.streams)
-        names: list[str] = self._retry(lambda: sorted(self.js.stream_names()))
+        names: list[str] = self.retry(lambda: sorted(self.js.stream_names()))
         found = self.many([name for name in names if re.fullmatch(pattern, name)], gone=True)
         if not found:
             at = ", ".join(self._options.connection.servers)
@@ -127,12 +131,14 @@ class Lookup:
         try:
             config, state, made = answer["config"], answer["state"], answer["created"]
             counts = StreamState(*(state[field] for field in _COUNTS))
+            counts.last_ts = state.get("last_ts")
+            leader = answer.get("cluster", {}).get("leader")
         except (KeyError, TypeError):
             return None
         known = _configs.get(name)
         if known is None or known[0] != config:
             known = _configs[name] = (config, StreamConfig.from_response(config))
-        return _LeanInfo(known[1], counts, created_text=made)
+        return _LeanInfo(known[1], counts, created_text=made, cluster=ClusterInfo(leader=leader))
 
     @staticmethod
     def _side_by_side(ask: Callable[[_A], _T], asked: Sequence[_A]) -> list[_T]:
@@ -154,7 +160,7 @@ class Lookup:
             NotFoundError: There is no such stream.
         """
         try:
-            info: StreamInfo = self._retry(lambda: self.js.stream_info(stream))
+            info: StreamInfo = self.retry(lambda: self.js.stream_info(stream))
         except NotFoundError as error:
             raise no_such_stream(error, stream, self._options.connection) from None
         return info
@@ -166,10 +172,23 @@ class Lookup:
             stream: Name of the stream.
             time: As RFC 3339.
         """
-        return self._find(stream, {"start_time": time})
+        found = self._find(stream, {"start_time": time})
+        return None if found is None else found[0]
 
-    def next_match(self, stream: str, seq: int, filters: Sequence[str]) -> int | None:
-        """Return the first sequence from `seq` on that a filter matches, None where there is none.
+    def at(self, seqs: Mapping[str, int]) -> dict[str, Mark | None]:
+        """Return messages, None where there is none of that sequence, or where the user may not look.
+
+        Args:
+            seqs: Their sequences, by stream.
+        """
+        asked = [(name, {"seq": seq}) for name, seq in seqs.items()]
+        try:
+            return dict(zip(seqs, self._each(asked), strict=True))
+        except PermissionsViolationError:
+            return dict.fromkeys(seqs)
+
+    def next_match(self, stream: str, seq: int, filters: Sequence[str]) -> Mark | None:
+        """Return the first message from `seq` on that a filter matches, None where there is none.
 
         Args:
             stream: Name of the stream.
@@ -177,32 +196,35 @@ class Lookup:
             filters: Subjects; empty for all.
         """
         found = [self._find(stream, {"seq": seq, "next_by_subj": one}) for one in filters or (">",)]
-        return min((seq for seq in found if seq is not None), default=None)
+        return min((mark for mark in found if mark is not None), default=None)
 
-    def last_matches(self, filters: Mapping[str, Sequence[str]]) -> dict[str, int | None]:
-        """Return the last sequence that a filter matches, None where there is none, by stream.
+    def last_matches(self, filters: Mapping[str, Sequence[str]]) -> dict[str, Mark | None]:
+        """Return the last message that a filter matches, None where there is none, by stream.
 
         Args:
             filters: Subjects, by stream, at least one for each.
         """
         asked = [(name, one) for name, subjects in filters.items() for one in subjects]
-        if len(asked) < _MANY:
-            answers: list[Any] = [None] * len(asked)
-        else:
-            answers = request_each(self.js, [(f"STREAM.MSG.GET.{name}", {"last_by_subj": one}) for name, one in asked])
-        found: dict[str, list[int]] = {name: [] for name in filters}
-        rest = []
-        for (name, one), answer in zip(asked, answers, strict=True):
-            if isinstance(answer, dict) and "message" in answer:
-                found[name].append(int(answer["message"]["seq"]))
-            elif not isinstance(answer, dict) or answer.get("error", {}).get("code") != _NO_MESSAGE:
-                rest.append((name, one))
-        for name, seq in self._side_by_side(lambda at: self._last_match(*at), rest):
-            found[name] += [] if seq is None else [seq]
-        return {name: max(seqs, default=None) for name, seqs in found.items()}
+        found: dict[str, list[Mark]] = {name: [] for name in filters}
+        marks = self._each([(name, {"last_by_subj": one}) for name, one in asked])
+        for (name, _), mark in zip(asked, marks, strict=True):
+            found[name] += [] if mark is None else [mark]
+        return {name: max(marks, default=None) for name, marks in found.items()}
 
-    def _last_match(self, stream: str, subject: str) -> tuple[str, int | None]:
-        return stream, self._find(stream, {"last_by_subj": subject})
+    def _each(self, asked: list[tuple[str, dict[str, Any]]]) -> list[Mark | None]:
+        """The messages that queries find in their streams; None where there is none."""
+        if len(asked) < _MANY:
+            return self._side_by_side(lambda one: self._find(*one), asked)
+        answers = request_each(self.js, [(f"STREAM.MSG.GET.{name}", query) for name, query in asked])
+        found: list[Mark | None] = []
+        rest = []
+        for at, answer in enumerate(answers):
+            known = isinstance(answer, dict) and ("message" in answer or answer["error"]["code"] == _NO_MESSAGE)
+            found.append(_mark(answer) if known and "message" in answer else None)
+            rest += [] if known else [at]
+        for at, mark in zip(rest, self._side_by_side(lambda at: self._find(*asked[at]), rest), strict=True):
+            found[at] = mark
+        return found
 
     def matching(self, stream: str, seq: int, filters: Sequence[str]) -> int | None:
         """Return how many messages from `seq` on the filters match; None where the server will not say.
@@ -239,15 +261,19 @@ class Lookup:
             return None
         return int(answer["num_pending"])
 
-    def _find(self, stream: str, query: dict[str, Any]) -> int | None:
+    def _find(self, stream: str, query: dict[str, Any]) -> Mark | None:
         try:
-            answer = self._request(f"STREAM.MSG.GET.{stream}", query)
+            return _mark(self._request(f"STREAM.MSG.GET.{stream}", query))
         except NotFoundError:
             return None
-        return int(answer["message"]["seq"])
 
     def _request(self, verb: str, body: dict[str, Any] | None) -> Any:
-        return self._retry(lambda: api_request(self.js, verb, body))
+        return self.retry(lambda: api_request(self.js, verb, body))
+
+
+def _mark(answer: Any) -> Mark:
+    message = answer["message"]
+    return int(message["seq"]), epoch_ns(message["time"])
 
 
 def created(info: StreamInfo) -> str:

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from jetarrow.spark._core import Mark
+
 _VERSION = 1
+# Marks in an offset, of all streams; each has one at least.
+_MOST_MARKS = 64
 
 
 @dataclass(frozen=True)
@@ -18,11 +22,14 @@ class Entry:
         next: The next sequence to read.
         initial: Until something was read: "earliest" where it begins at the head, which may move, "ahead" where it
             begins beyond the end. Default: None.
+        marks: Sequence and time, in nanoseconds since 1970, of the last message before `next`, and of a few older ones:
+            they show whether the stream went back. Default: none, as in checkpoints of an earlier version.
     """
 
     created: str
     next: int
     initial: Literal["earliest", "ahead"] | None = None
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,9 +50,11 @@ class Offset:
 
     def json(self) -> dict[str, Any]:
         """Return it for Spark. Keys are sorted: Spark compares the text, and another order would be a new batch."""
-        logged: dict[str, Any] = {} if self.start is None else {"from": _sorted(self.start)}
+        logged: dict[str, Any] = {} if self.start is None else {"from": _sorted(self.start, marks=0)}
         parts = {name: self.parts[name] for name in sorted(self.parts)}
-        return {**logged, "parts": parts, "streams": _sorted(self.streams), "v": _VERSION}
+        # Of many streams each has few marks: Spark hands the text around several times a batch.
+        marks = max(1, _MOST_MARKS // max(1, len(self.streams)))
+        return {**logged, "parts": parts, "streams": _sorted(self.streams, marks=marks), "v": _VERSION}
 
     @classmethod
     def of(cls, logged: Mapping[str, Any]) -> Offset:
@@ -68,14 +77,22 @@ class Offset:
         raise ValueError(f"jetstream: this checkpoint has offsets of version {version}; upgrade jetarrow")
 
 
-def _sorted(entries: Mapping[str, Entry]) -> dict[str, Any]:
-    found = {}
+def _sorted(entries: Mapping[str, Entry], *, marks: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for name in sorted(entries):
         entry = entries[name]
-        initial = {} if entry.initial is None else {"initial": entry.initial}
-        found[name] = {"created": entry.created, **initial, "next": entry.next}
+        found[name] = {"created": entry.created}
+        if entry.initial is not None:
+            found[name]["initial"] = entry.initial
+        if entry.marks[:marks]:
+            found[name]["marks"] = [list(mark) for mark in entry.marks[:marks]]
+        found[name]["next"] = entry.next
     return found
 
 
 def _entries(logged: Mapping[str, Any]) -> dict[str, Entry]:
-    return {name: Entry(one["created"], int(one["next"]), one.get("initial")) for name, one in logged.items()}
+    found = {}
+    for name, one in logged.items():
+        marks = tuple((int(seq), int(nanos)) for seq, nanos in one.get("marks", ()))
+        found[name] = Entry(one["created"], int(one["next"]), one.get("initial"), marks)
+    return found

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from jetarrow.jetstream.errors import DataLossError, NotFoundError
-from jetarrow.spark._core import Loss, RangeReader
+from jetarrow.jetstream.errors import DataLossError, NotFoundError, StreamRolledBackError
+from jetarrow.spark._core import Loss, Mark, RangeReader, verify_marks
 from jetarrow.spark.connection import no_such_stream, retry_transient, shared_jetstream
-from jetarrow.spark.options.choices import FailOnDataLoss
+from jetarrow.spark.options.choices import FailOnDataLoss, OnRollback
 from jetarrow.spark.options.read import ReadOptions
 
+from .history import spark_error
 from .metadata import check_created
 from .partitioning import StreamRange
 from .rows import RowShaper
@@ -42,6 +44,7 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
         TimeoutError: Likewise, in the middle of the read.
         NotFoundError: The stream was deleted after planning.
         StreamRecreatedError: It was deleted and made again.
+        StreamRolledBackError: It went back since it was planned, and that is an error here.
         DataLossError: Messages have gone, and that is an error here; elsewhere it only warns.
         DecodeError: A payload cannot be decoded, and the mode says that this is an error.
     """
@@ -52,10 +55,14 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
         # Spark drops a generator half-way on limit(): that too must delete the consumer.
         with closing(_opened(options, partition, shape)) as reader:
             while (item := reader.next()) is not None:
-                if isinstance(item, Loss):
+                if isinstance(item, StreamRolledBackError):
+                    warnings.warn(f"jetstream: {item.summary}", stacklevel=2)
+                elif isinstance(item, Loss):
                     _lost(item, partition)
                 else:
                     yield from shape(item, stream)
+    except StreamRolledBackError as error:
+        raise spark_error(error) from None
     except NotFoundError as error:
         raise no_such_stream(error, stream, options.connection, gone=True) from None
 
@@ -68,10 +75,12 @@ def _opened(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> R
         reader = retry_transient(lambda: _open(options, partition, shape), timeout=options.reconnect_timeout)
         try:
             check_created(partition.stream, partition.plan.created, reader.created)
-            if reader.end >= partition.end:
-                return reader
-            if time.monotonic() >= until:
-                _ended(options, partition, reader.end)
+            whole = reader.end >= partition.end
+            if whole or time.monotonic() >= until:
+                # After it was opened: from then on it looks itself.
+                gone = has_gone_back(options, partition.stream, partition.before, partition.marks)
+                if not whole and not gone:
+                    _ended(options, partition, reader.end)
                 return reader
         except BaseException:
             reader.close()
@@ -96,7 +105,32 @@ def _open(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> Ran
         fetch_bytes=options.fetch_bytes,
         outage=options.reconnect_timeout,
         direct=plan.direct,
+        # The query itself goes back further, once this batch has ended.
+        on_rollback="fail" if options.on_rollback == OnRollback.FAIL else "continue",
     )
+
+
+def has_gone_back(options: ReadOptions, stream: str, *seen: Sequence[Mark]) -> bool:
+    """Return whether a stream is not any more the one that was planned.
+
+    Args:
+        options: Checked options.
+        stream: Its name.
+        seen: Messages that it had: one request for a message at most for each of these.
+
+    Raises:
+        StreamRolledBackError: It is not, and that is an error here; else it is warned about.
+    """
+    js = shared_jetstream(options.connection)
+    for marks in seen:
+        asked = functools.partial(verify_marks, js, stream, marks)
+        error = retry_transient(asked, timeout=options.reconnect_timeout)
+        if error is not None:
+            if options.on_rollback == OnRollback.FAIL:
+                raise spark_error(error)
+            warnings.warn(f"jetstream: {error.summary}; the query goes back in its next batch", stacklevel=4)
+            return True
+    return False
 
 
 def _ended(options: ReadOptions, partition: StreamRange, end: int) -> None:

@@ -11,9 +11,11 @@ from pyspark.sql.datasource import InputPartition
 
 from jetarrow.jetstream.errors import DataLossError
 from jetarrow.jetstream.models import StreamInfo
+from jetarrow.spark._core import Mark
 from jetarrow.spark.options.bounds import EARLIEST, LATEST
 from jetarrow.spark.options.read import ReadOptions
 
+from .history import marks_before
 from .metadata import Lookup, end_sequence, first_sequence
 from .pushdown import Restriction
 from .read_plan import ReadPlan, check_readable, head_may_move, loss_fails, read_plan
@@ -31,6 +33,9 @@ class StreamRange(InputPartition):
         plan: How it is read; all partitions of a stream have one plan.
         head: It begins at the head of the stream, which retention may move before the task runs: what is gone before
             its first message is no error. Default: False.
+        marks: Messages that the stream had when this was planned, up to its end: they show whether it went back since.
+            Default: none.
+        before: Messages that the batch before this one ended with, for its first partition. Default: none.
     """
 
     stream: str
@@ -38,6 +43,8 @@ class StreamRange(InputPartition):
     end: int
     plan: ReadPlan
     head: bool = False
+    marks: tuple[Mark, ...] = ()
+    before: tuple[Mark, ...] = ()
 
 
 def plan_partitions(
@@ -74,16 +81,27 @@ def plan_partitions(
         for name, (start, end) in ranges.items()
     }
     counts = split_counts(options, weights)
+    marks = {} if lookup is None else marks_before({name: ranges[name][1] for name in counts}, infos, lookup)
     partitions = []
     for name, count in counts.items():
         start, end = ranges[name]
         earliest = options.start.time is None and options.start.of(name, EARLIEST) == EARLIEST
         plan = read_plan(options, infos[name], lookup, start=start, size=end - start)
-        partitions += split(name, start, end, count=count, plan=plan, head=earliest and head_may_move(options))
+        head = earliest and head_may_move(options)
+        partitions += split(name, start, end, count=count, plan=plan, head=head, marks=marks.get(name, ()))
     return partitions
 
 
-def split(stream: str, start: int, end: int, *, count: int, plan: ReadPlan, head: bool = False) -> list[StreamRange]:
+def split(
+    stream: str,
+    start: int,
+    end: int,
+    *,
+    count: int,
+    plan: ReadPlan,
+    head: bool = False,
+    marks: tuple[Mark, ...] = (),
+) -> list[StreamRange]:
     """Split a range evenly into partitions, none of them empty.
 
     Args:
@@ -93,10 +111,11 @@ def split(stream: str, start: int, end: int, *, count: int, plan: ReadPlan, head
         count: Most partitions.
         plan: How they are read.
         head: The first of them is at the head of the stream, which may move (`StreamRange.head`). Default: False.
+        marks: As `StreamRange.marks`. Default: none.
     """
     count = min(count, end - start)
     cuts = [start + (end - start) * i // count for i in range(count + 1)] if count > 0 else []
-    return [StreamRange(stream, a, b, plan=plan, head=head and a == start) for a, b in pairwise(cuts)]
+    return [StreamRange(stream, a, b, plan=plan, head=head and a == start, marks=marks) for a, b in pairwise(cuts)]
 
 
 def check_named(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
-import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
-from jetarrow.jetstream.errors import DataLossError, NotFoundError
+from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
+from jetarrow.spark._core import Mark
 from jetarrow.spark.options.bounds import EARLIEST, LATEST
 from jetarrow.spark.options.choices import CommitMode, FailOnDataLoss, OnRecreated
 from jetarrow.spark.options.read import ReadOptions
 
+from .history import History, marks_before, verify
 from .metadata import Lookup, check_created, created, end_sequence, first_sequence, retention
 from .offsets import Entry, Offset
 from .read_plan import filters_for
-
-# How long a new leader may not know the newest messages yet, in seconds.
-_NEW_LEADER_TIMEOUT = 2.0
-_RETRY_PAUSE = 0.1
 
 
 class Positions:
@@ -32,8 +29,9 @@ class Positions:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        # Per stream: its last sequence and creation, and the end of what the filters match in it.
-        self._matched: dict[str, tuple[tuple[int, str], int]] = {}
+        # Per stream: its last sequence and creation, and the last message that the filters match in it.
+        self._matched: dict[str, tuple[tuple[int, str], Mark | None]] = {}
+        self.history = History(options.on_rollback)
 
     def initial(self, name: str, info: StreamInfo, lookup: Lookup) -> Entry:
         """Return where a new query starts in one stream.
@@ -68,20 +66,50 @@ class Positions:
         now = {name: (infos[name].state.last_seq, created(infos[name])) for name in asked}
         new = {name: filters for name, filters in asked.items() if self._matched.get(name, (None, 0))[0] != now[name]}
         for name, last in lookup.last_matches(new).items():
-            self._matched[name] = (now[name], (last or 0) + 1)
-        return {name: self._matched[name][1] if name in asked else end_sequence(info) for name, info in infos.items()}
+            self._matched[name] = (now[name], last)
 
-    def current(self, begin: Offset, infos: Mapping[str, StreamInfo]) -> dict[str, Entry]:
+        def end(name: str) -> int:
+            last = self._matched[name][1] if name in asked else (end_sequence(infos[name]) - 1, 0)
+            return 1 if last is None else last[0] + 1
+
+        return {name: end(name) for name in infos}
+
+    def kept(
+        self,
+        ends: Mapping[str, int],
+        infos: Mapping[str, StreamInfo],
+        lookup: Lookup,
+        *,
+        known: Mapping[str, Entry] | None = None,
+    ) -> dict[str, Entry]:
+        """Return positions with what shows later whether their streams are still the same.
+
+        Args:
+            ends: The positions, by stream.
+            infos: The streams as they are now.
+            lookup: As for `history.marks_before`.
+            known: Earlier positions. Default: none.
+        """
+        seen = {name: list(known[name].marks) if known else [] for name in ends}
+        for name, marks in seen.items():
+            if (matched := self._matched.get(name, (None, None))[1]) is not None:
+                marks.append(matched)
+        found = marks_before(ends, infos, lookup, known=seen)
+        return {name: Entry(created(infos[name]), end, None, found[name]) for name, end in ends.items()}
+
+    def current(self, begin: Offset, infos: Mapping[str, StreamInfo], lookup: Lookup) -> dict[str, Entry]:
         """Return where the query stands, by stream; those that are new to it start at their first message.
 
         Args:
             begin: Where the next batch begins.
             infos: The streams as they are now.
+            lookup: To compare them with what was read.
 
         Raises:
             NotFoundError: A stream that `streamPattern` had found was deleted, and that is an error here.
             ValueError: The checkpoint is of a query that read other streams.
             StreamRecreatedError: As `standing`.
+            StreamRolledBackError: As `standing`.
         """
         pattern, options = self._options.pattern, self._options
         if pattern is None and begin.streams and not begin.streams.keys() & infos.keys():
@@ -97,31 +125,41 @@ class Positions:
                     " failOnDataLoss=false to go on without it"
                 )
         now = {
-            name: self.standing(name, begin.streams[name], info) if name in begin.streams else _first(info)
+            name: self.standing(name, begin.streams[name], info, lookup) if name in begin.streams else _first(info)
             for name, info in infos.items()
         }
         return {**begin.streams, **now}
 
-    def standing(self, name: str, entry: Entry, info: StreamInfo) -> Entry:
-        """Return where the query stands in a stream that may have been made again since, as `onRecreated` says.
+    def standing(self, name: str, entry: Entry, info: StreamInfo, lookup: Lookup) -> Entry:
+        """Return where the query stands in a stream that may have been made again since, or gone back, as options say.
 
         Args:
             name: Name of the stream.
             entry: Where it stood.
             info: The stream as it is now.
+            lookup: To compare it with what was read.
 
         Raises:
             StreamRecreatedError: It was made again, and that is an error here.
+            StreamRolledBackError: It went back behind what was read, and that is an error here.
         """
         now = created(info)
-        if not self.is_over(name, entry, info):
-            return replace(entry, created=now)
-        warnings.warn(
-            f"jetstream: stream {name!r} of {entry.created} was deleted and made again at {now}: this query begins at"
-            " its first message (onRecreated=earliest); what it had not read of the old one is lost",
-            stacklevel=2,
-        )
-        return _first(info)
+        if self.is_over(name, entry, info):
+            warnings.warn(
+                f"jetstream: stream {name!r} of {entry.created} was deleted and made again at {now}: this query begins"
+                " at its first message (onRecreated=earliest); what it had not read of the old one is lost",
+                stacklevel=2,
+            )
+            return _first(info)
+        if entry.created != now:
+            error = verify(name, entry.marks, info, lookup)
+            if error is not None:
+                warnings.warn(
+                    f"jetstream: {error.summary}; its sequences are taken for the same ones (onRecreated=continue)",
+                    stacklevel=2,
+                )
+            entry = replace(entry, created=now, marks=() if error is not None else entry.marks)
+        return self.history.standing(name, entry, info, lookup)
 
     def is_over(self, name: str, entry: Entry, info: StreamInfo) -> bool:
         """Whether a position is of a stream that is no more, and has no meaning in the present one.
@@ -137,30 +175,6 @@ class Positions:
         if self._options.on_recreated == OnRecreated.FAIL:
             check_created(name, entry.created, created(info))
         return self._options.on_recreated == OnRecreated.EARLIEST and entry.created != created(info)
-
-    def check_not_beyond_end(self, name: str, entry: Entry, lookup: Lookup) -> None:
-        """Check that a stream does not end before what was read of it, unless the user asked for later messages.
-
-        Args:
-            name: Name of the stream.
-            entry: Where the query stands in it.
-            lookup: To look at the stream.
-
-        Raises:
-            DataLossError: It does, also after a new leader had time to catch up.
-        """
-        until = time.monotonic() + _NEW_LEADER_TIMEOUT
-        while entry.initial != "ahead":
-            last = lookup.info(name).state.last_seq
-            if last + 1 >= entry.next:
-                return
-            if time.monotonic() > until:
-                raise DataLossError(
-                    entry.next,
-                    message=f"jetstream: stream {name!r} ends with {last}, but this query has read up to"
-                    f" {entry.next - 1}: the stream was restored or has lost its end; begin with a new checkpoint",
-                )
-            time.sleep(_RETRY_PAUSE)
 
 
 def bytes_per_sequence(info: StreamInfo) -> float:

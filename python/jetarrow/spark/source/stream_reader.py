@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from jetarrow.spark.options.read import ReadOptions
 
 from .admission import admit
 from .commit import Committer
-from .metadata import Lookup, created, end_sequence, first_sequence
+from .metadata import Lookup, created, first_sequence
 from .offsets import Entry, Offset
 from .partition_reader import read_range
 from .partitioning import StreamRange, check_named, split
@@ -86,6 +87,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         check_named(self._options, infos)
         check_types(self._schema, self._options.rows, lookup.js)
         entries = {name: self._positions.initial(name, info, lookup) for name, info in infos.items()}
+        ends = {name: entry.next for name, entry in entries.items() if entry.initial is None}
+        entries |= self._positions.kept(ends, infos, lookup)
         self._prepare(lookup, infos, entries)
         self._end = Offset(entries)
         return self._end.json()
@@ -102,7 +105,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         Raises:
             StreamRecreatedError: A stream was deleted and made again.
             NotFoundError: A stream is gone.
-            DataLossError: A stream ends before what was read of it.
+            StreamRolledBackError: A stream has not what was read of it any more.
         """
         begin = Offset.of(start) if start is not None else self._end
         if begin is not None and self._pause.lasts(begin):
@@ -113,28 +116,30 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         ends = self._positions.ends(infos, lookup)
         self._latest = {name: Entry(created(infos[name]), end) for name, end in ends.items()}
         if begin is None:
-            self._prepare(lookup, infos, self._latest)
-            self._end = Offset(self._latest, start=None)
+            at = self._positions.kept(ends, infos, lookup)
+            self._prepare(lookup, infos, at)
+            self._end = Offset(at, start=None)
             return self._end.json()
-        entries = self._positions.current(begin, infos)
+        entries = self._positions.current(begin, infos, lookup)
         self._prepare(lookup, infos, entries)
-        sizes = self._backlog(entries, ends, infos, lookup)
+        sizes = self._backlog(entries, ends)
         if self._waits(sum(sizes.values()), limit):
             wild = any("*" in subject or ">" in subject for subject in self._options.subjects)
             self._pause.begin(begin, sizes if self._until is None else {}, costly=wild and self._until is None)
             return start if start is not None else begin.json()
-        advanced = {}
+        advanced: dict[str, int] = {}
         for name, count in self._admitted(sizes, infos, limit).items():
             entry, end = entries[name], entries[name].next + sizes[name]
             if 0 < count < sizes[name]:
                 # Deleted or foreign messages would make empty batches: the count begins with what there is.
                 found = lookup.next_match(name, entry.next, filters_for(self._options, infos[name]))
-                end = min(end, (end if found is None else found) + count)
+                end = min(end, (end if found is None else found[0]) + count)
             if count > 0:
-                advanced[name] = Entry(entry.created, end)
-        parts = self._parts({name: (entries[name].next, one.next) for name, one in advanced.items()}, infos, lookup)
+                advanced[name] = end
+        parts = self._parts({name: (entries[name].next, end) for name, end in advanced.items()}, infos, lookup)
         self._last_batch = time.monotonic()
-        self._end = Offset({**entries, **advanced}, start=entries, parts=parts)
+        kept = self._positions.kept(advanced, infos, lookup, known=entries)
+        self._end = Offset({**entries, **kept}, start=entries, parts=parts)
         return self._end.json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -176,20 +181,26 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """
         if start == end:
             return []
-        to, lookup = Offset.of(end), self._lookup()
+        to, before, lookup = Offset.of(end), Offset.of(start).streams if start else {}, self._lookup()
         begin = to.streams if to.start is None else to.start or to.streams
         if to.start is None:
-            begin = self._begin(Offset.of(start).streams, to.streams, lookup)
+            begin = self._begin(before, to.streams, lookup)
         spans = {name: (begin[name].next, entry.next) for name, entry in to.streams.items() if name in begin}
         spans = {name: (first, last) for name, (first, last) in spans.items() if last > first}
         infos = self._known(spans) or lookup.many(spans)
         parts = to.parts or self._parts(spans, infos, lookup)
-
-        def ranges(name: str) -> list[StreamRange]:
-            first, last = spans[name]
-            return self._split(begin[name], last - first, info=infos[name], lookup=lookup, count=parts.get(name, 1))
-
-        return [one for name in spans for one in ranges(name)]
+        ranges: list[StreamRange] = []
+        for name in spans:
+            if not self._positions.is_over(name, begin[name], infos[name]):
+                found = self._split(
+                    begin[name], to.streams[name], info=infos[name], lookup=lookup, count=parts.get(name, 1)
+                )
+                # Unless this batch begins elsewhere.
+                stood = before.get(name)
+                if stood is not None and (stood.created, stood.next) == (begin[name].created, begin[name].next):
+                    found[0] = replace(found[0], before=stood.marks)
+                ranges += found
+        return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of one partition.
@@ -220,7 +231,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         if self._options.commit_mode != CommitMode.NONE:
             lookup, at = self._lookup(), Offset.of(end).streams
             infos = lookup.infos()
-            self._retry(lambda: self._committer.commit(lookup.js, infos, at))
+            self._retry(lambda: self._committer.commit(lookup, infos, at))
 
     def _known(self, names: Iterable[str]) -> Mapping[str, StreamInfo]:
         """Many streams as they were a moment ago, if they were looked at: tasks look once more at what they read."""
@@ -240,16 +251,12 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._retry(lambda: self._committer.prepare(lookup.js, infos, at))
             self._ready = True
 
-    def _backlog(
-        self, entries: Mapping[str, Entry], ends: Mapping[str, int], infos: Mapping[str, StreamInfo], lookup: Lookup
-    ) -> dict[str, int]:
+    def _backlog(self, entries: Mapping[str, Entry], ends: Mapping[str, int]) -> dict[str, int]:
         """How many sequences wait, by stream."""
         sizes = {}
-        for name, info in infos.items():
-            end = ends[name] if self._until is None else min(ends[name], self._until.get(name, 0))
+        for name, end in ends.items():
+            end = end if self._until is None else min(end, self._until.get(name, 0))
             sizes[name] = max(0, end - entries[name].next)
-            if entries[name].next > end_sequence(info):
-                self._positions.check_not_beyond_end(name, entries[name], lookup)
         return sizes
 
     def _waits(self, waiting: int, limit: ReadLimit | None) -> bool:
@@ -282,29 +289,31 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return split_counts(self._options, weights)
 
     def _begin(self, start: Mapping[str, Entry], end: Mapping[str, Entry], lookup: Lookup) -> dict[str, Entry]:
-        """Where a batch begins whose end does not say it: `start`, except in streams that were made again before it."""
+        """Where a batch begins whose end does not say it: `start`, unless a stream was made again or went back."""
         found = {name: one for name, one in start.items() if name in end}
         for name, one in found.items():
+            info = lookup.info(name)
             if one.created != end[name].created:
-                found[name] = self._positions.standing(name, one, lookup.info(name))
+                found[name] = self._positions.standing(name, one, info, lookup)
+            elif one.created == created(info):
+                found[name] = self._positions.history.standing(name, one, info, lookup)
         return found
 
-    def _split(self, begin: Entry, size: int, *, info: StreamInfo, lookup: Lookup, count: int) -> list[StreamRange]:
+    def _split(self, begin: Entry, end: Entry, *, info: StreamInfo, lookup: Lookup, count: int) -> list[StreamRange]:
         options, name = self._options, str(info.config.name)
-        if self._positions.is_over(name, begin, info):
-            return []
         first, head = first_sequence(info), begin.initial == "earliest" and head_may_move(options)
         if begin.next < first and not head and loss_fails(options, info):
-            end = begin.next + size
             raise DataLossError(
-                (begin.next, end),
+                (begin.next, end.next),
                 first,
-                message=f"jetstream: messages {begin.next} to {min(first, end) - 1} of stream {name!r} are gone"
-                f" (retention, purge or delete): this batch is [{begin.next}, {end}), the stream begins with {first};"
-                " set failOnDataLoss=false to go on with what is left",
+                message=f"jetstream: messages {begin.next} to {min(first, end.next) - 1} of stream {name!r} are gone"
+                f" (retention, purge or delete): this batch is [{begin.next}, {end.next}), the stream begins with"
+                f" {first}; set failOnDataLoss=false to go on with what is left",
             )
-        plan = read_plan(options, info, lookup, start=begin.next, size=size)
-        return split(name, begin.next, begin.next + size, count=count, plan=plan, head=head)
+        plan = read_plan(options, info, lookup, start=begin.next, size=end.next - begin.next)
+        # They cannot be compared with a stream that was deleted and created again.
+        marks = end.marks if end.created == created(info) else ()
+        return split(name, begin.next, end.next, count=count, plan=plan, head=head, marks=marks)
 
 
 def _limited(limit: ReadLimit | None) -> bool:

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use async_nats::message::OutboundMessage;
 use async_nats::{ServerInfo, Statistics, Subject};
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use crate::engine::connection::hub::Hub;
 use crate::engine::numbers::ByNumber;
 use crate::engine::publish::size::header_size;
-use crate::lock::lock;
+use crate::lock::{Guard, lock};
 
 mod attempt;
 mod block;
@@ -130,7 +130,7 @@ impl Client {
     }
 
     /// Has what was put in written.
-    fn wake(&self, mut out: MutexGuard<'_, Out>) {
+    fn wake(&self, mut out: Guard<'_, Out>) {
         let told = std::mem::replace(&mut out.told, true);
         drop(out);
         if !told {
@@ -253,7 +253,7 @@ impl Client {
         }
         subscriptions.last += 1;
         let sid = subscriptions.last;
-        self.tell(|out| frames::subscribe(out, sid, &subject, queue.as_deref()));
+        self.tell(|out| out.put_subscription(sid, &subject, queue.as_deref(), self.0.hub.pinged()));
         let subscription =
             Subscription { subject, queue, inbox: inbox.clone(), delivered: 0, most: None, withdrawn: false };
         subscriptions.by_sid.insert(sid, subscription);
@@ -262,10 +262,10 @@ impl Client {
     }
 
     /// Tells the server, where there is one; another one is told all that holds then.
-    fn tell(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    fn tell(&self, write: impl FnOnce(&mut Out)) {
         let mut out = lock(&self.0.out);
         if out.connected {
-            out.put(write);
+            write(&mut out);
             self.wake(out);
         }
     }
@@ -274,7 +274,7 @@ impl Client {
         let mut subscriptions = lock(&self.0.subscriptions);
         let Some(ended) = subscriptions.by_sid.remove(&sid) else { return };
         if !ended.withdrawn {
-            self.tell(|out| frames::unsubscribe(out, sid, None));
+            self.tell(|out| out.put(|bytes| frames::unsubscribe(bytes, sid, None)));
         }
         drop(subscriptions);
         ended.inbox.end();
@@ -284,7 +284,7 @@ impl Client {
         let mut subscriptions = lock(&self.0.subscriptions);
         let Some(subscription) = subscriptions.by_sid.get_mut(&sid) else { return };
         subscription.most = Some(most);
-        self.tell(|out| frames::unsubscribe(out, sid, Some(most)));
+        self.tell(|out| out.put(|bytes| frames::unsubscribe(bytes, sid, Some(most))));
         if subscription.delivered >= most
             && let Some(ended) = subscriptions.by_sid.remove(&sid)
         {
@@ -297,7 +297,7 @@ impl Client {
         let mut subscriptions = lock(&self.0.subscriptions);
         let Some(subscription) = subscriptions.by_sid.get_mut(&sid) else { return };
         if !std::mem::replace(&mut subscription.withdrawn, true) {
-            self.tell(|out| frames::unsubscribe(out, sid, None));
+            self.tell(|out| out.put(|bytes| frames::unsubscribe(bytes, sid, None)));
         }
     }
 
@@ -308,7 +308,7 @@ impl Client {
         if connected {
             // Counted in the order in which they are sent.
             self.0.hub.pinged();
-            out.put(|buffer| buffer.extend_from_slice(b"PING\r\n"));
+            out.put(|buffer| buffer.extend_from_slice(frames::PING));
             self.wake(out);
         }
         connected
@@ -337,12 +337,12 @@ impl Client {
     /// Nothing more will come or go.
     pub fn close(&self) {
         let ended = std::mem::take(&mut lock(&self.0.subscriptions).by_sid);
-        {
+        let unwritten = {
             let mut out = lock(&self.0.out);
             out.closed = true;
-            out.forget();
-            out.buffer = Default::default();
-        }
+            out.take_unwritten()
+        };
+        drop(unwritten);
         ended.into_values().for_each(|subscription| subscription.inbox.end());
         self.0.written.notify_waiters();
     }

@@ -58,8 +58,10 @@ pub struct Congestion {
     first: usize,
     hiccup: Duration,
     window: usize,
-    /// The same, for those who bound what waits for this loop.
+    most_messages: usize,
+    /// The window, for those who bound what waits for this loop; and beyond it bytes whose stream does not answer.
     told: Arc<AtomicUsize>,
+    overtaken: usize,
     /// The last message of this round.
     last: Option<(u64, Instant)>,
     round: Option<Timed>,
@@ -82,8 +84,11 @@ pub struct Congestion {
 impl Congestion {
     /// For messages that are published.
     pub fn new(path: &Path, breaks: u64, most: usize, told: Arc<AtomicUsize>) -> Self {
-        let breadth = Some(Breadth::new(path.known(breaks).breadth));
-        Congestion { breadth, ..Self::beginning(FIRST, HICCUP, path, breaks, most, told) }
+        let known = path.known(breaks);
+        let breadth = Breadth::new(known.breadth);
+        let most_messages = breadth.most_messages(known.round_trip);
+        let congestion = Self::beginning(FIRST, HICCUP, path, breaks, most, told);
+        Congestion { breadth: Some(breadth), most_messages, ..congestion }
     }
 
     /// Begins with `first` bytes, and has in flight what gets through in `hiccup` at least.
@@ -101,7 +106,9 @@ impl Congestion {
             first,
             hiccup,
             window: 0,
+            most_messages: MOST_MESSAGES,
             told,
+            overtaken: 0,
             last: None,
             round: None,
             alone: None,
@@ -132,6 +139,11 @@ impl Congestion {
         self.window
     }
 
+    /// Messages that may be unanswered, however small.
+    pub fn most_messages(&self) -> usize {
+        self.most_messages
+    }
+
     /// A message goes out, with so many bytes in flight before it. Its place is higher than that of all before it.
     pub fn sent(&mut self, place: u64, before: usize, now: Instant) {
         self.asked(place..=place, before, now);
@@ -143,11 +155,6 @@ impl Congestion {
         if before == 0 && self.alone.is_none() && self.looked.is_none_or(|at| now.duration_since(at) >= LOOK) {
             self.alone = Some(Timed { place: *places.start(), sent: now, bytes: 0, message: 0 });
         }
-    }
-
-    /// Whether messages share their reply subjects from now on.
-    pub fn shares(&mut self, shared: bool) {
-        self.breadth.iter_mut().for_each(|breadth| breadth.shared = shared);
     }
 
     /// Whether `answered` does something for this place.
@@ -228,8 +235,11 @@ impl Congestion {
         // Nothing queued, although nothing was held back for that: it may carry much more.
         let times = if !drained && took < known.round_trip * 5 / 4 + BURST / 5 { 3 } else { 2 };
         let window = self.rate() * self.worth(known.round_trip, times);
-        let bound = |breadth: &Breadth| breadth.bound(window, round.message as f64, known.round_trip);
-        self.resize(self.breadth.as_ref().map_or(window, bound).max(LEAST as f64));
+        if let Some(breadth) = &self.breadth {
+            self.most_messages = breadth.most_messages(known.round_trip);
+        }
+        let bytes = self.most_messages as f64 * round.message as f64;
+        self.resize(window.min(bytes).max(LEAST as f64));
     }
 
     /// Begins a drain, or joins one.
@@ -266,7 +276,22 @@ impl Congestion {
 
     fn resize(&mut self, bytes: f64) {
         self.window = (bytes as usize).min(self.most);
-        self.told.store(self.window, Ordering::Relaxed);
+        self.tell();
+    }
+
+    /// So many bytes are unanswered because their stream does not answer: they are not counted as being on the way.
+    pub fn set_overtaken(&mut self, bytes: usize) {
+        self.overtaken = bytes.min(self.most / 2);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.told.store(self.window + self.overtaken, Ordering::Relaxed);
+    }
+
+    /// How much later than another message one may be answered that takes the same way: what queues beside round trips.
+    pub fn overdue(&self, path: &Path, breaks: u64) -> Duration {
+        2 * path.known(breaks).round_trip + BURST
     }
 }
 

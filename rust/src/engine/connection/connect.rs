@@ -31,6 +31,8 @@ use crate::task::spawn;
 const YIELDS: usize = 3;
 /// How much longer than their sum all attempts of the first round may take; also how long a link takes to end.
 const MARGIN: Duration = Duration::from_millis(250);
+/// How long a connection that is closed in a hurry waits until all is sent.
+const HURRY: Duration = Duration::from_millis(300);
 
 pub struct Connection {
     pub client: Client,
@@ -158,6 +160,10 @@ impl Connection {
         self.hub.new_inbox()
     }
 
+    pub fn new_short_inbox(&self) -> Result<String> {
+        self.hub.new_short_inbox()
+    }
+
     /// Publishes and waits for the first answer.
     pub async fn request(
         &self,
@@ -234,7 +240,7 @@ impl Connection {
             let _not_confirmed = self.round_trip(Duration::MAX).await;
         });
         if hurry {
-            let _late = tokio::time::timeout(MARGIN / 2, sent).await;
+            let _late = tokio::time::timeout(HURRY, sent).await;
         } else {
             self.while_moving(sent).await;
         }

@@ -47,7 +47,7 @@ pub fn of_attempt(server: &str, failure: &Failure, attempt: &Attempt) -> JetErro
         return secure(cause.clone());
     }
     if let Some(error) = &attempt.server_error {
-        return of_server(server, error);
+        return of_server(server, error, None);
     }
     let cause = match failure {
         Failure::Unknown => {
@@ -106,8 +106,11 @@ fn cause(error: &JetError) -> String {
     }
 }
 
-/// The server's -ERR, as an error.
-pub fn of_server(server: &str, text: &str) -> JetError {
+/// nats-server's `ErrTooManySubs` (errors.go), in lower case. It does not name the subscription.
+const TOO_MANY_SUBSCRIPTIONS: &str = "maximum subscriptions exceeded";
+
+/// The server's -ERR, as an error; `subscribed` is the subscription that it may be about.
+pub fn of_server(server: &str, text: &str, subscribed: Option<&str>) -> JetError {
     let lower = text.to_ascii_lowercase();
     if let Some(rest) = lower.strip_prefix("permissions violation for ") {
         let subject = text.split('"').nth(1).unwrap_or_default().to_owned();
@@ -118,6 +121,13 @@ pub fn of_server(server: &str, text: &str) -> JetError {
             None => lower,
         };
         return JetError::Permission { publish, subject, text };
+    }
+    if lower == TOO_MANY_SUBSCRIPTIONS
+        && let Some(subject) = subscribed
+    {
+        let remedy = "raise max_subscriptions of the server, or end subscriptions that are not needed";
+        let text = format!("{lower}: the server refused the subscription to {subject:?}; {remedy}");
+        return JetError::Permission { publish: false, subject: subject.to_owned(), text };
     }
     if lower.contains("authorization violation") || lower.contains("authentication") {
         let cause = match lower.as_str() {
@@ -195,20 +205,22 @@ mod tests {
     #[test]
     fn the_servers_words_become_errors() {
         assert_eq!(
-            of_server("s", "Permissions Violation for Publish to \"Foo.Bar\""),
+            of_server("s", "Permissions Violation for Publish to \"Foo.Bar\"", None),
             JetError::Permission {
                 publish: true,
                 subject: "Foo.Bar".into(),
                 text: "permissions violation for publish to \"Foo.Bar\"".into(),
             }
         );
-        assert!(matches!(of_server("s", "Authorization Violation"), JetError::Authorization { .. }));
-        assert!(of_server("s", "User Authentication Expired").to_string().contains("expired"));
-        assert!(matches!(of_server("s", "Stale Connection"), JetError::Stale { .. }));
+        assert!(matches!(of_server("s", "Authorization Violation", None), JetError::Authorization { .. }));
+        assert!(of_server("s", "User Authentication Expired", None).to_string().contains("expired"));
+        assert!(matches!(of_server("s", "Stale Connection", None), JetError::Stale { .. }));
         assert_eq!(
-            of_server("s", "Maximum Connections Exceeded"),
+            of_server("s", "Maximum Connections Exceeded", None),
             JetError::Server { text: "maximum connections exceeded".into() }
         );
+        let limit = of_server("s", "maximum subscriptions exceeded", Some("a.b"));
+        assert!(matches!(&limit, JetError::Permission { publish: false, subject, .. } if subject == "a.b"), "{limit}");
     }
 
     #[test]
@@ -222,7 +234,7 @@ mod tests {
     #[test]
     fn one_refusal_decides() {
         let io = |text: &str| of_attempt("h", &Failure::Broken(text.into()), &Attempt::default());
-        let failures = vec![("a".into(), io("x")), ("b".into(), of_server("b", "Authorization Violation"))];
+        let failures = vec![("a".into(), io("x")), ("b".into(), of_server("b", "Authorization Violation", None))];
         assert!(matches!(verdict("a, b", failures), JetError::Authorization { .. }));
         let failures = vec![("a".into(), io("x")), ("b".into(), io("y"))];
         assert_eq!(verdict("a, b", failures).to_string(), "could not connect to a, b: a: x; b: y");

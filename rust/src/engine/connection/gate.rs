@@ -1,17 +1,13 @@
 //! What keeps core messages behind those of a publisher, which go their own way to the wire: a gate in the outbox, which
-//! the publisher's loop opens once all that it was given before has been handed over.
+//! the publisher's loop opens once all that it was given before has been handed over. A gate makes the loop hand that over
+//! whatever its window says, so a stream that does not answer keeps none closed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
 use tokio::sync::{Notify, watch};
 
 use crate::engine::connection::link::Link;
-
-/// A loop that cannot send (it asks what became of its messages, for example) does not hold up the others for longer.
-const PATIENCE: Duration = Duration::from_millis(250);
 
 #[derive(Default)]
 struct Shared {
@@ -42,7 +38,6 @@ impl Gate {
         tokio::select! {
             () = opened => {}
             _ = link.wait_for(|link| !link.up) => {}
-            () = tokio::time::sleep(PATIENCE) => {}
         }
     }
 

@@ -1,11 +1,13 @@
 //! What the publishers of one connection have learnt of its way to the server: how long a round trip takes when nothing
 //! queues on it, and how much gets through. All of them share it, so that one begins with what another has found out.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::engine::connection::congestion::breadth::Found;
-use crate::lock::lock;
+use crate::lock::{Guard, lock};
 
 #[derive(Clone, Copy, Default)]
 pub struct Known {
@@ -23,7 +25,11 @@ pub struct Known {
 }
 
 #[derive(Default)]
-pub struct Path(Mutex<Known>);
+pub struct Path {
+    known: Mutex<Known>,
+    /// Until then no reply subject is used again: on this way messages are answered twice.
+    reuse_suspended: Mutex<Option<Instant>>,
+}
 
 impl Path {
     /// What is known of this link.
@@ -62,8 +68,17 @@ impl Path {
         known.measured = known.drains;
     }
 
-    fn of(&self, breaks: u64) -> MutexGuard<'_, Known> {
-        let mut known = lock(&self.0);
+    /// Keeps all publishers from using reply subjects again until then.
+    pub fn suspend_reuse(&self, until: Instant) {
+        *lock(&self.reuse_suspended) = Some(until);
+    }
+
+    pub fn reuse_suspended(&self) -> Option<Instant> {
+        *lock(&self.reuse_suspended)
+    }
+
+    fn of(&self, breaks: u64) -> Guard<'_, Known> {
+        let mut known = lock(&self.known);
         if known.breaks != breaks {
             *known = Known { breaks, ..Known::default() };
         }

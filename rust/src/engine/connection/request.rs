@@ -1,7 +1,7 @@
 //! Requests: one inbox for all of a connection, and a number in the reply subject to match answers with requests.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use async_nats::{HeaderMap, Subject};
@@ -23,7 +23,7 @@ use crate::engine::message::Message;
 use crate::engine::numbers::ByNumber;
 use crate::engine::publish::arena::Arena;
 use crate::error::{JetError, Result};
-use crate::lock::lock;
+use crate::lock::{Guard, lock};
 use crate::task::{Spot, spawn, weak_spot};
 
 /// What is to be sent, and how long its answer may take.
@@ -72,6 +72,8 @@ struct Shared {
 struct Waiting {
     last: u64,
     pending: HashMap<u64, Pending, ByNumber>,
+    /// Numbers of the requests that have a tag.
+    tagged: HashMap<usize, u64>,
     deadlines: BTreeSet<(Instant, u64)>,
     closed: bool,
     /// The server does not let answers through.
@@ -82,7 +84,7 @@ struct Waiting {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> Guard<'_, Waiting> {
         lock(&self.waiting)
     }
 
@@ -90,6 +92,9 @@ impl Shared {
         let mut waiting = self.lock();
         let pending = waiting.pending.remove(&number)?;
         waiting.deadlines.remove(&(pending.deadline, number));
+        if pending.tag != 0 {
+            waiting.tagged.remove(&pending.tag);
+        }
         Some(pending)
     }
 
@@ -106,6 +111,7 @@ impl Shared {
             let mut waiting = self.lock();
             waiting.closed = true;
             waiting.deadlines.clear();
+            waiting.tagged.clear();
             std::mem::take(&mut waiting.pending)
         };
         pending.into_values().for_each(|pending| (pending.done)(Err(cause.clone())));
@@ -147,8 +153,9 @@ impl Requests {
         };
         let dispatch = dispatch_answers(answers, prefix.len(), shared(), self.traffic.clone(), self.hub.clone());
         spawn(unconstrained(dispatch), failed())?;
-        spawn(expire(shared()), failed())?;
-        spawn(refuse(shared(), refusals, self.hub.link.subscribe(), inbox), failed())?;
+        let link = || self.hub.link.subscribe();
+        spawn(while_open(link(), expire(shared())), failed())?;
+        spawn(while_open(link(), refuse(shared(), refusals, link(), inbox)), failed())?;
         Ok(self.inbox.get_or_init(|| prefix))
     }
 
@@ -185,15 +192,17 @@ impl Requests {
         if waiting.deadlines.first() == Some(&(deadline, number)) {
             self.shared.earlier.notify_one();
         }
+        if tag != 0 {
+            waiting.tagged.insert(tag, number);
+        }
         waiting.pending.insert(number, Pending { done, subject, timeout, deadline, place, tag, verb });
         Ok(number)
     }
 
     /// Ends the request without a result. Where it was not sent it never will be.
     pub fn cancel(&self, tag: usize) {
-        let found =
-            self.shared.lock().pending.iter().find(|(_, pending)| pending.tag == tag).map(|(number, _)| *number);
-        drop(found.and_then(|number| self.shared.end(number)));
+        let number = self.shared.lock().tagged.get(&tag).copied();
+        drop(number.and_then(|number| self.shared.end(number)));
     }
 
     /// Sends one request; what is returned waits for the first answer, and ends the request when it is dropped.
@@ -246,6 +255,14 @@ async fn dispatch_answers(
     shared.upgrade().inspect(|shared| shared.end_all(&hub.closed_error()));
 }
 
+/// Does the work until the connection is closed: a task holds what it reports a panic to, and must not outlive it.
+async fn while_open(mut link: watch::Receiver<Link>, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = work => {}
+        _ = link.wait_for(|link| link.closed) => {}
+    }
+}
+
 /// Ends the requests that got no answer in time.
 async fn expire(weak: Weak<Shared>) {
     /// With nothing to expire, how long until the next look whether the connection is still there.
@@ -274,10 +291,10 @@ async fn refuse(weak: Weak<Shared>, mut refusals: Refusals, mut link: watch::Rec
     loop {
         let refused = tokio::select! {
             refused = refusals.wait() => refused,
-            changed = link.changed() => changed.is_ok().then(Refused::default),
+            _ = link.changed() => Refused::default(),
         };
         weak_spot(Spot::Refusals);
-        let (Some(refused), Some(shared)) = (refused, weak.upgrade()) else { return };
+        let Some(shared) = weak.upgrade() else { return };
         let hit: Vec<_> = {
             let mut waiting = shared.lock();
             let now = link.borrow().breaks;

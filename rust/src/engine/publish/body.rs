@@ -50,6 +50,11 @@ impl Body {
         }
     }
 
+    /// True for one message that its caller waits for.
+    pub fn is_awaited(&self) -> bool {
+        self.timeout().is_some()
+    }
+
     /// `None`: the row is null.
     pub fn payload(&self) -> Option<&[u8]> {
         match self {

@@ -19,7 +19,7 @@ use crate::engine::connection::traffic::{Flying, Verb};
 use crate::engine::message::Message;
 use crate::engine::publish::outcome::{Fill, RowFeed};
 use crate::engine::publish::unheard::{PAUSE, Patience};
-use crate::engine::publish::window::{Item, Outlet, Window};
+use crate::engine::publish::window::{Item, Outlet, Window, run};
 use crate::error::{About, JetError, Result};
 
 mod batch;
@@ -31,8 +31,9 @@ use growth::Growth;
 /// The server drops a batch that is idle for 10 s; a ping keeps it.
 const IDLE: Duration = Duration::from_secs(3);
 const LAST_MSG_ID: &str = "Nats-Expected-Last-Msg-Id";
-/// After this many batches in a row that stored nothing the rest gets their error too.
-const HOPELESS: u32 = 3;
+/// After this many batches in a row that stored nothing the rest goes out in mode window: it has an answer for each row,
+/// where a batch has one for the first that is refused.
+const MAX_EMPTY_BATCHES: u32 = 3;
 
 /// How a batch ended.
 enum End {
@@ -40,8 +41,8 @@ enum End {
     Complete,
     /// It had no beginning: nobody took its first row.
     Unheard,
-    /// So did this one, and this is why it stopped short.
-    Refused(JetError),
+    /// It stopped short because of rows that have their errors.
+    Refused,
     /// Its rows that had no answer got this error, and nothing more is to be tried.
     Abandoned(JetError),
 }
@@ -50,7 +51,7 @@ enum End {
 pub async fn fast(conn: &Connection, feed: RowFeed, outlet: &mut Fill<'_>, window: &Window) -> Result<()> {
     let growth = Growth::new(conn, window);
     let mut fast = Fast { conn, feed, outlet, window, growth, again: VecDeque::new(), any: false, heard: true };
-    let (mut hopeless, mut patience) = (0, None);
+    let (mut empty, mut patience) = (0, None);
     while let Some(item) = fast.next().await? {
         let (before, subject) = (fast.outlet.outcome.stored(), item.1.subject().to_string());
         let end = unconstrained(fast.one_batch(item)).await?;
@@ -61,14 +62,20 @@ pub async fn fast(conn: &Connection, feed: RowFeed, outlet: &mut Fill<'_>, windo
             continue;
         }
         (patience, fast.heard) = (None, true);
-        hopeless = if fast.outlet.outcome.stored() > before { 0 } else { hopeless + 1 };
-        let cause = match end {
-            End::Complete | End::Unheard => continue,
-            End::Refused(_) if hopeless < HOPELESS => continue,
-            End::Refused(cause) | End::Abandoned(cause) => cause,
-        };
-        while let Some((row, _)) = fast.next().await? {
-            fast.outlet.failed(row, cause.clone());
+        empty = if fast.outlet.outcome.stored() > before { 0 } else { empty + 1 };
+        match end {
+            End::Refused if empty == MAX_EMPTY_BATCHES => {
+                let Fast { feed, outlet, again, .. } = fast;
+                let rest = futures_util::stream::iter(again.into_iter().map(Ok)).chain(feed);
+                return run(conn, rest, outlet.reborrow(), window.clone()).await;
+            }
+            End::Complete | End::Unheard | End::Refused => {}
+            // The connection is closed, or the server silent.
+            End::Abandoned(cause) => {
+                while let Some((row, _)) = fast.next().await? {
+                    fast.outlet.failed(row, cause.clone());
+                }
+            }
         }
     }
     Ok(())
@@ -221,10 +228,11 @@ impl Fast<'_, '_> {
         let Some(cause) = refused.publish(&batch.subject).or_else(|| refused.subscription(&batch.inbox)) else {
             return Ok(None);
         };
-        if self.any {
-            return Ok(Some(self.abandon(batch, cause.clone())));
+        let cause = cause.clone();
+        if batch.accepted {
+            return Ok(Some(self.abandon(batch, cause)));
         }
-        Err(JetError::Batch { row: None, cause: Box::new(cause.clone()) })
+        self.end_at_start(batch, cause)
     }
 
     /// No answer came for a while.
@@ -313,9 +321,9 @@ impl Fast<'_, '_> {
         if !self.any {
             return Err(JetError::Batch { row: None, cause: Box::new(err) });
         }
-        batch.refused.insert(1, err.clone());
+        batch.refused.insert(1, err);
         self.finish(batch);
-        Ok(Some(End::Refused(err)))
+        Ok(Some(End::Refused))
     }
 
     fn confirm(&mut self, batch: &mut Batch, seq: u64) {
@@ -367,7 +375,7 @@ impl Fast<'_, '_> {
             };
             let error = match &cause {
                 JetError::Timeout { after, .. } => unanswered(*after),
-                other => other.clone(),
+                other => other.clone().of_sent(About::Row(row)),
             };
             self.outlet.failed(row, error);
         }

@@ -1,42 +1,70 @@
-//! Rows that were sent and are not answered yet, found by the token in the reply subject.
+//! Messages that were sent and have no answer yet, and which answers are theirs.
 //!
-//! A token is a round and a slot. While answers can be trusted (`window::trust`) rows of one round use its tokens again
-//! and again, because a server answers to a subject that it has answered to before in a fifth less of its time: of 300,000
-//! messages of 128 B each cost it 3.4 us and not 4.4. Where they cannot, or a row goes without its answer, which may come
-//! later, a new round begins, whose tokens nobody has seen.
-//!
-//! A server keeps about 500 subjects at hand; with more in flight rows that go out one after the other share a token, and
-//! so are a group: what comes is noted, and says nothing of any of them before there is an answer for each.
+//! Each message in flight has a reply subject of its own, named by a token. A server caches the routes of 1,024 reply
+//! subjects, and an answer to a subject outside that cache costs it 0.5 µs more (of 3 to 4 µs a message of 128 B), so
+//! tokens are used again while acknowledgements arrive in order (`reply_reuse`). A message with a fresh token owns the
+//! first answer on it. A message with a token that was used before owns an answer only if the answer proves it (`proof`).
+//! This is a state machine without I/O and without a clock; `model` tests try to break it.
+
+use std::collections::{HashSet, VecDeque};
 
 use tokio::time::{Duration, Instant};
 
+use crate::engine::numbers::ByNumber;
 use crate::engine::publish::body::Body;
 use crate::error::About;
 
-pub mod group;
+pub mod proof;
+mod reply_reuse;
 
-use group::{Answer, Group, Heard};
+use proof::Claim;
+pub use reply_reuse::SUSPENSION;
+use reply_reuse::{POOL, ReplyReuse};
 
+/// A message of the publish loop.
 pub struct Sent {
     /// The number of its result.
     pub row: u64,
-    /// Its place in the order of what was published; results may have numbers that were used before.
+    /// Its position in publish order; numbers of results can be used again.
     pub place: u64,
     pub body: Body,
-    /// On the wire, about.
+    /// Approximate size on the wire.
     pub bytes: usize,
     /// When it counts as unanswered.
     pub deadline: Option<Instant>,
-    /// When it went out first, if the server may have it.
+    /// The first attempt that the server may have stored.
     pub first: Option<Instant>,
-    /// When it went out last.
+    /// The same without the attempt under way.
+    pub earlier: Option<Instant>,
+    /// The last attempt.
     pub sent_at: Option<Instant>,
-    /// How often nobody was there to take it.
+    /// Number of answers "no responders".
     pub tries: u8,
+    /// An answer came on its token that may be that of an earlier message.
+    pub ambiguous: bool,
+    /// Messages that were sent much later have their answers: its stream does not answer.
+    pub overtaken: bool,
 }
 
 impl Sent {
-    /// How errors name it.
+    /// A message that was not sent yet.
+    pub fn new(row: u64, place: u64, body: Body, deadline: Option<Instant>) -> Self {
+        Sent {
+            row,
+            place,
+            bytes: body.size(),
+            body,
+            deadline,
+            first: None,
+            earlier: None,
+            sent_at: None,
+            tries: 0,
+            ambiguous: false,
+            overtaken: false,
+        }
+    }
+
+    /// Its name in errors.
     pub fn about(&self) -> About {
         match &self.body {
             Body::Row(..) => About::Row(self.row),
@@ -47,61 +75,85 @@ impl Sent {
     pub fn is_late(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= now)
     }
-
-    /// With large ones no time is saved, and one with another time than its neighbours is not to wait for them.
-    fn can_share(&self) -> bool {
-        self.bytes <= LARGEST && self.body.timeout().is_none() && self.first == self.sent_at
-    }
 }
 
-/// More than anybody has in flight; a token with it in still has room for billions of rounds.
-const MOST: usize = 1 << 24;
-/// In flight for each row that shares a token: so there are few hundred tokens, and none is shared where few rows go.
-const EACH: usize = 200;
-/// So many share one at most, of so many bytes each.
-const MOST_SHARED: usize = 32;
-const LARGEST: usize = 4 << 10;
-/// With less time for an answer there is none to find out about one that is missing.
-pub const PATIENT: Duration = Duration::from_secs(2);
+/// Largest window. A token with so many slots still has room for billions of rounds.
+const MAX_WINDOW: usize = 1 << 24;
+/// With nothing in flight for as long, tokens are fresh: the stream may have been deleted and created again meanwhile, and
+/// no refused message would have shown it. A restart costs 1,024 fresh tokens, half a millisecond of the server.
+const IDLE: Duration = Duration::from_millis(1);
+/// Most tokens without an answer that are remembered, so that a late answer is told from a second one.
+const MAX_UNANSWERED: usize = 4_096;
 
 #[derive(Default)]
 struct Slot {
-    /// Its last one.
+    /// The token used last.
     token: u64,
-    /// An earlier row had it too.
-    again: bool,
-    group: Group,
+    sent: Option<Sent>,
+    /// Set if an earlier message had the same token.
+    claim: Option<Claim>,
+    /// The last sequence that was acknowledged on the token, or 0.
+    acked: u64,
 }
 
 pub struct Inflight {
     slots: Vec<Slot>,
-    /// Used last, used next: few tokens go round.
-    free: Vec<u32>,
-    /// The group that the next row may share.
-    open: Option<usize>,
+    /// Slots whose token may be used again, the one that rested longest first.
+    reusable: VecDeque<u32>,
+    /// Slots that need a fresh token.
+    spare: Vec<u32>,
+    /// Tokens of messages that ended without an answer.
+    unanswered: HashSet<u64, ByNumber>,
+    reuse: ReplyReuse,
+    /// The last answer to the only message in flight.
+    emptied: Option<Instant>,
+    /// Rises with each fresh token.
     round: u64,
+    /// Tokens of earlier rounds are not used again.
+    oldest_reusable: u64,
     len: usize,
     bytes: usize,
+    /// Those that were overtaken, and their bytes.
+    overtaken: usize,
+    overtaken_bytes: usize,
     window: usize,
-    /// Of a token, those of the slot.
+    /// Bits of a token that number its slot.
     bits: u32,
+    /// Messages with an id are sent again after an answer that proves nothing.
+    resends: bool,
 }
 
 impl Inflight {
-    pub fn new(window: usize) -> Self {
-        let window = window.clamp(1, MOST);
+    pub fn new(window: usize, resends: bool) -> Self {
+        let window = window.clamp(1, MAX_WINDOW);
         let bits = window.next_power_of_two().trailing_zeros();
-        let (slots, free) = (Vec::new(), Vec::new());
-        Inflight { slots, free, open: None, round: 1, len: 0, bytes: 0, window, bits }
+        Inflight {
+            slots: Vec::new(),
+            reusable: VecDeque::new(),
+            spare: Vec::new(),
+            unanswered: HashSet::default(),
+            reuse: ReplyReuse::default(),
+            emptied: None,
+            round: 0,
+            oldest_reusable: 0,
+            len: 0,
+            bytes: 0,
+            overtaken: 0,
+            overtaken_bytes: 0,
+            window,
+            bits,
+            resends,
+        }
     }
 
-    fn index(&self, token: u64) -> usize {
-        (token & ((1 << self.bits) - 1)) as usize
+    /// The slot of a token, if the token is the last one that it had.
+    fn slot(&self, token: u64) -> Option<(usize, &Slot)> {
+        let index = (token & ((1 << self.bits) - 1)) as usize;
+        self.slots.get(index).filter(|slot| slot.token == token).map(|slot| (index, slot))
     }
 
-    fn slot(&mut self, token: u64) -> Option<&mut Slot> {
-        let index = self.index(token);
-        self.slots.get_mut(index).filter(|slot| slot.token == token && !slot.group.rows.is_empty())
+    fn index(&self, token: u64) -> Option<usize> {
+        self.slot(token).filter(|(_, slot)| slot.sent.is_some()).map(|(index, _)| index)
     }
 
     pub fn len(&self) -> usize {
@@ -116,200 +168,154 @@ impl Inflight {
         self.window
     }
 
-    /// Bytes of all rows.
+    /// Bytes of all messages.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes the row in and returns its token, which an earlier row may have had where `again` is true, and others have where
-    /// it `shares`, too. Call only while not full.
-    pub fn insert(&mut self, sent: Sent, again: bool, shares: bool) -> u64 {
-        let most = (self.len / EACH).min(MOST_SHARED);
+    /// Messages, and their bytes, that are on their way to a stream or back; those that were overtaken are not.
+    pub fn moving(&self) -> (usize, usize) {
+        (self.len - self.overtaken, self.bytes - self.overtaken_bytes)
+    }
+
+    /// Bytes of messages that were overtaken.
+    pub fn overtaken_bytes(&self) -> usize {
+        self.overtaken_bytes
+    }
+
+    /// Notes that the streams of all messages sent before then do not answer.
+    pub fn mark_overtaken(&mut self, before: Instant) {
+        let sent = self.slots.iter_mut().filter_map(|slot| slot.sent.as_mut());
+        for sent in sent.filter(|sent| !sent.overtaken && sent.sent_at.is_some_and(|at| at < before)) {
+            sent.overtaken = true;
+            self.overtaken += 1;
+            self.overtaken_bytes += sent.bytes;
+        }
+    }
+
+    /// Adds a message just before it is handed to the socket, and returns its token. Call only while not full.
+    pub fn insert(&mut self, mut sent: Sent, now: Instant) -> u64 {
+        if self.len == 0 && self.emptied.is_some_and(|emptied| now.duration_since(emptied) >= IDLE) {
+            self.restart_reuse();
+        }
         self.len += 1;
         self.bytes += sent.bytes;
-        let shares = again && shares && sent.can_share();
-        if let Some(slot) = self.open.take().filter(|_| shares).map(|open| &mut self.slots[open]) {
-            let group = &mut slot.group;
-            // What goes again goes as a whole.
-            let alike = |first: &Sent| first.body.has_id() == sent.body.has_id();
-            if group.rows.len() < most && group.is_unheard() && group.rows.first().is_some_and(alike) {
-                group.rows.push(sent);
-                let token = slot.token;
-                self.open = Some(self.index(token));
-                return token;
-            }
+        sent.ambiguous = false;
+        // With more tokens in turn than the server caches, reuse gains nothing.
+        if self.moving().0 <= POOL
+            && let Some(index) = self.reusable.front().copied()
+            && let Some(claim) = self.reuse.claim(sent.body.subject_text(), now)
+        {
+            self.reusable.pop_front();
+            let slot = &mut self.slots[index as usize];
+            (slot.sent, slot.claim) = (Some(sent), Some(claim));
+            return slot.token;
         }
-        let index = self.free.pop().unwrap_or_else(|| {
+        let index = self.spare.pop().or_else(|| self.reusable.pop_front()).unwrap_or_else(|| {
             self.slots.push(Slot::default());
             (self.slots.len() - 1) as u32
         });
-        self.round += u64::from(!again);
+        self.round += 1;
         let token = self.round << self.bits | u64::from(index);
-        let slot = &mut self.slots[index as usize];
-        (slot.again, slot.token) = (slot.token == token, token);
-        slot.group.rows.push(sent);
-        self.open = shares.then_some(index as usize);
+        self.slots[index as usize] = Slot { token, sent: Some(sent), claim: None, acked: 0 };
         token
     }
 
-    /// No other row shares the token of the last.
-    pub fn close(&mut self) {
-        self.open = None;
+    /// The message that waits for an answer on this token.
+    pub fn get(&self, token: u64) -> Option<&Sent> {
+        self.slots[self.index(token)?].sent.as_ref()
     }
 
-    /// Whether a token's row is still without its answer.
-    pub fn holds(&self, token: u64) -> bool {
-        self.at(token).is_some()
+    /// True if the token's message has no answer and is late by now.
+    pub fn is_late(&self, token: u64, now: Instant) -> bool {
+        self.get(token).is_some_and(|sent| sent.is_late(now))
     }
 
-    /// The rows of a token, and whether another row had it before.
-    pub fn group(&self, token: u64) -> Option<(&Group, bool)> {
-        let slot = self.slots.get(self.index(token)).filter(|slot| slot.token == token)?;
-        (!slot.group.rows.is_empty()).then_some((&slot.group, slot.again))
+    /// Removes a message that has no answer yet, and may get one later.
+    pub fn withdraw(&mut self, token: u64) -> Option<Sent> {
+        let index = self.index(token)?;
+        self.restart_reuse();
+        self.remove_slot(index)
     }
 
-    /// A token's last row that is without its answer.
-    pub fn at(&self, token: u64) -> Option<&Sent> {
-        self.group(token)?.0.rows.last()
-    }
-
-    /// The row that a token stands for alone, once, with its answer; `None` for one that comes again or too late.
-    pub fn answered(&mut self, token: u64) -> Option<Sent> {
-        let index = self.index(token);
-        let rows = &mut self.slot(token)?.group.rows;
-        let sent = rows.pop()?;
-        if rows.is_empty() {
-            self.free.push(index as u32);
+    /// Removes the messages that are wanted, which have no answer; in publish order.
+    pub fn take(&mut self, want: impl Fn(&Sent) -> bool) -> Vec<Sent> {
+        let wanted = |slot: &Slot| slot.sent.as_ref().is_some_and(&want);
+        let indices: Vec<_> = (0..self.slots.len()).filter(|index| wanted(&self.slots[*index])).collect();
+        if !indices.is_empty() {
+            self.restart_reuse();
         }
-        self.count_off(&sent);
+        let mut taken: Vec<_> = indices.into_iter().filter_map(|index| self.remove_slot(index)).collect();
+        taken.sort_unstable_by_key(|sent| sent.place);
+        taken
+    }
+
+    /// Removes all messages, in publish order. Tokens are fresh from now on.
+    pub fn take_all(&mut self) -> Vec<Sent> {
+        self.restart_reuse();
+        self.take(|_| true)
+    }
+
+    /// Removes the message of a slot without an answer.
+    fn remove_slot(&mut self, index: usize) -> Option<Sent> {
+        let sent = self.release(index)?;
+        self.spare.push(index as u32);
+        self.expect_late_answer(self.slots[index].token);
         Some(sent)
     }
 
-    /// Notes an answer for one of the rows of a token.
-    pub fn hear(&mut self, token: u64, answer: Answer, now: Instant) -> Option<Heard> {
-        Some(self.slot(token)?.group.hear(answer, now))
-    }
-
-    /// All rows of a token, with their answers; `keep` has the memory used again.
-    pub fn settled(&mut self, token: u64) -> Option<Group> {
-        self.change(token, std::mem::take)
-    }
-
-    /// Lets rows of a token be taken out.
-    pub fn change<R>(&mut self, token: u64, change: impl FnOnce(&mut Group) -> R) -> Option<R> {
-        let index = self.index(token);
-        let group = &mut self.slot(token)?.group;
-        let size = |group: &Group| (group.rows.len(), group.rows.iter().map(|sent| sent.bytes).sum::<usize>());
-        let before = size(group);
-        let result = change(group);
-        let after = size(group);
-        if group.rows.is_empty() {
-            group.clear();
-            self.free.push(index as u32);
+    fn expect_late_answer(&mut self, token: u64) {
+        if self.unanswered.len() == MAX_UNANSWERED {
+            self.unanswered.clear();
         }
-        self.len -= before.0 - after.0;
-        self.bytes -= before.1 - after.1;
-        Some(result)
+        self.unanswered.insert(token);
     }
 
-    /// Tokens of which an answer is missing that should have come with others.
-    pub fn puzzling(&self, now: Instant) -> Vec<u64> {
-        let slots = self.slots.iter().filter(|slot| slot.group.is_puzzling(now));
-        slots.map(|slot| slot.token).collect()
-    }
-
-    pub fn keep(&mut self, token: u64, mut group: Group) {
-        group.clear();
-        let index = self.index(token);
-        if let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.group.rows.is_empty()) {
-            slot.group = group;
+    fn release(&mut self, index: usize) -> Option<Sent> {
+        let slot = &mut self.slots[index];
+        let mut sent = slot.sent.take()?;
+        if std::mem::take(&mut sent.overtaken) {
+            self.overtaken -= 1;
+            self.overtaken_bytes -= sent.bytes;
         }
-    }
-
-    fn count_off(&mut self, sent: &Sent) {
+        if slot.claim.take().is_some_and(|claim| !claim.void) {
+            self.reuse.claimed -= 1;
+        }
         self.len -= 1;
         self.bytes -= sent.bytes;
+        Some(sent)
     }
 
-    /// The last row of a token, which never went out, or will never have an answer.
-    pub fn withdraw(&mut self, token: u64) -> Option<Sent> {
-        self.round += 1;
-        self.answered(token)
+    /// Makes all further tokens fresh until acknowledgements have come in order for a while.
+    pub fn restart_reuse(&mut self) {
+        self.reuse.restart();
+        self.oldest_reusable = self.round + 1;
+        self.spare.extend(self.reusable.drain(..));
     }
 
-    /// The last row of a token, which has not gone out, has one of its own from now on: the one that this returns.
-    pub fn alone(&mut self, token: u64) -> u64 {
-        match self.group(token) {
-            Some((group, _)) if group.is_shared() => match self.withdraw(token) {
-                Some(sent) => self.insert(sent, false, false),
-                None => token,
-            },
-            _ => token,
+    /// Makes tokens fresh until then.
+    pub fn suspend_reuse(&mut self, until: Instant) {
+        if self.reuse.suspend(until) {
+            self.restart_reuse();
         }
-    }
-
-    /// True where the last row of a token has no answer and is late by now.
-    pub fn is_late(&self, token: u64, now: Instant) -> bool {
-        self.at(token).is_some_and(|sent| sent.is_late(now))
     }
 
     fn rows(&self) -> impl Iterator<Item = &Sent> {
-        self.slots.iter().flat_map(|slot| &slot.group.rows)
+        self.slots.iter().filter_map(|slot| slot.sent.as_ref())
     }
 
-    /// Places of all rows.
+    /// Positions of all messages.
     pub fn places(&self) -> impl Iterator<Item = u64> {
         self.rows().map(|sent| sent.place)
     }
 
-    /// The oldest of the rows that are wanted.
+    /// The oldest of the messages that are wanted.
     pub fn find(&self, want: impl Fn(&Sent) -> bool) -> Option<&Sent> {
         self.rows().filter(|sent| want(sent)).min_by_key(|sent| sent.place)
     }
-
-    /// All rows, oldest row first.
-    pub fn take_all(&mut self) -> Vec<Sent> {
-        self.take_rows(|_| true)
-    }
-
-    /// All rows of the groups that are wanted, oldest row first.
-    pub fn take_rows(&mut self, want: impl Fn(&Group) -> bool) -> Vec<Sent> {
-        let mut rows: Vec<_> = self.take(want).into_iter().flat_map(|group| group.rows).collect();
-        rows.sort_unstable_by_key(|sent| sent.place);
-        rows
-    }
-
-    /// The groups that are wanted, oldest row first.
-    pub fn take(&mut self, want: impl Fn(&Group) -> bool) -> Vec<Group> {
-        let mut taken = Vec::new();
-        for (index, slot) in self.slots.iter_mut().enumerate() {
-            if !slot.group.rows.is_empty() && want(&slot.group) {
-                taken.push(std::mem::take(&mut slot.group));
-                self.free.push(index as u32);
-            }
-        }
-        taken.iter().flat_map(|group| &group.rows).for_each(|sent| self.count_off(sent));
-        self.round += u64::from(!taken.is_empty());
-        taken.sort_unstable_by_key(|group| group.rows[0].place);
-        taken
-    }
-
-    /// The rows that are wanted, as they will have no answer, oldest row first; and what is heard of others of their tokens.
-    pub fn remove(&mut self, want: impl Fn(&Sent) -> bool) -> (Vec<Sent>, Vec<(u64, Heard)>) {
-        let (mut removed, mut heard) = (Vec::new(), Vec::new());
-        let wanted = self.slots.iter().filter(|slot| slot.group.rows.iter().any(&want));
-        for token in wanted.map(|slot| slot.token).collect::<Vec<_>>() {
-            let rest = self.change(token, |group| {
-                removed.extend(group.rows.extract_if(.., |sent| want(sent)));
-                group.heard()
-            });
-            heard.extend(rest.map(|heard| (token, heard)));
-        }
-        self.round += u64::from(!removed.is_empty());
-        removed.sort_unstable_by_key(|sent| sent.place);
-        (removed, heard)
-    }
 }
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

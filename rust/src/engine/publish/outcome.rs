@@ -20,6 +20,7 @@ pub struct Outcome {
     pub seqs: Vec<i64>,
     pub duplicate: Vec<bool>,
     pub errors: Vec<(u64, JetError)>,
+    stored: u64,
     pub duplicates: u64,
     /// False: the server does not say which rows were duplicates.
     pub counts_duplicates: bool,
@@ -27,8 +28,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Rows that are known to be stored so far, without duplicates.
     pub fn stored(&self) -> u64 {
-        self.seqs.len() as u64 - self.duplicates - self.errors.len() as u64
+        self.stored
     }
 
     pub fn note_stream(&mut self, stream: &str) {
@@ -64,12 +66,20 @@ pub struct Fill<'a> {
 }
 
 impl Fill<'_> {
+    /// The same, for another who fills it.
+    pub fn reborrow(&mut self) -> Fill<'_> {
+        Fill { outcome: self.outcome, done: self.done }
+    }
+
     /// A row that is stored, or was before.
     pub fn set_stored(&mut self, row: u64, seq: u64, duplicate: bool) {
         let row = self.outcome.reserve(row);
         self.outcome.seqs[row] = seq as i64;
         self.outcome.duplicate[row] = duplicate;
-        self.outcome.duplicates += u64::from(duplicate);
+        match duplicate {
+            true => self.outcome.duplicates += 1,
+            false => self.outcome.stored += 1,
+        }
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 }

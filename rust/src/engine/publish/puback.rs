@@ -44,8 +44,18 @@ impl Origin {
     }
 }
 
-/// Either the acknowledgement or the error the server put in its place.
-pub fn parse(payload: &[u8]) -> Result<PubAck> {
+/// An answer to a publish.
+pub enum Reading {
+    Ack(PubAck),
+    /// The error that the server put in its place, and the stream that it names.
+    Rejected {
+        stream: Option<String>,
+        error: JetError,
+    },
+    Unreadable(JetError),
+}
+
+pub fn read(payload: &[u8]) -> Reading {
     #[derive(Deserialize)]
     struct Answer {
         error: Option<ApiError>,
@@ -53,12 +63,22 @@ pub fn parse(payload: &[u8]) -> Result<PubAck> {
         ack: PubAck,
     }
     match serde_json::from_slice::<Answer>(payload) {
-        Ok(Answer { error: Some(error), .. }) => Err(error.into()),
-        Ok(Answer { ack, .. }) if !ack.stream.is_empty() && ack.seq > 0 => Ok(ack),
-        _ => Err(JetError::Protocol {
+        Ok(Answer { error: Some(error), ack }) => {
+            Reading::Rejected { stream: Some(ack.stream).filter(|name| !name.is_empty()), error: error.into() }
+        }
+        Ok(Answer { ack, .. }) if !ack.stream.is_empty() && ack.seq > 0 => Reading::Ack(ack),
+        _ => Reading::Unreadable(JetError::Protocol {
             what: "a publish".into(),
             answer: String::from_utf8_lossy(&payload[..payload.len().min(200)]).into_owned(),
         }),
+    }
+}
+
+/// Either the acknowledgement or the error in its place.
+pub fn parse(payload: &[u8]) -> Result<PubAck> {
+    match read(payload) {
+        Reading::Ack(ack) => Ok(ack),
+        Reading::Rejected { error, .. } | Reading::Unreadable(error) => Err(error),
     }
 }
 
@@ -92,9 +112,12 @@ impl Parser {
         &self.origin
     }
 
-    /// Whether an ack that was parsed in full comes from there too.
-    pub fn knows(&self, ack: &PubAck) -> bool {
-        self.origin.stream == ack.stream && self.origin.domain == ack.domain
+    /// The origin of an ack that was parsed in full.
+    pub fn origin_of(&self, ack: &PubAck) -> Arc<Origin> {
+        if self.origin.stream == ack.stream && self.origin.domain == ack.domain {
+            return self.origin.clone();
+        }
+        Arc::new(Origin { stream: ack.stream.clone(), domain: ack.domain.clone() })
     }
 
     /// Takes an ack that was parsed in full as the pattern for the following, which say nothing more than it does.
@@ -105,7 +128,7 @@ impl Parser {
         }
         if let Some(at) = payload.windows(KEY.len()).position(|w| w == KEY) {
             self.prefix = payload[..at + KEY.len()].to_vec();
-            self.origin = Arc::new(Origin { stream: ack.stream.clone(), domain: ack.domain.clone() });
+            self.origin = self.origin_of(ack);
             if self.quick(payload).is_none() {
                 // What follows the sequence says more: that of this ack is not true of the next.
                 self.prefix.clear();

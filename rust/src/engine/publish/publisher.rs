@@ -1,11 +1,13 @@
 //! A publish loop that is fed message by message.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use futures_util::Stream;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
@@ -24,6 +26,7 @@ pub struct Publisher {
     send: Option<UnboundedSender<Vec<Feed>>>,
     conn: Arc<Connection>,
     task: Option<JoinHandle<()>>,
+    urgent: Arc<Urgent>,
     /// What the loop ended with before its time.
     failure: Arc<OnceLock<JetError>>,
 }
@@ -35,9 +38,43 @@ pub enum Feed {
     Gate(Opener),
 }
 
+impl Feed {
+    fn is_urgent(&self) -> bool {
+        match self {
+            Feed::Item((_, body)) => body.is_awaited(),
+            Feed::Gate(_) => true,
+        }
+    }
+}
+
+/// Counts what somebody waits for among that which a loop was fed with and has not taken: awaited messages, and gates of
+/// core messages. The loop sends these, and all before them, whatever its window says: most of the window may belong to a
+/// stream that does not answer.
+#[derive(Default)]
+pub struct Urgent {
+    waiting: AtomicUsize,
+    added: Notify,
+}
+
+impl Urgent {
+    pub fn count(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    pub fn is_any(&self) -> bool {
+        self.count() > 0
+    }
+
+    /// Waits for more.
+    pub async fn added(&self) {
+        self.added.notified().await;
+    }
+}
+
 struct Channel {
     receive: UnboundedReceiver<Vec<Feed>>,
     now: std::vec::IntoIter<Feed>,
+    urgent: Arc<Urgent>,
 }
 
 impl Stream for Channel {
@@ -45,7 +82,11 @@ impl Stream for Channel {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            match self.now.next() {
+            let next = self.now.next();
+            if next.as_ref().is_some_and(Feed::is_urgent) {
+                self.urgent.waiting.fetch_sub(1, Ordering::Relaxed);
+            }
+            match next {
                 Some(Feed::Item(item)) => return Poll::Ready(Some(Ok(item))),
                 // Whoever asks for more has handed over what came before. The others go first now.
                 Some(Feed::Gate(opener)) => {
@@ -72,7 +113,8 @@ impl Publisher {
         failed: impl Fn(JetError) + Clone + Send + 'static,
     ) -> Result<Self> {
         let (send, receive) = unbounded_channel();
-        let for_loop = conn.clone();
+        let (for_loop, urgent) = (conn.clone(), window.urgent.clone());
+        let counted = urgent.clone();
         let failure = Arc::new(OnceLock::new());
         let known = failure.clone();
         let failed = move |error: JetError| {
@@ -81,22 +123,26 @@ impl Publisher {
         };
         let panicked = failed.clone();
         let work = async move {
-            let feed = Channel { receive, now: Vec::new().into_iter() };
+            let feed = Channel { receive, now: Vec::new().into_iter(), urgent: counted };
             if let Err(error) = run(&for_loop, feed, outlet, window).await {
                 failed(error);
             }
         };
         let task = spawn(work, panicked)?;
-        Ok(Publisher { send: Some(send), conn, task: Some(task), failure })
+        Ok(Publisher { send: Some(send), conn, task: Some(task), urgent, failure })
     }
 
     /// Hands messages over, many at once where there are many: each hand-over may have to wake a thread. They come
     /// back where the connection is closed.
     pub fn send(&self, items: Vec<Feed>) -> std::result::Result<(), (Vec<Feed>, JetError)> {
-        match &self.send {
-            Some(send) => send.send(items).map_err(|refused| (refused.0, self.over())),
-            None => Err((items, self.over())),
+        let Some(send) = &self.send else { return Err((items, self.over())) };
+        let urgent = items.iter().filter(|item| item.is_urgent()).count();
+        self.urgent.waiting.fetch_add(urgent, Ordering::Relaxed);
+        send.send(items).map_err(|refused| (refused.0, self.over()))?;
+        if urgent > 0 {
+            self.urgent.added.notify_one();
         }
+        Ok(())
     }
 
     fn over(&self) -> JetError {

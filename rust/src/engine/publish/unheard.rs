@@ -18,8 +18,9 @@ pub const PAUSE: Duration = Duration::from_millis(250);
 const RETRIES: u8 = 2;
 /// How long the answer may take. During an election of the whole cluster there is none.
 const ASK: Duration = Duration::from_secs(2);
-/// So many subjects that no stream takes are remembered.
-const MOST_HOPELESS: usize = 1_024;
+/// Maximum number of subjects cached as having no stream, and for how long: a stream may be created any time.
+const MAX_WITHOUT_STREAM: usize = 1_024;
+const WITHOUT_STREAM: Duration = Duration::from_secs(1);
 
 /// Whether a stream takes a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,8 +120,9 @@ pub struct Unheard {
     groups: HashMap<String, Group>,
     len: usize,
     bytes: usize,
-    /// No stream takes them: their further messages fail at once.
-    hopeless: HashSet<String>,
+    /// Subjects that no stream takes, and until when that is believed: a further message fails with its first answer "no
+    /// responders".
+    without_stream: HashMap<String, Instant>,
 }
 
 impl Unheard {
@@ -138,14 +140,14 @@ impl Unheard {
 
     /// Nothing is known of any subject.
     pub fn is_idle(&self) -> bool {
-        self.groups.is_empty() && self.hopeless.is_empty()
+        self.groups.is_empty() && self.without_stream.is_empty()
     }
 
     /// Takes a message that nobody heard. It comes back where no more is to be tried.
     pub fn take(&mut self, sent: Sent, now: Instant) -> Option<Sent> {
         let subject = sent.body.subject().to_string();
         let late = sent.deadline.is_some_and(|deadline| deadline <= now + PAUSE);
-        if late || self.hopeless.contains(&subject) {
+        if late || self.without_stream.get(&subject).is_some_and(|until| now < *until) {
             return Some(sent);
         }
         (self.len, self.bytes) = (self.len + 1, self.bytes + sent.bytes);
@@ -176,7 +178,7 @@ impl Unheard {
     /// Somebody takes the subject after all: what waited behind this message may go.
     pub fn heard(&mut self, sent: &Sent) -> Vec<Sent> {
         let subject = sent.body.subject();
-        self.hopeless.remove(subject.as_str());
+        self.without_stream.remove(subject.as_str());
         match self.groups.get(subject.as_str()) {
             Some(group) if group.next == Next::Heard(sent.place) => {}
             _ => return Vec::new(),
@@ -213,19 +215,21 @@ impl Unheard {
         Some(subject.clone())
     }
 
-    /// The answer; what comes back has failed.
-    pub fn answer(&mut self, subject: &str, verdict: Verdict, now: Instant) -> Vec<Sent> {
-        let Some(group) = self.groups.get_mut(subject) else { return Vec::new() };
+    /// Takes the answer. Returned are the messages that have failed, each of which was answered "no responders" itself, and
+    /// those that only waited behind them and are to be sent.
+    pub fn answer(&mut self, subject: &str, verdict: Verdict, now: Instant) -> (Vec<Sent>, Vec<Sent>) {
+        let Some(group) = self.groups.get_mut(subject) else { return Default::default() };
         if !verdict.is_end(group.tries) {
             group.next = Next::Try(now + PAUSE);
-            return Vec::new();
+            return Default::default();
         }
-        if self.hopeless.len() < MOST_HOPELESS {
-            self.hopeless.insert(subject.to_owned());
+        self.without_stream.retain(|_, until| now < *until);
+        if self.without_stream.len() < MAX_WITHOUT_STREAM {
+            self.without_stream.insert(subject.to_owned(), now + WITHOUT_STREAM);
         }
-        let ended = self.groups.remove(subject).map_or_else(Vec::new, |mut group| group.leave(|_| true));
-        self.forget(&ended);
-        ended
+        let rows = self.groups.remove(subject).map_or_else(Vec::new, |group| group.rows);
+        self.forget(&rows);
+        rows.into_iter().partition(|sent| sent.sent_at.is_some())
     }
 
     /// What may go now, if it is not to be held again: the first one of each subject.
@@ -267,7 +271,7 @@ mod tests {
     fn sent(place: u64, subject: &str) -> Sent {
         let single = Single { subject: subject.into(), payload: "".into(), headers: None, timeout: None };
         let body = Body::Single(Box::new(single));
-        Sent { row: place, place, body, bytes: 10, deadline: None, first: None, sent_at: None, tries: 0 }
+        Sent { bytes: 10, ..Sent::new(place, place, body, None) }
     }
 
     fn places(sent: impl IntoIterator<Item = Sent>) -> Vec<u64> {
@@ -319,9 +323,25 @@ mod tests {
         assert!(unheard.hold(sent(4, "a")).is_none());
         assert!(unheard.take(first, now).is_none());
         assert_eq!(unheard.question().as_deref(), Some("a"));
-        assert!(unheard.question().is_none() && unheard.answer("a", Verdict::Taken, now).is_empty());
+        assert!(unheard.question().is_none() && unheard.answer("a", Verdict::Taken, now).0.is_empty());
         let due = unheard.due(now + PAUSE);
         assert_eq!(due.iter().map(|sent| sent.tries).collect::<Vec<_>>(), [2; 4]);
+    }
+
+    #[test]
+    fn only_messages_that_were_answered_themselves_are_refused() {
+        let now = Instant::now();
+        let (mut unheard, due) = three(now);
+        let sent_once = |sent: Sent| Sent { sent_at: Some(now), ..sent };
+        let first = alone(&mut unheard, due.into_iter().map(sent_once).collect());
+        assert!(unheard.hold(sent(4, "a")).is_none() && unheard.take(first, now).is_none());
+        assert_eq!(unheard.question().as_deref(), Some("a"));
+        let (failed, unsent) = unheard.answer("a", Verdict::Nobody, now);
+        assert_eq!((places(failed), places(unsent)), (vec![1, 2, 3], vec![4]));
+        // A further one fails with its own first answer, for a second: then a stream may have been created.
+        let late = now + WITHOUT_STREAM;
+        assert!(unheard.take(sent_once(sent(5, "a")), late - Duration::from_millis(1)).is_some());
+        assert!(unheard.take(sent_once(sent(6, "a")), late).is_none());
     }
 
     #[test]
@@ -329,10 +349,10 @@ mod tests {
         let now = Instant::now();
         let (mut unheard, due) = three(now);
         let first = alone(&mut unheard, due);
-        let (mut inflight, mut again) = (Inflight::new(8), VecDeque::from([first]));
+        let (mut inflight, mut again) = (Inflight::new(8, true), VecDeque::from([first]));
         unheard.recall(now, &inflight, &again);
         for first in again.drain(..) {
-            inflight.insert(first, false, false);
+            inflight.insert(first, now);
         }
         unheard.recall(now, &inflight, &again);
         assert!(unheard.due(now).is_empty());
@@ -343,7 +363,7 @@ mod tests {
         assert!(again.len() == 2 && unheard.due(now).is_empty(), "they are at hand");
         // These had no time any more; what was published before is not left alone, whatever else is under way.
         again.clear();
-        inflight.insert(sent(9, "b"), false, false);
+        inflight.insert(sent(9, "b"), now);
         assert!(unheard.take(sent(0, "a"), now).is_none());
         unheard.recall(now, &inflight, &again);
         assert_eq!(places(unheard.due(now)), [0]);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
 use crate::engine::connection::Connection;
 use crate::engine::connection::client::{Refused, Subscriber};
@@ -24,6 +24,7 @@ use crate::engine::publish::body::Body;
 use crate::engine::publish::dedup::DuplicateWindows;
 use crate::engine::publish::inflight::{Inflight, Sent};
 use crate::engine::publish::puback::{Origin, Parser, PubAck};
+use crate::engine::publish::publisher::Urgent;
 use crate::engine::publish::unheard::Unheard;
 use crate::error::{JetError, Result};
 use crate::task::{Spot, weak_spot};
@@ -32,17 +33,13 @@ mod answer;
 mod hand_over;
 mod intake;
 mod patience;
-mod riddle;
+mod room;
 mod send;
-mod shared;
 mod trouble;
-mod trust;
 
 use intake::Intake;
 use patience::Asked;
-use riddle::Riddles;
 pub use trouble::silence;
-use trust::{Doubt, Trust};
 
 /// How often lost links and late messages are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -61,6 +58,8 @@ pub struct Window {
     pub resend: Option<bool>,
     /// Of JetStream's API.
     pub prefix: String,
+    /// What somebody waits for in the feed.
+    pub urgent: Arc<Urgent>,
     /// One call's rows: once the server was silent for too long the rest is not tried any more.
     pub one_call: bool,
 }
@@ -91,7 +90,7 @@ pub async fn run(
     outlet: impl Outlet,
     window: Window,
 ) -> Result<()> {
-    let inbox = format!("{}.", conn.new_inbox()?);
+    let inbox = format!("{}.", conn.new_short_inbox()?);
     let refusals = conn.refusals();
     let breaks = conn.breaks();
     let intake = Intake { places: 0, timeout: window.timeout, one_call: window.one_call };
@@ -107,9 +106,8 @@ pub async fn run(
         intake,
         again: VecDeque::new(),
         unheard: Unheard::default(),
-        riddles: Riddles::default(),
         asked: Asked::new(window.timeout, now),
-        inflight: Inflight::new(window.max_inflight.unwrap_or(MOST_MESSAGES)),
+        inflight: Inflight::new(window.max_inflight.unwrap_or(MOST_MESSAGES), window.resend != Some(false)),
         congestion: match window.max_inflight {
             Some(_) => None,
             None => Some(Congestion::new(&conn.path, breaks, window.max_bytes, window.told.clone())),
@@ -120,8 +118,6 @@ pub async fn run(
         arena: Arena::default(),
         block: Vec::new(),
         parser: Parser::default(),
-        trust: Trust::default(),
-        doubts: Vec::new(),
         breaks,
         refusals,
         refused: 0,
@@ -129,6 +125,9 @@ pub async fn run(
         windows: DuplicateWindows::default(),
         asking: None,
         last_answer: now,
+        last_answered: None,
+        overtaken_before: now,
+        blocked: false,
         down_since: None,
         over: None,
         now,
@@ -163,7 +162,6 @@ struct Run<'a, F, O> {
     /// Messages to be sent before any of the feed, in the order in which they were published.
     again: VecDeque<Sent>,
     unheard: Unheard,
-    riddles: Riddles<'a>,
     asked: Asked<'a>,
     inflight: Inflight,
     /// Where the window is ours to choose.
@@ -175,8 +173,6 @@ struct Run<'a, F, O> {
     /// What headers are written in.
     block: Vec<u8>,
     parser: Parser,
-    trust: Trust,
-    doubts: Vec<Doubt>,
     breaks: u64,
     refusals: Refusals,
     /// The link's count of refusals when they were taken last.
@@ -187,6 +183,11 @@ struct Run<'a, F, O> {
     /// The question for the duplicate window, before anything is sent again.
     asking: Option<BoxFuture<'a, Duration>>,
     last_answer: Instant,
+    /// When the last message was sent that has its answer; and up to when messages count as overtaken.
+    last_answered: Option<Instant>,
+    overtaken_before: Instant,
+    /// The next message has to wait for answers to others.
+    blocked: bool,
     down_since: Option<Instant>,
     /// Why the rest of the feed is not tried.
     over: Option<JetError>,
@@ -211,28 +212,28 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             self.wait_for_others().await;
             self.ask_for_window();
             self.ask_for_streams();
-            let mut up = self.over.is_some()
-                || (self.in_order && self.asking.is_none() && self.riddles.is_empty() && self.is_up());
+            self.note_overtaken();
+            if let Some(until) = self.conn.path.reuse_suspended() {
+                self.inflight.suspend_reuse(until);
+            }
+            let mut up = self.over.is_some() || (self.in_order && self.asking.is_none() && self.is_up());
             while up && self.inflight.len() < self.inflight.window() {
                 let Some(sent) = self.at_hand()? else { break };
-                if let Some((token, before)) = self.send_now(sent) {
-                    up = self.send_patiently(token, before, &mut tick).await?;
+                if let Some(token) = self.send_now(sent) {
+                    up = self.send_patiently(token, &mut tick).await?;
                 }
             }
-            if !up {
+            if !up || self.inflight.len() >= self.inflight.window() {
                 self.take_in()?;
             }
             if self.exhausted && self.inflight.is_empty() && self.again.is_empty() && self.unheard.is_empty() {
                 self.outlet.flush();
                 return Ok(());
             }
-            if self.window.one_call {
-                // Those of publishers are known where they are published.
-                self.flying
-                    .tell(self.inflight.len() + self.unheard.len(), self.inflight.bytes() + self.unheard.bytes());
-            }
+            self.report_in_flight();
             let waits = if up { self.is_full() || !self.again.is_empty() } else { self.window.one_call };
             let hungry = !self.exhausted && !waits;
+            let quiet = self.quiet_from().filter(|_| up && self.blocked).filter(|at| self.now < *at);
             let (asking, leader) = (&mut self.asking, &mut self.asked.leader);
             tokio::select! {
                 biased;
@@ -258,10 +259,8 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 Some((subject, verdict)) = self.asked.subjects.next(), if !self.asked.subjects.is_empty() => {
                     self.learn_stream(&subject, verdict);
                 }
-                Some((token, found)) = self.riddles.next(), if !self.riddles.is_empty() => {
-                    self.now = Instant::now();
-                    self.learn_stored(token, &found);
-                }
+                () = self.window.urgent.added() => {}
+                () = async { match quiet { Some(at) => sleep_until(at).await, None => pending().await } } => {}
                 leads = async { match leader { Some(asked) => asked.await, None => pending().await } } => {
                     self.learn_leader(leads);
                 }
@@ -281,19 +280,25 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         link.up && link.breaks == self.breaks
     }
 
-    /// There is no room for more of the feed.
-    fn is_full(&self) -> bool {
-        self.inflight.len() + self.unheard.len() >= self.inflight.window()
+    /// For metrics: messages without an answer. Those of publishers are counted where they are published.
+    fn report_in_flight(&mut self) {
+        if self.window.one_call {
+            let bytes = self.inflight.bytes() + self.unheard.bytes();
+            self.flying.tell(self.inflight.len() + self.unheard.len(), bytes);
+        }
     }
 
-    /// Bytes that may be unanswered.
-    fn most_bytes(&self) -> usize {
-        self.congestion.as_ref().map_or(self.window.max_bytes, Congestion::window)
+    /// There is no room for more of the feed. How many of a publisher's messages wait is limited where they are published.
+    fn is_full(&self) -> bool {
+        let waiting = if self.window.one_call { self.unheard.len() } else { 0 };
+        self.inflight.len() + waiting >= self.inflight.window()
     }
 
     /// What can be sent now, without waiting.
     fn at_hand(&mut self) -> Result<Option<Sent>> {
+        self.blocked = false;
         loop {
+            let exceeds = self.may_exceed();
             let sent = match self.again.pop_front() {
                 Some(sent) => sent,
                 None if self.exhausted || self.is_full() => return Ok(None),
@@ -311,15 +316,13 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             }
             // What went out before, and what waited for it, had its room then.
             let fresh = sent.sent_at.is_none() && sent.tries == 0;
-            let (mut held, mut messages) = (self.inflight.bytes(), self.inflight.len());
-            if fresh {
-                (held, messages) = (held + self.unheard.bytes(), messages + self.unheard.len());
-            }
-            let full = held > 0 && held.saturating_add(sent.bytes) > self.most_bytes();
+            let full = !exceeds && self.has_no_room(&sent, fresh);
             let Some(sent) = (if full && fresh { Some(sent) } else { self.hold(sent) }) else { continue };
             if full {
+                self.blocked = true;
                 self.again.push_front(sent);
-                self.congestion.iter_mut().for_each(|congestion| congestion.is_full(held, held / messages.max(1)));
+                let (messages, bytes) = self.on_the_way(fresh);
+                self.congestion.iter_mut().for_each(|congestion| congestion.is_full(bytes, bytes / messages.max(1)));
                 return Ok(None);
             }
             return Ok(Some(sent));
@@ -337,15 +340,19 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         Some(Sent { deadline, ..sent })
     }
 
-    /// Messages that came alone have their time while nothing can be sent, too. How many come is limited elsewhere.
+    /// Messages that came alone have their time while nothing can be sent, too, and nobody waits behind them then. How many
+    /// come is limited where they are published.
     fn take_in(&mut self) -> Result<()> {
         while !self.window.one_call && !self.exhausted {
+            let urgent = self.window.urgent.count();
             match self.feed.next().now_or_never() {
                 Some(Some(item)) => {
                     let sent = self.intake.first(item?, Instant::now());
                     self.again.push_back(sent);
                 }
                 Some(None) => self.exhausted = true,
+                // A feed pauses behind each gate.
+                None if self.window.urgent.count() < urgent => {}
                 None => return Ok(()),
             }
         }

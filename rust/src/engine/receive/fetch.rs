@@ -7,7 +7,7 @@
 //! next call where the consumer wants no acks (`returns.rs`).
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::unconstrained;
@@ -19,7 +19,7 @@ use crate::engine::receive::limits::{Limit, Limits};
 use crate::engine::receive::priority::{Group, Member, Pins};
 use crate::engine::receive::pull::{PULL_BYTES, PullInbox, PullRequest};
 use crate::error::{JetError, Result};
-use crate::lock::lock;
+use crate::lock::{Guard, lock};
 
 mod ack_window;
 pub mod kept;
@@ -116,7 +116,7 @@ impl PullSubscription {
         lock(&self.limits).learn(Limit::Batch(most));
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<PullInbox>> {
+    fn idle(&self) -> Guard<'_, Vec<PullInbox>> {
         lock(&self.idle)
     }
 

@@ -19,6 +19,7 @@ use crate::engine::columns::typed::Typed;
 use crate::engine::columns::unpack::Unpack;
 use crate::engine::connection::Connection;
 use crate::engine::message::Message;
+use crate::engine::receive::rollback::{Mark, Marks, Rollback};
 use crate::error::{JetError, Loss, Result};
 use crate::task::{Spot, weak_spot};
 
@@ -30,13 +31,14 @@ mod flush;
 mod latest;
 mod range;
 mod reader;
+mod rolled_back;
 mod sizes;
 mod stream;
 
 use arrival::{Stop, arrival};
 use consumer::Consumer;
 use latest::Latest;
-pub use range::{Bound, Each, Range};
+pub use range::{Bound, Each, OnRollback, Range};
 pub use reader::Reader;
 use sizes::{Place, Sizes};
 
@@ -58,11 +60,12 @@ const BARE: usize = 256;
 /// About what the server counts beside what is stored.
 const REPLY: usize = 128;
 
-/// What comes out of a reader: finished batches, and losses that are only to be reported.
+/// What comes out of a reader: finished batches; and losses, and a stream that went back, which are only to be reported.
 #[allow(clippy::large_enum_variant)] // almost every item is a batch
 pub enum Item {
     Batch(Batch),
     Loss(Loss),
+    RolledBack(Box<Rollback>),
 }
 
 /// What becomes of messages.
@@ -107,6 +110,15 @@ struct Run {
     away: Option<Instant>,
     /// How often the link had broken when it was last looked at.
     breaks: u64,
+    /// The last message that was accepted, and older ones.
+    last: Option<Mark>,
+    marks: Marks,
+    /// The stream's last message when the read was opened.
+    opened: Option<Mark>,
+    /// The stream is to be compared with the marks before anything is read.
+    doubtful: bool,
+    /// The first sequence of the range.
+    start: u64,
     /// How many messages a mirror has left out.
     left_out: u32,
 }
@@ -173,7 +185,7 @@ impl Run {
                         _ => return Err(self.conn.closed()),
                     }
                     sleep(RETRY).await;
-                    self.check_stream().await?;
+                    self.doubtful = true;
                     let breaks = self.conn.breaks();
                     let broken = std::mem::replace(&mut self.breaks, breaks) != breaks;
                     self.renew_latest().await?;
@@ -219,6 +231,7 @@ impl Run {
             return Ok(Some(Stop::End));
         }
         self.next = seq + 1;
+        self.last = Some(Mark { seq, nanos: meta.nanos });
         self.keep(message, meta)?;
         Ok(match (self.next >= self.end, meta.pending) {
             (true, _) => Some(Stop::End),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::str::FromStr;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -15,8 +15,9 @@ use crate::engine::connection::Connection;
 use crate::engine::connection::outbox::Turn;
 use crate::engine::message::Message;
 use crate::engine::receive::message::Received;
+use crate::engine::receive::rollback::{Mark, Marks};
 use crate::error::{JetError, Result};
-use crate::lock::lock;
+use crate::lock::{Guard, lock};
 use crate::task::spawn;
 
 mod flow;
@@ -116,6 +117,9 @@ struct State {
     seq: i64,
     /// Of the last one that was not dropped.
     held_seq: i64,
+    /// When that one was stored, and marks of older ones.
+    held_nanos: i64,
+    marks: Marks,
 }
 
 struct Shared {
@@ -131,7 +135,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> Guard<'_, State> {
         lock(&self.state)
     }
 
@@ -240,6 +244,16 @@ impl Subscription {
     /// The stream's sequence of the last message in order; 0 before the first.
     pub fn last_seq(&self) -> i64 {
         self.shared.lock().seq
+    }
+
+    /// Marks of the messages that were kept; empty for core subscriptions.
+    pub fn marks(&self) -> Marks {
+        let state = self.shared.lock();
+        let mut marks = state.marks.clone();
+        if state.held_seq > 0 {
+            marks.push(Mark { seq: state.held_seq as u64, nanos: state.held_nanos });
+        }
+        marks
     }
 
     /// No more messages; those that have come can still be taken.

@@ -171,7 +171,7 @@ async fn greet(
 }
 
 fn refused(hub: &Hub, text: String) -> Failure {
-    hub.server_error(&text);
+    hub.server_error(&text, None);
     Failure::Broken(text)
 }
 

@@ -5,6 +5,8 @@ use async_nats::message::OutboundMessage;
 
 use crate::engine::publish::size::header_size;
 
+pub const PING: &[u8] = b"PING\r\n";
+
 fn number(out: &mut Vec<u8>, number: usize) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }

@@ -2,15 +2,20 @@
 
 use std::sync::atomic::Ordering;
 
-use async_nats::Statistics;
+use std::collections::VecDeque;
+
 use async_nats::message::OutboundMessage;
+use async_nats::{Statistics, Subject};
 
 use super::block::Block;
-use super::frames::Frame;
+use super::frames::{self, Frame};
 
 /// Bytes that wait to be written, or one larger message: a server that stands still, or is gone, finds so much beyond
 /// what the sockets hold; everything else waits where it can be taken back. Held in place by tests/survive/test_stall.py.
 const ROOM: usize = 256 << 10;
+
+/// Subscriptions that are remembered until their PING is answered.
+const MAX_UNCONFIRMED: usize = 4_096;
 
 #[derive(Default)]
 pub(super) struct Out {
@@ -33,6 +38,8 @@ pub(super) struct Out {
     /// The connection is to end, once all is written.
     pub end: bool,
     pub closed: bool,
+    /// Subscriptions whose PING has no answer, with the number of that PING.
+    unconfirmed: VecDeque<(u64, Subject)>,
 }
 
 impl Out {
@@ -45,6 +52,31 @@ impl Out {
         let before = self.buffer.len();
         self.buffer.put(write);
         self.queued += (self.buffer.len() - before) as u64;
+    }
+
+    /// Puts in a subscription, and a PING behind it: an error of the server that names no subject is the subscription's if
+    /// it comes between the answers to the PING before and to this one.
+    pub fn put_subscription(&mut self, sid: u64, subject: &Subject, queue: Option<&str>, ping: u64) {
+        self.put(|out| {
+            frames::subscribe(out, sid, subject, queue);
+            out.extend_from_slice(frames::PING);
+        });
+        if self.unconfirmed.len() == MAX_UNCONFIRMED {
+            self.unconfirmed.pop_front();
+        }
+        self.unconfirmed.push_back((ping, subject.clone()));
+    }
+
+    /// Takes the answer to a PING.
+    pub fn confirm(&mut self, ping: u64) {
+        while self.unconfirmed.front().is_some_and(|(number, _)| *number <= ping) {
+            self.unconfirmed.pop_front();
+        }
+    }
+
+    /// The subscription that was sent between this PING and the next one.
+    pub fn subscribed_after(&self, ping: u64) -> Option<Subject> {
+        self.unconfirmed.front().filter(|(number, _)| *number == ping + 1).map(|(_, subject)| subject.clone())
     }
 
     pub fn put_message(&mut self, message: &OutboundMessage, statistics: &Statistics) {
@@ -69,10 +101,13 @@ impl Out {
         self.count_message(before, statistics);
     }
 
-    /// What was to be written on a link that is gone.
-    pub fn forget(&mut self) {
+    /// Takes out data that was to be written on a link that is gone. Drop it without the lock: large payloads may be
+    /// memory of Python.
+    #[must_use]
+    pub fn take_unwritten(&mut self) -> Block {
         (self.connected, self.renew, self.told, self.writing) = (false, false, false, 0);
-        self.buffer.clear();
         self.gone = self.queued;
+        self.unconfirmed.clear();
+        std::mem::take(&mut self.buffer)
     }
 }

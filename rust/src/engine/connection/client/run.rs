@@ -89,14 +89,12 @@ impl Client {
         let mut all: Vec<_> = subscriptions.by_sid.iter().filter(|(_, one)| !one.withdrawn).collect();
         all.sort_unstable_by_key(|(sid, _)| **sid);
         let mut out = lock(&self.0.out);
-        out.put(|buffer| {
-            for (sid, one) in all {
-                frames::subscribe(buffer, *sid, &one.subject, one.queue.as_deref());
-                if let Some(most) = one.most {
-                    frames::unsubscribe(buffer, *sid, Some(most.saturating_sub(one.delivered)));
-                }
+        for (sid, one) in all {
+            out.put_subscription(*sid, &one.subject, one.queue.as_deref(), self.0.hub.pinged());
+            if let Some(most) = one.most {
+                out.put(|bytes| frames::unsubscribe(bytes, *sid, Some(most.saturating_sub(one.delivered))));
             }
-        });
+        }
         out.connected = true;
         out.links += 1;
         drop(out);
@@ -112,7 +110,8 @@ impl Client {
     }
 
     fn disconnected(&self) {
-        lock(&self.0.out).forget();
+        let unwritten = lock(&self.0.out).take_unwritten();
+        drop(unwritten);
         self.0.written.notify_waiters();
     }
 
@@ -269,8 +268,15 @@ impl Drive<'_> {
         match op {
             Op::Message(..) => {}
             Op::Ping => self.client.put(|buffer| buffer.extend_from_slice(b"PONG\r\n")),
-            Op::Pong => hub.ponged(),
-            Op::Error(text) => hub.server_error(&text),
+            Op::Pong => {
+                let answered = hub.ponged();
+                lock(&self.client.0.out).confirm(answered);
+            }
+            Op::Error(text) => {
+                let ping = hub.pings.borrow().answered;
+                let subscribed = lock(&self.client.0.out).subscribed_after(ping);
+                hub.server_error(&text, subscribed.as_deref());
+            }
             Op::Info(info) => {
                 self.limit = limit(&info);
                 self.client.learn_limit(&info);

@@ -1,15 +1,16 @@
 //! Few messages in flight, or as many as the time for bursts allows: whichever gets more through.
 //!
-//! A server keeps the ways of 1,024 subjects in mind, and answers in a fifth less of its time where all reply subjects are
-//! among them (`publish::inflight`). Over loopback as few keep it busy, and more where messages share them; a millisecond
-//! further off, or where a machine or a cluster lets messages wait now and then, they may not. That cannot be seen from
-//! outside, so it is tried: for a few rounds, and ever more rarely.
+//! A server caches the routes of 1,024 reply subjects, and answers in a fifth less of its time if all in flight are
+//! among them (`publish::inflight`). Over loopback as few keep it busy; a millisecond further off, or where a machine or a
+//! cluster lets messages wait now and then, they may not. That cannot be seen from outside, so it is tried: for a few
+//! rounds, and ever more rarely.
 
 use std::time::Duration;
 
-/// Few: with those of others, below 1,024; and where messages share reply subjects, as many as keep a server busy.
-const FEW: f64 = 700.0;
-const FEW_SHARED: f64 = 1_000.0;
+use super::MOST_MESSAGES;
+
+/// Few: below the pool of reply subjects that are used again (`publish::inflight`).
+const FEW: usize = 900;
 /// A round trip that few cannot fill.
 const LONG: Duration = Duration::from_millis(5);
 /// Rounds that a try takes, and that are compared with it; the one before still has other messages in flight.
@@ -43,19 +44,16 @@ pub struct Breadth {
     left: u32,
     rest: u32,
     sum: f64,
-    /// Messages share reply subjects.
-    pub shared: bool,
 }
 
 impl Breadth {
     pub fn new(Found { wide, rest }: Found) -> Self {
-        Breadth { wide, other: None, left: rest, rest, sum: 0.0, shared: false }
+        Breadth { wide, other: None, left: rest, rest, sum: 0.0 }
     }
 
-    /// The window, of messages of this size.
-    pub fn bound(&self, window: f64, message: f64, round_trip: Duration) -> f64 {
-        let few = if self.shared { FEW_SHARED } else { FEW };
-        if self.wide || round_trip > LONG { window } else { window.min(few * message) }
+    /// Messages that may be unanswered.
+    pub fn most_messages(&self, round_trip: Duration) -> usize {
+        if self.wide || round_trip > LONG { MOST_MESSAGES } else { FEW }
     }
 
     /// A round is over, at this rate; what is now known, where that is news.
@@ -108,10 +106,7 @@ mod tests {
         assert!(wide(1_000, 1.0, 0.9) < 100 && wide(1_000, 1.0, 1.1) < 100);
         assert!(wide(1_000, 1.0, 1.5) > 900);
         let breadth = Breadth::new(Found::default());
-        assert_eq!(breadth.bound(1e6, 200.0, LONG), 200.0 * FEW);
-        assert_eq!(breadth.bound(1e5, 200.0, LONG), 1e5);
-        assert_eq!(breadth.bound(1e6, 200.0, 2 * LONG), 1e6);
-        let shared = Breadth { shared: true, ..breadth };
-        assert_eq!(shared.bound(1e6, 200.0, LONG), 200.0 * FEW_SHARED);
+        assert_eq!(breadth.most_messages(LONG), FEW);
+        assert_eq!(breadth.most_messages(2 * LONG), MOST_MESSAGES);
     }
 }

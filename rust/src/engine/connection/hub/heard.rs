@@ -9,22 +9,26 @@ use crate::engine::message::Message;
 use crate::error::JetError;
 
 impl Hub {
-    pub fn pinged(&self) {
+    /// A PING goes out; returns its number.
+    pub fn pinged(&self) -> u64 {
         self.pings.send_modify(|pings| pings.written += 1);
+        self.pings.borrow().written
     }
 
-    pub fn ponged(&self) {
+    /// A PONG came; returns the number of its PING.
+    pub fn ponged(&self) -> u64 {
         self.pings.send_modify(|pings| pings.answered += 1);
+        self.pings.borrow().answered
     }
 
-    /// The server said -ERR.
-    pub fn server_error(&self, text: &str) {
+    /// The server said -ERR; `subscribed` is the subscription that it may be about.
+    pub fn server_error(&self, text: &str, subscribed: Option<&str>) {
         if !self.link.borrow().up {
             return self.note(|attempt| attempt.server_error = Some(text.to_owned()));
         }
         let server = self.lock().current.as_ref().map(place).unwrap_or_default();
-        let error = fault::of_server(&server, text);
-        if matches!(error, JetError::Permission { .. }) && self.refusals.send(error.clone()).is_ok() {
+        let error = fault::of_server(&server, text, subscribed);
+        if matches!(error, JetError::Permission { .. }) && self.refusals.send(&error) {
             self.link.send_modify(|link| link.refusals += 1);
         }
         self.tell(error);

@@ -1,145 +1,268 @@
+use std::sync::Arc;
+
+use tokio::time::{Duration, Instant};
+
+use super::proof::{Answer, Proof};
 use super::*;
 use crate::engine::connection::token::{read_token, write_token};
 use crate::engine::publish::body::Single;
+use crate::engine::publish::puback::Origin;
 
-fn sent(row: u64) -> Sent {
-    let single = Single { subject: "a".into(), payload: "".into(), headers: None, timeout: None };
-    let body = Body::Single(Box::new(single));
-    Sent { row, place: 100_000 - row, body, bytes: 1, deadline: None, first: None, sent_at: None, tries: 0 }
-}
-
-#[test]
-fn an_answer_counts_once_and_for_its_own_row() {
-    let mut inflight = Inflight::new(2);
-    let first = inflight.insert(sent(0), false, false);
-    let second = inflight.insert(sent(1), false, false);
-    assert_eq!((inflight.len(), inflight.bytes()), (2, 2));
-    assert_eq!(inflight.answered(first).map(|s| s.row), Some(0));
-    assert!(inflight.answered(first).is_none(), "answered twice");
-    let third = inflight.insert(sent(2), false, false);
-    assert!(inflight.answered(first).is_none(), "the slot is another row's now");
-    assert_eq!(inflight.answered(third).map(|s| s.row), Some(2));
-    assert_eq!(inflight.take_all().iter().map(|s| s.row).collect::<Vec<_>>(), [1]);
-    assert!(inflight.answered(second).is_none());
-    assert!(inflight.is_empty() && inflight.answered(u64::MAX).is_none());
-    assert_eq!(inflight.bytes(), 0);
-}
-
-#[test]
-fn a_token_is_used_again_only_after_its_answer() {
-    let mut inflight = Inflight::new(8);
-    let first = inflight.insert(sent(0), true, false);
-    assert_eq!(inflight.group(first).map(|(group, again)| (group.rows[0].row, again)), Some((0, false)));
-    inflight.answered(first);
-    assert_eq!(inflight.insert(sent(1), true, false), first);
-    assert_eq!(inflight.group(first).map(|(group, again)| (group.rows[0].row, again)), Some((1, true)));
-    // What has no answer may get it later.
-    let mut seen = vec![first];
-    for without in [Inflight::withdraw, |inflight: &mut Inflight, _| inflight.take_all().pop()] {
-        assert!(without(&mut inflight, seen[seen.len() - 1]).is_some());
-        let next = inflight.insert(sent(2), true, false);
-        assert!(!seen.contains(&next) && inflight.group(next).is_some_and(|(_, again)| !again));
-        seen.push(next);
+/// A message, with an id if its number is even.
+fn message(row: u64) -> Sent {
+    let mut headers = async_nats::HeaderMap::new();
+    if row.is_multiple_of(2) {
+        headers.insert("Nats-Msg-Id", row.to_string());
     }
-    // Nor does one that is not to be known have been seen, whatever lies between.
-    for row in 0..100 {
-        let token = inflight.insert(sent(row), row % 3 == 0, false);
-        assert!(row % 3 == 0 || !seen.contains(&token));
-        seen.push(token);
-        inflight.answered(token);
+    let single = Single { subject: "a".into(), payload: "".into(), headers: Some(headers), timeout: None };
+    Sent { bytes: 1, ..Sent::new(row, 100_000 - row, Body::Single(Box::new(single)), None) }
+}
+
+struct Client {
+    book: Inflight,
+    now: Instant,
+    origin: Arc<Origin>,
+    seq: u64,
+}
+
+/// The origin of acknowledgements by a stream of this name.
+fn origin(stream: &str) -> Arc<Origin> {
+    Arc::new(Origin { stream: stream.into(), domain: None })
+}
+
+impl Client {
+    /// With so many messages acknowledged.
+    fn new(messages: u64) -> Self {
+        let (book, now) = (Inflight::new(600, true), Instant::now());
+        let mut client = Client { book, now, origin: origin("S"), seq: 0 };
+        while client.seq < messages {
+            let rows = client.seq..(client.seq + 8).min(messages);
+            let tokens: Vec<_> = rows.clone().map(|row| client.insert(row)).collect();
+            for (row, token) in rows.zip(tokens) {
+                assert!(matches!(client.ack(token), Proof::Own(sent) if sent.row == row));
+            }
+        }
+        client
+    }
+
+    fn insert(&mut self, row: u64) -> u64 {
+        self.book.insert(message(row), self.now)
+    }
+
+    fn ack(&mut self, token: u64) -> Proof {
+        self.seq += 1;
+        self.ack_with(token, self.seq, false)
+    }
+
+    fn ack_with(&mut self, token: u64, seq: u64, duplicate: bool) -> Proof {
+        let origin = self.origin.clone();
+        self.answer(token, &Answer::Ack { origin: &origin, seq, duplicate })
+    }
+
+    fn answer(&mut self, token: u64, answer: &Answer) -> Proof {
+        self.book.answer(Some(token), answer, self.now)
+    }
+
+    fn is_reused(&self, token: u64) -> bool {
+        self.book.slot(token).is_some_and(|(_, slot)| slot.claim.is_some())
+    }
+}
+
+/// Acknowledgements before tokens are used again.
+const IN_ORDER: u64 = 1_024;
+
+#[test]
+fn a_fresh_token_has_the_first_answer_whatever_it_is() {
+    let (a, b) = (origin("A"), origin("B"));
+    for answer in [
+        Answer::Ack { origin: &a, seq: 7, duplicate: false },
+        Answer::Ack { origin: &b, seq: 1, duplicate: true },
+        Answer::Rejected { stream: None },
+        Answer::NoResponders,
+        Answer::Unreadable,
+    ] {
+        let mut client = Client::new(3);
+        let token = client.insert(9);
+        assert!(matches!(client.answer(token, &answer), Proof::Own(sent) if sent.row == 9), "{answer:?}");
+        assert!(matches!(client.answer(token, &answer), Proof::Stray), "answered twice");
+        assert!(client.book.is_empty() && client.book.bytes() == 0);
     }
 }
 
 #[test]
-fn the_largest_window_has_tokens_too() {
-    let mut inflight = Inflight::new(usize::MAX);
+fn tokens_are_used_again_once_acknowledgements_came_in_order() {
+    let mut client = Client::new(IN_ORDER - 1);
+    let token = client.insert(1);
+    assert!(!client.is_reused(token));
+    client.ack(token);
+    let token = client.insert(2);
+    assert!(client.is_reused(token));
+    let others: Vec<_> = (3..600).map(|row| client.insert(row)).collect();
+    assert!(others.iter().all(|other| *other != token), "each message in flight has its own");
+    assert!(!client.is_reused(others[590]), "more in flight than the pool holds");
+}
+
+#[test]
+fn a_reused_token_takes_only_an_answer_that_proves_itself() {
+    let leaf = Arc::new(Origin { domain: Some("leaf".into()), ..(*origin("S")).clone() });
+    let (same, other) = (origin("S"), origin("T"));
+    for row in [1, 2] {
+        for answer in [
+            Answer::Ack { origin: &same, seq: IN_ORDER, duplicate: false },
+            Answer::Ack { origin: &same, seq: IN_ORDER + 1, duplicate: true },
+            Answer::Ack { origin: &leaf, seq: IN_ORDER + 1, duplicate: false },
+            Answer::Ack { origin: &other, seq: IN_ORDER + 1, duplicate: false },
+            Answer::Rejected { stream: None },
+            Answer::Rejected { stream: Some("T") },
+            Answer::Unreadable,
+        ] {
+            let mut client = Client::new(IN_ORDER);
+            let token = client.insert(row);
+            assert!(client.is_reused(token));
+            match client.answer(token, &answer) {
+                Proof::Resend(sent) => assert_eq!((row, sent.row), (2, 2)),
+                Proof::Waits => assert_eq!(row, 1),
+                _ => panic!("{answer:?} was believed"),
+            }
+            if row == 1 {
+                assert!(client.book.get(token).is_some_and(|sent| sent.ambiguous));
+                assert!(matches!(client.ack(token), Proof::Own(_)), "its own answer counts still");
+            }
+            let next = client.insert(3);
+            assert!(!client.is_reused(next), "tokens are fresh after a doubt");
+        }
+        for answer in [
+            Answer::Ack { origin: &same, seq: IN_ORDER + 9, duplicate: false },
+            Answer::Rejected { stream: Some("S") },
+            Answer::NoResponders,
+        ] {
+            let mut client = Client::new(IN_ORDER);
+            let token = client.insert(row);
+            assert!(matches!(client.answer(token, &answer), Proof::Own(_)), "{answer:?}");
+        }
+    }
+}
+
+#[test]
+fn a_token_is_not_used_again_unless_its_message_ended_with_a_plain_acknowledgement() {
+    let stream = origin("S");
+    for answer in [
+        Some(Answer::Rejected { stream: Some("S") }),
+        Some(Answer::NoResponders),
+        Some(Answer::Ack { origin: &stream, seq: 3, duplicate: true }),
+        None,
+    ] {
+        let mut client = Client::new(2 * IN_ORDER);
+        client.book.restart_reuse();
+        let token = client.insert(1);
+        match answer {
+            Some(answer) => drop(client.answer(token, &answer)),
+            None => drop(client.book.withdraw(token)),
+        }
+        for row in 0..2 * IN_ORDER {
+            let next = client.insert(row);
+            assert_ne!(next, token);
+            client.ack(next);
+        }
+    }
+}
+
+#[test]
+fn a_message_of_an_unknown_subject_has_a_fresh_token() {
+    let mut client = Client::new(IN_ORDER);
+    let mut of_another = message(1);
+    let single = Single { subject: "b".into(), payload: "".into(), headers: None, timeout: None };
+    of_another.body = Body::Single(Box::new(single));
+    let token = client.book.insert(of_another, client.now);
+    assert!(!client.is_reused(token));
+    let token = client.insert(2);
+    assert!(client.is_reused(token));
+}
+
+#[test]
+fn an_answer_to_a_message_that_has_ended_suspends_reuse_for_a_minute() {
+    let mut client = Client::new(IN_ORDER);
+    let (token, seq) = (client.insert(1), client.seq);
+    assert!(matches!(client.ack_with(token - 1, seq, false), Proof::Stray));
+    for row in 0..2 * IN_ORDER {
+        let token = client.insert(row);
+        assert!(!client.is_reused(token));
+        client.ack(token);
+    }
+    // With one in flight all the time, so that it is no idle connection that has fresh tokens.
+    let (waiting, last) = (client.insert(1), client.insert(3));
+    client.now += SUSPENSION - Duration::from_millis(1);
+    client.ack(last);
+    let token = client.insert(1);
+    assert!(!client.is_reused(token));
+    client.ack(token);
+    client.now += Duration::from_millis(1);
+    let token = client.insert(2);
+    assert!(client.is_reused(token) && !client.is_reused(waiting));
+}
+
+#[test]
+fn a_second_stream_of_the_same_name_proves_nothing() {
+    let mut client = Client::new(IN_ORDER);
+    let (ended, waiting, with_id) = (client.insert(1), client.insert(3), client.insert(4));
+    client.ack(ended);
+    let seq = client.seq;
+    // A repetition is harmless; a sequence that was never acknowledged is not.
+    assert!(matches!(client.ack_with(ended, seq, false), Proof::Stray));
+    assert!(client.book.slots.iter().filter_map(|slot| slot.claim.as_ref()).all(|claim| !claim.void));
+    assert!(matches!(client.ack_with(ended, seq + 900, false), Proof::Stray));
+    assert!(matches!(client.ack_with(waiting, seq + 901, false), Proof::Waits));
+    assert!(matches!(client.ack_with(with_id, seq + 902, false), Proof::Resend(_)));
+}
+
+#[test]
+fn a_late_answer_is_no_second_one() {
+    let mut client = Client::new(IN_ORDER);
+    let (late, waiting) = (client.insert(1), client.insert(3));
+    assert!(client.book.withdraw(late).is_some());
+    assert!(matches!(client.ack(late), Proof::Stray));
+    assert!(matches!(client.ack(waiting), Proof::Own(_)));
+}
+
+#[test]
+fn sequences_that_fall_make_tokens_fresh() {
+    let mut client = Client::new(IN_ORDER);
+    let (first, second) = (client.insert(1), client.insert(2));
+    client.seq = 0;
+    assert!(matches!(client.ack(first), Proof::Waits));
+    assert!(matches!(client.ack(second), Proof::Resend(_)));
+    let token = client.insert(2);
+    assert!(!client.is_reused(token) && matches!(client.ack(token), Proof::Own(_)));
+}
+
+#[test]
+fn tokens_are_fresh_after_an_idle_moment() {
+    let mut client = Client::new(IN_ORDER);
+    client.now += IDLE;
+    let token = client.insert(1);
+    assert!(!client.is_reused(token));
+}
+
+#[test]
+fn messages_come_back_in_publish_order() {
+    // Numbers of results are used again: here the last published has the smallest.
+    let mut client = Client::new(0);
+    for row in [5, 3, 4, 1] {
+        client.insert(row);
+    }
+    assert_eq!(client.book.find(|sent| sent.row < 5).map(|sent| sent.row), Some(4));
+    assert_eq!(client.book.take_all().iter().map(|s| s.row).collect::<Vec<_>>(), [5, 4, 3, 1]);
+    assert!(client.book.is_empty());
+}
+
+#[test]
+fn the_largest_window_has_tokens_that_fit_a_reply_subject() {
+    let mut book = Inflight::new(usize::MAX, true);
     for row in 0..1_000 {
-        let token = inflight.insert(sent(row % 7), row % 2 == 0, false);
+        let token = book.insert(message(row), Instant::now());
         let mut text = Vec::new();
         write_token(token, &mut text);
         assert_eq!(read_token(&text), Some(token));
-        assert!(inflight.holds(token));
-        assert_eq!(inflight.answered(token).map(|sent| sent.row), Some(row % 7));
-        assert!(!inflight.holds(token));
+        assert!(book.get(token).is_some_and(|sent| sent.row == row));
     }
-}
-
-#[test]
-fn rows_come_back_as_they_were_published() {
-    // Numbers of results are used again: here the last published has the smallest.
-    let mut inflight = Inflight::new(8);
-    for row in [5, 3, 4, 1] {
-        inflight.insert(sent(row), false, false);
-    }
-    assert_eq!(inflight.take_all().iter().map(|s| s.row).collect::<Vec<_>>(), [5, 4, 3, 1]);
-}
-
-/// So many rows in flight.
-fn sharing(rows: u64) -> Inflight {
-    let mut inflight = Inflight::new(10_000);
-    for row in 0..rows {
-        inflight.insert(Sent { place: row, ..sent(row) }, true, true);
-    }
-    inflight
-}
-
-#[test]
-fn the_more_are_in_flight_the_more_share_a_token() {
-    let tokens = |rows| sharing(rows).slots.len();
-    assert_eq!(tokens(400), 400, "few go alone");
-    assert!(tokens(2_000) < 1_000 && tokens(9_000) < 1_500);
-    let mut inflight = sharing(2_000);
-    let tokens: Vec<_> = inflight.slots.iter().map(|slot| slot.token).collect();
-    assert!(inflight.slots.iter().all(|slot| slot.group.rows.len() <= MOST_SHARED));
-    for token in tokens {
-        let rows = inflight.settled(token).map_or(0, |group| group.rows.len());
-        assert!(rows > 0 && inflight.settled(token).is_none());
-    }
-    assert!(inflight.is_empty() && inflight.bytes() == 0);
-    // Now each token is that of an earlier row.
-    let token = inflight.insert(sent(0), true, true);
-    assert_eq!(inflight.group(token).map(|(_, again)| again), Some(true));
-}
-
-#[test]
-fn some_rows_share_with_nobody() {
-    let mut inflight = sharing(2_000);
-    let next = inflight.insert(sent(1), true, true);
-    assert_eq!(inflight.insert(sent(2), true, true), next);
-    let alone: [fn(Sent) -> Sent; 2] =
-        [|sent| Sent { bytes: LARGEST + 1, ..sent }, |sent| Sent { first: Some(Instant::now()), ..sent }];
-    for change in alone {
-        let token = inflight.insert(change(sent(3)), true, true);
-        let after = inflight.insert(sent(4), true, true);
-        assert!(token != after && inflight.group(token).is_some_and(|(group, _)| !group.is_shared()));
-    }
-    // Nor one behind which an answer has come, or which has not gone out.
-    let next = inflight.insert(sent(5), true, true);
-    inflight.insert(sent(6), true, true);
-    inflight.hear(next, Answer::Nobody, Instant::now());
-    assert_ne!(inflight.insert(sent(7), true, true), next);
-    let next = inflight.insert(sent(8), true, true);
-    assert_eq!(inflight.insert(sent(9), true, true), next);
-    let own = inflight.alone(next);
-    assert!(own != next && inflight.at(own).is_some_and(|sent| sent.row == 9));
-    assert!(inflight.at(next).is_some_and(|sent| sent.row != 9) && inflight.alone(own) == own);
-}
-
-#[test]
-fn rows_that_will_have_no_answer_are_not_waited_for() {
-    let mut inflight = sharing(2_000);
-    inflight.close();
-    let token = inflight.insert(sent(10), true, true);
-    for row in [11, 12] {
-        assert_eq!(inflight.insert(sent(row), true, true), token);
-    }
-    let (bytes, len) = (inflight.bytes(), inflight.len());
-    assert_eq!(inflight.hear(token, Answer::Nobody, Instant::now()), Some(Heard::Some));
-    assert_eq!(inflight.hear(token, Answer::Nobody, Instant::now()), Some(Heard::Some));
-    let (removed, heard) = inflight.remove(|sent| sent.row == 11 && sent.place == 99_989);
-    assert!(removed.len() == 1 && heard == [(token, Heard::All)]);
-    assert_eq!((inflight.bytes(), inflight.len()), (bytes - 1, len - 1));
-    assert_eq!(inflight.settled(token).map(|group| group.answers.len()), Some(2));
-    assert_eq!(inflight.take_all().len(), len - 3);
-    assert!(inflight.is_empty() && inflight.bytes() == 0);
 }

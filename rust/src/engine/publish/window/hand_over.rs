@@ -24,9 +24,10 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 if self.silent() || !self.is_up() || self.conn.breaks() != self.breaks {
                     return Ok(Handed::Not);
                 }
-                if !self.inflight.holds(token) {
+                if self.inflight.get(token).is_none() {
                     return Ok(Handed::Late);
                 }
+                self.report_in_flight();
                 let message = tokio::select! {
                     biased;
                     sent = send.as_mut() => break sent,

@@ -19,6 +19,6 @@ impl Intake {
         self.places += 1;
         // A message that came alone has its time from now on, a row of one call from when it is sent.
         let deadline = (!self.one_call).then(|| now + body.timeout().unwrap_or(self.timeout));
-        Sent { row, place: self.places, bytes: body.size(), body, deadline, first: None, sent_at: None, tries: 0 }
+        Sent::new(row, self.places, body, deadline)
     }
 }

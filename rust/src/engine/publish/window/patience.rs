@@ -57,10 +57,12 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
 
     pub(super) fn learn_stream(&mut self, subject: &str, verdict: Verdict) {
         self.now = Instant::now();
-        for sent in self.unheard.answer(subject, verdict, self.now) {
+        let (failed, unsent) = self.unheard.answer(subject, verdict, self.now);
+        for sent in failed {
             let error = self.unheard_error(&sent);
             self.outlet.failed(sent.row, error);
         }
+        self.send_again(unsent);
     }
 
     /// Sends again what nobody took; and with it what was in flight to the same subjects: who was to answer is gone.
@@ -118,6 +120,6 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         if self.window.resend == Some(false) {
             return Vec::new();
         }
-        self.inflight.take_rows(|group| group.rows.iter().any(|sent| sent.body.has_id() && wanted(sent)))
+        self.inflight.take(|sent| sent.body.has_id() && wanted(sent))
     }
 }

@@ -3,20 +3,19 @@
 use std::pin::pin;
 
 use futures_util::Stream;
-use tokio::time::{Instant, Interval};
+use tokio::time::Interval;
 
 use super::trouble::ended_by;
 use super::{Handed, Item, Outlet, Run};
 use crate::engine::connection::client::Refused;
 use crate::engine::connection::outbox::Outgoing;
 use crate::engine::connection::token::write_token;
-use crate::engine::publish::inflight::{PATIENT, Sent};
+use crate::engine::publish::inflight::Sent;
 use crate::error::{JetError, Result};
 
 impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
-    /// Sends it, or fails it, where that can be done at once. Else it is in the window with the token that this returns, and
-    /// when it went out first before.
-    pub(super) fn send_now(&mut self, mut sent: Sent) -> Option<(u64, Option<Instant>)> {
+    /// Sends it, or fails it, where that can be done at once. Else it is in the window with the token that this returns.
+    pub(super) fn send_now(&mut self, mut sent: Sent) -> Option<u64> {
         if let Some(cause) = self.over.as_ref().or(self.deaf.as_ref()) {
             self.outlet.failed(sent.row, ended_by(&sent, cause));
             return None;
@@ -39,36 +38,29 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             return None;
         }
         sent.deadline = sent.deadline.or(Some(self.now + self.window.timeout));
-        let before = sent.first;
         if sent.sent_at.is_some() {
             self.conn.traffic.resent(self.verb);
         }
-        (sent.first, sent.sent_at) = (before.or(Some(self.now)), Some(self.now));
-        let shares = self.window.timeout >= PATIENT && self.trust.shares();
+        (sent.earlier, sent.sent_at) = (sent.first, Some(self.now));
+        sent.first = sent.first.or(sent.sent_at);
         if let Some(congestion) = &mut self.congestion {
-            congestion.shares(shares);
-            congestion.sent(sent.place, self.inflight.bytes(), self.now);
+            congestion.sent(sent.place, self.inflight.moving().1, self.now);
         }
         self.conn.traffic.sent(self.verb, payload);
-        let token = self.inflight.insert(sent, self.trust.is_firm(), shares);
-        let sent = self.inflight.at(token)?;
+        let token = self.inflight.insert(sent, self.now);
+        let sent = self.inflight.get(token)?;
         let prefix = self.inbox.len();
         write_token(token, &mut self.inbox);
         let gone = sent.body.send_now(&self.conn.client, &self.inbox, &mut self.block);
         self.inbox.truncate(prefix);
-        (!gone).then(|| (self.inflight.alone(token), before))
+        (!gone).then_some(token)
     }
 
     /// A message that has its token, and has to wait for room; or is so large that it is sent from where it lies. False where
     /// the link broke, or the server is silent.
-    pub(super) async fn send_patiently(
-        &mut self,
-        token: u64,
-        before: Option<Instant>,
-        tick: &mut Interval,
-    ) -> Result<bool> {
+    pub(super) async fn send_patiently(&mut self, token: u64, tick: &mut Interval) -> Result<bool> {
         let reply = Some(self.reply(token)?);
-        let Some(sent) = self.inflight.at(token) else { return Ok(true) };
+        let Some(sent) = self.inflight.get(token) else { return Ok(true) };
         let payload = sent.body.wire_payload(&mut self.arena).unwrap_or_default();
         let message = Outgoing { subject: sent.body.subject(), reply, headers: sent.body.wire_headers(), payload };
         let client = &self.conn.client;
@@ -80,7 +72,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             Handed::Over | Handed::Late => Ok(true),
             Handed::Not => {
                 // Of this attempt it is certain that it was not stored.
-                let back = self.inflight.withdraw(token).map(|sent| Sent { first: before, ..sent });
+                let back = self.inflight.withdraw(token).map(|sent| Sent { first: sent.earlier, ..sent });
                 self.send_again(back);
                 self.check_time_and_link();
                 Ok(false)

@@ -28,9 +28,14 @@ pub fn expire(waiting: &mut VecDeque<Sent>, outlet: &mut impl Outlet, now: Insta
 /// The error of a message that has no answer when all is given up: after a silence it says whether it was sent, and may be
 /// stored, or may still be.
 pub fn ended_by(sent: &Sent, cause: &JetError) -> JetError {
-    let JetError::Timeout { after, .. } = cause else { return cause.clone() };
-    let subject = sent.body.subject().to_string();
-    JetError::Unanswered { verb: "publish", subject, after: *after, sent: sent.first.is_some() }
+    match cause {
+        JetError::Timeout { after, .. } => {
+            let subject = sent.body.subject().to_string();
+            JetError::Unanswered { verb: "publish", subject, after: *after, sent: sent.first.is_some() }
+        }
+        other if sent.first.is_some() => other.clone().of_sent(sent.about()),
+        other => other.clone(),
+    }
 }
 
 /// Of what nobody took: once it was sent three times it was asked for, and a stream takes it.
@@ -43,11 +48,13 @@ fn nobody_took(sent: &Sent, after: Duration) -> JetError {
 fn fail_late(sent: &Sent, written: bool, outlet: &mut impl Outlet, timeout: Duration) {
     let after = sent.body.timeout().unwrap_or(timeout);
     let subject = sent.body.subject().to_string();
-    // What met nobody, and could not be tried once more in time.
-    let nobody = sent.tries > 0 && sent.first.is_none();
-    let err = match nobody {
-        true => nobody_took(sent, after),
-        false => JetError::Unanswered { verb: "publish", subject, after, sent: written },
+    let err = if sent.tries > 0 && sent.first.is_none() {
+        // Every attempt was answered with 503 No Responders, and there is no time for another.
+        nobody_took(sent, after)
+    } else if sent.ambiguous {
+        JetError::Ambiguous { what: sent.about() }
+    } else {
+        JetError::Unanswered { verb: "publish", subject, after, sent: written }
     };
     outlet.failed(sent.row, err);
 }
@@ -112,16 +119,13 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     }
 
     pub(super) fn expire(&mut self) {
-        self.decide();
         let handing = self.handing.filter(|token| self.inflight.is_late(*token, self.now));
         if let Some(sent) = handing.and_then(|token| self.inflight.withdraw(token)) {
             fail_late(&sent, sent.tries > 0, &mut self.outlet, self.window.timeout);
         }
         let now = self.now;
-        for group in self.inflight.take(|group| group.rows.iter().all(|sent| sent.is_late(now))) {
-            for sent in group.rows {
-                fail_late(&sent, true, &mut self.outlet, self.window.timeout);
-            }
+        for sent in self.inflight.take(|sent| sent.is_late(now)) {
+            fail_late(&sent, true, &mut self.outlet, self.window.timeout);
         }
         for sent in self.unheard.expire(self.now) {
             fail_late(&sent, sent.first.is_some(), &mut self.outlet, self.window.timeout);
@@ -131,6 +135,10 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
 
     /// Why a message that nobody took is not sent again.
     pub(super) fn unheard_error(&self, sent: &Sent) -> JetError {
+        if sent.first.is_some() {
+            // An earlier attempt had no answer at all.
+            return JetError::Ambiguous { what: sent.about() };
+        }
         match sent.deadline.is_some_and(|deadline| deadline <= self.now + PAUSE) {
             true => nobody_took(sent, sent.body.timeout().unwrap_or(self.window.timeout)),
             false => JetError::NoStream { subject: sent.body.subject().to_string() },
@@ -149,20 +157,17 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             return;
         }
         let cause = |sent: &Sent| refused.publish(sent.body.subject().as_str()).cloned();
-        let (removed, heard) = self.inflight.remove(|sent| cause(sent).is_some());
-        for sent in removed {
+        for sent in self.inflight.take(|sent| cause(sent).is_some()) {
             if let Some(cause) = cause(&sent) {
                 self.outlet.failed(sent.row, cause);
             }
         }
-        heard.into_iter().for_each(|(token, heard)| self.go_on(token, heard));
     }
 
     /// What was in flight may be lost: messages that the server recognises go again, the others end here and now.
     fn link_broke(&mut self) {
         self.deaf = None;
         (self.asking, self.asked.leader) = (None, None);
-        self.riddles.clear();
         self.congestion.iter_mut().for_each(Congestion::restart);
         let mut resent = Vec::new();
         for sent in self.inflight.take_all() {
@@ -200,7 +205,6 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     /// Every message that has no answer gets this one, also those that are at hand and not sent yet.
     pub(super) fn give_up(&mut self, cause: JetError) {
         (self.asking, self.asked.leader) = (None, None);
-        self.riddles.clear();
         let unheard = self.unheard.take_all();
         self.send_again(unheard);
         for sent in self.inflight.take_all().into_iter().chain(std::mem::take(&mut self.again)) {

@@ -4,7 +4,6 @@
 //! what was fetched. So no request asks for more than the window has room for, as far as it is known; and when one falls
 //! silent, others hold a part of the window, or it is not known: then the server is asked.
 
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
@@ -12,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{PullSubscription, Ways};
 use crate::engine::api::{Api, ConsumerState};
 use crate::engine::receive::pull::PullRequest;
-use crate::lock::lock;
+use crate::lock::{Guard, lock};
 
 /// How long what the server said of the window counts: `update_consumer` may change it.
 const FRESH: Duration = Duration::from_secs(10);
@@ -63,7 +62,7 @@ impl ConsumerState {
 }
 
 impl PullSubscription {
-    pub fn ack_window(&self) -> MutexGuard<'_, AckWindow> {
+    pub fn ack_window(&self) -> Guard<'_, AckWindow> {
         lock(&self.ack_window)
     }
 

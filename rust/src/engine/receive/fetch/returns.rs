@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use async_nats::Subject;
 use tokio::sync::watch;
@@ -19,7 +19,7 @@ use crate::engine::connection::Connection;
 use crate::engine::receive::ack::{Kind, ack, send};
 use crate::engine::receive::pull::PullInbox;
 use crate::error::Result;
-use crate::lock::lock;
+use crate::lock::{Guard, lock};
 use crate::task::{caught, spawn};
 
 /// What never changes of a consumer.
@@ -56,7 +56,7 @@ impl Returns {
         Returns { conn, prefix, stream, consumer, late, ways, undecided, ended }
     }
 
-    pub fn late(&self) -> MutexGuard<'_, VecDeque<Late>> {
+    pub fn late(&self) -> Guard<'_, VecDeque<Late>> {
         lock(&self.late)
     }
 

@@ -64,6 +64,11 @@ impl Run {
     pub(super) async fn pull(&mut self) -> Result<Stop> {
         if self.consumer.is_none() {
             let waiting = self.make_consumer().await?.num_pending;
+            // Behind the consumer: it is gone if the stream goes back from here on.
+            if !self.check_stream().await? {
+                self.drop_consumer();
+                return Ok(Stop::Again);
+            }
             if !self.open_end() && self.next >= self.end {
                 return Ok(Stop::End);
             }

@@ -98,6 +98,7 @@ fn own(raw: &[u8], found: &Found) -> Vec<u8> {
 impl Run {
     /// Gets until something ends it. `next` is always right, so that it can be called again.
     pub(super) async fn get(&mut self) -> Result<Stop> {
+        self.check_stream().await?;
         let conn = self.conn.clone();
         let (breaks, silence, mut link) = (conn.breaks(), self.silence(), conn.link.clone());
         let subject = direct_get(&self.range.prefix, &self.range.stream);

@@ -22,6 +22,7 @@ impl Run {
         if self.builder.is_empty() {
             return Ok(true);
         }
+        self.last.into_iter().for_each(|last| self.marks.push(last));
         let sizes = self.builder.sizes();
         let batch = self.builder.finish()?;
         self.builder.expect(sizes);

@@ -24,6 +24,7 @@ use crate::engine::columns::meta::Meta;
 use crate::engine::message::Message;
 use crate::engine::receive::marker::Operation;
 use crate::engine::receive::pull::PULL_ROWS;
+use crate::engine::receive::rollback::Mark;
 use crate::error::{JetError, Loss, Result};
 
 /// Messages by which a replica of the stream, on which the consumer is, may be behind its leader.
@@ -264,6 +265,7 @@ impl Run {
             return Ok(Some(Stop::End));
         }
         self.next = seq + 1;
+        self.last = Some(Mark { seq, nanos: meta.nanos });
         let stop = if self.next >= self.end { Some(Stop::End) } else { dry };
         let key = latest.key(&message.subject());
         let wanted = match latest.stage {

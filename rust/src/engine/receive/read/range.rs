@@ -1,8 +1,12 @@
 //! What is to be read.
 
+use std::str::FromStr;
 use std::time::Duration;
 
+use crate::engine::choice::choose;
 use crate::engine::columns::column::Layout;
+use crate::engine::receive::rollback::Mark;
+use crate::error::{JetError, Result};
 
 #[derive(Clone, Debug)]
 pub struct Range {
@@ -32,6 +36,29 @@ pub struct Range {
     pub timeout: Duration,
     /// How long the read goes on trying while no server answers.
     pub outage: Duration,
+    /// Messages that whoever reads has seen, to be compared with the stream when it is opened.
+    pub marks: Vec<Mark>,
+    pub on_rollback: OnRollback,
+}
+
+/// What a read does where the stream has gone back behind what was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnRollback {
+    Fail,
+    /// Go on after the newest message that is still there.
+    Continue,
+    /// Begin anew with the first message.
+    Earliest,
+}
+
+impl FromStr for OnRollback {
+    type Err = JetError;
+
+    fn from_str(word: &str) -> Result<Self> {
+        let known =
+            [("fail", OnRollback::Fail), ("continue", OnRollback::Continue), ("earliest", OnRollback::Earliest)];
+        choose("on_rollback", word, &known)
+    }
 }
 
 impl Range {

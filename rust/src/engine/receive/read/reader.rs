@@ -16,7 +16,8 @@ use crate::engine::columns::builder::Builder;
 use crate::engine::connection::Connection;
 use crate::engine::receive::demand::REQUESTS;
 use crate::engine::receive::pull::{PROTOCOL_LINE, PULL_ROWS};
-use crate::error::{JetError, Result};
+use crate::engine::receive::rollback::{Extent, Mark, Marks};
+use crate::error::{JetError, Loss, Result};
 use crate::task::spawn;
 
 /// Used by any number of tasks and threads; each item goes to one of them.
@@ -32,6 +33,8 @@ pub struct Reader {
     pub end: u64,
     /// When the stream was created, as the server writes it.
     pub created: String,
+    /// The stream's last message when the read was opened.
+    pub opened: Option<Mark>,
 }
 
 impl Reader {
@@ -64,6 +67,14 @@ impl Reader {
         };
         let start = start.max(1);
         let (out, items) = mpsc::channel(AHEAD);
+        let wants_none = matches!(&range.end, Bound::Seq(seq) if *seq <= start);
+        if matches!(range.start, Bound::Seq(_)) && start > past && !range.follow && !wants_none {
+            let loss = Loss { stream: range.stream.clone(), asked: (start, start + 1), available: past };
+            if !range.warn_on_loss {
+                return Err(JetError::DataLoss(Box::new(loss)));
+            }
+            let _first = out.send(Ok((Item::Loss(loss), None))).await;
+        }
         let (leaving, left) = mpsc::channel(1);
         let mean = (info.state.bytes / info.state.messages.max(1)).max(1) as usize;
         // A message as large as this server allows has to fit.
@@ -78,6 +89,7 @@ impl Reader {
             Each::All => None,
             Each::Latest { markers } => Some(Latest::new(markers)),
         };
+        let opened = Extent::from(&info.state).last();
         let mut run = Run {
             earliest: !matches!(range.start, Bound::Seq(_)),
             created: info.created.clone(),
@@ -87,6 +99,11 @@ impl Reader {
             away: None,
             breaks: conn.breaks(),
             left_out: 0,
+            last: None,
+            marks: Marks::default(),
+            opened,
+            doubtful: !range.marks.is_empty(),
+            start,
             sizes: Sizes::new(&range),
             conn,
             range,
@@ -116,6 +133,7 @@ impl Reader {
             start,
             end,
             created,
+            opened,
         })
     }
 

@@ -49,16 +49,6 @@ impl Run {
         self.api().stream_info(&self.range.stream).await
     }
 
-    pub(super) async fn check_stream(&self) -> Result<()> {
-        match self.stream_info().await {
-            Ok(info) if info.created != self.created => {
-                Err(JetError::StreamRecreated { stream: self.range.stream.clone() })
-            }
-            Err(err) if !err.is_transient() => Err(err),
-            _ => Ok(()),
-        }
-    }
-
     /// Asks the stream's leader for the next message there is, for each filter in turn.
     pub(super) async fn nothing_left(&self) -> Result<bool> {
         for filter in self.range.filters() {

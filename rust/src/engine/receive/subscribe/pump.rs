@@ -20,12 +20,15 @@ use crate::engine::connection::fault::malformed;
 use crate::engine::connection::outbox::Turn;
 use crate::engine::connection::traffic::Verb;
 use crate::engine::message::Message;
+use crate::engine::receive::rollback::Mark;
 use crate::task::{Spot, weak_spot};
 
 /// The server's sign of life, or its question for one.
 const IDLE_HEARTBEAT: u16 = 100;
 /// After this many messages those who wait are woken, even where more are at hand.
 const BURST: usize = 1024;
+/// One of this many messages is kept as a mark, to tell later whether the stream went back.
+const MARK_EVERY: u64 = 1_024;
 
 /// The task that moves messages from the connection's channel, which drops silently when full, into the queue.
 pub struct Pump {
@@ -173,6 +176,7 @@ impl Shared {
         if state.ended {
             return None;
         }
+        let mut nanos = 0;
         if self.kind != Kind::Core {
             if message.status().is_some_and(|(code, _)| code == IDLE_HEARTBEAT) {
                 return state.heartbeat(conn, self.kind, self.limits, &message);
@@ -186,7 +190,7 @@ impl Shared {
             }
             if let Some(meta) = meta {
                 state.consumer_seq = meta.consumer_seq;
-                state.seq = meta.seq;
+                (state.seq, nanos) = (meta.seq, meta.nanos);
             }
         }
         state.delivered += 1;
@@ -199,7 +203,11 @@ impl Shared {
             }
             return Some(Notice::Dropped(1));
         }
-        state.held_seq = state.seq;
+        (state.held_seq, state.held_nanos) = (state.seq, nanos);
+        if state.delivered % MARK_EVERY == 1 && state.seq > 0 {
+            let mark = Mark { seq: state.seq as u64, nanos };
+            state.marks.push(mark);
+        }
         state.messages += 1;
         let waiting = Waiting::behind(state.bytes, message);
         state.bytes += waiting.payload();

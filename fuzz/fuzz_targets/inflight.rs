@@ -1,0 +1,193 @@
+//! Whatever answers come on whatever tokens, in any order: no message ends twice, and an answer on a token that was used
+//! before ends a message only if it proves to be its own.
+#![no_main]
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arbitrary::Arbitrary;
+use jetarrow::engine::publish::body::{Body, Single};
+use jetarrow::engine::publish::inflight::proof::{Answer, Proof};
+use jetarrow::engine::publish::inflight::{Inflight, Sent};
+use jetarrow::engine::publish::puback::Origin;
+use libfuzzer_sys::fuzz_target;
+use tokio::time::{Duration, Instant};
+
+#[derive(Arbitrary, Debug)]
+enum Step {
+    Publish {
+        with_id: bool,
+    },
+    /// An answer on the token of one of the last messages.
+    Answer {
+        token: u8,
+        kind: Kind,
+    },
+    /// Messages that are acknowledged one after another, after which tokens are used again.
+    InOrder {
+        times: u8,
+    },
+    Withdraw {
+        token: u8,
+    },
+    Break,
+    Wait {
+        millis: u16,
+    },
+}
+
+#[derive(Arbitrary, Debug)]
+enum Kind {
+    /// An acknowledgement of a stream: its next sequence, or another one.
+    Ack {
+        origin: u8,
+        other_seq: Option<u16>,
+        duplicate: bool,
+    },
+    Rejected {
+        stream: Option<u8>,
+    },
+    NoResponders,
+    Unreadable,
+}
+
+struct Handed {
+    row: u64,
+    reused: bool,
+    origin: Option<usize>,
+    floor: u64,
+}
+
+fn message(row: u64, with_id: bool) -> Sent {
+    let headers = with_id.then(|| {
+        let mut headers = async_nats::HeaderMap::new();
+        headers.insert("Nats-Msg-Id", row.to_string());
+        headers
+    });
+    let single = Single { subject: "s".into(), payload: "".into(), headers, timeout: None };
+    Sent { bytes: 1, ..Sent::new(row, row, Body::Single(Box::new(single)), None) }
+}
+
+struct World {
+    book: Inflight,
+    origins: Vec<Arc<Origin>>,
+    now: Instant,
+    rows: u64,
+    tokens: Vec<u64>,
+    used: HashSet<u64>,
+    flying: HashSet<u64>,
+    handed: HashMap<u64, Handed>,
+    next: [u64; 3],
+    last: Option<(usize, u64)>,
+}
+
+impl World {
+    fn new(window: usize) -> Self {
+        let origins = [("S", None), ("T", None), ("S", Some("leaf"))].map(|(stream, domain): (&str, Option<&str>)| {
+            Arc::new(Origin { stream: stream.into(), domain: domain.map(str::to_owned) })
+        });
+        World {
+            book: Inflight::new(window, true),
+            origins: origins.into(),
+            now: Instant::now(),
+            rows: 0,
+            tokens: Vec::new(),
+            used: HashSet::new(),
+            flying: HashSet::new(),
+            handed: HashMap::new(),
+            next: [1; 3],
+            last: None,
+        }
+    }
+
+    /// The token of one of the last messages, the last one first.
+    fn token(&self, back: u8) -> Option<u64> {
+        self.tokens.get(self.tokens.len().wrapping_sub(1 + usize::from(back))).copied()
+    }
+
+    fn publish(&mut self, with_id: bool) {
+        if self.book.len() >= self.book.window() {
+            return;
+        }
+        self.rows += 1;
+        let token = self.book.insert(message(self.rows, with_id), self.now);
+        let reused = !self.used.insert(token);
+        assert!(self.handed.get(&token).is_none_or(|old| !self.flying.contains(&old.row)));
+        let (origin, floor) = (self.last.map(|(origin, _)| origin), self.last.map_or(0, |(_, seq)| seq));
+        self.handed.insert(token, Handed { row: self.rows, reused, origin, floor });
+        self.flying.insert(self.rows);
+        self.tokens.push(token);
+    }
+
+    fn answer(&mut self, token: u64, kind: &Kind) {
+        let answer = match kind {
+            Kind::Ack { origin, other_seq, duplicate } => {
+                let origin = usize::from(*origin) % self.origins.len();
+                let seq = other_seq.map_or(self.next[origin], u64::from);
+                self.next[origin] = seq + 1;
+                Answer::Ack { origin: &self.origins[origin], seq, duplicate: *duplicate }
+            }
+            Kind::Rejected { stream } => {
+                let named = stream.map(|stream| self.origins[usize::from(stream) % self.origins.len()].stream.as_str());
+                Answer::Rejected { stream: named }
+            }
+            Kind::NoResponders => Answer::NoResponders,
+            Kind::Unreadable => Answer::Unreadable,
+        };
+        let handed = &self.handed[&token];
+        let flew = self.flying.contains(&handed.row);
+        match self.book.answer(Some(token), &answer, self.now) {
+            Proof::Own(sent) => {
+                assert!(self.flying.remove(&sent.row) && sent.row == handed.row);
+                if let Answer::Ack { origin, seq, duplicate: false } = answer {
+                    let origin = self.origins.iter().position(|one| Arc::ptr_eq(one, origin));
+                    assert!(!handed.reused || handed.origin == origin && seq > handed.floor);
+                    self.last = origin.map(|origin| (origin, seq));
+                } else {
+                    assert!(!handed.reused || !matches!(answer, Answer::Ack { .. } | Answer::Unreadable));
+                }
+            }
+            Proof::Resend(sent) => assert!(handed.reused && sent.body.has_id() && self.flying.remove(&sent.row)),
+            Proof::Waits => assert!(handed.reused && flew),
+            Proof::Stray => assert!(!flew),
+        }
+        assert!(self.book.len() == self.flying.len() && self.book.bytes() == self.flying.len());
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Publish { with_id } => self.publish(with_id),
+            Step::Answer { token, kind } => {
+                if let Some(token) = self.token(token) {
+                    self.answer(token, &kind);
+                }
+            }
+            Step::InOrder { times } => {
+                for _ in 0..u32::from(times) * 16 {
+                    let rows = self.rows;
+                    self.publish(false);
+                    if let Some(token) = self.token(0).filter(|_| self.rows > rows) {
+                        self.answer(token, &Kind::Ack { origin: 0, other_seq: None, duplicate: false });
+                    }
+                }
+            }
+            Step::Withdraw { token } => {
+                if let Some(sent) = self.token(token).and_then(|token| self.book.withdraw(token)) {
+                    assert!(self.flying.remove(&sent.row));
+                }
+            }
+            Step::Break => {
+                self.book.take_all().iter().for_each(|sent| assert!(self.flying.remove(&sent.row)));
+            }
+            Step::Wait { millis } => self.now += Duration::from_millis(millis.into()),
+        }
+    }
+}
+
+fuzz_target!(|input: (u8, Vec<Step>)| {
+    let (window, steps) = input;
+    let mut world = World::new(usize::from(window) + 1);
+    steps.into_iter().for_each(|step| world.step(step));
+    world.book.take_all();
+    assert!(world.book.is_empty() && world.book.bytes() == 0);
+});

@@ -1,0 +1,43 @@
+"""The error of a store directory that another server uses."""
+
+from __future__ import annotations
+
+from jetarrow.core.errors import Error
+from jetarrow.core.pages import point
+
+
+class StoreLockedError(Error):
+    """Another nats-server uses the store directory of a `NatsServer`.
+
+    Args:
+        message: What happened. Default: a general text.
+        path: The store directory. Default: None, not known.
+        pid: The other server's process. Default: None, not known.
+        owner_pid: The process that started it. Default: None, not known.
+        host: The machine that it runs on. Default: None, not known.
+        began: When it was started, as ISO 8601 text in UTC. Default: None, not known.
+    """
+
+    _default = "the store directory is in use by another nats-server: stop that one, or use another directory"
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        path: str | None = None,
+        pid: int | None = None,
+        owner_pid: int | None = None,
+        host: str | None = None,
+        began: str | None = None,
+    ) -> None:
+        self.path = path
+        self.pid = pid
+        self.owner_pid = owner_pid
+        self.host = host
+        self.began = began
+        self._set_message(message)
+
+
+# Tracebacks and pickles name the public path.
+StoreLockedError.__module__ = "jetarrow.errors"
+point(StoreLockedError)

@@ -1,0 +1,231 @@
+"""One transfer of a backup to the server, and the removal of what a failed one made."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO, Any
+
+from jetarrow._jetarrow import Msg
+from jetarrow.core.errors import ConnectionClosedError, Error, NoRespondersError, TimeoutError
+from jetarrow.jetstream import models
+from jetarrow.jetstream.absent import expected
+from jetarrow.jetstream.api import STREAM_NAME_IN_USE, JetStreamApi
+from jetarrow.jetstream.errors import APIError, BadRequestError, NotFoundError
+from jetarrow.jetstream.models.error_codes import ErrorCode
+
+Report = Callable[[int, int | None], object]
+
+# Bytes of one message.
+_CHUNK = 64 * 1024
+# Seconds until the server has made a stream of what it was sent; it says nothing meanwhile.
+_RESTORING = 3600.0
+# Seconds after a failure in which the stream appears, or grows, if the server still restores it.
+_CLEANUP = 3.0
+# Seconds between two questions for the stream.
+_POLL = 0.1
+# Errors of the server after which a stream of the name is another one's.
+_NOT_OURS = {STREAM_NAME_IN_USE, ErrorCode.STREAM_NAME_EXIST_RESTORE_FAILED}
+
+
+class Restore:
+    """Sends a backup to the server, which makes a stream of it when it has all.
+
+    Args:
+        api: JetStream's API.
+        name: The stream.
+        config: Its configuration, as it is sent.
+        state: Its state when the backup was made, as it is in the backup.
+    """
+
+    def __init__(self, api: JetStreamApi, name: str, config: dict[str, Any], state: dict[str, Any]) -> None:
+        self._api = api
+        self._name = name
+        self._config = config
+        self._state = state
+        self._verb = f"STREAM.RESTORE.{name}"
+        self._subject = ""
+        # The end of the backup was sent; the server has answered; its answer was that it made the stream.
+        self._is_sent = self._is_answered = self._is_made = False
+
+    async def run(self, file: IO[bytes], progress: Report | None) -> models.StreamInfo:
+        """Sends the backup and waits for the stream.
+
+        Args:
+            file: The data, at its beginning.
+            progress: As in `restore_stream`.
+
+        Returns:
+            The stream.
+        """
+        try:
+            answer = await self._api.request(self._verb, {"config": self._config, "state": self._state})
+        except BadRequestError as error:
+            await self._explain(error)
+            raise
+        self._subject = answer["deliver_subject"]
+        try:
+            await self._send(file, progress)
+            info = await self._end()
+            if not self._is_whole(info):
+                raise self._too_short(info)
+        except BaseException as error:
+            await self._clean_up(error)
+            raise
+        return models.StreamInfo.from_response(info)
+
+    async def _explain(self, error: BadRequestError) -> None:
+        """Says of a stream in the way that it is a part of this backup: the process of an earlier restore has ended."""
+        with suppress(Error):
+            info = await self._info() if error.err_code in _NOT_OURS else None
+            if info is not None and self._is_ours(info) and not self._is_whole(info):
+                error._set_message(
+                    f"{error.message}; stream {self._name!r} is a part of this backup, up to sequence"
+                    f" {info['state']['last_seq']} of {self._state.get('last_seq')}, which an earlier restore left or"
+                    " still makes: delete it if none is running"
+                )
+
+    async def _send(self, file: IO[bytes], progress: Report | None) -> None:
+        session = self._api.session
+        total = os.fstat(file.fileno()).st_size
+        size = min(_CHUNK, session.native.max_payload)
+        while chunk := file.read(size):
+            answer = await session.request(self._subject, chunk, self._api.timeout, None)
+            if answer.data:
+                self._is_answered = True
+                self._checked(answer)
+            if progress is not None:
+                progress(file.tell(), total)
+
+    async def _end(self) -> dict[str, Any]:
+        """Says that this was all; the server's answer, or the stream where only the answer was lost."""
+        self._is_sent = True
+        try:
+            answer = await self._api.session.request(self._subject, b"", _RESTORING, None)
+        except Error:
+            info = None
+            with suppress(Error):
+                info = await self._poll()
+            if info is None or not (self._is_whole(info) and self._is_ours(info)):
+                raise
+            return info
+        self._is_answered = True
+        info = self._checked(answer)
+        self._is_made = True
+        return info
+
+    def _checked(self, msg: Msg) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = json.loads(msg.data)
+            failure = answer.get("error")
+        except (ValueError, AttributeError):
+            raise APIError(message=f"{self._verb}: the answer is not a JSON object, so it is not a server's") from None
+        if failure:
+            raise APIError.build(failure, message=f"{self._verb} failed")
+        return answer
+
+    def _is_whole(self, info: dict[str, Any]) -> bool:
+        """Whether a stream reaches to the end of the backup; limits and deletions do not lower its last sequence."""
+        return int(info["state"]["last_seq"]) >= int(self._state.get("last_seq") or 0)
+
+    def _is_ours(self, info: dict[str, Any]) -> bool:
+        """Whether a stream has the backup's first message, whose time in nanoseconds no other stream has."""
+        state = info["state"]
+        return bool(state["messages"]) and all(
+            state.get(name) == self._state.get(name) for name in ("first_seq", "first_ts")
+        )
+
+    def _too_short(self, info: dict[str, Any]) -> APIError:
+        return APIError(
+            message=f"{self._verb}: the server restored the stream up to sequence {info['state']['last_seq']}, and the"
+            f" backup was made at sequence {self._state.get('last_seq')}: its data is cut; use another backup"
+        )
+
+    async def _clean_up(self, error: BaseException) -> None:
+        """Ends the transfer, removes a part of the stream, and adds to the error what is left."""
+        try:
+            left = await self._remove(error)
+        except Exception as failure:
+            left = (
+                f"it is not known whether a part of stream {self._name!r} is left ({failure}): look at"
+                f" stream_info({self._name!r}), and delete a part before the next restore"
+            )
+        if not left:
+            return
+        if isinstance(error, Error):
+            error._set_message(f"{error.message or error._describe()}; {left}")
+        else:
+            error.add_note(left)
+
+    async def _remove(self, error: BaseException) -> str:
+        """Removes a part that this call made; what is left, in words."""
+        if not self._is_sent and not self._is_answered:
+            with suppress(TimeoutError):
+                await self._abort()
+        may_finish = not self._is_answered
+        # After a cancellation the caller waits no longer than needed for one question.
+        info = await (self._poll() if may_finish and isinstance(error, Error) else self._info())
+        if info is None:
+            if not may_finish:
+                return ""
+            return f"the server has not answered, so stream {self._name!r} may still appear"
+        state = info["state"]
+        there = f"stream {self._name!r} is there with {state['messages']} messages up to sequence {state['last_seq']}"
+        is_ours = self._is_made or (self._is_ours(info) and getattr(error, "err_code", None) not in _NOT_OURS)
+        if is_ours and self._is_whole(info) and may_finish:
+            return f"{there}, which is the whole backup"
+        if is_ours:
+            await self._api.request(f"STREAM.DELETE.{self._name}")
+            return ""
+        return f"{there}, which this call did not remove, because it cannot tell that it made it"
+
+    async def _abort(self) -> None:
+        """Ends the transfer before its end, and waits until the server has given it up.
+
+        The server makes the stream while it receives the parts, and leaves what it has made.
+        """
+        try:
+            answer = await self._api.session.request(self._subject, b"", _CLEANUP, None)
+        except NoRespondersError:
+            # It has given it up already.
+            self._is_answered = True
+        else:
+            self._is_answered = True
+            with suppress(APIError):
+                self._checked(answer)
+                # Only the answer to the last part was lost.
+                self._is_made = True
+
+    async def _poll(self) -> dict[str, Any] | None:
+        """The stream once it is whole; else as it is when it has not grown for a few seconds, or None."""
+        session = self._api.session
+        deadline, reached = session.now() + _CLEANUP, -1
+        while True:
+            info: dict[str, Any] | None = None
+            failure: Error | None = None
+            try:
+                info = await self._info()
+            except ConnectionClosedError:
+                raise
+            except Error as error:
+                failure = error
+            if info is not None:
+                if self._is_whole(info):
+                    return info
+                if (last := int(info["state"]["last_seq"])) > reached:
+                    deadline, reached = session.now() + _CLEANUP, last
+            if session.now() >= deadline:
+                if failure is not None:
+                    raise failure
+                return info
+            await session.pause(_POLL)
+
+    async def _info(self) -> dict[str, Any] | None:
+        with expected(), suppress(NotFoundError):
+            info: dict[str, Any] = await self._api.request(
+                f"STREAM.INFO.{self._name}", timeout=min(self._api.timeout, _CLEANUP)
+            )
+            return info
+        return None

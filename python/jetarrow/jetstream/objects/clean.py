@@ -1,0 +1,112 @@
+"""Removing chunks that no object refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+from jetarrow.core.errors import TimeoutError
+from jetarrow.jetstream import models
+from jetarrow.jetstream.errors import BadObjectMetaError, NotFoundError
+from jetarrow.jetstream.models.values import to_seconds
+from jetarrow.jetstream.objects.base import info_of
+from jetarrow.jetstream.objects.checks import is_nuid
+from jetarrow.jetstream.objects.names import OBJ_ALL_CHUNKS_PRE_TEMPLATE, chunks_of
+from jetarrow.jetstream.objects.status import OrphanedChunks
+from jetarrow.jetstream.objects.watch import Watch, end, initial_messages
+
+# Default age: far longer than a put pauses between two chunks, or than a reconnect takes.
+OLDER_THAN = timedelta(hours=1)
+# Seconds to wait for the next chunk's size; another client may have purged it meanwhile.
+SIZE_WAIT = 5.0
+
+
+class Clean(Watch):
+    """The verb `clean`."""
+
+    async def clean(self, older_than: float | timedelta = OLDER_THAN, *, dry_run: bool = False) -> list[OrphanedChunks]:
+        """Removes chunks that no object refers to, as a put leaves them whose process was killed.
+
+        Args:
+            older_than: Seconds, or a timedelta: chunks stay while the newest one of their nuid is younger, by the
+                server's clock, because the put may still be under way. Give more than a put can pause between two
+                chunks, and before its end.
+            dry_run: Only find them.
+
+        Returns:
+            The chunks that were removed, or would be, one entry per nuid, the oldest first.
+
+        Raises:
+            BucketNotFoundError: The bucket is gone.
+            APIError: The bucket refuses it: it is sealed.
+            ValueError: `older_than` is negative.
+        """
+        age = to_seconds(older_than, "older_than")
+        if age < 0:
+            raise ValueError(f"older_than must be 0 or more seconds, not {age}")
+        try:
+            return await self._clean(timedelta(seconds=age), dry_run)
+        except NotFoundError as error:
+            raise self._gone(error) from None
+
+    async def _clean(self, age: timedelta, dry_run: bool) -> list[OrphanedChunks]:
+        everything = OBJ_ALL_CHUNKS_PRE_TEMPLATE.format(bucket=self._name)
+        # The chunks first: an object that is committed from here on is among the metadata.
+        info = await self._js.stream_info(self._stream, everything)
+        prefix = everything.removesuffix(">")
+        counts = {subject.removeprefix(prefix): count for subject, count in (info.state.subjects or {}).items()}
+        orphans = {nuid for nuid in counts if is_nuid(nuid)}
+        orphans -= (await self._referenced(orphans))[0]
+        before = (info.ts or datetime.now(UTC)) - age
+        newest: dict[str, datetime] = {}
+        for nuid in orphans:
+            with suppress(NotFoundError):
+                stored = (await self._js.get_last_msg(self._stream, chunks_of(self._name, nuid))).time
+                if stored is not None and stored <= before:
+                    newest[nuid] = stored
+        if not newest:
+            return []
+        # Once more, right before: a put that had paused for so long may have ended.
+        referenced, names = await self._referenced(newest)
+        found = []
+        for nuid in sorted(newest.keys() - referenced, key=newest.__getitem__):
+            size = await self._size_of(nuid)
+            found.append(OrphanedChunks(nuid, names.get(nuid), counts[nuid], size, newest[nuid]))
+            if not dry_run:
+                await self._purge(nuid)
+        return found
+
+    async def _referenced(self, nuids: Collection[str]) -> tuple[set[str], dict[str, str]]:
+        """The nuids that an object refers to; and the names of deleted objects by nuid."""
+        referenced: set[str] = set()
+        deleted: dict[str, str] = {}
+        for subject, (text, stored) in (await self._all_metas()).items():
+            try:
+                info = info_of(text, stored, self._name, subject)
+            except BadObjectMetaError:
+                # A newer client may be able to read it.
+                referenced.update(nuid for nuid in nuids if nuid.encode() in text)
+                continue
+            if info.deleted:
+                deleted[info.nuid] = info.name
+            else:
+                referenced.add(info.nuid)
+        return referenced, deleted
+
+    async def _size_of(self, nuid: str) -> int:
+        """Payload bytes of a nuid's chunks, without reading them."""
+        size = 0
+        sub = await self._js.subscribe(
+            chunks_of(self._name, nuid), stream=self._stream, ordered_consumer=True, headers_only=True
+        )
+        try:
+            left = await initial_messages(sub)
+            with suppress(TimeoutError):
+                while left:
+                    msg = await sub.next_msg(SIZE_WAIT)
+                    size += int((msg.headers or {}).get(models.Header.MSG_SIZE.value, 0))
+                    left = min(left - 1, msg.metadata.num_pending)
+        finally:
+            await end(sub)
+        return size

@@ -1,0 +1,165 @@
+"""Changing metadata, and renaming.
+
+A nuid belongs to one name, from the put that made it until its chunks are purged. A rename therefore copies the data to
+chunks with a nuid of its own, writes the metadata of the new name (only if that name is still free), removes the
+metadata of the old name (only if it is still the message that was read), and then purges the old chunks. A client that
+replaces or deletes a name purges the chunks of that name alone. No other name refers to them, so it need not look for
+one, and an interrupted rename leaves two complete objects. The alternative is that two names share chunks while a
+rename is under way. It needs either a search through all metadata before every purge, or a note in the metadata that
+other clients neither write nor respect. The price of the copy is that the data passes through the client, and that the
+bucket needs room for it. Every other client reads the result as any object.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import replace
+
+from jetarrow.core.errors import Error
+from jetarrow.jetstream import models
+from jetarrow.jetstream.errors import (
+    DigestMismatchError,
+    ObjectAlreadyExists,
+    ObjectDeletedError,
+)
+from jetarrow.jetstream.objects.base import Stored, new_version, now
+from jetarrow.jetstream.objects.get import Get, check_digest, is_small
+from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, checked_meta, chunks_of
+from jetarrow.jetstream.objects.pieces import Cutter
+from jetarrow.jetstream.objects.put import Attempt, Put
+from jetarrow.jetstream.objects.sending import Sending
+
+
+class Rename(Get, Put):
+    """The verb `update_meta`."""
+
+    async def update_meta(self, name: str, meta: models.ObjectMeta) -> None:
+        """Changes an object's description, headers and metadata, and its name.
+
+        With the same name, or none, the data stays as it is. Another name copies the data through this client, and then
+        removes the old name. A put of the old name by another client meanwhile stays. When a rename is interrupted,
+        both names may be left, each with data of its own.
+
+        Args:
+            name: The object.
+            meta: The new description, headers and metadata, and the new name, if any. Its `options` are ignored.
+
+        Raises:
+            ObjectDeletedError: There is no such object, or it was deleted.
+            ObjectAlreadyExists: Another object has the new name.
+            DigestMismatchError: The data of an object that is renamed is damaged.
+            BucketNotFoundError: The bucket is gone.
+            APIError: The bucket refuses it: it is sealed, or has no room for the copy.
+        """
+        new_name = checked_meta(meta).name or name
+        if new_name == name:
+            await self._commit(
+                name,
+                self._checked_live(name, await self._find(name)),
+                lambda found: self._changed_info(name, found, meta),
+            )
+        else:
+            await self._rename(name, new_name, meta)
+
+    def _checked_live(self, name: str, found: Stored | None) -> Stored:
+        if found is None or found.info.deleted:
+            raise ObjectDeletedError(
+                message=f"could not change object {name!r} of bucket {self._name!r}: there is none"
+            )
+        return found
+
+    def _changed_info(self, name: str, found: Stored | None, meta: models.ObjectMeta) -> models.ObjectInfo:
+        """The metadata of `found`, with the parts that a caller chooses."""
+        return self._checked_live(name, found).info.evolve(
+            description=meta.description, headers=meta.headers, metadata=meta.metadata, mtime=now()
+        )
+
+    async def _rename(self, name: str, new_name: str, meta: models.ObjectMeta) -> None:
+        old = self._checked_live(name, await self._find(name))
+        while True:
+            target = self._checked_free(name, new_name, await self._find(new_name))
+            info = self._changed_info(name, old, meta).evolve(name=new_name, nuid=new_version())
+            chunks = chunks_of(self._name, info.nuid)
+            attempt = Attempt(Sending(self._js, self._stream, chunks), info, target)
+
+            def new_info(found: Stored | None, attempt: Attempt = attempt) -> models.ObjectInfo:
+                return attempt.commit(self._checked_free(name, new_name, found))
+
+            try:
+                attempt.info = await self._copy(old.info, info, attempt.sending)
+                await self._commit(new_name, target, new_info)
+            except BaseException as error:
+                if not await self._give_up(attempt, error):
+                    if not isinstance(error, DigestMismatchError):
+                        raise
+                    latest = self._checked_live(name, await self._find(name))
+                    if latest.info.nuid == old.info.nuid:
+                        # Damaged, and not replaced while it was read.
+                        raise
+                    old = latest
+                    continue
+            await self._remove_old(name, old, attempt.info)
+            return
+
+    def _checked_free(self, name: str, new_name: str, found: Stored | None) -> Stored | None:
+        if found is not None and not found.info.deleted:
+            raise ObjectAlreadyExists(
+                f"could not rename object {name!r} of bucket {self._name!r}: {new_name!r} exists already;"
+                " delete it, or choose another name"
+            )
+        return found
+
+    async def _copy(self, old: models.ObjectInfo, new: models.ObjectInfo, sending: Sending) -> models.ObjectInfo:
+        """Copies the chunks of `old`; the metadata `new` with their number.
+
+        Raises:
+            DigestMismatchError: The data is not that of `old`.
+        """
+        if not old.size:
+            return new
+        options = new.options or models.ObjectMetaOptions()
+        cutter = Cutter(options.max_chunk_size or OBJ_DEFAULT_CHUNK_SIZE)
+        if is_small(old):
+            await self._send(await self._only_chunk(old), cutter, sending, None)
+        else:
+            async with aclosing(self._pieces(old)) as data:
+                await self._send(data, cutter, sending, None)
+        check_digest(old, cutter.size, cutter.hash.digest())
+        return replace(new, chunks=cutter.chunks)
+
+    async def _remove_old(self, name: str, old: Stored, new: models.ObjectInfo) -> None:
+        """Removes what was copied, and nothing that another client wrote meanwhile."""
+        while not await self._is_removed(name, old):
+            latest = await self._find(name)
+            if latest is None or latest.info.deleted:
+                # Deleted data does not return under another name.
+                await self._undo(new)
+                raise ObjectDeletedError(
+                    message=f"could not rename object {name!r} of bucket {self._name!r}: it was deleted meanwhile"
+                )
+            if latest.info.nuid != old.info.nuid:
+                # A put after the rename: it stays, and has purged the old chunks.
+                return
+            # Another client changed the metadata alone.
+            old = latest
+        if old.info.nuid:
+            await self._purge(old.info.nuid)
+
+    async def _is_removed(self, name: str, old: Stored) -> bool:
+        try:
+            return await self._remove_meta(name, old.seq)
+        except Error as error:
+            # Its answer may be lost. Once the name is gone, nothing refers to the old chunks.
+            try:
+                if await self._find(name) is None:
+                    return True
+            except Error:
+                pass
+            error.add_note(f"object {name!r} of bucket {self._name!r} may be left beside its copy")
+            raise
+
+    async def _undo(self, new: models.ObjectInfo) -> None:
+        """Removes the new name, if it is still the copy."""
+        stored = await self._find_any(new.name)
+        if stored is not None and stored.info.nuid == new.nuid and await self._remove_meta(new.name, stored.seq):
+            await self._purge(new.nuid)

@@ -1,0 +1,163 @@
+use super::*;
+
+const HOUR: i64 = 3_600_000_000_000;
+
+fn mark(seq: u64) -> Mark {
+    Mark { seq, nanos: HOUR + seq as i64 * 7 + 1 }
+}
+
+fn extent(first_seq: u64, last_seq: u64) -> Extent {
+    Extent { first_seq, last_seq, last_nanos: Some(mark(last_seq).nanos) }
+}
+
+/// Looks up what `decide` asks for in a stream, and counts how often.
+fn verdict(marks: &[Mark], extent: &Extent, message: impl Fn(u64) -> Option<i64>) -> (Verdict, usize) {
+    let mut looked_up = Vec::new();
+    loop {
+        match decide(marks, extent, &looked_up) {
+            Verdict::Look(seq) => looked_up.push((seq, message(seq))),
+            verdict => return (verdict, looked_up.len()),
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_only_grew_holds_with_at_most_one_look() {
+    let marks = [mark(50), mark(40), mark(10)];
+    let there = |seq| Some(mark(seq).nanos);
+    assert_eq!(verdict(&marks, &extent(1, 50), there), (Verdict::Holds, 0));
+    assert_eq!(verdict(&marks, &extent(1, 90), there), (Verdict::Holds, 1));
+    assert_eq!(verdict(&[], &extent(1, 90), there), (Verdict::Holds, 0));
+    // Expired or purged: nothing contradicts, and nothing is looked up.
+    assert_eq!(verdict(&marks, &extent(51, 50), there), (Verdict::Holds, 0));
+    assert_eq!(verdict(&marks, &extent(80, 90), there), (Verdict::Holds, 0));
+}
+
+#[test]
+fn a_deleted_message_leaves_the_decision_to_an_older_one() {
+    let marks = [mark(50), mark(40), mark(10)];
+    let deleted = |seq| (seq != 50).then(|| mark(seq).nanos);
+    assert_eq!(verdict(&marks, &extent(1, 90), deleted), (Verdict::Holds, 2));
+    // The last message was deleted, so the stream's last time is not its own.
+    let odd = Extent { last_nanos: Some(5), ..extent(1, 50) };
+    assert_eq!(verdict(&marks, &odd, deleted), (Verdict::Holds, 2));
+    let other = |seq| (seq != 50).then(|| if seq > 20 { 5 } else { mark(seq).nanos });
+    let expected = Verdict::RolledBack {
+        expected: mark(40),
+        found: Found::Other(Mark { seq: 40, nanos: 5 }),
+        last_good: Some(mark(10)),
+    };
+    assert_eq!(verdict(&marks, &extent(1, 90), other).0, expected);
+}
+
+#[test]
+fn a_stream_that_ends_before_or_has_others_went_back() {
+    let marks = [mark(50), mark(40), mark(10)];
+    let there = |seq| Some(mark(seq).nanos);
+    let rolled_back = |expected, found, last_good| Verdict::RolledBack { expected, found, last_good };
+    let end = |last_seq| Found::End { last_seq };
+    assert_eq!(verdict(&marks, &extent(1, 45), there).0, rolled_back(mark(50), end(45), Some(mark(40))));
+    assert_eq!(verdict(&marks, &extent(1, 40), there), (rolled_back(mark(50), end(40), Some(mark(40))), 0));
+    assert_eq!(verdict(&marks, &extent(1, 0), there), (rolled_back(mark(50), end(0), None), 0));
+    // Grown past the position again, from 30 on with others.
+    let grown = |seq| Some(if seq > 30 { -1 } else { mark(seq).nanos });
+    let other = Found::Other(Mark { seq: 50, nanos: -1 });
+    assert_eq!(verdict(&marks, &extent(1, 90), grown).0, rolled_back(mark(50), other, Some(mark(10))));
+    let all = |_| Some(-1);
+    assert_eq!(verdict(&marks, &extent(1, 90), all), (rolled_back(mark(50), other, None), 3));
+}
+
+#[test]
+fn times_in_microseconds_are_compared_in_microseconds() {
+    let coarse = Mark { seq: 1, nanos: 5_000 };
+    assert!(coarse.is_of(5_000) && coarse.is_of(5_999) && !coarse.is_of(6_000) && !coarse.is_of(4_999));
+    let before_1970 = Mark { seq: 1, nanos: -5_000 };
+    assert!(before_1970.is_of(-4_001) && !before_1970.is_of(-5_001));
+    let fine = Mark { seq: 1, nanos: 5_001 };
+    assert!(fine.is_of(5_001) && !fine.is_of(5_002));
+}
+
+#[test]
+fn few_marks_are_kept_and_old_ones_among_them() {
+    let mut marks = Marks::default();
+    for seq in 1..=100_000 {
+        marks.push(mark(seq));
+        marks.push(mark(seq / 2));
+    }
+    let seqs: Vec<_> = marks.as_slice().iter().map(|mark| mark.seq).collect();
+    assert_eq!((seqs.len(), seqs[0], seqs[MAX_MARKS - 1]), (MAX_MARKS, 100_000, 1));
+    // Distances grow with age: there is one for each power of some number.
+    let distances: Vec<_> = seqs.iter().map(|seq| 100_000 - seq).collect();
+    assert!(distances.windows(3).all(|near| near[2] > near[1] && near[1] > near[0]), "{distances:?}");
+    assert!(distances[1] < 100 && distances[3] < 10_000, "{distances:?}");
+    marks.truncate(50_000);
+    assert!(marks.newest().is_some_and(|newest| newest.seq <= 50_000));
+    assert_eq!(Marks::new(marks.as_slice().to_vec()), marks);
+}
+
+/// Random histories: a stream that is appended to, deleted from, purged, expired and rolled back.
+#[test]
+fn no_rollback_is_reported_that_was_none_and_none_is_missed_that_can_be_seen() {
+    let mut dice = 1_u64;
+    let mut below = |end: u64| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (dice >> 33) % end
+    };
+    let (mut reported, mut unseen) = (0, 0);
+    for _ in 0..20_000 {
+        let (mut stream, mut first, mut last, mut clock) = (std::collections::BTreeMap::new(), 1, 0_u64, 0_i64);
+        let mut marks = Marks::default();
+        let mut gone_back: Option<u64> = None;
+        for _ in 0..below(60) {
+            clock += 1 + below(3) as i64;
+            match below(12) {
+                0 => {
+                    let seq = below(last + 1);
+                    stream.remove(&seq);
+                }
+                1 => {
+                    first = first.max(below(last + 2));
+                    stream.retain(|seq, _| *seq >= first);
+                }
+                2 if below(4) == 0 => {
+                    let to = below(last + 1);
+                    if to < last {
+                        gone_back = Some(gone_back.map_or(to, |earlier: u64| earlier.min(to)));
+                    }
+                    last = to;
+                    stream.retain(|seq, _| *seq <= last);
+                    first = first.min(last + 1);
+                }
+                3..=5 if gone_back.is_none() => {
+                    if let Some((seq, nanos)) = stream.last_key_value() {
+                        marks.push(Mark { seq: *seq, nanos: *nanos });
+                    }
+                }
+                _ => {
+                    last += 1;
+                    stream.insert(last, clock);
+                }
+            }
+        }
+        let extent = Extent { first_seq: first, last_seq: last, last_nanos: stream.get(&last).copied() };
+        let (found, _) = verdict(marks.as_slice(), &extent, |seq| stream.get(&seq).copied());
+        let affected = gone_back.filter(|to| marks.newest().is_some_and(|newest| newest.seq > *to));
+        match (affected, found) {
+            (None, found) => assert_eq!(found, Verdict::Holds),
+            (Some(to), Verdict::RolledBack { expected, last_good, .. }) => {
+                reported += 1;
+                assert!(expected.seq > to);
+                assert!(last_good.is_none_or(|good| good.seq <= to));
+            }
+            // Every message that could show it is gone.
+            (Some(to), Verdict::Holds) => {
+                unseen += 1;
+                let shows = |mark: &&Mark| mark.seq > to && (mark.seq > last || stream.contains_key(&mark.seq));
+                let newest_there = marks.as_slice().iter().find(|mark| stream.contains_key(&mark.seq));
+                assert!(newest_there.is_none_or(|mark| !shows(&mark)));
+            }
+            (_, Verdict::Look(_)) => unreachable!(),
+        }
+    }
+    assert!(reported > 500 && unseen > 50, "{reported} {unseen}");
+}

@@ -1,0 +1,216 @@
+"""Signals that end the command: files are finished, nothing is said, and the exit code names the signal."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jetarrow.sync
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from jetarrow.cli import files, stopping
+
+from tests.cli.tools import Terminal, command
+from tests.tools import wait_until
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals for one process")
+
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+ROWS = 50
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """SIGHUP and SIGINT count, also where the tests themselves run below nohup, or in a shell's background."""
+    before = [(number, signal.getsignal(number)) for number in (signal.SIGHUP, signal.SIGINT)]
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before:
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def filled(away: Path, sync_js: jetarrow.sync.JetStream, stream: str) -> str:
+    """A stream of rows that no format can make small: a writer's buffer is full after them."""
+    sync_js.publish_batch(f"{stream}.a", [secrets.token_hex(500) for _ in range(ROWS)]).raise_for_errors()
+    return stream
+
+
+def stop(process: subprocess.Popen[str], *numbers: signal.Signals) -> None:
+    """Sends the signals: the exit code is that of one of them, and nothing is said."""
+    for number in numbers:
+        process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode in [CODES[number] for number in numbers]
+    assert said == ""
+
+
+ERRORS: Any = {"stderr": subprocess.PIPE, "text": True}
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, **ERRORS)
+
+
+READERS: dict[str, Callable[[Path], int]] = {
+    "parquet": lambda path: pq.read_table(path).num_rows,
+    "csv": lambda path: pyarrow.csv.read_csv(path).num_rows,
+    "ndjson": lambda path: len([json.loads(line) for line in path.read_text("utf-8").splitlines()]),
+    "arrow": lambda path: pa.ipc.open_file(path).read_all().num_rows,
+}
+
+
+def unfinished() -> list[Path]:
+    """Temporary files to which rows have been written."""
+    return [path for path in Path().glob(".*") if path.stat().st_size > 20_000]
+
+
+@pytest.mark.parametrize("number", CODES)
+@pytest.mark.parametrize("form", READERS)
+def test_read_that_follows_finishes_its_file(form: str, number: signal.Signals, filled: str, away: Path) -> None:
+    with start("read", filled, "--follow", "--to", f"out.{form}", "--columns", "seq,data") as process:
+        wait_until(unfinished, 30)
+        # Others cannot read it before it has the mode that the umask allows.
+        assert [stat.S_IMODE(path.stat().st_mode) for path in unfinished()] == [0o600]
+        stop(process, number)
+    assert [path.name for path in away.iterdir()] == [f"out.{form}"]
+    assert READERS[form](Path(f"out.{form}")) == ROWS
+
+
+@pytest.mark.parametrize("number", CODES)
+@pytest.mark.parametrize("verb", ["read", "kv"])
+def test_rows_end_with_the_signal(
+    verb: str, number: signal.Signals, filled: str, sync_js: jetarrow.sync.JetStream
+) -> None:
+    sync_js.create_key_value(bucket="STOPPED").put("key", b"value")
+    typed = {"read": ["read", filled, "--follow"], "kv": ["kv", "watch", "STOPPED"]}[verb]
+    with start(*typed, "--json") as process:
+        assert process.stdout is not None
+        json.loads(process.stdout.readline())
+        stop(process, number)
+
+
+def test_stdout_gets_the_end_of_the_format(filled: str, away: Path) -> None:
+    typed = command("read", filled, "--follow", "--to", "-", "--format", "parquet", "--columns", "data")
+    with (
+        Path("out").open("wb") as out,
+        subprocess.Popen(typed, stdout=out, **ERRORS) as process,
+    ):
+        wait_until(lambda: Path("out").stat().st_size > 20_000, 30)
+        stop(process, signal.SIGTERM)
+    assert pq.read_table("out").num_rows == ROWS
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_sink_keeps_what_was_committed(number: signal.Signals, filled: str, away: Path) -> None:
+    with start("sink", "parquet", filled, "archive", "--follow", "--every", "200ms") as process:
+        wait_until(lambda: any(Path("archive").glob("_jetarrow/[0-9]*.json")), 30)
+        stop(process, number)
+    assert sum(pq.read_table(path).num_rows for path in Path("archive").glob("*.parquet")) == ROWS
+
+
+def test_a_second_signal_of_the_system_does_not_cut_the_end_short(filled: str, away: Path) -> None:
+    """systemd sends SIGTERM and SIGHUP together."""
+    with start("read", filled, "--follow", "--to", "out.csv") as process:
+        wait_until(unfinished, 30)
+        stop(process, signal.SIGTERM, signal.SIGHUP)
+    assert READERS["csv"](Path("out.csv")) == ROWS
+
+
+def test_nohup_is_respected(filled: str, sync_js: jetarrow.sync.JetStream) -> None:
+    ignoring = ["nohup", *command("read", filled, "--follow", "--json", "--from-seq", str(ROWS))]
+    with subprocess.Popen(
+        ignoring, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGHUP)
+        sync_js.publish(f"{filled}.a", "news")
+        assert json.loads(process.stdout.readline())["data"] == "news"
+        stop(process, signal.SIGTERM)
+
+
+def test_a_terminal_that_is_closed_ends_it(filled: str, away: Path) -> None:
+    with Terminal("read", filled, "--follow", "--to", "out.csv", session=True) as terminal:
+        wait_until(unfinished, 30)
+        terminal.close()
+        assert terminal.process.wait(30) == 129
+    assert READERS["csv"](Path("out.csv")) == ROWS
+
+
+def test_top_leaves_the_terminal_as_it_was(filled: str) -> None:
+    with Terminal("top", "--every", "100ms") as terminal:
+        terminal.until(filled)
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.end() == 143
+    assert "\x1b[?1049l" in terminal.shown
+
+
+def test_bench_removes_its_stream(own_server: jetarrow.server.NatsServer, own_sync: jetarrow.sync.JetStream) -> None:
+    with start("bench", "--msgs", "100000000", "--size", "1", "--server", own_server.url) as process:
+        wait_until(lambda: own_sync.streams_info(), 30)
+        stop(process, signal.SIGTERM)
+    assert own_sync.streams_info() == []
+
+
+SCHEMA = pa.schema([("id", pa.int64())])
+BATCH = pa.record_batch([[1, 2]], SCHEMA)
+
+
+class SignalledWriter:
+    """Sends this process a signal while it writes."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self._number = number
+        self.is_whole = False
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        os.kill(os.getpid(), self._number)
+        assert sum(range(1000)) > 0  # the interpreter would handle the signal by now
+        self.is_whole = True
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_a_batch_is_written_as_a_whole(number: signal.Signals) -> None:
+    writer = SignalledWriter(number)
+    with stopping.handled():
+        with pytest.raises(KeyboardInterrupt):
+            files._Whole(writer).write(BATCH)
+        assert stopping.exit_code() == CODES[number]
+    assert writer.is_whole
+
+
+def test_ctrl_c_ends_what_a_signal_began() -> None:
+    with stopping.handled(), pytest.raises(KeyboardInterrupt), stopping.deferred():
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_handlers_are_put_back() -> None:
+    before = {number: signal.getsignal(number) for number in CODES}
+    with stopping.handled():
+        assert not [number for number in CODES if signal.getsignal(number) == before[number]]
+    assert {number: signal.getsignal(number) for number in CODES} == before
+
+
+@pytest.mark.parametrize("form", READERS)
+def test_an_interrupted_range_leaves_no_file(form: str, away: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), files.writing(f"out.{form}", form, SCHEMA, keep=lambda: False) as writer:
+        writer.write(BATCH)
+        raise KeyboardInterrupt
+    assert list(away.iterdir()) == []

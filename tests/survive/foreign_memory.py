@@ -1,0 +1,117 @@
+"""Programs for `test_foreign_memory.py`, each of which is to end with code 0.
+
+`python -m tests.survive.foreign_memory break TIMES | exit URL | callback URL`
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import struct
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import jetarrow
+import jetarrow.sync
+import pyarrow as pa
+from jetarrow.server import NatsServer
+
+ROWS = 64
+# Above this a payload is written from where it lies.
+LARGE, SMALL = 32 << 10, 100
+
+
+class Memory(bytearray):
+    """Counts how many of its kind exist."""
+
+    alive = 0
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        Memory.alive += 1
+
+    def __del__(self) -> None:
+        Memory.alive -= 1
+
+
+def column(size: int) -> pa.Array:
+    offsets = pa.py_buffer(struct.pack(f"<{ROWS + 1}q", *range(0, (ROWS + 1) * size, size)))
+    return pa.Array.from_buffers(pa.large_binary(), ROWS, [None, offsets, pa.py_buffer(Memory(ROWS * size))])
+
+
+async def ignore(*_event: object) -> None:
+    pass
+
+
+async def cancelled_while_the_link_breaks(times: int) -> None:
+    for _ in range(times):
+        with NatsServer() as server:
+            nc = await jetarrow.connect(
+                server.url, max_reconnect_attempts=-1, error_cb=ignore, disconnected_cb=ignore, reconnect_time_wait=0.01
+            )
+            js = nc.jetstream()
+            await js.add_stream(name="S", subjects=["s.>"])
+            # Nothing is read any more, so payloads wait in our buffer when they are cancelled, and the link breaks.
+            os.kill(server.pid, signal.SIGSTOP)
+            batches = [
+                asyncio.ensure_future(js.publish_batch("s.a", column(LARGE), max_inflight=ROWS)) for _ in range(8)
+            ]
+            while nc.metrics()["in_flight"] < 2 * len(batches):
+                await asyncio.sleep(0.001)
+            # A loop's variable would keep the last one.
+            assert {batch.cancel() for batch in batches} == {True}
+            await asyncio.gather(*batches, return_exceptions=True)
+            batches.clear()
+            assert Memory.alive, "nothing waits: this proves nothing"
+            os.kill(server.pid, signal.SIGKILL)
+            # This thread holds the GIL and takes the buffer's lock all the time.
+            while nc.is_connected:
+                await nc.publish("x", b"y")
+            await nc.close()
+    while Memory.alive:
+        await asyncio.sleep(0.001)
+
+
+def pending_at_exit(url: str) -> None:
+    nc = jetarrow.sync.connect(url)
+    js = nc.jetstream()
+    begun = threading.Event()
+
+    def blocks(size: int) -> Iterator[pa.RecordBatch]:
+        while True:
+            yield pa.record_batch({"data": column(size)})
+            begun.set()
+
+    def publish(size: int) -> None:
+        schema = pa.schema({"data": pa.large_binary()})
+        # It ends with the connection, at the end of the process.
+        with suppress(jetarrow.errors.Error):
+            js.publish_batch("s.a", pa.RecordBatchReader.from_batches(schema, blocks(size)))
+
+    for size in (SMALL, SMALL, LARGE):
+        threading.Thread(target=publish, args=[size], daemon=True).start()
+    begun.wait()
+
+
+def callback_at_exit(url: str) -> None:
+    def run_on(_future: object) -> None:
+        while True:
+            sum(range(100))
+
+    future = jetarrow.sync.connect(url).jetstream().publish_async("s.a", b"x")
+    future.add_done_callback(run_on)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.ERROR)
+    mode, argument = sys.argv[1:]
+    if mode == "break":
+        asyncio.run(cancelled_while_the_link_breaks(int(argument)))
+    elif mode == "exit":
+        pending_at_exit(argument)
+    else:
+        callback_at_exit(argument)
