@@ -220,13 +220,15 @@ def test_ctrl_c_with_a_server_that_stands_still(own_server: NatsServer, program:
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as child:
         assert child.stdin is not None
         assert child.stdout is not None
+        assert child.stderr is not None
         try:
             assert child.stdout.readline() == "pause\n"
             start = time.monotonic() - began
             # Only its parent can wait until all its threads have stopped.
             own_server.pause()
             print(file=child.stdin, flush=True)
-            assert child.stdout.readline() == "go\n"
+            if child.stdout.readline() != "go\n":
+                pytest.fail(f"the program ended by itself with {child.wait(10)}: {child.stderr.read()}")
             time.sleep(0.2)
             pressed = time.monotonic()
             child.send_signal(signal.SIGINT)
@@ -235,7 +237,6 @@ def test_ctrl_c_with_a_server_that_stands_still(own_server: NatsServer, program:
         finally:
             child.kill()
             own_server.resume()
-        assert child.stderr is not None
         assert "KeyboardInterrupt" in child.stderr.read()
     # The interpreter's own end takes as long as the machine lets it, as its start did.
     assert took < 1.0 + start
