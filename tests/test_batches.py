@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from jetarrow.batch import MessageBatch
 from jetarrow.core.session import finish
-from jetarrow.jetstream.held import HeldBatch, Hold, Parts
+from jetarrow.jetstream.batch_collector import HeldBatch, Hold, Parts
 from jetarrow.js.client import JetStreamContext
 
 from .tools import fill, fill_sync, numbers, store, until

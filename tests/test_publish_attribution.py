@@ -14,7 +14,7 @@ from jetarrow import errors
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.jetstream.errors import NoStreamResponseError
 from jetarrow.jetstream.models import SubjectTransform
-from jetarrow.jetstream.outcome import PublishResult
+from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.server import NatsServer
 
 from tests.tools import free_port, until

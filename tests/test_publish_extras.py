@@ -8,7 +8,7 @@ from typing import Any
 import jetarrow.sync
 import pyarrow as pa
 import pytest
-from jetarrow.jetstream.expect import PublishExtras
+from jetarrow.jetstream.publish_headers import PublishExtras
 from jetarrow.js.api import ErrorCode, Header
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import BadRequestError

@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from jetarrow.core.errors import TimeoutError, UnsupportedError
-from jetarrow.jetstream.outcome import PublishResult
+from jetarrow.jetstream.publish_result import PublishResult
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Link, Span, SpanKind, Tracer, TracerProvider

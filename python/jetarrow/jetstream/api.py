@@ -11,9 +11,9 @@ from jetarrow._jetarrow import Msg, check_subject
 from jetarrow.core.arguments import FOREVER
 from jetarrow.core.errors import Error, NoRespondersError
 from jetarrow.core.session import Session
-from jetarrow.jetstream.absent import did_you_mean, expected, is_expected, missing, named_in, nearest
 from jetarrow.jetstream.errors import APIError, NotFoundError, ServiceUnavailableError
 from jetarrow.jetstream.models.error_codes import ErrorCode
+from jetarrow.jetstream.not_found import did_you_mean, expected, is_expected, missing, named_in, nearest
 
 # The server's numbers of the errors that a verb handles itself.
 STREAM_NAME_IN_USE = ErrorCode.STREAM_NAME_EXIST

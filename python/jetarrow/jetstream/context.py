@@ -5,9 +5,9 @@ from __future__ import annotations
 from jetarrow.core.arguments import check_whole, seconds
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import HasSession
-from jetarrow.jetstream.by_name import ByName
 from jetarrow.jetstream.dead_letters import DeadLetterVerbs
 from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.fetch_verbs import ByName
 from jetarrow.jetstream.increment import Increment
 from jetarrow.jetstream.kv.verbs import KeyValues
 from jetarrow.jetstream.latest import Latest

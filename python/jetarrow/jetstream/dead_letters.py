@@ -13,12 +13,12 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.advisory_rows import ADVISORY_SCHEMA, ADVISORY_SUBJECT, KINDS, row_of
 from jetarrow.jetstream.api import STREAM_NOT_FOUND
 from jetarrow.jetstream.arrow import needs_pyarrow
+from jetarrow.jetstream.batch_collector import numbers
 from jetarrow.jetstream.errors import DecodeError, MalformedMessageError, NotFoundError
-from jetarrow.jetstream.held import numbers
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.names import checked
-from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.jetstream.publish import Publish
+from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.jetstream.read import Read
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from jetarrow.core.bridges import bridge_of
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
+from jetarrow.jetstream.batch_collector import Collector
 from jetarrow.jetstream.errors import FetchTimeoutError
-from jetarrow.jetstream.held import Collector
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.messages import MESSAGES_AT_ONCE, REQUEST_TIMEOUT, Messages
 from jetarrow.jetstream.models.values import user_level
 from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.priority import Member, PriorityOptions, member
-from jetarrow.jetstream.pull_end import PullEnd
+from jetarrow.jetstream.pull_lifecycle import PullEnd
 
 
 class PullSubscription(PullEnd):

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from jetarrow.jetstream.manage.counters import CounterVerbs, value_of
 from jetarrow.jetstream.models.constants import Header
-from jetarrow.jetstream.needs import require
 from jetarrow.jetstream.publish import Publish
+from jetarrow.jetstream.server_features import require
 
 if TYPE_CHECKING:
     from jetarrow.core.session import Headers

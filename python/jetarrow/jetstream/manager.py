@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
-from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.advisories import Advisories
 from jetarrow.jetstream.api import STREAM_NAME_IN_USE, STREAM_NOT_FOUND, HasSession, JetStreamApi
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
@@ -16,6 +15,7 @@ from jetarrow.jetstream.lag import Lag
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models import AdvisoryKind
 from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.not_found import expected
 from jetarrow.jetstream.stream import Stream
 
 if TYPE_CHECKING:

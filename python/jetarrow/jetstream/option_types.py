@@ -8,8 +8,8 @@ from jetarrow.jetstream.config_options import ConsumerOptions as ConsumerOptions
 from jetarrow.jetstream.config_options import NamedConsumerOptions as NamedConsumerOptions
 from jetarrow.jetstream.config_options import PushConsumerOptions as PushConsumerOptions
 from jetarrow.jetstream.config_options import StreamOptions as StreamOptions
-from jetarrow.jetstream.expect import PublishExtras
 from jetarrow.jetstream.priority import PriorityOptions
+from jetarrow.jetstream.publish_headers import PublishExtras
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from jetarrow.jetstream.needs import require
+from jetarrow.jetstream.server_features import require
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.api import JetStreamApi

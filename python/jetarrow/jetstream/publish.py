@@ -12,9 +12,9 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.errors import MaxAckPendingError
-from jetarrow.jetstream.expect import NOTHING, PublishExtras, expect, expect_rows
-from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.jetstream.progress import Progress, reporter
+from jetarrow.jetstream.publish_headers import NOTHING, PublishExtras, expect, expect_rows
+from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.jetstream.publisher import SPARE, SPARE_FOR_BURSTS, LoopPublisher, Publisher
 
 # What may become of a table's other columns.

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 from jetarrow.core.at_exit import watch_publisher
 from jetarrow.core.session import Headers, Session
 from jetarrow.jetstream.errors import BatchError, Error, MaxAckPendingError, TooManyStalledMsgsError
-from jetarrow.jetstream.expect import NOTHING, PublishExtras, expect
 from jetarrow.jetstream.models import PubAck
-from jetarrow.jetstream.outcome import RowError
+from jetarrow.jetstream.publish_headers import NOTHING, PublishExtras, expect
+from jetarrow.jetstream.publish_result import RowError
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.api import JetStreamApi

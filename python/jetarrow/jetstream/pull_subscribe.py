@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from jetarrow.core.arguments import check_whole
-from jetarrow.jetstream import existing, models
-from jetarrow.jetstream.absent import expected
+from jetarrow.jetstream import consumer_diff, models
 from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
+from jetarrow.jetstream.not_found import expected
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import ConsumerOptions
@@ -88,15 +88,15 @@ class PullSubscribe(Management):
             with expected(), suppress(NotFoundError):
                 info = await self.consumer_info(stream, durable)
             if info is not None:
-                changes = existing.differences(info.config, config, params, subject)
-                info = await existing.bind(self, info, changes, update=update)
+                changes = consumer_diff.differences(info.config, config, params, subject)
+                info = await consumer_diff.bind(self, info, changes, update=update)
                 return PullSubscription(
                     self._api, stream=stream, consumer=durable, info=info, pending_msgs_limit=pending_msgs_limit
                 )
             config = replace(config, name=durable, durable_name=durable)
         if subject and not (config.filter_subject or config.filter_subjects):
             config = replace(config, filter_subject=subject)
-        info = await existing.create(self, stream, config)
+        info = await consumer_diff.create(self, stream, config)
         return PullSubscription(
             self._api, stream=stream, consumer=info.name, info=info, pending_msgs_limit=pending_msgs_limit
         )

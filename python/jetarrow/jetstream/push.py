@@ -13,7 +13,6 @@ from jetarrow.core.ending import Ending
 from jetarrow.core.errors import Error, PermissionsViolationError
 from jetarrow.core.subscription import Callback, Subscription
 from jetarrow.jetstream import models
-from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.api import CONSUMER_NOT_FOUND, JetStreamApi
 from jetarrow.jetstream.errors import (
     APIError,
@@ -23,6 +22,7 @@ from jetarrow.jetstream.errors import (
 )
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
+from jetarrow.jetstream.not_found import expected
 from jetarrow.jetstream.rollback import Mark, OnRollback, thin, verify
 
 # Two missed heartbeats mean that nothing will come (ADR-17).

@@ -24,7 +24,7 @@ from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import moment
 from jetarrow.jetstream.one_thread import OneThread
 from jetarrow.jetstream.progress import Progress, reporter
-from jetarrow.jetstream.read_out import ReadOut
+from jetarrow.jetstream.reader_conversions import ReadOut
 from jetarrow.jetstream.rollback import OnRollback, check_on_rollback
 from jetarrow.jetstream.schema import PayloadSchema, arrow_schema
 

@@ -7,7 +7,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
 from jetarrow.jetstream import models
-from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.api import CONSUMER_EXISTS, CONSUMER_NOT_FOUND, JetStreamApi
 from jetarrow.jetstream.consumer import Consumer
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
@@ -17,6 +16,7 @@ from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.manage.restore import Report
 from jetarrow.jetstream.manage.streams import purge
 from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.not_found import expected
 from jetarrow.jetstream.ordered import OrderedConsumer, ordered
 from jetarrow.jetstream.stream_messages import StreamMessages
 

@@ -14,11 +14,11 @@ from jetarrow.core.errors import MsgAlreadyAckdError
 from jetarrow.core.subscribe import making
 from jetarrow.core.subscription import Callback as SubscriptionCallback
 from jetarrow.jetstream import models
-from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.errors import APIError, Error, NotFoundError
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
+from jetarrow.jetstream.not_found import expected
 from jetarrow.jetstream.pull_subscribe import PullSubscribe
 from jetarrow.jetstream.push import PushSubscription, ordered_config
 

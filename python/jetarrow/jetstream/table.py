@@ -9,10 +9,10 @@ from typing import Literal
 from jetarrow._jetarrow import TableMessages
 from jetarrow.core.session import Headers
 from jetarrow.jetstream.arrow import ArrowProducer
-from jetarrow.jetstream.outcome import PublishResult
+from jetarrow.jetstream.arrow_compat import whole
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.publish import Publish
-from jetarrow.jetstream.whole import whole
+from jetarrow.jetstream.publish_result import PublishResult
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
 # What a message may have in headers besides its own: an id, what it expects, a time to live.

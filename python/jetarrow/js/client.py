@@ -27,7 +27,7 @@ from jetarrow.jetstream.objects.names import OBJ_ALL_CHUNKS_PRE_TEMPLATE as OBJ_
 from jetarrow.jetstream.objects.names import OBJ_ALL_META_PRE_TEMPLATE as OBJ_ALL_META_PRE_TEMPLATE
 from jetarrow.jetstream.objects.names import OBJ_STREAM_TEMPLATE as OBJ_STREAM_TEMPLATE
 from jetarrow.jetstream.ordered import OrderedConsumer as OrderedConsumer
-from jetarrow.jetstream.outcome import PublishResult as PublishResult
+from jetarrow.jetstream.publish_result import PublishResult as PublishResult
 from jetarrow.jetstream.publisher import Publisher as Publisher
 from jetarrow.jetstream.push import PushSubscription as PushSubscription
 from jetarrow.jetstream.reader import Reader as Reader

@@ -13,7 +13,7 @@ from jetarrow.core.session import finish
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.errors import StreamRolledBackError
-from jetarrow.jetstream.outcome import PublishResult
+from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.jetstream.reader import Reader
 from jetarrow.jetstream.rollback import Extent, Mark, verify
 from jetarrow.sync.blocking import drained

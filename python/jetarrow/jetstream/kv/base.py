@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NoReturn
 
 from jetarrow._jetarrow import Entries
-from jetarrow.jetstream import absent
+from jetarrow.jetstream import not_found
 from jetarrow.jetstream.api import STREAM_NOT_FOUND
 from jetarrow.jetstream.errors import BucketNotFoundError, KeyNotFoundError, NotFoundError
 from jetarrow.jetstream.kv.names import STREAM_PREFIX
@@ -43,4 +43,4 @@ class Bucket:
 
 def no_bucket(name: str, error: NotFoundError) -> BucketNotFoundError:
     """The error for a bucket whose stream is not there."""
-    return absent.no_bucket(error, name, STREAM_PREFIX)
+    return not_found.no_bucket(error, name, STREAM_PREFIX)

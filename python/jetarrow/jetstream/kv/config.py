@@ -11,7 +11,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import KeyHistoryTooLargeError
 from jetarrow.jetstream.kv.names import KV_MAX_HISTORY, KV_PRE_TEMPLATE, STREAM_PREFIX, stream_of
-from jetarrow.jetstream.needs import require
+from jetarrow.jetstream.server_features import require
 
 # Seconds that a message id is remembered, unless values live shorter.
 DUPLICATE_WINDOW = 120.0

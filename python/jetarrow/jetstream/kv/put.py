@@ -19,9 +19,9 @@ from jetarrow.jetstream.errors import (
 from jetarrow.jetstream.kv.get import Get
 from jetarrow.jetstream.kv.names import KV_DEL, KV_OP, KV_PURGE, MSG_ROLLUP_SUBJECT, check_key
 from jetarrow.jetstream.models import Header
-from jetarrow.jetstream.needs import require
-from jetarrow.jetstream.outcome import PublishResult
 from jetarrow.jetstream.progress import Progress
+from jetarrow.jetstream.publish_result import PublishResult
+from jetarrow.jetstream.server_features import require
 
 # The subject has another last sequence: with the number in the server's words, and without.
 WRONG_LAST_SEQUENCE = (10071, 10164)

@@ -10,7 +10,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.models.values import to_rfc3339
 from jetarrow.jetstream.names import checked
-from jetarrow.jetstream.needs import require, require_fields
+from jetarrow.jetstream.server_features import require, require_fields
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import ConsumerOptions

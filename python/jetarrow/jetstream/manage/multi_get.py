@@ -15,7 +15,7 @@ from jetarrow.jetstream.errors import APIError
 from jetarrow.jetstream.manage.messages import from_direct
 from jetarrow.jetstream.models.values import to_rfc3339
 from jetarrow.jetstream.names import checked
-from jetarrow.jetstream.needs import require
+from jetarrow.jetstream.server_features import require
 
 _END = "204"
 _NOTHING = "404"

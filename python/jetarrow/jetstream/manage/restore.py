@@ -11,10 +11,10 @@ from typing import IO, Any
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import ConnectionClosedError, Error, NoRespondersError, TimeoutError
 from jetarrow.jetstream import models
-from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.api import STREAM_NAME_IN_USE, JetStreamApi
 from jetarrow.jetstream.errors import APIError, BadRequestError, NotFoundError
 from jetarrow.jetstream.models.error_codes import ErrorCode
+from jetarrow.jetstream.not_found import expected
 
 Report = Callable[[int, int | None], object]
 

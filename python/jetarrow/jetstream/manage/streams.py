@@ -9,7 +9,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError
 from jetarrow.jetstream.names import checked
-from jetarrow.jetstream.needs import require_fields
+from jetarrow.jetstream.server_features import require_fields
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import StreamOptions

@@ -11,7 +11,7 @@ from typing import NamedTuple, NoReturn, Self
 
 from jetarrow import _jetarrow
 from jetarrow.core.nuid import NUID
-from jetarrow.jetstream import absent, models
+from jetarrow.jetstream import models, not_found
 from jetarrow.jetstream.api import STREAM_NOT_FOUND
 from jetarrow.jetstream.errors import (
     APIError,
@@ -225,7 +225,7 @@ class Bucket:
 
 def no_bucket(bucket: str, error: NotFoundError) -> BucketNotFoundError:
     """The error for a bucket whose stream is not there."""
-    return absent.no_bucket(error, bucket, STREAM_PREFIX)
+    return not_found.no_bucket(error, bucket, STREAM_PREFIX)
 
 
 def new_version() -> str:

@@ -10,9 +10,9 @@ from jetarrow._jetarrow import Msg
 from jetarrow.core.arguments import seconds
 from jetarrow.core.errors import BadSubscriptionError, Error
 from jetarrow.jetstream import models
-from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.api import STREAM_NOT_FOUND
 from jetarrow.jetstream.errors import BadObjectMetaError, NotFoundError
+from jetarrow.jetstream.not_found import expected
 from jetarrow.jetstream.objects.base import Bucket, info_of
 from jetarrow.jetstream.objects.names import OBJ_ALL_META_PRE_TEMPLATE
 from jetarrow.jetstream.push import PushSubscription

@@ -11,6 +11,7 @@ from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import needs_pyarrow
+from jetarrow.jetstream.batch_collector import Collector, HeldBatch
 from jetarrow.jetstream.errors import (
     DataLossError,
     ServiceUnavailableError,
@@ -18,7 +19,6 @@ from jetarrow.jetstream.errors import (
     StreamRolledBackError,
 )
 from jetarrow.jetstream.fetch import PullSubscription
-from jetarrow.jetstream.held import Collector, HeldBatch
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.reader import Reader
 from jetarrow.jetstream.rollback import Mark, error_without_marks, thin, verify

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import jetarrow.sync
 from jetarrow.core.errors import Error
 from jetarrow.jetstream.errors import BatchError, PublishUnconfirmedError
-from jetarrow.jetstream.outcome import PublishResult
+from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.spark._core import ContentIds, publish_rows, reason_of
 from jetarrow.spark.options.choices import Dedup, PublishMode
 

@@ -11,7 +11,7 @@ from jetarrow.core.arguments import check_whole
 from jetarrow.core.session import Headers
 from jetarrow.jetstream.models.constants import Header
 from jetarrow.jetstream.models.values import to_rfc3339
-from jetarrow.jetstream.needs import require
+from jetarrow.jetstream.server_features import require
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.api import JetStreamApi

@@ -13,9 +13,9 @@ from jetarrow.core.arguments import check_whole, seconds
 from jetarrow.core.ending import Ending
 from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.core.session import Session
-from jetarrow.jetstream.absent import expected
 from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.not_found import expected
 from jetarrow.jetstream.priority import Member, PriorityOptions, member
 
 if TYPE_CHECKING:
