@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from jetarrow._jetarrow import Bridge, Call, Msg, Notices, SyncMsg
 from jetarrow._jetarrow import Subscription as NativeSubscription
+from jetarrow.core.connection_log import log_error
 from jetarrow.core.futures import FutureHome, ThreadHome
-from jetarrow.core.journal import log_error
 from jetarrow.core.session import Closable, Headers, SharedState, finish
 from jetarrow.core.thread_events import ThreadEvents
 

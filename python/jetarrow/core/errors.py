@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 from typing import Any, ClassVar, TypeVar
 
-from jetarrow.core.pages import point
+from jetarrow.core.error_links import add_link
 from jetarrow.core.redaction import redact
 
 __all__ = [
@@ -387,4 +387,4 @@ class UnsupportedError(Error):
 # Tracebacks and pickles name the public path.
 for _name in __all__:
     globals()[_name].__module__ = "jetarrow.errors"
-    point(globals()[_name])
+    add_link(globals()[_name])

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
+from jetarrow.core.connection_log import ConnectionLog
 from jetarrow.core.errors import InvalidCallbackTypeError
-from jetarrow.core.journal import Journal
 
 Callback: TypeAlias = Callable[[], Awaitable[None]]
 ErrorCallback: TypeAlias = Callable[[Exception], Awaitable[None]]
@@ -41,10 +41,10 @@ class Events:
     There is a task only while there are events: a loop that closes finds no task that waits.
     """
 
-    def __init__(self, callbacks: Mapping[str, Any], journal: Journal) -> None:
+    def __init__(self, callbacks: Mapping[str, Any], connection_log: ConnectionLog) -> None:
         # By the kind of notice: error, disconnected, reconnected, closed, discovered_server, lame_duck_mode.
         self._callbacks = {name.removesuffix("_cb"): callback for name, callback in callbacks.items() if callback}
-        self._journal = journal
+        self._connection_log = connection_log
         self._waiting: deque[tuple[str, Exception | None]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._held = False
@@ -98,7 +98,7 @@ class Events:
             # Others may have come since: it is the one that the callback is told of.
             self.last_error = error
         try:
-            self._journal.note(kind, error, told=callback is not None)
+            self._connection_log.log_event(kind, error, has_callback=callback is not None)
             if callback is not None:
                 await (callback() if error is None else callback(error))
         except asyncio.CancelledError:

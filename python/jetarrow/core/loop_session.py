@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from jetarrow._jetarrow import Bridge, Call, Msg, Notices
 from jetarrow._jetarrow import Subscription as NativeSubscription
 from jetarrow.core.bridges import bridge_of
+from jetarrow.core.connection_log import ConnectionLog, log_error
 from jetarrow.core.errors import DrainTimeoutError
 from jetarrow.core.events import Events, check_callbacks
 from jetarrow.core.futures import FutureHome, LoopHome
-from jetarrow.core.journal import Journal, log_error
 from jetarrow.core.session import Closable, Headers, SharedState
 
 _T = TypeVar("_T")
@@ -38,7 +38,7 @@ class LoopSession(SharedState):
 
     def begin(self, callbacks: Mapping[str, Any]) -> Notices:
         check_callbacks(callbacks)
-        self._events = Events(callbacks, Journal(self))
+        self._events = Events(callbacks, ConnectionLog(self))
         self._notices = Notices(self._events.tell, self.bridge())
         return self._notices
 

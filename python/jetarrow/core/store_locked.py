@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from jetarrow.core.error_links import add_link
 from jetarrow.core.errors import Error
-from jetarrow.core.pages import point
 
 
 class StoreLockedError(Error):
@@ -40,4 +40,4 @@ class StoreLockedError(Error):
 
 # Tracebacks and pickles name the public path.
 StoreLockedError.__module__ = "jetarrow.errors"
-point(StoreLockedError)
+add_link(StoreLockedError)

@@ -12,9 +12,9 @@ from typing import Any
 
 from jetarrow._jetarrow import Notices
 from jetarrow.core.bridges import ThreadBridge
+from jetarrow.core.connection_log import ConnectionLog
 from jetarrow.core.errors import InvalidCallbackTypeError
 from jetarrow.core.events import MOST_WAITING
-from jetarrow.core.journal import Journal
 
 _log = logging.getLogger("jetarrow.callbacks")
 
@@ -40,7 +40,7 @@ class ThreadEvents:
                     f"nats: {name} must be a plain function here: it is called in a thread of its own, without a loop"
                 )
         self._callbacks = {name.removesuffix("_cb"): callback for name, callback in callbacks.items() if callback}
-        self._journal = Journal(session)
+        self._connection_log = ConnectionLog(session)
         self._waiting: deque[tuple[str, Exception | None]] = deque()
         self._settling: deque[threading.Event] = deque()
         self._over = False
@@ -114,7 +114,7 @@ class ThreadEvents:
         self._over |= kind == "closed"
         callback = self._callbacks.get(kind)
         try:
-            self._journal.note(kind, error, told=callback is not None)
+            self._connection_log.log_event(kind, error, has_callback=callback is not None)
             if callback is not None:
                 callback() if error is None else callback(error)
         except Exception:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 import jetarrow.core.errors as core
-from jetarrow.core.pages import point
+from jetarrow.core.error_links import add_link
 from jetarrow.jetstream.api_errors import (
     _ADVICE,
     APIError,
@@ -382,4 +382,4 @@ class BatchError(Error):
 # One address for every error, wherever it is written: in tracebacks, and in pickles that outlive a release.
 for _name in __all__:
     globals()[_name].__module__ = "jetarrow.js.errors"
-    point(globals()[_name])
+    add_link(globals()[_name])

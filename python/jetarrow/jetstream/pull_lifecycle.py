@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
 from jetarrow.core.arguments import check_whole, seconds
-from jetarrow.core.ending import Ending
+from jetarrow.core.closed_event import ClosedEvent
 from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.core.session import Session
 from jetarrow.jetstream.errors import NotFoundError
@@ -56,7 +56,7 @@ class PullEnd:
     def _begin_life(self) -> None:
         self._closed = False
         self._limit = 0
-        self._ending = Ending(self._session)
+        self._closed_event = ClosedEvent(self._session)
         self._waiting: set[asyncio.Task[Any]] = set()
         self._asked: asyncio.Queue[Asked | None] = asyncio.Queue()
 
@@ -81,9 +81,9 @@ class PullEnd:
         return self._closed or self._session.is_closed
 
     @property
-    def closed(self) -> Ending:
+    def closed(self) -> ClosedEvent:
         """Its end, to wait for: `await sub.closed`; in threads `sub.closed.wait(timeout)`."""
-        return self._ending.watched()
+        return self._closed_event.watch_connection()
 
     async def unsubscribe(self, limit: int = 0) -> None:
         """Ends the subscription. The consumer stays.
@@ -123,7 +123,7 @@ class PullEnd:
         self._closed = True
         self._native.give_back()
         self._asked.put_nowait(None)
-        self._ending.come()
+        self._closed_event.set()
         for task in self._waiting:
             task.cancel()
 

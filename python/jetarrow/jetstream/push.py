@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from jetarrow import _jetarrow
-from jetarrow.core.ending import Ending
+from jetarrow.core.closed_event import ClosedEvent
 from jetarrow.core.errors import Error, PermissionsViolationError
 from jetarrow.core.subscription import Callback, Subscription
 from jetarrow.jetstream import models
@@ -94,7 +94,7 @@ class PushSubscription(Subscription):
         self._successors: deque[tuple[_jetarrow.Subscription, models.ConsumerInfo]] = deque()
         self._given_up: _jetarrow.Subscription | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._ending = Ending(session)
+        self._closed_event = ClosedEvent(session)
         # Why no consumer can take its place.
         self._failure: Error | None = None
 
@@ -152,13 +152,13 @@ class PushSubscription(Subscription):
         return self._closed or self._session.is_closed
 
     @property
-    def closed(self) -> Ending:
+    def closed(self) -> ClosedEvent:
         """Its end, to wait for: `await sub.closed`; in threads `sub.closed.wait(timeout)`."""
-        return self._ending.watched()
+        return self._closed_event.watch_connection()
 
     def _forget(self) -> None:
         super()._forget()
-        self._ending.come()
+        self._closed_event.set()
 
     async def destroy(self) -> None:
         """Ends the subscription and deletes its consumer, if that is still there."""

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Unpack
 
 from jetarrow._jetarrow import SyncMsg
-from jetarrow.core.ending import Ending
+from jetarrow.core.closed_event import ClosedEvent
 from jetarrow.jetstream import batch, reader
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
 from jetarrow.jetstream.messages import MESSAGES_AT_ONCE
@@ -63,7 +63,7 @@ class PullSubscription:
         return self._inner.is_closed
 
     @property
-    def closed(self) -> Ending:
+    def closed(self) -> ClosedEvent:
         """Its end, to wait for: `sub.closed.wait(timeout)`."""
         return self._inner.closed
 

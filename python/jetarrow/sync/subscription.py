@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 from jetarrow._jetarrow import SyncMsg
 from jetarrow.core import subscription as aio
-from jetarrow.core.ending import Ending
+from jetarrow.core.closed_event import ClosedEvent
 from jetarrow.core.session import finish
 from jetarrow.jetstream import push
 from jetarrow.sync.blocking import blocking, giving, twin_repr
@@ -88,7 +88,7 @@ class PushSubscription(Subscription):
         return self._inner.is_closed
 
     @property
-    def closed(self) -> Ending:
+    def closed(self) -> ClosedEvent:
         """Its end, to wait for: `sub.closed.wait(timeout)`."""
         return self._inner.closed
 

@@ -8,7 +8,7 @@ import sys
 _MARGIN = "" if sys.version_info >= (3, 13) else "    "
 
 
-def point(error: type[BaseException]) -> None:
+def add_link(error: type[BaseException]) -> None:
     """Adds to an error's docstring its place in docs/troubleshooting.md; python -OO leaves no docstrings."""
     if error.__doc__:
         place = f"docs/troubleshooting.md#{error.__name__.lower()}"

@@ -12,7 +12,7 @@ _log = logging.getLogger("jetarrow.connection")
 _log.addHandler(logging.NullHandler())
 
 
-class Journal:
+class ConnectionLog:
     """Writes a connection's events to the log: breaks and errors as warnings, the rest as information.
 
     Args:
@@ -25,19 +25,19 @@ class Journal:
         # The error just before: what breaks or ends by itself has one.
         self._why: Exception | None = None
 
-    def note(self, kind: str, error: Exception | None, *, told: bool) -> None:
+    def log_event(self, kind: str, error: Exception | None, *, has_callback: bool) -> None:
         """Writes one event.
 
         Args:
             kind: As `Notices` has it.
             error: Of an event of kind "error".
-            told: There is a callback for it; its errors are the callback's then.
+            has_callback: There is a callback for it; its errors are the callback's then.
         """
         why, self._why = self._why, error
         if error is not None:
             # Each attempt to come back fails alike.
             again = self._down_since is not None and str(error) == str(why)
-            if not told:
+            if not has_callback:
                 log_error(error, logging.DEBUG if again else logging.WARNING)
         elif kind == "disconnected":
             self._down_since = time.monotonic()

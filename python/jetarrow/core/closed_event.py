@@ -10,7 +10,7 @@ from typing import Any
 from jetarrow.core.session import Session
 
 
-class Ending:
+class ClosedEvent:
     """That a subscription has ended: `await sub.closed`, or `sub.closed.wait()` in a thread."""
 
     def __init__(self, session: Session) -> None:
@@ -19,16 +19,16 @@ class Ending:
         self._futures: list[asyncio.Future[None]] = []
         self._sid: int | None = None
 
-    def watched(self) -> Ending:
+    def watch_connection(self) -> ClosedEvent:
         """Itself, which from now on comes with the end of the connection as well."""
         if self._session.is_closed:
-            self.come()
+            self.set()
         elif self._sid is None and not self._event.is_set():
             self._sid = self._session.next_sid()
             self._session.subscriptions[self._sid] = self
         return self
 
-    def come(self) -> None:
+    def set(self) -> None:
         """It has ended."""
         self._event.set()
         if self._sid is not None:
@@ -62,10 +62,10 @@ class Ending:
     # What a session knows its subscriptions by: the connection is closing, or draining.
 
     def _stop(self) -> None:
-        self.come()
+        self.set()
 
     def _rest(self) -> None:
-        self.come()
+        self.set()
 
     async def _drain(self) -> None:
-        self.come()
+        self.set()
