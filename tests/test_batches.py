@@ -10,7 +10,7 @@ import jetarrow.sync
 import pyarrow as pa
 import pytest
 from jetarrow.batch import MessageBatch
-from jetarrow.core.session import finish
+from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.batch_collector import HeldBatch, Hold, Parts
 from jetarrow.js.client import JetStreamContext
 
@@ -218,7 +218,7 @@ def test_without_a_loop(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     assert [msg.data for msg in batch] == numbers(4)
     # A thread tells the server that work goes on.
     client: Any = sync_js._inner._nc
-    acks = jetarrow.sync.Subscription(finish(client.subscribe("$JS.ACK.>")))
+    acks = jetarrow.sync.Subscription(run_to_completion(client.subscribe("$JS.ACK.>")))
     told: list[Any] = []
     while work_goes_on(told, stream) != {1, 2, 3, 4}:
         told.append(acks.next_msg(10))

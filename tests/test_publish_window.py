@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.server import NatsServer
-from jetarrow.sync.embed import publish_rows
+from jetarrow.sync.internals import publish_rows
 
 from .slow_link import slow_link
 from .tools import until

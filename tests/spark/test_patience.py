@@ -10,7 +10,7 @@ import pytest
 from jetarrow.server import NatsServer
 from jetarrow.spark import _core
 from jetarrow.spark.schema import SCHEMA
-from jetarrow.sync import embed
+from jetarrow.sync import internals
 
 from .tools import Here, Streams
 
@@ -87,7 +87,7 @@ def test_longer_than_a_reader_waits_by_itself(
 
     def opened(*args: Any, **arguments: Any) -> Any:
         told.append(arguments["outage"])
-        return embed.open_reader(*args, **arguments)
+        return internals.open_reader(*args, **arguments)
 
     monkeypatch.setattr(_core, "open_reader", opened)
     assert own.read(name, **given, reconnectTimeout="5m").num_rows == 1

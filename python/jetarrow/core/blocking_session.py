@@ -97,7 +97,7 @@ class BlockingSession(SharedState):
                         number, item = todo.pop()
                     except IndexError:
                         break
-                    results[number] = finish(work(item))
+                    results[number] = run_to_completion(work(item))
                 ended.put(None)
             except BaseException as error:
                 ended.put(error)
@@ -119,7 +119,7 @@ class BlockingSession(SharedState):
 
         def run() -> None:
             while not over.wait(seconds):
-                finish(work())
+                run_to_completion(work())
 
         threading.Thread(target=run, daemon=True, name="jetarrow-repeat").start()
         return over.set

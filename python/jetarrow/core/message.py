@@ -253,11 +253,11 @@ class Blocking(Common):
     def ack_sync(self, timeout: float | timedelta | None = 1.0) -> SyncMsg:
         """As `jetarrow.aio.msg.Msg.ack_sync`."""
         ack.claim(self)
-        from jetarrow.core.session import finish
+        from jetarrow.core.session import run_to_completion
 
         try:
             answer: SyncMsg | Coroutine[Any, Any, SyncMsg] = ack.confirm(self, duration("timeout", timeout))
-            return finish(answer) if isinstance(answer, Coroutine) else answer
+            return run_to_completion(answer) if isinstance(answer, Coroutine) else answer
         except BaseException:
             self._ackd = False
             raise

@@ -29,7 +29,7 @@ Headers = Mapping[str, str | list[str]]
 HIGH_WATER = 8 * 1024 * 1024
 
 
-def finish(coro: Coroutine[Any, Any, _T]) -> _T:
+def run_to_completion(coro: Coroutine[Any, Any, _T]) -> _T:
     """Runs a coroutine that waits through a `BlockingSession` alone."""
     try:
         coro.send(None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from jetarrow import _jetarrow
 from jetarrow.core.arguments import check_whole, texts
 from jetarrow.core.errors import Error
-from jetarrow.core.session import finish
+from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import html
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema, ArrowStream, needs_pyarrow
@@ -190,7 +190,7 @@ class Reader(ReadOut):
         return self._native or await self._opening(self._session.run)
 
     def _open_blocking(self) -> _jetarrow.Reader:
-        return self._native or finish(self._opening(_block))
+        return self._native or run_to_completion(self._opening(_block))
 
     async def _opening(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> _jetarrow.Reader:
         try:

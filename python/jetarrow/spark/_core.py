@@ -12,7 +12,7 @@ from jetarrow.jetstream.errors import DataLossError, ServiceUnavailableError, St
 from jetarrow.jetstream.names import checked
 from jetarrow.jetstream.rollback import Mark, error_without_marks, thin
 from jetarrow.jetstream.schema import PayloadSchema
-from jetarrow.sync.embed import open_reader, publish_rows, request, request_each, verify_marks, witness
+from jetarrow.sync.internals import open_reader, publish_rows, request, request_each, verify_marks, witness
 
 __all__ = [
     "Batch",

@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from jetarrow._jetarrow import Msg, SyncMsg
-from jetarrow.core.session import finish
+from jetarrow.core.session import run_to_completion
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -31,7 +31,7 @@ def _plain(text: Any) -> Any:
     return text
 
 
-def as_in(method: Callable[..., Any]) -> Callable[[_F], _F]:
+def with_signature_of(method: Callable[..., Any]) -> Callable[[_F], _F]:
     """The decorated method has the signature of an async one, as `help` and editors show it, and its docstring.
 
     Args:
@@ -65,9 +65,9 @@ def blocking(
     """A method of the async object in `_inner`, run to its end at once."""
 
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return finish(method(self._inner, *args, **kwargs))
+        return run_to_completion(method(self._inner, *args, **kwargs))
 
-    return as_in(method)(call)
+    return with_signature_of(method)(call)
 
 
 @overload
@@ -89,9 +89,9 @@ def wrapped(
     """The same for a method whose result has a blocking twin."""
 
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _U:
-        return wrap(finish(method(self._inner, *args, **kwargs)))
+        return wrap(run_to_completion(method(self._inner, *args, **kwargs)))
 
-    return as_in(method)(call)
+    return with_signature_of(method)(call)
 
 
 def iterated(
@@ -100,18 +100,18 @@ def iterated(
     """The same for a method that is an async generator: a plain iterator over what it yields."""
 
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
-        return drained(method(self._inner, *args, **kwargs))
+        return iterate(method(self._inner, *args, **kwargs))
 
-    return as_in(method)(call)
+    return with_signature_of(method)(call)
 
 
-def drained(items: AsyncIterator[_T]) -> Iterator[_T]:
+def iterate(items: AsyncIterator[_T]) -> Iterator[_T]:
     """A plain iterator over an async one that never suspends."""
     advance = items.__anext__
     try:
         while True:
             try:
-                # Not by `finish`: a coroutine around it takes as long as all the rest.
+                # Not by `run_to_completion`: a coroutine around it takes as long as all the rest.
                 next(advance().__await__())
             except StopIteration as done:
                 item: _T = done.value
@@ -123,9 +123,9 @@ def drained(items: AsyncIterator[_T]) -> Iterator[_T]:
     finally:
         close = getattr(items, "aclose", None)
         if close is not None:
-            finish(close())
+            run_to_completion(close())
 
 
-def drained_messages(messages: AsyncIterator[Msg]) -> Iterator[SyncMsg]:
-    """As `drained`, of messages: the session made them such whose verbs block."""
-    return cast("Iterator[SyncMsg]", drained(messages))
+def iterate_messages(messages: AsyncIterator[Msg]) -> Iterator[SyncMsg]:
+    """As `iterate`, of messages: the session made them such whose verbs block."""
+    return cast("Iterator[SyncMsg]", iterate(messages))

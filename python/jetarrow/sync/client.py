@@ -13,7 +13,7 @@ from jetarrow.core.blocking_session import BlockingSession
 from jetarrow.core.client import MessageClass
 from jetarrow.core.session import Headers, finish
 from jetarrow.core.status import Status
-from jetarrow.sync.blocking import as_in, blocking, drained_messages, giving, wrapped
+from jetarrow.sync.blocking import blocking, giving, iterate_messages, with_signature_of, wrapped
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.subscription import Subscription, without_callbacks
@@ -35,7 +35,7 @@ class Client(Status):
         if type(self).msg_class is not SyncMsg:
             self._session.msg_class = type(self).msg_class
 
-    @as_in(AsyncClient.connect)
+    @with_signature_of(AsyncClient.connect)
     def connect(self, servers: str | list[str] = DEFAULT_SERVERS, **options: Unpack[SyncConnectOptions]) -> None:
         """Connects to the first server that answers; as `jetarrow.sync.connect`.
 
@@ -47,7 +47,7 @@ class Client(Status):
             InvalidCallbackTypeError: A callback is a coroutine function.
         """
         given: Any = options
-        finish(self._inner.connect(servers, **given))
+        run_to_completion(self._inner.connect(servers, **given))
 
     close = blocking(AsyncClient.close)
     request = giving(AsyncClient.request)
@@ -56,7 +56,7 @@ class Client(Status):
     drain = blocking(AsyncClient.drain)
     force_reconnect = blocking(AsyncClient.force_reconnect)
 
-    @as_in(AsyncClient.publish)
+    @with_signature_of(AsyncClient.publish)
     def publish(  # noqa: D102
         self, subject: str, payload: bytes | str = b"", reply: str | None = "", headers: Headers | None = None
     ) -> None:
@@ -65,7 +65,7 @@ class Client(Status):
         if room is not None:
             room.block()
 
-    @as_in(AsyncClient.subscribe)
+    @with_signature_of(AsyncClient.subscribe)
     def subscribe(self, subject: str, queue: str = "", **options: Unpack[SubscribeOptions]) -> Subscription:
         """As `jetarrow.aio.client.Client.subscribe`, without callbacks: iterate the subscription with `for`.
 
@@ -77,9 +77,9 @@ class Client(Status):
         Raises:
             TypeError: A callback or a future is given.
         """
-        return Subscription(finish(self._inner.subscribe(subject, queue, **without_callbacks(options))))
+        return Subscription(run_to_completion(self._inner.subscribe(subject, queue, **without_callbacks(options))))
 
-    @as_in(AsyncClient.request_many)
+    @with_signature_of(AsyncClient.request_many)
     def request_many(  # noqa: D102
         self,
         subject: str,
@@ -101,17 +101,17 @@ class Client(Status):
             sentinel=cast("Callable[[Msg], bool] | bool", sentinel),
             headers=headers,
         )
-        return drained_messages(answers)
+        return iterate_messages(answers)
 
     def new_inbox(self) -> str:
         """A unique subject, for answers."""
         return self._inner.new_inbox()
 
-    @as_in(AsyncClient.jetstream)
+    @with_signature_of(AsyncClient.jetstream)
     def jetstream(self, **options: Unpack[JetStreamOptions]) -> JetStream:  # noqa: D102
         return JetStream(self._inner.jetstream(**options))
 
-    @as_in(AsyncClient.jsm)
+    @with_signature_of(AsyncClient.jsm)
     def jsm(self, **options: Unpack[ManagerOptions]) -> JetStreamManager:  # noqa: D102
         return JetStreamManager(self._inner.jsm(**options))
 
@@ -130,7 +130,7 @@ class Client(Status):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        finish(self._inner.__aexit__(kind, error, trace))
+        run_to_completion(self._inner.__aexit__(kind, error, trace))
 
 
 def connect(servers: str | list[str] = DEFAULT_SERVERS, **options: Unpack[SyncConnectOptions]) -> Client:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from jetarrow._jetarrow import SyncMsg
-from jetarrow.core.session import finish
+from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.jetstream.messages import MESSAGES_AT_ONCE
-from jetarrow.sync.blocking import as_in, blocking, drained_messages, iterated, wrapped
+from jetarrow.sync.blocking import blocking, iterate_messages, iterated, with_signature_of, wrapped
 from jetarrow.sync.dead_letters import DeadLetters
 from jetarrow.sync.fetch import PullSubscription, Reader
 from jetarrow.sync.kv import KeyValue
@@ -51,7 +51,7 @@ class JetStream(JetStreamManager):
     increment = blocking(JetStreamContext.increment)
     publish_async_completed = blocking(JetStreamContext.publish_async_completed)
 
-    @as_in(JetStreamContext.publish_async)
+    @with_signature_of(JetStreamContext.publish_async)
     def publish_async(
         self, subject: str, payload: bytes | str = b"", **options: Unpack[PublishAsyncOptions]
     ) -> Future[PubAck]:
@@ -62,13 +62,13 @@ class JetStream(JetStreamManager):
             future = publisher.publish(publisher.loop, subject, payload, None, None, None)
             if future is not None:
                 return cast("Future[PubAck]", future)
-        return cast("Future[PubAck]", finish(self._inner.publish_async(subject, payload, **options)))
+        return cast("Future[PubAck]", run_to_completion(self._inner.publish_async(subject, payload, **options)))
 
     def publish_async_pending(self) -> int:
         """How many messages of `publish_async` have no answer yet."""
         return self._inner.publish_async_pending()
 
-    @as_in(JetStreamContext.publisher)
+    @with_signature_of(JetStreamContext.publisher)
     def publisher(self, subject: str | None = None, **options: Unpack[PublisherOptions]) -> Publisher:  # noqa: D102
         return Publisher(self._inner.publisher(subject, **options))
 
@@ -85,29 +85,31 @@ class JetStream(JetStreamManager):
     ) -> Iterator[SyncMsg]:
         """As `jetarrow.js.client.JetStreamContext.consume`: iterate it with `for`."""
         messages = self._inner.consume(stream, consumer, max_messages, max_bytes=max_bytes, threshold=0, **priority)
-        return drained_messages(aiter(messages))
+        return iterate_messages(aiter(messages))
 
     pull_subscribe = wrapped(JetStreamContext.pull_subscribe, PullSubscription)
     pull_subscribe_bind = wrapped(JetStreamContext.pull_subscribe_bind, PullSubscription)
     is_status_msg = staticmethod(JetStreamContext.is_status_msg)
 
-    @as_in(JetStreamContext.subscribe)
+    @with_signature_of(JetStreamContext.subscribe)
     def subscribe(
         self, subject: str, queue: str | None = None, **options: Unpack[PushSubscribeOptions]
     ) -> PushSubscription:
         """As `jetarrow.js.client.JetStreamContext.subscribe`, without callbacks: iterate with `for`."""
-        return PushSubscription(finish(self._inner.subscribe(subject, queue, **without_callbacks(options))))
+        return PushSubscription(run_to_completion(self._inner.subscribe(subject, queue, **without_callbacks(options))))
 
-    @as_in(JetStreamContext.subscribe_bind)
+    @with_signature_of(JetStreamContext.subscribe_bind)
     def subscribe_bind(self, stream: str, *args: Any, **options: Unpack[BindOptions]) -> PushSubscription:
         """As `jetarrow.js.client.JetStreamContext.subscribe_bind`, without callbacks."""
-        return PushSubscription(finish(self._inner.subscribe_bind(stream, *args, **without_callbacks(options))))
+        return PushSubscription(
+            run_to_completion(self._inner.subscribe_bind(stream, *args, **without_callbacks(options)))
+        )
 
-    @as_in(JetStreamContext.ordered_consumer)
+    @with_signature_of(JetStreamContext.ordered_consumer)
     def ordered_consumer(  # noqa: D102
         self, stream: str, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
     ) -> Iterator[SyncMsg]:
-        return drained_messages(aiter(self._inner.ordered_consumer(stream, subjects, **options)))
+        return iterate_messages(aiter(self._inner.ordered_consumer(stream, subjects, **options)))
 
     key_value = wrapped(JetStreamContext.key_value, KeyValue)
     create_key_value = wrapped(JetStreamContext.create_key_value, KeyValue)
@@ -116,25 +118,25 @@ class JetStream(JetStreamManager):
     key_value_names = iterated(JetStreamContext.key_value_names)
     key_values = iterated(JetStreamContext.key_values)
 
-    @as_in(JetStreamContext.read)
+    @with_signature_of(JetStreamContext.read)
     def read(self, stream: str, **options: Unpack[ReadOptions]) -> Reader:  # noqa: D102
         return Reader(self._inner.read(stream, **options))
 
     keep_dead_letters = blocking(JetStreamContext.keep_dead_letters)
 
-    @as_in(JetStreamContext.dead_letters)
+    @with_signature_of(JetStreamContext.dead_letters)
     def dead_letters(self, stream: str) -> DeadLetters:  # noqa: D102
         return DeadLetters(self._inner.dead_letters(stream))
 
-    @as_in(JetStreamContext.to_parquet)
+    @with_signature_of(JetStreamContext.to_parquet)
     def to_parquet(self, stream: str, path: str | PathLike[str], **options: Unpack[ParquetOptions]) -> Sink:  # noqa: D102
         return Sink(self._inner.to_parquet(stream, path, **options))
 
-    @as_in(JetStreamContext.to_delta)
+    @with_signature_of(JetStreamContext.to_delta)
     def to_delta(self, stream: str, table_uri: str | PathLike[str], **options: Unpack[DeltaOptions]) -> Sink:  # noqa: D102
         return Sink(self._inner.to_delta(stream, table_uri, **options))
 
-    @as_in(JetStreamContext.latest)
+    @with_signature_of(JetStreamContext.latest)
     def latest(  # noqa: D102
         self, stream: str, subjects: str | Sequence[str] | None = None, **options: Unpack[LatestOptions]
     ) -> Reader:

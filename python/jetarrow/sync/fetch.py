@@ -11,7 +11,7 @@ from jetarrow.core.closed_event import ClosedEvent
 from jetarrow.jetstream import batch, reader
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
 from jetarrow.jetstream.messages import MESSAGES_AT_ONCE
-from jetarrow.sync.blocking import as_in, blocking, drained, drained_messages, giving, twin_repr, wrapped
+from jetarrow.sync.blocking import blocking, giving, iterate, iterate_messages, twin_repr, with_signature_of, wrapped
 
 if TYPE_CHECKING:
     import pyarrow
@@ -49,9 +49,9 @@ class PullSubscription:
     fetch = giving(AsyncPullSubscription.fetch)
     fetch_batch = wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
 
-    @as_in(AsyncPullSubscription.batches)
+    @with_signature_of(AsyncPullSubscription.batches)
     def batches(self, **options: Unpack[BatchesOptions]) -> Iterator[MessageBatch]:  # noqa: D102
-        return map(MessageBatch, drained(self._inner.batches(**options)))
+        return map(MessageBatch, iterate(self._inner.batches(**options)))
 
     unsubscribe = blocking(AsyncPullSubscription.unsubscribe)
     drain = blocking(AsyncPullSubscription.drain)
@@ -101,7 +101,7 @@ class PullSubscription:
             **priority: As `fetch`.
         """
         messages = self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0, **priority)
-        return drained_messages(aiter(messages))
+        return iterate_messages(aiter(messages))
 
     def pull(
         self,
@@ -136,7 +136,7 @@ class PullSubscription:
         )
 
     def __iter__(self) -> Iterator[SyncMsg]:
-        return drained_messages(self._inner._pulled(wait=False))
+        return iterate_messages(self._inner._pulled(wait=False))
 
 
 class Reader:

@@ -7,13 +7,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Unpack
 
 from jetarrow._jetarrow import SyncMsg
-from jetarrow.core.session import finish
+from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import models
 from jetarrow.jetstream.advisories import Advisories as AsyncAdvisories
 from jetarrow.jetstream.consumer import Consumer as AsyncConsumer
 from jetarrow.jetstream.models import Advisory
 from jetarrow.jetstream.stream import Stream as AsyncStream
-from jetarrow.sync.blocking import as_in, blocking, drained, drained_messages, iterated, twin_repr, wrapped
+from jetarrow.sync.blocking import blocking, iterate, iterate_messages, iterated, twin_repr, with_signature_of, wrapped
 from jetarrow.sync.fetch import MessageBatch, PullSubscription
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ class Consumer(PullSubscription):
 
     def messages(self) -> Iterator[SyncMsg]:
         """As `jetarrow.js.consumer.Consumer.messages`: iterate it with `for`."""
-        return drained_messages(aiter(self._inner.messages))
+        return iterate_messages(aiter(self._inner.messages))
 
-    @as_in(AsyncConsumer.batches)
+    @with_signature_of(AsyncConsumer.batches)
     def batches(self, max_messages: int = 1000, **options: Unpack[ConsumerBatchesOptions]) -> Iterator[MessageBatch]:  # noqa: D102
-        return map(MessageBatch, drained(self._inner.batches(max_messages, **options)))
+        return map(MessageBatch, iterate(self._inner.batches(max_messages, **options)))
 
 
 class Stream:
@@ -99,7 +99,7 @@ class Stream:
         self, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
     ) -> Iterator[SyncMsg]:
         """As `jetarrow.js.stream.Stream.ordered_consumer`: iterate it with `for`."""
-        return drained_messages(aiter(self._inner.ordered_consumer(subjects, **options)))
+        return iterate_messages(aiter(self._inner.ordered_consumer(subjects, **options)))
 
     def consumer(self, name: str) -> Consumer:
         """As `jetarrow.js.stream.Stream.consumer`; the handle blocks."""
@@ -125,7 +125,7 @@ class Advisories:
     close = blocking(AsyncAdvisories.close)
 
     def __iter__(self) -> Iterator[Advisory]:
-        return drained(aiter(self._inner))
+        return iterate(aiter(self._inner))
 
     def __next__(self) -> Advisory:
         if self._events is None:
@@ -133,7 +133,7 @@ class Advisories:
         return next(self._events)
 
     def __enter__(self) -> Advisories:
-        finish(self._inner.__aenter__())
+        run_to_completion(self._inner.__aenter__())
         return self
 
     def __exit__(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from jetarrow.core.session import finish
+from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.kv import bucket, entry, status, watcher
 from jetarrow.sync.blocking import blocking, wrapped
@@ -37,7 +37,7 @@ class KeyWatcher:
 
     def __next__(self) -> entry.Entry | None:
         try:
-            return finish(self._inner.__anext__())
+            return run_to_completion(self._inner.__anext__())
         except StopAsyncIteration:
             raise StopIteration from None
 

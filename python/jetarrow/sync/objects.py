@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import TracebackType
 
-from jetarrow.core.session import finish
+from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import models
 from jetarrow.jetstream.objects.bucket import ObjectStore as AsyncStore
 from jetarrow.jetstream.objects.watch import ObjectWatcher as AsyncWatcher
-from jetarrow.sync.blocking import blocking, drained, wrapped
+from jetarrow.sync.blocking import blocking, iterate, wrapped
 
 
 class ObjectWatcher:
@@ -25,7 +25,7 @@ class ObjectWatcher:
         return self
 
     def __next__(self) -> models.ObjectInfo | None:
-        return next(drained(self._inner))
+        return next(iterate(self._inner))
 
     def __enter__(self) -> ObjectWatcher:
         return self
@@ -59,7 +59,7 @@ class ObjectStore:
     def add_bucket_link(self, name: str, bucket: ObjectStore | str) -> models.ObjectInfo:
         """As `jetarrow.js.object_store.ObjectStore.add_bucket_link`."""
         inner = bucket._inner if isinstance(bucket, ObjectStore) else bucket
-        return finish(self._inner.add_bucket_link(name, inner))
+        return run_to_completion(self._inner.add_bucket_link(name, inner))
 
     status = blocking(AsyncStore.status)
     seal = blocking(AsyncStore.seal)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Unpack, cast
 
-from jetarrow.core.session import finish
+from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import publisher
 from jetarrow.sync.blocking import blocking, twin_repr
 
@@ -34,7 +34,7 @@ class Publisher:
             future = queue.publish(queue.loop, inner._subject, payload, None, None, None)
             if future is not None:
                 return cast("Future[PubAck]", future)
-        return cast("Future[PubAck]", finish(self._inner.publish(payload, **options)))
+        return cast("Future[PubAck]", run_to_completion(self._inner.publish(payload, **options)))
 
     @property
     def pending(self) -> int:
@@ -54,4 +54,4 @@ class Publisher:
     ) -> None:
         self._inner._over = True
         if kind is None:
-            finish(self._inner._finish())
+            run_to_completion(self._inner._finish())

@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 from jetarrow._jetarrow import SyncMsg
 from jetarrow.core import subscription as aio
 from jetarrow.core.closed_event import ClosedEvent
-from jetarrow.core.session import finish
+from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import push
 from jetarrow.sync.blocking import blocking, giving, twin_repr
 
@@ -35,7 +35,7 @@ class Subscription:
 
     def __iter__(self) -> Iterator[SyncMsg]:
         inner = self._inner
-        while finish(inner._more()):
+        while run_to_completion(inner._more()):
             while (msg := inner._native.take(inner._session, inner._id)) is not None:
                 yield cast("SyncMsg", msg)
 

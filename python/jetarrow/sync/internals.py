@@ -9,14 +9,14 @@ from typing import Any
 
 from jetarrow import _jetarrow
 from jetarrow.core.errors import Error
-from jetarrow.core.session import finish
+from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.errors import StreamRolledBackError
 from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.jetstream.reader import Reader
 from jetarrow.jetstream.rollback import Extent, Mark, verify
-from jetarrow.sync.blocking import drained
+from jetarrow.sync.blocking import iterate
 from jetarrow.sync.client import Client
 from jetarrow.sync.manager import JetStreamManager
 
@@ -42,7 +42,7 @@ def request(
         ServiceUnavailableError: No server has JetStream for this account.
         TimeoutError: No answer in time.
     """
-    return finish(api_of(js).request(verb, body, timeout=timeout))
+    return run_to_completion(api_of(js).request(verb, body, timeout=timeout))
 
 
 def witness(js: JetStreamManager) -> tuple[object, int]:
@@ -66,7 +66,7 @@ def verify_marks(
         marks: Their sequences and times.
         extent: What the stream has. Default: it is asked.
     """
-    return finish(verify(api_of(js), stream, marks, extent=extent))
+    return run_to_completion(verify(api_of(js), stream, marks, extent=extent))
 
 
 def request_each(
@@ -108,7 +108,7 @@ def request_each(
 
 def pages(js: JetStreamManager, verb: str, key: str, body: Mapping[str, Any] | None = None) -> Iterator[Any]:
     """The entries of a list of JetStream's API, page after page as they are needed."""
-    return drained(api_of(js).pages(verb, key, body))
+    return iterate(api_of(js).pages(verb, key, body))
 
 
 def open_reader(js: JetStreamManager, stream: str, **arguments: Any) -> _jetarrow.Reader:
