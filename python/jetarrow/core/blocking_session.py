@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from jetarrow._jetarrow import Bridge, Call, Msg, Notices, SyncMsg
 from jetarrow._jetarrow import Subscription as NativeSubscription
 from jetarrow.core.connection_log import log_error
-from jetarrow.core.futures import FutureHome, ThreadHome
+from jetarrow.core.futures import AckFutures, ThreadAckFutures
 from jetarrow.core.session import Closable, Headers, SharedState, finish
 from jetarrow.core.thread_events import ThreadEvents
 
@@ -37,7 +37,7 @@ class _ThreadLock:
 class BlockingSession(SharedState):
     """Blocks the thread in native code, with the GIL released. Nothing that waits here suspends a coroutine."""
 
-    blocks = True
+    is_blocking = True
     msg_class = SyncMsg
 
     def __init__(self) -> None:
@@ -50,42 +50,40 @@ class BlockingSession(SharedState):
         self._events = ThreadEvents(callbacks, self)
         return self._events.notices
 
-    def hold(self) -> None:
+    def hold_events(self) -> None:
         pass
 
-    async def settle(self) -> None:
+    async def wait_for_callbacks(self) -> None:
         if self._events is not None:
-            self._events.settle()
+            self._events.wait_for_callbacks()
 
-    def tell(self, kind: str, error: Exception) -> None:
+    def enqueue_event(self, kind: str, error: Exception) -> None:
         if self._events is not None:
-            self._events.tell(kind, error)
+            self._events.enqueue(kind, error)
 
-    def report(self, error: Exception) -> None:
+    def report_error(self, error: Exception) -> None:
         self.failure = error
         if self._events is None:
             log_error(error)
         else:
-            self._events.tell("error", error)
+            self._events.enqueue("error", error)
 
     async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
         return call.block()
 
-    async def pause(self, delay: float) -> None:
+    async def sleep(self, delay: float) -> None:
         time.sleep(delay)  # noqa: ASYNC251  # there is no event loop here
 
     def bridge(self) -> Bridge | None:
         return None if self._events is None else self._events.bridge
 
-    def home(self) -> FutureHome:
-        return ThreadHome()
+    def ack_futures(self) -> AckFutures:
+        return ThreadAckFutures()
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         return _ThreadLock()
 
-    async def side_by_side(
-        self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int
-    ) -> list[_T]:
+    async def gather(self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int) -> list[_T]:
         results: dict[int, _T] = {}
         ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         todo = list(enumerate(items))[::-1]
@@ -128,11 +126,11 @@ class BlockingSession(SharedState):
         for sub in subscriptions:
             await sub._drain()
 
-    async def hand_out(self, subscriptions: Sequence[Closable], wait: float) -> None:
+    async def deliver_pending(self, subscriptions: Sequence[Closable], wait: float) -> None:
         for sub in subscriptions:
             sub._rest()
 
-    async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
+    async def wait_until_processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
         return False
 
     async def request(self, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None) -> Msg:

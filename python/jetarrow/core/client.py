@@ -37,7 +37,7 @@ class CoreClient(Connect, Publish, Subscribe, Request, RequestMany, Status):
 
     def __init__(self, *, _session: Session | None = None) -> None:
         self._session = _session if _session is not None else LoopSession()
-        self._session.belong_to(self)
+        self._session.set_client(self)
         if type(self).msg_class is not Msg:
             self._session.msg_class = type(self).msg_class
 

@@ -184,16 +184,16 @@ class Connect:
             merge(given, found)
             session.jetstream_options = found.jetstream
         notices = session.begin(callbacks)
-        caller = _options.Caller(session.tell)
+        caller = _options.Caller(session.enqueue_event)
         call = _jetarrow.connect(_options.native(given, caller), notices)
         session.tls, session.options = given["tls"], _options.public(given)
         session.drain_timeout = given["drain_timeout"]
         session.connecting, session.closed = True, False
         try:
-            session.connection = session.last = await session.run(call, lambda late: late.close())
+            session.connection = session.last_connection = await session.run(call, lambda late: late.close())
             watch(session.connection)
         except Exception as error:
-            await session.settle()
+            await session.wait_for_callbacks()
             session.failure = caller.failure or error
             if caller.failure is not None:
                 raise caller.failure from None
@@ -225,7 +225,7 @@ class Connect:
             session.draining = "pubs"
             await session.run(session.native.flush(DEFAULT_FLUSH_TIMEOUT))
         except Error as error:
-            session.report(error)
+            session.report_error(error)
         except BaseException:
             # Ctrl-C, or cancelled: the caller does not wait any longer.
             await self._close(hurry=True)
@@ -255,26 +255,26 @@ class Connect:
         session.closed = True
         try:
             # The link is still there: callbacks may answer, and acknowledge.
-            await session.hand_out(list(session.subscriptions.values()), 0.0 if hurry else callbacks)
+            await session.deliver_pending(list(session.subscriptions.values()), 0.0 if hurry else callbacks)
         except BaseException:
             # Cancelled: the next call closes.
             session.closed = False
             raise
         session.connection = None
         # What was published in this turn of the loop goes out at its end.
-        await session.pause(0)
+        await session.sleep(0)
         deadline = time.monotonic() + INTERRUPTED_ACKS_TIMEOUT
         for publisher in list(session.publishers):
             # Their futures can still say what became of the messages.
-            if publisher.here() and connection.is_connected:
-                await publisher.drained(max(deadline - time.monotonic(), 0) if hurry else LAST_ACKS_TIMEOUT)
-        await session.hand_out(list(session.subscriptions.values()), 0.0)
+            if publisher.is_usable_here() and connection.is_connected:
+                await publisher.wait_for_acks(max(deadline - time.monotonic(), 0) if hurry else LAST_ACKS_TIMEOUT)
+        await session.deliver_pending(list(session.subscriptions.values()), 0.0)
         session.subscriptions.clear()
-        session.hold()
+        session.hold_events()
         try:
             await session.run(connection.close(hurry))
         finally:
-            await session.settle()
+            await session.wait_for_callbacks()
 
     def set_server_pool(self, servers: list[str]) -> None:
         """Puts another list of servers in the place of the present one.

@@ -44,7 +44,7 @@ class ConnectionLog:
             _log.log(_level(why), "nats: disconnected")
         elif kind == "reconnected":
             session = self._session()
-            connection = session and session.last
+            connection = session and session.last_connection
             url = connection and connection.connected_url
             since, self._down_since = self._down_since, None
             _log.info("nats: reconnected to %s after %.1f s", url, time.monotonic() - (since or time.monotonic()))

@@ -52,7 +52,7 @@ class Events:
         # True once the connection's end has been told, and so what led to it.
         self.closed = False
 
-    def tell(self, kind: str, error: Exception | None = None) -> None:
+    def enqueue(self, kind: str, error: Exception | None = None) -> None:
         """Takes one notice. Called in the event loop; returns at once."""
         if error is not None:
             self.last_error = error
@@ -65,11 +65,11 @@ class Events:
         if self._waiting and self._task is None and not self._held:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
-    def hold(self) -> None:
-        """Keeps what comes from now on for `settle`."""
+    def hold_events(self) -> None:
+        """Keeps what comes from now on for `wait_for_callbacks`."""
         self._held = True
 
-    async def settle(self) -> None:
+    async def wait_for_callbacks(self) -> None:
         """Returns when all events so far were handled; a callback that calls this does not wait for itself.
 
         What was held is handled in this task: code after it runs even where a callback stops the loop.

@@ -127,7 +127,7 @@ class ThreadFutureFactory:
     create_future = AckFuture
 
 
-class FutureHome(Protocol):
+class AckFutures(Protocol):
     """Makes the futures of one publisher, and waits for them."""
 
     # Has `create_future`.
@@ -136,10 +136,10 @@ class FutureHome(Protocol):
     # Messages of one turn of the loop are handed over together.
     by_turn: bool
 
-    def here(self) -> bool:
+    def is_usable_here(self) -> bool:
         """True where its futures can be waited for: in its own loop."""
 
-    def serve(self, native: Publisher, owner: object) -> None:
+    def start_resolving(self, native: Publisher, owner: object) -> None:
         """Begins to resolve the futures, until their publisher's owner is gone and none is left."""
 
     async def wait_while(self, busy: Callable[[], bool], turn: Callable[[Any], Any], wait: float | None) -> None:
@@ -150,7 +150,7 @@ class FutureHome(Protocol):
         """
 
 
-class LoopHome:
+class LoopAckFutures:
     """The event loop that runs."""
 
     by_turn = True
@@ -160,12 +160,12 @@ class LoopHome:
         self.bridge = bridge
         self._thread = threading.get_ident()
 
-    def here(self) -> bool:
+    def is_usable_here(self) -> bool:
         """Whether the caller runs in this loop."""
         # Asking asyncio costs a system call. A thread runs one loop at a time.
         return self._thread == threading.get_ident() and self.loop.is_running()
 
-    def serve(self, native: Publisher, owner: object) -> None:
+    def start_resolving(self, native: Publisher, owner: object) -> None:
         pass  # The loop watches the bridge.
 
     async def wait_while(self, busy: Callable[[], bool], turn: Callable[[Any], Any], wait: float | None) -> None:
@@ -174,7 +174,7 @@ class LoopHome:
                 await turn(self.loop)
 
 
-class ThreadHome:
+class ThreadAckFutures:
     """Any thread. Its coroutine never suspends: it blocks, and Ctrl-C wakes it."""
 
     by_turn = False
@@ -184,11 +184,11 @@ class ThreadHome:
         self._door = ThreadBridge()
         self.bridge = self._door.bridge
 
-    def here(self) -> bool:
+    def is_usable_here(self) -> bool:
         """Whether the caller may publish with it: always."""
         return True
 
-    def serve(self, native: Publisher, owner: object) -> None:
+    def start_resolving(self, native: Publisher, owner: object) -> None:
         bridge = self.bridge
         gone = weakref.ref(owner, lambda _: bridge.ring())
         # Not the native thread: what a user hangs on a future may block, and would stop all that the client does.

@@ -14,7 +14,7 @@ from jetarrow.core.bridges import bridge_of
 from jetarrow.core.connection_log import ConnectionLog, log_error
 from jetarrow.core.errors import DrainTimeoutError
 from jetarrow.core.events import Events, check_callbacks
-from jetarrow.core.futures import FutureHome, LoopHome
+from jetarrow.core.futures import AckFutures, LoopAckFutures
 from jetarrow.core.session import Closable, Headers, SharedState
 
 _T = TypeVar("_T")
@@ -26,7 +26,7 @@ _log = logging.getLogger("jetarrow.connection")
 class LoopSession(SharedState):
     """Awaits on the running event loop."""
 
-    blocks = False
+    is_blocking = False
     msg_class = Msg
 
     def __init__(self) -> None:
@@ -39,28 +39,28 @@ class LoopSession(SharedState):
     def begin(self, callbacks: Mapping[str, Any]) -> Notices:
         check_callbacks(callbacks)
         self._events = Events(callbacks, ConnectionLog(self))
-        self._notices = Notices(self._events.tell, self.bridge())
+        self._notices = Notices(self._events.enqueue, self.bridge())
         return self._notices
 
-    def hold(self) -> None:
+    def hold_events(self) -> None:
         if self._events is not None:
-            self._events.hold()
+            self._events.hold_events()
 
-    async def settle(self) -> None:
+    async def wait_for_callbacks(self) -> None:
         if self._events is not None and self._notices is not None:
             self._notices.deliver()
-            await self._events.settle()
+            await self._events.wait_for_callbacks()
 
-    def tell(self, kind: str, error: Exception) -> None:
+    def enqueue_event(self, kind: str, error: Exception) -> None:
         if self._events is not None:
-            self._events.tell(kind, error)
+            self._events.enqueue(kind, error)
 
-    def report(self, error: Exception) -> None:
+    def report_error(self, error: Exception) -> None:
         if self._events is None:
             self.failure = error
             log_error(error)
         else:
-            self._events.tell("error", error)
+            self._events.enqueue("error", error)
 
     async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
         loop = asyncio.get_running_loop()
@@ -81,7 +81,7 @@ class LoopSession(SharedState):
         self._last = loop, bridge
         return bridge
 
-    async def pause(self, delay: float) -> None:
+    async def sleep(self, delay: float) -> None:
         await asyncio.sleep(delay)
 
     # As it is: a method around it takes a twentieth of a publish.
@@ -90,16 +90,14 @@ class LoopSession(SharedState):
     def bridge(self) -> Bridge:
         return bridge_of(asyncio.get_running_loop())
 
-    def home(self) -> FutureHome:
+    def ack_futures(self) -> AckFutures:
         loop = asyncio.get_running_loop()
-        return LoopHome(loop, bridge_of(loop))
+        return LoopAckFutures(loop, bridge_of(loop))
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         return asyncio.Lock()
 
-    async def side_by_side(
-        self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int
-    ) -> list[_T]:
+    async def gather(self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int) -> list[_T]:
         room = asyncio.Semaphore(most)
 
         async def run(item: _A) -> _T:
@@ -134,12 +132,12 @@ class LoopSession(SharedState):
         for task in late:
             task.cancel()
         if late:
-            self.report(DrainTimeoutError())
+            self.report_error(DrainTimeoutError())
         for task in done:
             if not task.cancelled() and (error := task.exception()) is not None:
                 _log.debug("draining a subscription: %s", error)
 
-    async def hand_out(self, subscriptions: Sequence[Closable], wait: float) -> None:
+    async def deliver_pending(self, subscriptions: Sequence[Closable], wait: float) -> None:
         tasks = [task for sub in subscriptions if (task := sub._rest()) is not None]
         if not tasks:
             return
@@ -151,7 +149,7 @@ class LoopSession(SharedState):
             for task in late:
                 task.cancel()
 
-    async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
+    async def wait_until_processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
         await self.run(native.emptied())
         if task is not None and task is not asyncio.current_task():
             # The last callback may still run.

@@ -52,14 +52,14 @@ _TEXTS = ("name", "user", "password", "token", "nkeys_seed", "nkeys_seed_str", "
 class Caller:
     """Wraps the caller's own functions: their exceptions are kept for `connect` and reported to the error callback."""
 
-    def __init__(self, tell: Callable[[str, Exception], None]) -> None:
-        self._tell = tell
+    def __init__(self, enqueue_event: Callable[[str, Exception], None]) -> None:
+        self._enqueue_event = enqueue_event
         self.failure: Exception | None = None
 
     def failed(self, error: Exception) -> None:
         """Keeps an exception for `connect`, and reports it to the error callback."""
         self.failure = error
-        self._tell("error", error)
+        self._enqueue_event("error", error)
 
     def text(self, name: str, function: Callable[..., Any]) -> Callable[..., str]:
         """A function that returns a string, or bytes that are one."""

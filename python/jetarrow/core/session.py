@@ -17,7 +17,7 @@ from weakref import ReferenceType, WeakSet, ref
 from jetarrow._jetarrow import Bridge, Call, Connection, Msg, Notices
 from jetarrow._jetarrow import Subscription as NativeSubscription
 from jetarrow.core.errors import ConnectionClosedError, ConnectionDrainingError
-from jetarrow.core.futures import FutureHome
+from jetarrow.core.futures import AckFutures
 from jetarrow.core.options import DEFAULT_DRAIN_TIMEOUT
 from jetarrow.core.tls import TLS
 
@@ -51,10 +51,10 @@ class Closable(Protocol):
 class Drainable(Protocol):
     """A publisher, as its session knows it."""
 
-    def here(self) -> bool:
+    def is_usable_here(self) -> bool:
         """True where its futures can be waited for."""
 
-    async def drained(self, wait: float | None = None) -> None:
+    async def wait_for_acks(self, wait: float | None = None) -> None:
         """Waits, at most `wait` seconds, until every message has its answer."""
 
     def unanswered(self) -> tuple[int, int]:
@@ -65,10 +65,10 @@ class Session(Protocol):
     """A connection and the way to wait. `LoopSession` awaits, `BlockingSession` blocks."""
 
     # True where one blocking native call is the shortest way to a result: there is no loop to keep free.
-    blocks: bool
+    is_blocking: bool
     connection: Connection | None
     # The same after the end, for what can still be asked.
-    last: Connection | None
+    last_connection: Connection | None
     connecting: bool
     closed: bool
     # What `connect` was given: without secrets, and for TLS.
@@ -87,7 +87,7 @@ class Session(Protocol):
     # Of which class its messages are.
     msg_class: type[Any]
 
-    def belong_to(self, client: Any) -> None:
+    def set_client(self, client: Any) -> None:
         """Names the client that its messages name as theirs."""
 
     @property
@@ -112,16 +112,16 @@ class Session(Protocol):
     def begin(self, callbacks: Mapping[str, Any]) -> Notices | None:
         """Takes the connection's callbacks, and returns where the native core reports events."""
 
-    def hold(self) -> None:
-        """Keeps what happens from now on for `settle`."""
+    def hold_events(self) -> None:
+        """Keeps what happens from now on for `wait_for_callbacks`."""
 
-    async def settle(self) -> None:
+    async def wait_for_callbacks(self) -> None:
         """Lets the callbacks run for all that has happened so far."""
 
-    def tell(self, kind: str, error: Exception) -> None:
+    def enqueue_event(self, kind: str, error: Exception) -> None:
         """An event of Python's own making."""
 
-    def report(self, error: Exception) -> None:
+    def report_error(self, error: Exception) -> None:
         """An error that no call waits for: to the error callback, or to the log."""
 
     async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
@@ -130,7 +130,7 @@ class Session(Protocol):
         `unwanted` makes the call that undoes a result which came too late to be wanted.
         """
 
-    async def pause(self, delay: float) -> None:
+    async def sleep(self, delay: float) -> None:
         """Waits `delay` seconds; with 0 it gives others a turn."""
 
     def now(self) -> float:
@@ -142,15 +142,13 @@ class Session(Protocol):
     def bridge(self) -> Bridge | None:
         """The mailbox of the event loop that runs; None where there is none."""
 
-    def home(self) -> FutureHome:
+    def ack_futures(self) -> AckFutures:
         """Where a publisher's futures are made and resolved."""
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         """A lock between those that wait on this session."""
 
-    async def side_by_side(
-        self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int
-    ) -> list[_T]:
+    async def gather(self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int) -> list[_T]:
         """What `work` makes of each item, in their order; at most `most` of them at a time. The first error ends it."""
 
     def repeat(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
@@ -162,10 +160,10 @@ class Session(Protocol):
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
         """Drains subscriptions side by side, at most `drain_timeout` seconds."""
 
-    async def hand_out(self, subscriptions: Sequence[Closable], wait: float) -> None:
+    async def deliver_pending(self, subscriptions: Sequence[Closable], wait: float) -> None:
         """Ends subscriptions; what has come goes to their callbacks, which are given up after `wait` seconds."""
 
-    async def processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
+    async def wait_until_processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
         """Waits until a drained subscription's messages were taken; False where only the caller takes them."""
 
     def send(self, subject: str, payload: bytes | str, reply: str | None, headers: Headers | None) -> Call[None] | None:
@@ -192,7 +190,7 @@ class SharedState(Session):
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
-        self.last: Connection | None = None
+        self.last_connection: Connection | None = None
         self.connecting = False
         self.closed = False
         self.options: dict[str, Any] = {}
@@ -207,7 +205,7 @@ class SharedState(Session):
         self._client: ReferenceType[Any] | None = None
         self._client_class: type[Any] | None = None
 
-    def belong_to(self, client: Any) -> None:
+    def set_client(self, client: Any) -> None:
         # Weakly: nothing here keeps a client alive.
         self._client, self._client_class = ref(client), type(client)
 
@@ -228,12 +226,12 @@ class SharedState(Session):
 
     @property
     def is_closed(self) -> bool:
-        connection = self.connection or self.last
+        connection = self.connection or self.last_connection
         return self.closed or (connection is not None and connection.is_closed)
 
     @property
     def last_error(self) -> Exception | None:
-        connection, events = self.connection or self.last, self._events
+        connection, events = self.connection or self.last_connection, self._events
         told = self.failure or (None if events is None else events.last_error)
         # What ended the connection may still be on its way to the callbacks.
         on_its_way = connection is not None and connection.is_closed and events is not None and not events.closed

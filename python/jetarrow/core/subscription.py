@@ -237,7 +237,7 @@ class Subscription:
                         raise
                     break
                 except Exception as error:
-                    nc.report(error)
+                    nc.report_error(error)
                 since += 1
                 if since >= BURST:
                     # A callback that never waits must not keep the loop for itself.
@@ -306,7 +306,7 @@ class Subscription:
         over = True
         try:
             await self._session.run(native.drain(self._session.drain_timeout))
-            over = await self._session.processed(native, self._task)
+            over = await self._session.wait_until_processed(native, self._task)
         finally:
             if over:
                 self._closed = True
@@ -358,7 +358,7 @@ class Messages:
                 if since >= BURST:
                     # The loop has other work too.
                     since = 0
-                    await nc.pause(0)
+                    await nc.sleep(0)
                 yield msg
         sub._forget()
 

@@ -57,7 +57,7 @@ class ThreadEvents:
         self._thread = threading.Thread(target=self._serve, args=arguments, name="jetarrow-events", daemon=True)
         self._thread.start()
 
-    def tell(self, kind: str, error: Exception | None = None) -> None:
+    def enqueue(self, kind: str, error: Exception | None = None) -> None:
         """Takes one event, from any thread."""
         self._take(kind, error)
         self.notices.wake()
@@ -67,7 +67,7 @@ class ThreadEvents:
         self._over = True
         self.notices.wake()
 
-    def settle(self) -> None:
+    def wait_for_callbacks(self) -> None:
         """Waits until all events so far were handled; a callback that calls this does not wait for itself."""
         if threading.current_thread() is self._thread:
             return

@@ -190,7 +190,7 @@ class DeadLetters:
                 f"skipped {self._malformed} of {len(advisories)} messages of stream {kept_in(self._stream)!r}, which"
                 f" are no advisories of the server; the first: {first.message}"
             )
-            self._js._api.session.report(DecodeError(text, seq=first.seq))
+            self._js._api.session.report_error(DecodeError(text, seq=first.seq))
         return rows
 
     async def _messages(self, seqs: list[int]) -> dict[int, models.RawStreamMsg]:
@@ -202,7 +202,7 @@ class DeadLetters:
             except NotFoundError:
                 return None
 
-        messages = await self._js._api.session.side_by_side(get, seqs, _AT_ONCE)
+        messages = await self._js._api.session.gather(get, seqs, _AT_ONCE)
         return {seq: message for seq, message in zip(seqs, messages, strict=True) if message is not None}
 
     async def replay(
@@ -274,7 +274,9 @@ class DeadLetters:
                 f"replayed {len({row['seq'] for row, _ in bad})} messages of stream {self._stream!r} without headers"
                 f" that no client can send; the first: {name!r} of sequence {row['seq']}"
             )
-            self._js._api.session.report(MalformedMessageError(text, self._stream, row["seq"], subject=row["subject"]))
+            self._js._api.session.report_error(
+                MalformedMessageError(text, self._stream, row["seq"], subject=row["subject"])
+            )
 
 
 # Names of headers that can be sent (RFC 7230).

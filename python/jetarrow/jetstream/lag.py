@@ -61,13 +61,13 @@ class Lag:
                     return []
                 raise
 
-        found = [info for some in await api.session.side_by_side(listed, named, _AT_ONCE) for info in some]
+        found = [info for some in await api.session.gather(listed, named, _AT_ONCE) for info in some]
         asked = [(info, subject) for info in found if _pending(info) for subject in _filters(info) or [">"]]
 
         async def oldest(question: tuple[models.ConsumerInfo, str]) -> datetime | None:
             return await _oldest(api, *question)
 
-        times = await api.session.side_by_side(oldest, asked, _AT_ONCE)
+        times = await api.session.gather(oldest, asked, _AT_ONCE)
         first: dict[tuple[str, str], datetime] = {}
         for (info, _), time in zip(asked, times, strict=True):
             key = (info.stream_name, info.name)

@@ -56,7 +56,7 @@ class JetStreamManager(Lag, Management):
 
     def __repr__(self) -> str:
         # Of an address without user and password.
-        connection = self._api.session.last
+        connection = self._api.session.last_connection
         where = (connection and connection.connected_url) or "not connected"
         return f"<{type(self).__name__} {self._api.prefix} at {where}>"
 

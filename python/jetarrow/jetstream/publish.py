@@ -82,13 +82,13 @@ class Publish:
         if extras or expected != NOTHING:
             headers = expect(self._api, headers, *expected, extras)
         session, wait = self._api.session, timeout or self._api.timeout
-        if session.blocks:
+        if session.is_blocking:
             if msg_id is not None:
                 headers = {**(headers or {}), models.Header.MSG_ID.value: msg_id}
             call = session.native.publish(subject, payload, prefix=self._api.prefix, timeout=wait, headers=headers)
             return await session.run(call)
         publisher = self._publisher
-        if publisher is None or not publisher.here():
+        if publisher is None or not publisher.is_usable_here():
             publisher = self._new_publisher()
         while (future := publisher.publish(publisher.loop, subject, payload, headers, msg_id, wait)) is None:
             await publisher.room(wait)
@@ -157,7 +157,7 @@ class Publish:
         if extras or expected != NOTHING:
             headers = expect(self._api, headers, *expected, extras)
         publisher = self._publisher
-        if publisher is None or not publisher.here():
+        if publisher is None or not publisher.is_usable_here():
             publisher = self._new_publisher()
         while (future := publisher.publish(publisher.loop, subject, payload, headers, msg_id, None)) is None:
             if not self._backpressure:
@@ -172,7 +172,7 @@ class Publish:
     async def publish_async_completed(self) -> None:
         """Waits until every message of `publish_async` has its answer."""
         if self._publisher is not None:
-            await self._publisher.drained()
+            await self._publisher.wait_for_acks()
 
     def publisher(
         self,

@@ -39,37 +39,37 @@ class LoopPublisher:
         ack_timeout: float,
         spare: int,
     ) -> None:
-        self._home = home = session.home()
-        self.loop = home.loop
+        self._ack_futures = ack_futures = session.ack_futures()
+        self.loop = ack_futures.loop
         self.native = session.native.publisher(
-            home.bridge,
+            ack_futures.bridge,
             prefix=prefix,
             max_inflight=max_inflight,
             max_bytes=max_bytes,
             spare=spare,
             timeout=ack_timeout,
-            by_turn=home.by_turn,
+            by_turn=ack_futures.by_turn,
             # Only a publisher with its own window, which also bounds bytes, asks for its failures at the end.
             keep_failed=max_bytes is not None,
         )
         self.publish = self.native.publish
-        self.linger = partial(self.native.linger, home.bridge)
-        self.here = home.here
+        self.linger = partial(self.native.linger, ack_futures.bridge)
+        self.is_usable_here = ack_futures.is_usable_here
         watch_publisher(self)
         session.publishers.add(self)
-        home.serve(self.native, self)
+        ack_futures.serve(self.native, self)
 
     async def room(self, wait: float | None) -> None:
         """Waits until there is room, at most `wait` seconds."""
         try:
-            await self._home.wait_while(self.native.full, self.native.room, wait)
+            await self._ack_futures.wait_while(self.native.full, self.native.room, wait)
         except TimeoutError:
             raise TooManyStalledMsgsError from None
 
-    async def drained(self, wait: float | None = None) -> None:
+    async def wait_for_acks(self, wait: float | None = None) -> None:
         """Waits, at most `wait` seconds, until every message has its answer."""
         with suppress(TimeoutError):
-            await self._home.wait_while(lambda: self.native.pending > 0, self.native.room, wait)
+            await self._ack_futures.wait_while(lambda: self.native.pending > 0, self.native.room, wait)
 
     def unanswered(self) -> tuple[int, int]:
         """Messages that have no answer yet, and their bytes."""
@@ -168,11 +168,11 @@ class Publisher:
 
     async def flush(self) -> None:
         """Waits until every message has its answer."""
-        await self._drained()
+        await self._wait_for_acks()
 
-    async def _drained(self, wait: float | None = None) -> None:
+    async def _wait_for_acks(self, wait: float | None = None) -> None:
         if self._loop_publisher is not None:
-            await self._loop_publisher.drained(wait)
+            await self._loop_publisher.wait_for_acks(wait)
 
     @property
     def pending(self) -> int:

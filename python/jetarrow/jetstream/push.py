@@ -244,11 +244,11 @@ class PushSubscription(Subscription):
                 fresh.unsubscribe()
                 if isinstance(error, APIError) and error.code is not None and error.code < 500:
                     # The stream is gone, or will not have this consumer.
-                    session.report(error)
+                    session.report_error(error)
                     self._failure = error
                     break
                 # Not connected, or no leader: it is tried until it works.
-                await session.pause(RETRY)
+                await session.sleep(RETRY)
                 continue
             # Behind the consumer, which is gone where the stream goes back from here on.
             if not await self._is_same(fresh):

@@ -31,7 +31,7 @@ class Client(Status):
     def __init__(self) -> None:
         self._session = BlockingSession()
         self._inner = AsyncClient(_session=self._session)
-        self._session.belong_to(self)
+        self._session.set_client(self)
         if type(self).msg_class is not SyncMsg:
             self._session.msg_class = type(self).msg_class
 

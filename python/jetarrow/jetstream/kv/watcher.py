@@ -197,7 +197,7 @@ class KeyWatcher:
                 self._fill()
                 if len(waiting) >= BURST:
                     # The loop has other work too. They stay here where the wait is cancelled.
-                    await session.pause(0)
+                    await session.sleep(0)
             if waiting:
                 return waiting.popleft()
             if self._stopped:

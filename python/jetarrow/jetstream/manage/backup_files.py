@@ -121,7 +121,7 @@ class BackupWriter:
         assert self._meta is not None
         digest = self._hash.hexdigest()
         meta = json.dumps({"config": config, "state": state, "sha256": digest}, indent=2).encode()
-        if session.blocks:
+        if session.is_blocking:
             _sync(self._data)
         else:
             await asyncio.to_thread(_sync, self._data)
@@ -211,7 +211,7 @@ async def _hash_of(session: Session, data: IO[bytes]) -> str:
     digest = hashlib.sha256()
     while chunk := data.read(_HASH_BYTES):
         digest.update(chunk)
-        await session.pause(0)
+        await session.sleep(0)
     data.seek(0)
     return digest.hexdigest()
 

@@ -220,7 +220,7 @@ class Restore:
                 if failure is not None:
                     raise failure
                 return info
-            await session.pause(_POLL)
+            await session.sleep(_POLL)
 
     async def _info(self) -> dict[str, Any] | None:
         with expected(), suppress(NotFoundError):

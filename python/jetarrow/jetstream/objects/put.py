@@ -88,7 +88,7 @@ class Put(Bucket):
             raise InvalidObjectNameError
         if isinstance(data, str):
             data = data.encode()
-        if isinstance(data, AsyncIterable) and self._js._api.session.blocks:
+        if isinstance(data, AsyncIterable) and self._js._api.session.is_blocking:
             raise TypeError("nats: invalid type for object store: an asynchronous iterable needs an event loop")
         former = await self._find_any(name)
         info = models.ObjectInfo(
@@ -161,7 +161,7 @@ class Put(Bucket):
         if isinstance(error, Exception):
             return await self._take_back(attempt, error)
         session = self._js._api.session
-        if session.blocks:
+        if session.is_blocking:
             if not attempt.committing:
                 await self._take_back_quickly(attempt, error)
             return False

@@ -157,7 +157,7 @@ class Watch(Bucket):
             try:
                 found.append(info_of(text, stored, self._name, subject))
             except BadObjectMetaError as error:
-                session.report(error)
+                session.report_error(error)
         infos = [info for info in found if not (ignore_deletes and info.deleted)]
         if not infos:
             raise NotFoundError(message=f"bucket {self._name!r} has no objects")

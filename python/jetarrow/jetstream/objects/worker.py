@@ -18,7 +18,7 @@ class Worker:
     """One thread for the steps of one call, which it does in the order in which they are given."""
 
     def __init__(self, session: Session) -> None:
-        self._blocks = session.blocks
+        self._blocks = session.is_blocking
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="jetarrow-objects")
 
     def start(self, step: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:

@@ -117,7 +117,7 @@ class Ranges:
             if batch is None:
                 if self.finished or (left := deadline - session.now()) <= 0:
                     return
-                await session.pause(min(POLL, left))
+                await session.sleep(min(POLL, left))
                 continue
             if batch.num_rows > most:
                 batch, self._rest = batch.slice(0, most), batch.slice(most)
