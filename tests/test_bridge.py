@@ -26,9 +26,9 @@ from .tools import wait_until
 @pytest.fixture(autouse=True, params=["descriptor", "function"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What wakes; set before any bridge of the test is made."""
-    if request.param == "descriptor" and not bridges._WATCHED:
+    if request.param == "descriptor" and not bridges._CAN_WATCH_DESCRIPTORS:
         pytest.skip("no descriptor can be watched here")
-    monkeypatch.setattr(bridges, "_WATCHED", request.param == "descriptor")
+    monkeypatch.setattr(bridges, "_CAN_WATCH_DESCRIPTORS", request.param == "descriptor")
     return str(request.param)
 
 

@@ -55,7 +55,7 @@ def _missing(module: str, name: str) -> Exception:
     return AttributeError(text, name=name)
 
 
-def _explained(module: ModuleType, alias: str) -> Callable[[str], Any]:
+def _with_missing_name_error(module: ModuleType, alias: str) -> Callable[[str], Any]:
     """A `__getattr__` for one of jetarrow's modules that says whom it stands in for."""
     own: Callable[[str], Any] | None = vars(module).get("__getattr__")
 
@@ -84,7 +84,7 @@ class _Alias(Loader):
         if not isinstance(module, _Nats):
             # It was loaded by its own name, and stays what it is.
             alias, module.__spec__ = getattr(module.__spec__, "name", ""), self._own
-            module.__getattr__ = _explained(module, alias)  # type: ignore[method-assign]
+            module.__getattr__ = _with_missing_name_error(module, alias)  # type: ignore[method-assign]
 
 
 class _Finder(MetaPathFinder):

@@ -43,7 +43,7 @@ class Client(CoreClient):
         """
         from jetarrow.jetstream.context import JetStreamContext
 
-        return JetStreamContext(self, **self._where(options))
+        return JetStreamContext(self, **self._with_context_options(options))
 
     def jsm(self, **options: Unpack[ManagerOptions]) -> JetStreamManager:
         """Management of JetStream on this connection. No request is made.
@@ -57,9 +57,9 @@ class Client(CoreClient):
         """
         from jetarrow.jetstream.manager import JetStreamManager
 
-        return JetStreamManager(self, **self._where(options))
+        return JetStreamManager(self, **self._with_context_options(options))
 
-    def _where(self, options: _Options) -> _Options:
+    def _with_context_options(self, options: _Options) -> _Options:
         """With what the context file of `connect` says, unless the call says where JetStream is."""
         if options.keys() & {"prefix", "api_prefix", "domain"}:
             return options

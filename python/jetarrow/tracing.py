@@ -33,7 +33,7 @@ _Ended: TypeAlias = Callable[[Any], Any]
 # What is around a verb: it is given the arguments, gives those for the verb, and looks at the result.
 _Frame: TypeAlias = Callable[[_Args, dict[str, Any]], AbstractContextManager[tuple[_Args, _Ended]]]
 # More links than this are dropped by OpenTelemetry, too.
-MOST_LINKS = 128
+MAX_LINKS = 128
 
 # Verbs by what becomes of them. Where an object has a verb, it is wrapped; both faces have the same names.
 _CARRIERS = ("publish", "publish_async")
@@ -110,7 +110,7 @@ def links(received: Any) -> list[Link]:
         span = get_current_span(_context(headers, empty=True)).get_span_context()
         if span.is_valid:
             found.setdefault((span.trace_id, span.span_id), Link(span))
-        if len(found) == MOST_LINKS:
+        if len(found) == MAX_LINKS:
             break
     return list(found.values())
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jetarrow.core.session import Session
 
 # As nats-py sends them to a reply subject that is no consumer's: an ack is empty there.
-_WORDS = {"ack": b"", "nak": b"-NAK", "in_progress": b"+WPI", "term": b"+TERM"}
+_PAYLOADS = {"ack": b"", "nak": b"-NAK", "in_progress": b"+WPI", "term": b"+TERM"}
 
 
 class Message:
@@ -77,7 +77,7 @@ def _client_of(msg: Message) -> Any:
     return msg._client
 
 
-def answer(msg: Message, data: bytes | str) -> Any:
+def respond(msg: Message, data: bytes | str) -> Any:
     """What the client's `publish` returns."""
     if not msg.reply:
         raise Error("no reply subject available: its sender wants no answer")
@@ -85,7 +85,7 @@ def answer(msg: Message, data: bytes | str) -> Any:
     return _client_of(msg).publish(msg.reply, data, headers=headers)
 
 
-def claim(msg: Message) -> None:
+def mark_acked(msg: Message) -> None:
     """Marks it as acknowledged, once."""
     if not msg._claim():
         raise MsgAlreadyAckdError(msg) if msg.reply else NotJSMessageError
@@ -100,7 +100,7 @@ def send(msg: Message, kind: str, **options: Any) -> Any:
         return None
     if not msg.reply:
         raise NotJSMessageError
-    word = _WORDS[kind]
+    word = _PAYLOADS[kind]
     if options.get("delay"):
         word += b" " + json.dumps({"delay": int(options["delay"] * 10**9)}).encode()
     if options.get("reason"):
@@ -108,9 +108,9 @@ def send(msg: Message, kind: str, **options: Any) -> Any:
     return _client_of(msg).publish(msg.reply, word)
 
 
-def finish(msg: Message, kind: str, **options: Any) -> Any:
+def send_once(msg: Message, kind: str, **options: Any) -> Any:
     """As `_send`, an ack that can be sent only once; where sending fails it counts as not sent."""
-    claim(msg)
+    mark_acked(msg)
     try:
         return send(msg, kind, **options)
     except BaseException:
@@ -118,7 +118,7 @@ def finish(msg: Message, kind: str, **options: Any) -> Any:
         raise
 
 
-async def settle(msg: Message, rest: Awaitable[None]) -> None:
+async def await_publish(msg: Message, rest: Awaitable[None]) -> None:
     """The same for what `_finish` has left."""
     try:
         await rest
@@ -127,7 +127,7 @@ async def settle(msg: Message, rest: Awaitable[None]) -> None:
         raise
 
 
-def confirm(msg: Message, timeout: float | None) -> Any:
+def request_ack(msg: Message, timeout: float | None) -> Any:
     """The request that is an ack: what the session's, or the client's, `request` returns."""
     consumer = _consumer_of(msg)
     if consumer is not None:
@@ -138,7 +138,7 @@ def confirm(msg: Message, timeout: float | None) -> Any:
     return _client_of(msg).request(msg.reply, timeout=timeout)
 
 
-def by_kind(msg: Any, kind: Enum | str, delay: float | timedelta | None, reason: str | None) -> Any:
+def ack_with(msg: Any, kind: Enum | str, delay: float | timedelta | None, reason: str | None) -> Any:
     """What the verb that `kind` names returns."""
     match msg._kind(kind).name:
         case "ACK":

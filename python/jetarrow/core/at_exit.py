@@ -27,12 +27,12 @@ _connections: WeakSet[_jetarrow.Connection] = WeakSet()
 _publishers: WeakSet[Publisher] = WeakSet()
 
 
-def watch(connection: _jetarrow.Connection) -> None:
+def register_connection(connection: _jetarrow.Connection) -> None:
     """Has this connection's messages sent at the end of the process."""
     _connections.add(connection)
 
 
-def watch_publisher(publisher: Publisher) -> None:
+def register_publisher(publisher: Publisher) -> None:
     """Waits at the end of the process until the server has this publisher's messages."""
     _publishers.add(publisher)
 
@@ -46,7 +46,7 @@ def _pending() -> int:
 
 
 @atexit.register
-def _send_the_rest() -> None:
+def _flush_at_exit() -> None:
     # What a forked child has inherited raises ForkError, and is its parent's to send.
     begin = moved = time.monotonic()
     for publisher in list(_publishers):

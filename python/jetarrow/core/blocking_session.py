@@ -128,7 +128,7 @@ class BlockingSession(SharedState):
 
     async def deliver_pending(self, subscriptions: Sequence[Closable], wait: float) -> None:
         for sub in subscriptions:
-            sub._rest()
+            sub._stop_delivery()
 
     async def wait_until_processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
         return False

@@ -16,7 +16,7 @@ from jetarrow._jetarrow import Bridge
 
 # A descriptor is watched where that can be. Windows' selectors know only sockets, and its usual event loop watches
 # nothing: there a function is called, in a thread of the native module, which costs a change of threads.
-_WATCHED = sys.platform != "win32"
+_CAN_WATCH_DESCRIPTORS = sys.platform != "win32"
 
 _bridges: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = weakref.WeakKeyDictionary()
 
@@ -25,23 +25,23 @@ def bridge_of(loop: asyncio.AbstractEventLoop) -> Bridge:
     """The loop's mailbox, made at its first use."""
     bridge = _bridges.get(loop)
     if bridge is None:
-        bridge = _bridges[loop] = _watched(loop) or Bridge(_caller(loop))
+        bridge = _bridges[loop] = _watched(loop) or Bridge(_waker(loop))
     return bridge
 
 
 def _watched(loop: asyncio.AbstractEventLoop) -> Bridge | None:
-    if not _WATCHED:
+    if not _CAN_WATCH_DESCRIPTORS:
         return None
     bridge = Bridge()
     try:
         loop.add_reader(bridge.fileno(), bridge.drain)
     except NotImplementedError:
         return None
-    _show(bridge, loop)
+    _show_loop(bridge, loop)
     return bridge
 
 
-def _caller(loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+def _waker(loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
     """What wakes a loop that watches no descriptors. It holds neither the loop nor its bridge, which holds it."""
     held = weakref.ref(loop)
 
@@ -54,7 +54,7 @@ def _caller(loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
     return wake
 
 
-def _show(bridge: Bridge, loop: asyncio.AbstractEventLoop) -> None:
+def _show_loop(bridge: Bridge, loop: asyncio.AbstractEventLoop) -> None:
     """Lets the bridge see whether the loop is idle, where it is asyncio's own and its parts are as we know them."""
     if type(loop) is not asyncio.SelectorEventLoop:
         return
@@ -73,24 +73,24 @@ class ThreadBridge:
     """
 
     def __init__(self) -> None:
-        self._rung = None if _WATCHED else threading.Event()
-        self.bridge = Bridge(None if self._rung is None else self._rung.set)
+        self._event = None if _CAN_WATCH_DESCRIPTORS else threading.Event()
+        self.bridge = Bridge(None if self._event is None else self._event.set)
 
     @contextmanager
     def open(self) -> Iterator[Callable[[float], bool]]:
         """A function that waits so many seconds at most for something to be there, and says whether it is."""
-        if self._rung is None:
+        if self._event is None:
             # Not `select.select`, which knows only descriptors below 1024.
             with selectors.DefaultSelector() as selector:
                 selector.register(self.bridge.fileno(), selectors.EVENT_READ)
                 yield lambda seconds: bool(selector.select(seconds))
         else:
-            yield self._heard
+            yield self._wait_event
 
-    def _heard(self, seconds: float) -> bool:
-        assert self._rung is not None
-        if not self._rung.wait(seconds):
+    def _wait_event(self, seconds: float) -> bool:
+        assert self._event is not None
+        if not self._event.wait(seconds):
             return False
         # What comes from here on rings again.
-        self._rung.clear()
+        self._event.clear()
         return True

@@ -8,7 +8,7 @@ from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
 from jetarrow.core.connect import Connect
 from jetarrow.core.loop_session import LoopSession
-from jetarrow.core.message import Common
+from jetarrow.core.message import AnyMessage
 from jetarrow.core.publish import Publish
 from jetarrow.core.request import Request
 from jetarrow.core.request_many import RequestMany
@@ -20,13 +20,13 @@ from jetarrow.core.subscribe import Subscribe
 class MessageClass:
     """`msg_class`: of which class a client's messages are. A subclass or a single client may name another."""
 
-    def __init__(self, default: type[Common]) -> None:
+    def __init__(self, default: type[AnyMessage]) -> None:
         self._default = default
 
     def __get__(self, client: Any, owner: type[Any]) -> Any:
         return self._default if client is None else client._session.msg_class
 
-    def __set__(self, client: Any, chosen: type[Common]) -> None:
+    def __set__(self, client: Any, chosen: type[AnyMessage]) -> None:
         client._session.msg_class = chosen
 
 

@@ -64,7 +64,7 @@ class ClosedEvent:
     def _stop(self) -> None:
         self.set()
 
-    def _rest(self) -> None:
+    def _stop_delivery(self) -> None:
         self.set()
 
     async def _drain(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 from jetarrow import _jetarrow
 from jetarrow.core import options as _options
 from jetarrow.core.arguments import DEFAULT_SERVERS
-from jetarrow.core.at_exit import watch
+from jetarrow.core.at_exit import register_connection
 from jetarrow.core.context_files import load, merge
 from jetarrow.core.errors import (
     ConnectionClosedError,
@@ -50,7 +50,7 @@ LAST_CALLBACKS_TIMEOUT = 2.0
 
 
 def _is_interruption(kind: type[BaseException] | None) -> bool:
-    """True for Ctrl-C, a cancellation and the like: the caller does not wait any longer."""
+    """True for Ctrl-C, a cancellation and the like: the functions does not wait any longer."""
     return kind is not None and not issubclass(kind, Exception)
 
 
@@ -184,19 +184,19 @@ class Connect:
             merge(given, found)
             session.jetstream_options = found.jetstream
         notices = session.begin(callbacks)
-        caller = _options.Caller(session.enqueue_event)
-        call = _jetarrow.connect(_options.native(given, caller), notices)
-        session.tls, session.options = given["tls"], _options.public(given)
+        functions = _options.UserFunctions(session.enqueue_event)
+        call = _jetarrow.connect(_options.native_options(given, functions), notices)
+        session.tls, session.options = given["tls"], _options.without_secrets(given)
         session.drain_timeout = given["drain_timeout"]
         session.connecting, session.closed = True, False
         try:
             session.connection = session.last_connection = await session.run(call, lambda late: late.close())
-            watch(session.connection)
+            register_connection(session.connection)
         except Exception as error:
             await session.wait_for_callbacks()
-            session.failure = caller.failure or error
-            if caller.failure is not None:
-                raise caller.failure from None
+            session.failure = functions.failure or error
+            if functions.failure is not None:
+                raise functions.failure from None
             raise
         finally:
             session.connecting = False
@@ -227,7 +227,7 @@ class Connect:
         except Error as error:
             session.report_error(error)
         except BaseException:
-            # Ctrl-C, or cancelled: the caller does not wait any longer.
+            # Ctrl-C, or cancelled: the functions does not wait any longer.
             await self._close(hurry=True)
             raise
         finally:

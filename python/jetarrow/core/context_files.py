@@ -116,13 +116,13 @@ def load(name: str | None = None) -> ContextFile:
     name = name or selected()
     if name is None:
         raise FileNotFoundError(
-            f"no context is selected: give its name, set $NATS_CONTEXT, or run `nats context select`; {_there_are()}"
+            f"no context is selected: give its name, set $NATS_CONTEXT, or run `nats context select`; {_known_contexts()}"
         )
     path = path_of(name)
     try:
         said = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no context {name!r}: {_there_are()} ({path.parent})") from None
+        raise FileNotFoundError(f"there is no context {name!r}: {_known_contexts()} ({path.parent})") from None
     except ValueError:
         # The decoder's own error may hold the text.
         raise ValueError(f"context {name!r}: {path} is not JSON") from None
@@ -131,10 +131,10 @@ def load(name: str | None = None) -> ContextFile:
     said = {key: value for key, value in said.items() if value and key not in _OTHER} | {
         "description": said.get("description") or ""
     }
-    return _understood(name, path, said)
+    return _parse_fields(name, path, said)
 
 
-def _understood(name: str, path: Path, said: dict[str, Any]) -> ContextFile:
+def _parse_fields(name: str, path: Path, said: dict[str, Any]) -> ContextFile:
     description = str(said.pop("description"))
     where = f"context {name!r}: {path}"
     for key, value in said.items():
@@ -160,7 +160,7 @@ def _understood(name: str, path: Path, said: dict[str, Any]) -> ContextFile:
     return ContextFile(name, path, connect, jetstream, description)
 
 
-def _there_are() -> str:
+def _known_contexts() -> str:
     known = names()
     return f"there are {', '.join(known)}" if known else "there are none"
 

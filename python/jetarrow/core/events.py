@@ -19,7 +19,7 @@ PlainCallback: TypeAlias = Callable[[], object]
 PlainErrorCallback: TypeAlias = Callable[[Exception], object]
 
 # With so many events waiting errors are only counted: anybody may send what makes one.
-MOST_WAITING = 10_000
+MAX_QUEUED_EVENTS = 10_000
 
 _log = logging.getLogger("jetarrow.callbacks")
 
@@ -57,7 +57,7 @@ class Events:
         if error is not None:
             self.last_error = error
         self.closed = self.closed or kind == "closed"
-        if error is None or len(self._waiting) < MOST_WAITING:
+        if error is None or len(self._waiting) < MAX_QUEUED_EVENTS:
             self._waiting.append((kind, error))
         self._go_on()
 

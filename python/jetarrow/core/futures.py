@@ -18,7 +18,7 @@ from jetarrow.core.bridges import ThreadBridge
 _log = logging.getLogger("jetarrow.publish")
 
 # Seconds between two looks at whether a publisher is gone.
-_LOOK = 1.0
+_OWNER_CHECK_INTERVAL = 1.0
 
 
 # In a thread that resolves futures: those whose callbacks are still to be called.
@@ -181,8 +181,8 @@ class ThreadAckFutures:
 
     def __init__(self) -> None:
         self.loop = ThreadFutureFactory
-        self._door = ThreadBridge()
-        self.bridge = self._door.bridge
+        self._thread_bridge = ThreadBridge()
+        self.bridge = self._thread_bridge.bridge
 
     def is_usable_here(self) -> bool:
         """Whether the caller may publish with it: always."""
@@ -192,7 +192,7 @@ class ThreadAckFutures:
         bridge = self.bridge
         gone = weakref.ref(owner, lambda _: bridge.ring())
         # Not the native thread: what a user hangs on a future may block, and would stop all that the client does.
-        arguments = (self._door, native, gone)
+        arguments = (self._thread_bridge, native, gone)
         threading.Thread(target=_serve, args=arguments, name="jetarrow-acks", daemon=True).start()
 
     async def wait_while(self, busy: Callable[[], bool], turn: Callable[[Any], Any], wait: float | None) -> None:
@@ -201,15 +201,15 @@ class ThreadAckFutures:
             turn(self.loop).result(None if deadline is None else max(deadline - time.monotonic(), 0))
 
 
-def _serve(door: ThreadBridge, native: Publisher, owner: weakref.ref[Any]) -> None:
+def _serve(thread_bridge: ThreadBridge, native: Publisher, owner: weakref.ref[Any]) -> None:
     # A user's code does not run below native code: it may take as long as it likes, and where the interpreter ends
     # meanwhile it ends this thread, which native code does not survive.
     later: list[AckFuture] = []
     _resolving.later = later
-    with door.open() as wait:
+    with thread_bridge.open() as wait:
         while True:
-            if wait(_LOOK):
-                door.bridge.drain()
+            if wait(_OWNER_CHECK_INTERVAL):
+                thread_bridge.bridge.drain()
                 for future in later:
                     try:
                         future._invoke_callbacks()

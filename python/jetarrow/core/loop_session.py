@@ -138,7 +138,7 @@ class LoopSession(SharedState):
                 _log.debug("draining a subscription: %s", error)
 
     async def deliver_pending(self, subscriptions: Sequence[Closable], wait: float) -> None:
-        tasks = [task for sub in subscriptions if (task := sub._rest()) is not None]
+        tasks = [task for sub in subscriptions if (task := sub._stop_delivery()) is not None]
         if not tasks:
             return
         late = set(tasks)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jetarrow.core.metadata import Metadata
 
 # Of a payload, what the text of a message shows.
-SHOWN = 256
+MAX_SHOWN_PAYLOAD = 256
 
 
 @dataclass
@@ -49,7 +49,7 @@ _READ_ONLY = {"header", "is_acked", "metadata", "sid", "__dict__"}
 _CLASS: Any = vars(object)["__class__"]
 
 
-class Common(ack.Message):
+class AnyMessage(ack.Message):
     """What messages of both faces have."""
 
     def __init__(
@@ -102,8 +102,8 @@ class Common(ack.Message):
         # A program may have put anything there.
         data: object = self.data
         said = repr(data)
-        if isinstance(data, bytes | bytearray | str) and len(data) > SHOWN:
-            said = f"{data[:SHOWN]!r}... ({len(data)} in all)"
+        if isinstance(data, bytes | bytearray | str) and len(data) > MAX_SHOWN_PAYLOAD:
+            said = f"{data[:MAX_SHOWN_PAYLOAD]!r}... ({len(data)} in all)"
         name = type(self).__qualname__
         return f"{name}(subject={self.subject!r}, reply={self.reply!r}, data={said}, headers={self.headers!r})"
 
@@ -115,7 +115,7 @@ class Common(ack.Message):
             setattr(self, name, value)
 
 
-class Awaited(Common):
+class AsyncMessage(AnyMessage):
     """A message.
 
     Made by subscriptions and requests, or by hand. Fields may be written, attributes of a program's own hung on it, and
@@ -142,7 +142,7 @@ class Awaited(Common):
         Raises:
             Error: It has no reply subject, or no client.
         """
-        await ack.answer(self, data)
+        await ack.respond(self, data)
 
     async def ack(self) -> None:
         """Confirm that it was processed: it does not come again.
@@ -151,9 +151,9 @@ class Awaited(Common):
             MsgAlreadyAckdError: It was acknowledged before.
             NotJSMessageError: It has no reply subject, so that no consumer waits for it.
         """
-        rest = ack.finish(self, "ack")
+        rest = ack.send_once(self, "ack")
         if rest is not None:
-            await ack.settle(self, rest)
+            await ack.await_publish(self, rest)
 
     async def ack_sync(self, timeout: float | timedelta | None = 1.0) -> Msg:
         """Confirm that it was processed, and wait for the server's word.
@@ -170,9 +170,9 @@ class Awaited(Common):
             MsgAlreadyAckdError: It was acknowledged before.
             NotJSMessageError: It has no reply subject, so that no consumer waits for it.
         """
-        ack.claim(self)
+        ack.mark_acked(self)
         try:
-            answer: Msg = await ack.confirm(self, duration("timeout", timeout))
+            answer: Msg = await ack.request_ack(self, duration("timeout", timeout))
         except BaseException:
             self._ackd = False
             raise
@@ -188,9 +188,9 @@ class Awaited(Common):
             MsgAlreadyAckdError: It was acknowledged before.
             NotJSMessageError: It has no reply subject, so that no consumer waits for it.
         """
-        rest = ack.finish(self, "nak", delay=duration("delay", delay) or None)
+        rest = ack.send_once(self, "nak", delay=duration("delay", delay) or None)
         if rest is not None:
-            await ack.settle(self, rest)
+            await ack.await_publish(self, rest)
 
     async def in_progress(self) -> None:
         """Say that work goes on: the time to acknowledge starts anew.
@@ -212,9 +212,9 @@ class Awaited(Common):
             MsgAlreadyAckdError: It was acknowledged before.
             NotJSMessageError: It has no reply subject, so that no consumer waits for it.
         """
-        rest = ack.finish(self, "term", reason=reason)
+        rest = ack.send_once(self, "term", reason=reason)
         if rest is not None:
-            await ack.settle(self, rest)
+            await ack.await_publish(self, rest)
 
     async def working(self) -> None:
         """The same as `in_progress`."""
@@ -236,27 +236,27 @@ class Awaited(Common):
             MsgAlreadyAckdError: It was acknowledged before.
             NotJSMessageError: It has no reply subject, so that no consumer waits for it.
         """
-        await ack.by_kind(self, kind, delay, reason)
+        await ack.ack_with(self, kind, delay, reason)
 
 
-class Blocking(Common):
+class SyncMessage(AnyMessage):
     """As `jetarrow.aio.msg.Msg`, with verbs that block."""
 
     def respond(self, data: bytes | str) -> None:
         """As `jetarrow.aio.msg.Msg.respond`."""
-        ack.answer(self, data)
+        ack.respond(self, data)
 
     def ack(self) -> None:
         """As `jetarrow.aio.msg.Msg.ack`."""
-        ack.finish(self, "ack")
+        ack.send_once(self, "ack")
 
     def ack_sync(self, timeout: float | timedelta | None = 1.0) -> SyncMsg:
         """As `jetarrow.aio.msg.Msg.ack_sync`."""
-        ack.claim(self)
+        ack.mark_acked(self)
         from jetarrow.core.session import run_to_completion
 
         try:
-            answer: SyncMsg | Coroutine[Any, Any, SyncMsg] = ack.confirm(self, duration("timeout", timeout))
+            answer: SyncMsg | Coroutine[Any, Any, SyncMsg] = ack.request_ack(self, duration("timeout", timeout))
             return run_to_completion(answer) if isinstance(answer, Coroutine) else answer
         except BaseException:
             self._ackd = False
@@ -264,7 +264,7 @@ class Blocking(Common):
 
     def nak(self, delay: float | timedelta | None = None) -> None:
         """As `jetarrow.aio.msg.Msg.nak`."""
-        ack.finish(self, "nak", delay=duration("delay", delay) or None)
+        ack.send_once(self, "nak", delay=duration("delay", delay) or None)
 
     def in_progress(self) -> None:
         """As `jetarrow.aio.msg.Msg.in_progress`."""
@@ -272,7 +272,7 @@ class Blocking(Common):
 
     def term(self, reason: str | None = None) -> None:
         """As `jetarrow.aio.msg.Msg.term`."""
-        ack.finish(self, "term", reason=reason)
+        ack.send_once(self, "term", reason=reason)
 
     def working(self) -> None:
         """The same as `in_progress`."""
@@ -280,10 +280,10 @@ class Blocking(Common):
 
     def ack_with(self, kind: Enum | str, *, delay: float | timedelta | None = None, reason: str | None = None) -> None:
         """As `jetarrow.aio.msg.Msg.ack_with`."""
-        ack.by_kind(self, kind, delay, reason)
+        ack.ack_with(self, kind, delay, reason)
 
 
-def _open(msg: Common, *, anew: bool) -> None:
+def _open(msg: AnyMessage, *, anew: bool) -> None:
     """Lets a message show what was hung on it: a name that its class has not (`anew`), or one in the place of its own.
 
     It gets a class that looks there, and passes for the one it had. Messages on which nothing hangs are read without a
@@ -295,14 +295,14 @@ def _open(msg: Common, *, anew: bool) -> None:
 
 
 @functools.cache
-def _opened(cls: Any, *, anew: bool) -> type[Common]:
-    def missing(self: Common, name: str) -> Any:
+def _opened(cls: Any, *, anew: bool) -> type[AnyMessage]:
+    def missing(self: AnyMessage, name: str) -> Any:
         found = cls._hung(self, name, cls)
         if found is cls:
             raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}", name=name, obj=self)
         return found
 
-    def any_name(self: Common, name: str) -> Any:
+    def any_name(self: AnyMessage, name: str) -> Any:
         found = cls if name in _NAMES else cls._hung(self, name, cls)
         return cls.__getattribute__(self, name) if found is cls else found
 
@@ -311,9 +311,9 @@ def _opened(cls: Any, *, anew: bool) -> type[Common]:
     return type(cls.__name__, (cls,), {**members, "__module__": cls.__module__, "__qualname__": cls.__qualname__})
 
 
-def complete(msg: type[Common], sync_msg: type[Common]) -> None:
+def complete(msg: type[AnyMessage], sync_msg: type[AnyMessage]) -> None:
     """Sets on the native classes what this module has for them; called once, by the native module."""
-    for native, given in ((msg, Common), (msg, Awaited), (sync_msg, Blocking)):
+    for native, given in ((msg, AnyMessage), (msg, AsyncMessage), (sync_msg, SyncMessage)):
         native.__doc__ = given.__doc__
         for name, member in vars(given).items():
             if isinstance(member, FunctionType) or name == "__hash__":

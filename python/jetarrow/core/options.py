@@ -49,7 +49,7 @@ _SECRET = {
 _TEXTS = ("name", "user", "password", "token", "nkeys_seed", "nkeys_seed_str", "user_credentials", "tls_hostname")
 
 
-class Caller:
+class UserFunctions:
     """Wraps the caller's own functions: their exceptions are kept for `connect` and reported to the error callback."""
 
     def __init__(self, enqueue_event: Callable[[str, Exception], None]) -> None:
@@ -181,12 +181,12 @@ def _source(given: dict[str, Any]) -> tuple[str, str, str | None] | None:
     return "file", secret_path("user_credentials", creds), None
 
 
-def public(given: dict[str, Any]) -> dict[str, Any]:
+def without_secrets(given: dict[str, Any]) -> dict[str, Any]:
     """The options as the client shows them: without secrets."""
     return {name: value for name, value in given.items() if name not in _SECRET and name != "servers"}
 
 
-def native(given: dict[str, Any], caller: Caller) -> dict[str, Any]:
+def native_options(given: dict[str, Any], functions: UserFunctions) -> dict[str, Any]:
     """What the native core takes.
 
     Raises:
@@ -201,7 +201,7 @@ def native(given: dict[str, Any], caller: Caller) -> dict[str, Any]:
 
     def text(name: str) -> Any:
         value = given[name]
-        return caller.text(name, value) if callable(value) else value
+        return functions.text(name, value) if callable(value) else value
 
     return {
         "servers": server_list(given["servers"]),
@@ -229,5 +229,5 @@ def native(given: dict[str, Any], caller: Caller) -> dict[str, Any]:
         "jwt": text("user_jwt_cb"),
         "sign": text("signature_cb"),
         "tls": native_tls(given["tls"], given["tls_hostname"], bool(given["tls_handshake_first"])),
-        "choose": caller.choice(handler) if (handler := given["reconnect_to_server_handler"]) else None,
+        "choose": functions.choice(handler) if (handler := given["reconnect_to_server_handler"]) else None,
     }

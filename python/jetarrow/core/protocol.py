@@ -15,7 +15,7 @@ NO_RESPONDERS_STATUS = "503"
 CTRL_STATUS = "100"
 
 
-def absent(module: str, why: str) -> Callable[[str], Any]:
+def missing_names(module: str, why: str) -> Callable[[str], Any]:
     """A module's `__getattr__` for what nats-py has there.
 
     Args:

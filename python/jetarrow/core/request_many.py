@@ -13,7 +13,7 @@ from jetarrow.core.subscription import Subscription
 
 
 @asynccontextmanager
-async def asked(
+async def open_request(
     session: Session, subject: str, payload: bytes | str, headers: Headers | None = None
 ) -> AsyncIterator[Subscription]:
     """Publishes a request; gives the subscription that its answers come to.
@@ -88,7 +88,7 @@ class RequestMany:
         is_last = _is_empty if sentinel is True else sentinel or None
         deadline = session.now() + timeout
         count = 0
-        async with asked(session, subject, payload, headers) as sub:
+        async with open_request(session, subject, payload, headers) as sub:
             while max_messages is None or count < max_messages:
                 left = deadline - session.now()
                 if left <= 0:

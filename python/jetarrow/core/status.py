@@ -44,13 +44,13 @@ class Status:
 
     _session: Session
 
-    def _seen(self) -> _jetarrow.Connection | None:
+    def _any_connection(self) -> _jetarrow.Connection | None:
         """The connection; a closed one too."""
         return self._session.connection or self._session.last
 
     @property
     def _status(self) -> int:
-        session, connection = self._session, self._seen()
+        session, connection = self._session, self._any_connection()
         if session.is_closed:
             return self.CLOSED
         if session.draining:
@@ -99,7 +99,7 @@ class Status:
     @property
     def connected_url(self) -> ParseResult | None:
         """The address of the server, without user and password; None while there is no connection."""
-        connection = self._seen()
+        connection = self._any_connection()
         url = None if connection is None else connection.connected_url
         return None if url is None else urlparse(url)
 
@@ -119,19 +119,19 @@ class Status:
         return [Server(urlparse(server.url), server.failures) for server in self._servers()]
 
     def _servers(self) -> list[_jetarrow.PoolServer]:
-        connection = self._seen()
+        connection = self._any_connection()
         return [] if connection is None else connection.servers
 
     # nats-py's own, which programs are seen to read.
 
     @property
     def _server_info(self) -> dict[str, Any]:
-        connection = self._seen()
+        connection = self._any_connection()
         return {} if connection is None else connection.server_info
 
     @property
     def _current_server(self) -> Srv | None:
-        connection = self._seen()
+        connection = self._any_connection()
         url = None if connection is None else connection.connected_url
         if connection is None or url is None:
             return None
@@ -161,38 +161,38 @@ class Status:
     @property
     def max_payload(self) -> int:
         """The server's limit for one message, in bytes, headers counted."""
-        connection = self._seen()
+        connection = self._any_connection()
         return DEFAULT_MAX_PAYLOAD_SIZE if connection is None else connection.max_payload
 
     @property
     def client_id(self) -> int | None:
         """The number that the server gave this connection; None without one."""
-        connection = self._seen()
+        connection = self._any_connection()
         return None if connection is None or connection.is_closed else connection.client_id
 
     @property
     def client_ip(self) -> str | None:
         """Our address as the server sees it; None without a connection."""
-        connection = self._seen()
+        connection = self._any_connection()
         return None if connection is None or connection.is_closed else connection.client_ip
 
     @property
     def connected_server_version(self) -> ServerVersion:
         """The version of the server that we are, or were last, connected to."""
-        connection = self._seen()
+        connection = self._any_connection()
         version = "" if connection is None else connection.server_version
         return ServerVersion(version or "0.0.0-unknown")
 
     @property
     def pending_data_size(self) -> int:
         """Bytes of whole messages that were published, or requested, and not sent yet."""
-        connection = self._seen()
+        connection = self._any_connection()
         return 0 if connection is None else connection.pending_bytes
 
     @property
     def stats(self) -> dict[str, int]:
         """Counts so far: in_msgs, out_msgs, in_bytes and out_bytes (payloads only), reconnects, errors_received."""
-        connection = self._seen()
+        connection = self._any_connection()
         return dict.fromkeys(_NO_STATS, 0) if connection is None else connection.stats
 
     def metrics(self) -> dict[str, int]:
@@ -205,7 +205,7 @@ class Status:
             after a break or because no stream's leader was there) and dropped (subscriptions had no room); and
             connected (1 or 0).
         """
-        connection = self._seen()
+        connection = self._any_connection()
         resent, dropped = (0, 0) if connection is None else connection.troubles()
         unanswered = [publisher.unanswered() for publisher in self._publishers()]
         if connection is not None:
@@ -229,7 +229,7 @@ class Status:
             and publishers, with their acks), `publish_batch` (with its acks), `subscribe` (push consumers too), `fetch`
             (of pull consumers), `read` and `ack` (of what was consumed). Empty before the first connection.
         """
-        connection = self._seen()
+        connection = self._any_connection()
         return {} if connection is None else connection.moved()
 
     def ack_latency(self) -> AckLatency:
@@ -238,7 +238,7 @@ class Status:
         From the moment a message was handed to the connection first until its ack was read. Counted are
         `publish_async`, publishers, `publish_batch` in the mode window and the async face's `js.publish`.
         """
-        connection = self._seen()
+        connection = self._any_connection()
         if connection is None:
             return AckLatency((), 0, 0.0)
         bounded, beyond, total = connection.ack_latency()

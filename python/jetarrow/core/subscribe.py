@@ -19,8 +19,8 @@ from jetarrow.core.subscription import (
 
 # What `subscribe` makes, where it is not a plain subscription: those of streams go through the client's verb, too, so
 # that what programs have put around it (tracing, for example) sees them. Takes the callback and the two limits.
-making: ContextVar[Callable[[Callback | None, tuple[int, int]], Subscription] | None] = ContextVar(
-    "making", default=None
+subscription_factory: ContextVar[Callable[[Callback | None, tuple[int, int]], Subscription] | None] = ContextVar(
+    "subscription_factory", default=None
 )
 
 
@@ -66,7 +66,7 @@ class Subscribe:
         check_whole(max_msgs=max_msgs, pending_msgs_limit=pending_msgs_limit, pending_bytes_limit=pending_bytes_limit)
         queue, max_msgs = queue or "", max_msgs or 0
         pending_msgs_limit, pending_bytes_limit = pending_msgs_limit or 0, pending_bytes_limit or 0
-        make = making.get()
+        make = subscription_factory.get()
         sub = (
             Subscription(
                 session,

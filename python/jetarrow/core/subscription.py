@@ -25,7 +25,7 @@ DEFAULT_SUB_PENDING_MSGS_LIMIT = 512 * 1024
 DEFAULT_SUB_PENDING_BYTES_LIMIT = 128 * 1024 * 1024
 
 # Messages handed out before the event loop gets a turn.
-BURST = 512
+MESSAGES_PER_TURN = 512
 
 Callback = Callable[[Msg], Awaitable[None]]
 
@@ -193,7 +193,7 @@ class Subscription:
             left = None if deadline is None else deadline - self._session.now()
             if left is not None and left <= 0:
                 raise TimeoutError
-            ready = await self._ready(left)
+            ready = await self._wait_ready(left)
             msg = self._native.take(self._session, self._id)
             if msg is not None:
                 return msg
@@ -204,13 +204,13 @@ class Subscription:
                     raise BadSubscriptionError
                 await self._session.pause(left)
 
-    async def _ready(self, wait: float | None) -> str:
+    async def _wait_ready(self, wait: float | None) -> str:
         """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "late"."""
         return await self._session.run(self._native.ready(wait=wait))
 
-    async def _more(self) -> bool:
+    async def _wait_for_messages(self) -> bool:
         """Waits for messages; False when no more will come."""
-        return await self._ready(None) == "messages"
+        return await self._wait_ready(None) == "messages"
 
     async def _run(self) -> None:
         """Delivers messages until no more will come; nobody awaits it, so that an error goes to the error callback."""
@@ -219,14 +219,14 @@ class Subscription:
         except Exception as error:
             self._session.report(error)
         finally:
-            self._forget()
+            self._unregister()
 
     async def _deliver(self) -> None:
         """Calls the callback for each message, one after the other."""
         cb, nc = self._cb, self._session
         assert cb is not None
         since = 0
-        while await self._more():
+        while await self._wait_for_messages():
             native = self._native
             while (msg := native.take(nc, self._id)) is not None:
                 try:
@@ -239,7 +239,7 @@ class Subscription:
                 except Exception as error:
                     nc.report_error(error)
                 since += 1
-                if since >= BURST:
+                if since >= MESSAGES_PER_TURN:
                     # A callback that never waits must not keep the loop for itself.
                     since = 0
                     await asyncio.sleep(0)
@@ -248,7 +248,7 @@ class Subscription:
         future = self._future
         assert future is not None
         try:
-            more = await self._more()
+            more = await self._wait_for_messages()
         except Exception as error:
             if future.done():
                 raise
@@ -258,7 +258,7 @@ class Subscription:
         if msg is not None and not future.done():
             future.set_result(msg)
 
-    def _forget(self) -> None:
+    def _unregister(self) -> None:
         self._session.subscriptions.pop(self._id, None)
 
     def _check_open(self) -> None:
@@ -310,7 +310,7 @@ class Subscription:
         finally:
             if over:
                 self._closed = True
-                self._forget()
+                self._unregister()
 
     def _end(self) -> None:
         """Ends the interest at once. What has come can still be taken."""
@@ -319,9 +319,9 @@ class Subscription:
             self._native_sub.unsubscribe()
         if self._task is None:
             # Otherwise it has still something to hand out, and is known until then.
-            self._forget()
+            self._unregister()
 
-    def _rest(self) -> asyncio.Task[None] | None:
+    def _stop_delivery(self) -> asyncio.Task[None] | None:
         """Ends the interest; what is still handing out messages, unless that is what called this."""
         self._end()
         task = self._task
@@ -350,17 +350,17 @@ class Messages:
         sub = self._sub
         nc = sub._session
         since = 0
-        while await sub._more():
+        while await sub._wait_for_messages():
             # Looked up each time: an ordered subscription is replaced under the same name.
             take = sub._native.take
             while (msg := take(nc, sub._id)) is not None:
                 since += 1
-                if since >= BURST:
+                if since >= MESSAGES_PER_TURN:
                     # The loop has other work too.
                     since = 0
                     await nc.sleep(0)
                 yield msg
-        sub._forget()
+        sub._unregister()
 
     async def __anext__(self) -> Msg:
         if self._iterator is None:

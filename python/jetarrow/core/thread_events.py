@@ -14,12 +14,12 @@ from jetarrow._jetarrow import Notices
 from jetarrow.core.bridges import ThreadBridge
 from jetarrow.core.connection_log import ConnectionLog
 from jetarrow.core.errors import InvalidCallbackTypeError
-from jetarrow.core.events import MOST_WAITING
+from jetarrow.core.events import MAX_QUEUED_EVENTS
 
 _log = logging.getLogger("jetarrow.callbacks")
 
 # Seconds between two looks at whether the client is gone.
-_LOOK = 5.0
+_OWNER_CHECK_INTERVAL = 5.0
 
 
 class ThreadEvents:
@@ -45,8 +45,8 @@ class ThreadEvents:
         self._settling: deque[threading.Event] = deque()
         self._over = False
         self._ended = False
-        self._door = ThreadBridge()
-        self.bridge = self._door.bridge
+        self._thread_bridge = ThreadBridge()
+        self.bridge = self._thread_bridge.bridge
         # Not held by what it holds: the collector does not look into native objects.
         me = weakref.ref(self)
         self.notices = Notices(lambda kind, error: _hand_over(me, kind, error), self.bridge, in_loop=False)
@@ -84,7 +84,7 @@ class ThreadEvents:
         if error is not None:
             self.last_error = error
         self.closed = self.closed or kind == "closed"
-        if error is None or len(self._waiting) < MOST_WAITING:
+        if error is None or len(self._waiting) < MAX_QUEUED_EVENTS:
             self._waiting.append((kind, error))
 
     def _serve(self, owner: weakref.ref[Any]) -> None:
@@ -96,9 +96,9 @@ class ThreadEvents:
                 done.set()
 
     def _handle_events(self, owner: weakref.ref[Any]) -> None:
-        with self._door.open() as wait:
+        with self._thread_bridge.open() as wait:
             while True:
-                if wait(_LOOK):
+                if wait(_OWNER_CHECK_INTERVAL):
                     settling = list(self._settling)
                     self.bridge.drain()
                     while self._waiting:

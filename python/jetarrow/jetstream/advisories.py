@@ -10,7 +10,7 @@ from types import TracebackType
 from jetarrow.core.errors import BadSubscriptionError, ConnectionClosedError, ConnectionDrainingError
 from jetarrow.core.publish import DEFAULT_FLUSH_TIMEOUT
 from jetarrow.core.session import Session
-from jetarrow.core.subscription import BURST, Subscription
+from jetarrow.core.subscription import MESSAGES_PER_TURN, Subscription
 from jetarrow.jetstream.models import Advisory, AdvisoryKind
 
 _EVENTS, _ADVISORIES, _METRICS = "$JS.EVENT.>", "$JS.EVENT.ADVISORY.>", "$JS.EVENT.METRIC.>"
@@ -81,7 +81,7 @@ class Advisories:
                 if event is not None:
                     yield event
                 since += 1
-                if since >= BURST:
+                if since >= MESSAGES_PER_TURN:
                     # The loop has other work too.
                     since = 0
                     await self._session.pause(0)

@@ -10,7 +10,7 @@ from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
 from jetarrow.core.arguments import duration
 from jetarrow.core.errors import UnsupportedError
-from jetarrow.core.message import Common
+from jetarrow.core.message import AnyMessage
 from jetarrow.core.session import Session
 from jetarrow.jetstream import html
 from jetarrow.jetstream.arrow import needs_pyarrow
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-_M = TypeVar("_M", bound=Common)
+_M = TypeVar("_M", bound=AnyMessage)
 
 
 class Columns(Generic[_M]):

@@ -10,7 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
-from jetarrow.core.at_exit import watch_publisher
+from jetarrow.core.at_exit import register_publisher
 from jetarrow.core.session import Headers, Session
 from jetarrow.jetstream.errors import BatchError, Error, MaxAckPendingError, TooManyStalledMsgsError
 from jetarrow.jetstream.models import PubAck
@@ -55,7 +55,7 @@ class LoopPublisher:
         self.publish = self.native.publish
         self.linger = partial(self.native.linger, ack_futures.bridge)
         self.is_usable_here = ack_futures.is_usable_here
-        watch_publisher(self)
+        register_publisher(self)
         session.publishers.add(self)
         ack_futures.serve(self.native, self)
 

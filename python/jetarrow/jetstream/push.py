@@ -116,7 +116,7 @@ class PushSubscription(Subscription):
         except Exception as error:
             self._session.report(error)
         finally:
-            self._forget()
+            self._unregister()
 
     async def _replace(self, native: _jetarrow.Subscription, *, sure: bool) -> bool:
         """Has a consumer follow the one that is gone, unless another task has just done it; False where that cannot be.
@@ -156,8 +156,8 @@ class PushSubscription(Subscription):
         """Its end, to wait for: `await sub.closed`; in threads `sub.closed.wait(timeout)`."""
         return self._closed_event.watch_connection()
 
-    def _forget(self) -> None:
-        super()._forget()
+    def _unregister(self) -> None:
+        super()._unregister()
         self._closed_event.set()
 
     async def destroy(self) -> None:
@@ -187,9 +187,9 @@ class PushSubscription(Subscription):
         elif not self._ordered:
             super()._on_notice(dropped, missed)
 
-    async def _ready(self, wait: float | None) -> str:
+    async def _wait_ready(self, wait: float | None) -> str:
         if not self._ordered:
-            return await super()._ready(wait)
+            return await super()._wait_ready(wait)
         deadline = None if wait is None else self._session.now() + wait
         while True:
             left = None if deadline is None else max(deadline - self._session.now(), 0.0)
@@ -260,7 +260,7 @@ class PushSubscription(Subscription):
             self._successors.append((fresh, info))
             return True
         self._closed = True
-        self._forget()
+        self._unregister()
         return False
 
     async def _is_same(self, fresh: _jetarrow.Subscription) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from jetarrow._jetarrow import Msg
 from jetarrow.core.arguments import check_whole, function
 from jetarrow.core.errors import MsgAlreadyAckdError
-from jetarrow.core.subscribe import making
+from jetarrow.core.subscribe import subscription_factory
 from jetarrow.core.subscription import Callback as SubscriptionCallback
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import HasSession
@@ -222,7 +222,7 @@ class Subscribe(PullSubscribe):
         def make(cb: SubscriptionCallback | None, limits: tuple[int, int]) -> PushSubscription:
             return PushSubscription(self._api, stream, consumer, config, cb=cb, ordered=ordered, limits=limits)
 
-        token = making.set(make)
+        token = subscription_factory.set(make)
         try:
             sub: PushSubscription = await cast("Any", self._nc).subscribe(
                 config.deliver_subject,
@@ -232,7 +232,7 @@ class Subscribe(PullSubscribe):
                 pending_bytes_limit=limits[1],
             )
         finally:
-            making.reset(token)
+            subscription_factory.reset(token)
         return sub
 
     @classmethod

@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 # Most subjects that the server is asked for by name.
-MOST_SUBJECTS = 500
+MAX_SUBJECTS = 500
 _NANOS = pl.Datetime("ns", "UTC")
 _MIRRORED = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq", "Eq": "Eq"}
 
@@ -92,7 +92,7 @@ def _joined(filters: frozenset[str]) -> frozenset[str] | None:
     """Without those that others take, as the server refuses filters that overlap; None where there are too many."""
     wild = [filter for filter in filters if filter.endswith(">") or "*" in filter]
     kept = frozenset(one for one in filters if not any(other != one and covers(other, one) for other in wild))
-    return kept if len(kept) <= MOST_SUBJECTS else None
+    return kept if len(kept) <= MAX_SUBJECTS else None
 
 
 def _overlap(one: str, two: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jetarrow.core.errors import ProtocolError
 from jetarrow.core.protocol import AUTHORIZATION_VIOLATION, PERMISSIONS_ERR, STALE_CONNECTION
-from jetarrow.core.protocol import absent as _absent
+from jetarrow.core.protocol import missing_names as _missing_names
 
 __all__ = ["AUTHORIZATION_VIOLATION", "PERMISSIONS_ERR", "STALE_CONNECTION", "ErrProtocol"]
 
@@ -23,4 +23,4 @@ ERR_OP = b"-ERR"
 # What the server says that is not the protocol.
 ErrProtocol = ProtocolError
 
-__getattr__ = _absent(__name__, "what the server sends is read by the native core")
+__getattr__ = _missing_names(__name__, "what the server sends is read by the native core")

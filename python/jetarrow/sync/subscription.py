@@ -35,7 +35,7 @@ class Subscription:
 
     def __iter__(self) -> Iterator[SyncMsg]:
         inner = self._inner
-        while run_to_completion(inner._more()):
+        while run_to_completion(inner._wait_for_messages()):
             while (msg := inner._native.take(inner._session, inner._id)) is not None:
                 yield cast("SyncMsg", msg)
 

@@ -206,7 +206,7 @@ class KeyWatcher:
             if left is not None and left <= 0:
                 raise TimeoutError
             limits = [limit for limit in (left, None if sub.complete else CHECK) if limit is not None]
-            ready = await sub._ready(min(limits) if limits else None)
+            ready = await sub._wait_ready(min(limits) if limits else None)
             if ready == "ended" and not self._stopped:
                 self._ended()
             elif ready == "late" and not sub.complete:

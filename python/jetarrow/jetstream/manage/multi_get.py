@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from jetarrow.core.arguments import check_whole
-from jetarrow.core.request_many import asked
+from jetarrow.core.request_many import open_request
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError
@@ -133,7 +133,7 @@ class MultiGetVerbs:
         api = self._api
         verb = f"DIRECT.GET.{checked('stream', stream)}"
         found: list[models.RawStreamMsg] = []
-        async with asked(api.session, f"{api.prefix}.{verb}", json.dumps(query)) as answers:
+        async with open_request(api.session, f"{api.prefix}.{verb}", json.dumps(query)) as answers:
             while True:
                 msg = await answers.next_msg(api.timeout)
                 headers = msg.headers or {}
