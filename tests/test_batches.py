@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from jetarrow.batch import MessageBatch
 from jetarrow.core.session import run_to_completion
-from jetarrow.jetstream.batch_collector import HeldBatch, Hold, Parts
+from jetarrow.jetstream.batch_collector import ConcatenatedBatch, HeldBatch, PendingAcks
 from jetarrow.js.client import JetStreamContext
 
 from .tools import fill, fill_sync, numbers, store, until
@@ -101,10 +101,10 @@ async def test_a_batch_of_several_fetches(js: JetStreamContext, stream: str) -> 
     """It is as one of one fetch."""
     sub = await subscribed(js, stream)
     await store(js, f"{stream}.a", [b'{"id": %d}' % (row // 2) for row in range(6)])
-    hold = Hold(js._api.session)
+    hold = PendingAcks(js._api.session)
     for count in (2, 3, 1):
         hold.parts.append((await sub.fetch_batch(count, min_messages=count))._native)
-    native: Any = Parts(hold.parts)
+    native: Any = ConcatenatedBatch(hold.parts)
     batch = HeldBatch(js._api.session, native, hold)
     assert [len(batch), batch.seqs.to_pylist(), repr(batch)] == [
         6,

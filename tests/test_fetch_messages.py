@@ -7,7 +7,13 @@ import asyncio
 import jetarrow
 import pytest
 from jetarrow.aio.client import Client
-from jetarrow.jetstream.messages import MESSAGES_AT_ONCE, MOST_AT_ONCE, MOST_FAR_AWAY, SLOW, Size
+from jetarrow.jetstream.messages import (
+    REQUEST_MESSAGES,
+    MAX_REQUEST_MESSAGES,
+    MAX_LONG_LINK_MESSAGES,
+    SLOW_SECONDS,
+    RequestSize,
+)
 from jetarrow.js.api import ConsumerConfig
 from jetarrow.server import NatsServer
 
@@ -27,7 +33,7 @@ async def requests(nc: Client, stream: str, sizes: list[int]) -> None:
 async def test_it_grows_where_all_is_handled_quickly(nc: Client, stream: str) -> None:
     js, sizes = nc.jetstream(), list[int]()
     await requests(nc, stream, sizes)
-    count = 10 * MOST_AT_ONCE
+    count = 10 * MAX_REQUEST_MESSAGES
     await fill(js, stream, count)
     sub = await js.pull_subscribe(f"{stream}.>", stream=stream, config=ConsumerConfig(ack_policy="none"))
     seqs = []
@@ -36,9 +42,9 @@ async def test_it_grows_where_all_is_handled_quickly(nc: Client, stream: str) ->
         if len(seqs) == count:
             break
     assert seqs == list(range(1, count + 1))
-    assert sizes[0] == MESSAGES_AT_ONCE
+    assert sizes[0] == REQUEST_MESSAGES
     # How far depends on how quick this machine is.
-    assert MESSAGES_AT_ONCE < max(sizes) <= MOST_FAR_AWAY
+    assert REQUEST_MESSAGES < max(sizes) <= MAX_LONG_LINK_MESSAGES
 
 
 async def test_it_stays_small_where_a_size_is_given(nc: Client, stream: str) -> None:
@@ -57,7 +63,7 @@ async def test_it_stays_small_where_a_size_is_given(nc: Client, stream: str) -> 
 async def test_the_first_message_comes_at_once(nc: Client, stream: str) -> None:
     """However large the request is, it does not wait for more."""
     js = nc.jetstream()
-    count = 20 * MESSAGES_AT_ONCE
+    count = 20 * REQUEST_MESSAGES
     await fill(js, stream, count)
     sub = await js.pull_subscribe(f"{stream}.>", stream=stream, config=ConsumerConfig(ack_policy="none"))
     messages = aiter(sub.messages)
@@ -77,40 +83,42 @@ async def test_a_large_message_after_many_small_ones() -> None:
         async with await jetarrow.connect(server.url) as nc:
             js = nc.jetstream()
             await js.add_stream(name="S", subjects=["s"])
-            await store(js, "s", [b"x"] * 4 * MESSAGES_AT_ONCE + [bytes(10 << 20), b"last"])
+            await store(js, "s", [b"x"] * 4 * REQUEST_MESSAGES + [bytes(10 << 20), b"last"])
             sub = await js.pull_subscribe("s", stream="S", config=ConsumerConfig(ack_policy="none"))
             async for msg in sub.messages:
                 if msg.data == b"last":
                     break
 
 
-@pytest.mark.parametrize(("came", "took", "then"), [(1, 0.0, 1), (0.5, 0.0, 1), (1, SLOW / 2, 1), (1, 2 * SLOW, 0.5)])
+@pytest.mark.parametrize(
+    ("came", "took", "then"), [(1, 0.0, 1), (0.5, 0.0, 1), (1, SLOW_SECONDS / 2, 1), (1, 2 * SLOW_SECONDS, 0.5)]
+)
 def test_sizes(came: float, took: float, then: float) -> None:
     """More where all came and were quickly handled; half where they were slow; never less than at first."""
-    size = Size(100, None, None)
-    size.learn(100, 100, 0.0)
+    size = RequestSize(100, None, None)
+    size.record_batch(100, 100, 0.0)
     assert (size.most, size.max_bytes is None, size.ahead) == (800, False, 400)
-    size.learn(800, int(800 * came), took)
+    size.record_batch(800, int(800 * came), took)
     assert size.most == (6400 if (came, took) == (1, 0.0) else 800 * then)
     for _ in range(8):
-        size.learn(size.most, size.most, 2 * SLOW)
+        size.record_batch(size.most, size.most, 2 * SLOW_SECONDS)
     assert (size.most, size.max_bytes, size.ahead) == (100, None, 0)
 
 
-def grown(trip: float, rate: float) -> Size:
+def grown(trip: float, rate: float) -> RequestSize:
     """As it is after some requests of which each took so long, with so many messages a second handled."""
-    size = Size(MESSAGES_AT_ONCE, None, None)
+    size = RequestSize(REQUEST_MESSAGES, None, None)
     for _ in range(6):
-        size.waited(trip)
-        size.learn(size.most, size.most, size.most / rate)
+        size.record_wait(trip)
+        size.record_batch(size.most, size.most, size.most / rate)
     return size
 
 
 def test_over_a_long_link_more_are_under_way() -> None:
     far = grown(0.02, 500_000)
-    assert far.most == MOST_FAR_AWAY
+    assert far.most == MAX_LONG_LINK_MESSAGES
     # What is left lasts for more than a round trip.
     assert far.ahead >= 0.03 * 500_000
-    assert grown(0.001, 500_000).most == MOST_AT_ONCE
+    assert grown(0.001, 500_000).most == MAX_REQUEST_MESSAGES
     # What is held is handled soon: in 0.2 s.
     assert grown(0.1, 10_000).most == 2_000

@@ -13,7 +13,14 @@ from jetarrow.core.errors import Error, NoRespondersError
 from jetarrow.core.session import Session
 from jetarrow.jetstream.errors import APIError, NotFoundError, ServiceUnavailableError
 from jetarrow.jetstream.models.error_codes import ErrorCode
-from jetarrow.jetstream.not_found import did_you_mean, expected, is_expected, missing, named_in, nearest
+from jetarrow.jetstream.not_found import (
+    did_you_mean,
+    expect_not_found,
+    is_not_found_expected,
+    names_in_verb,
+    nearest_name,
+    not_found_error,
+)
 
 # The server's numbers of the errors that a verb handles itself.
 STREAM_NAME_IN_USE = ErrorCode.STREAM_NAME_EXIST
@@ -31,21 +38,21 @@ class HasSession(Protocol):
     def _session(self) -> Session: ...
 
 
-def _encoded(body: Mapping[str, Any]) -> bytes:
+def _encode(body: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(body).encode()
     except TypeError as error:
-        raise TypeError(f"{_refused(body)}: {error}") from None
+        raise TypeError(f"{_unserializable_field(body)}: {error}") from None
 
 
-def _refused(value: Any) -> str:
+def _unserializable_field(value: Any) -> str:
     """The name of what has no JSON."""
     parts = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     for name, part in parts:
         try:
             json.dumps(part)
         except TypeError:
-            return ".".join(filter(None, (str(name), _refused(part))))
+            return ".".join(filter(None, (str(name), _unserializable_field(part))))
     return ""
 
 
@@ -66,7 +73,7 @@ class JetStreamApi:
 
     async def request(self, verb: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> Any:
         """One request; the decoded answer, which has no error in it."""
-        payload = b"" if body is None else _encoded(body)
+        payload = b"" if body is None else _encode(body)
         session = self.session
         call = session.native.request(f"{self.prefix}.{verb}", payload, timeout=timeout or self.timeout)
         try:
@@ -82,10 +89,12 @@ class JetStreamApi:
             raise APIError(message=f"{verb}: the answer is not a JSON object, so it is not a server's") from None
         if failure:
             error = APIError.build(failure, message=f"{verb} failed")
-            raise await self.absent(error, *named_in(verb)) if isinstance(error, NotFoundError) else error
+            raise (
+                await self.explain_not_found(error, *names_in_verb(verb)) if isinstance(error, NotFoundError) else error
+            )
         return answer
 
-    async def absent(
+    async def explain_not_found(
         self, error: NotFoundError, stream: str, consumer: str = "", *, near: bool = True
     ) -> NotFoundError:
         """The server's error; where stream or consumer are not there, with the nearest that is.
@@ -96,17 +105,17 @@ class JetStreamApi:
             consumer: Likewise; empty where it was about the stream.
             near: Whether the server may be asked for names.
         """
-        if error.err_code not in (STREAM_NOT_FOUND, CONSUMER_NOT_FOUND) or is_expected():
+        if error.err_code not in (STREAM_NOT_FOUND, CONSUMER_NOT_FOUND) or is_not_found_expected():
             return error
         consumer = consumer if error.err_code == CONSUMER_NOT_FOUND else ""
         names: list[str] = []
         if near:
             names, _ = await self._names(f"CONSUMER.NAMES.{stream}" if consumer else "STREAM.NAMES")
-        return missing(error, stream, consumer, nearest(consumer or stream, names))
+        return not_found_error(error, stream, consumer, nearest_name(consumer or stream, names))
 
     async def _names(self, verb: str) -> tuple[list[str], bool]:
         """The first names of a list, and whether these are all; none where they cannot be had."""
-        with expected(), suppress(Error):
+        with expect_not_found(), suppress(Error):
             answer = await self.request(verb, timeout=min(self.timeout, NAMES_WAIT))
             names = answer.get("streams") or answer.get("consumers") or []
             return names, len(names) == answer.get("total")
@@ -134,13 +143,13 @@ class JetStreamApi:
         try:
             return await session.run(call)
         except NoRespondersError:
-            raise await self.no_direct(verb) from None
+            raise await self.no_direct_responders(verb) from None
 
-    async def no_direct(self, verb: str) -> NoRespondersError:
+    async def no_direct_responders(self, verb: str) -> NoRespondersError:
         """The error of a direct get that nobody answers."""
         stream = verb.split(".")[2]
         names, all_of_them = await self._names("STREAM.NAMES")
         if stream in names:
             return NoRespondersError(f"{verb}: nobody answers; stream {stream!r} has not allow_direct")
         text = f"there is no stream {stream!r}" if all_of_them else "no such stream, or it has not allow_direct"
-        return NoRespondersError(f"{verb}: nobody answers; {text}{did_you_mean(nearest(stream, names))}")
+        return NoRespondersError(f"{verb}: nobody answers; {text}{did_you_mean(nearest_name(stream, names))}")

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-def whole(table: Any) -> Any:
+def without_nested_offsets(table: Any) -> Any:
     """The table, copied batch by batch where it is pyarrow's and has such columns; anything else is as it is.
 
     What is copied: slices of structs in structs or in lists of one length, whose offset arrow-rs applies twice.

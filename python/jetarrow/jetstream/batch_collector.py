@@ -19,7 +19,7 @@ from jetarrow.jetstream.batch import MessageBatch
 DEFAULT_ACK_WAIT = 30.0
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """A pull subscription, as far as it counts here."""
 
     _session: Session
@@ -33,7 +33,7 @@ class Source(Protocol):
         """The verb."""
 
 
-class Parts:
+class ConcatenatedBatch:
     """Several native batches as one; it stands where a native one does."""
 
     def __init__(self, parts: Sequence[_jetarrow.Batch]) -> None:
@@ -68,9 +68,9 @@ class Parts:
                 row -= len(part)
         raise IndexError(f"row {index} of a batch of {len(self)}")
 
-    def decode(self, schema: object, mode: str) -> Parts:
+    def decode(self, schema: object, mode: str) -> ConcatenatedBatch:
         """With `value` in the place of `data`."""
-        return Parts([part.decode(schema, mode) for part in self.parts])
+        return ConcatenatedBatch([part.decode(schema, mode) for part in self.parts])
 
     def __arrow_c_schema__(self) -> object:
         return self.parts[0].__arrow_c_schema__()
@@ -81,7 +81,7 @@ class Parts:
         return table.to_batches()[0].__arrow_c_array__(requested_schema)
 
 
-class Hold:
+class PendingAcks:
     """Fetched messages that the server shall not deliver again, until they are settled."""
 
     def __init__(self, session: Session) -> None:
@@ -93,7 +93,7 @@ class Hold:
         """These are acknowledged, or given up."""
         self._settled.update(seqs)
 
-    async def tell(self, kind: str) -> None:
+    async def send_ack(self, kind: str) -> None:
         """Sends an acknowledgement of a kind for all that is not settled."""
         session, settled = self._session, set(self._settled)
         for part in tuple(self.parts):
@@ -105,7 +105,7 @@ class Hold:
 class HeldBatch(MessageBatch):
     """A batch of `sub.batches(rows=...)`: kept from redelivery until it is acknowledged, given back or given up."""
 
-    def __init__(self, session: Session, native: _jetarrow.Batch, hold: Hold) -> None:
+    def __init__(self, session: Session, native: _jetarrow.Batch, hold: PendingAcks) -> None:
         super().__init__(session, native)
         self._hold = hold
 
@@ -125,10 +125,10 @@ class HeldBatch(MessageBatch):
 
     def _by_part(self, rows: Iterable[int] | Iterable[bool] | None) -> list[tuple[_jetarrow.Batch, list[int] | None]]:
         """Each native batch, and its chosen rows."""
-        parts = native.parts if isinstance(native := cast(object, self._native), Parts) else [self._native]
+        parts = native.parts if isinstance(native := cast(object, self._native), ConcatenatedBatch) else [self._native]
         if rows is None:
             return [(part, None) for part in parts]
-        chosen = numbers(rows, len(self))
+        chosen = row_numbers(rows, len(self))
         found: list[tuple[_jetarrow.Batch, list[int] | None]] = []
         start = 0
         for part in parts:
@@ -139,7 +139,7 @@ class HeldBatch(MessageBatch):
         return found
 
 
-def numbers(rows: Any, length: int) -> list[int]:
+def row_numbers(rows: Any, length: int) -> list[int]:
     """Row numbers out of numbers or a mask, of any library.
 
     Raises:
@@ -162,10 +162,10 @@ def numbers(rows: Any, length: int) -> list[int]:
     return found
 
 
-class Collector:
+class BatchCollector:
     """One iteration of `batches`: what it gathers, and what it has handed out."""
 
-    def __init__(self, sub: Source, *, rows: int, seconds: float, bytes: int, options: dict[str, Any]) -> None:
+    def __init__(self, sub: BatchSource, *, rows: int, seconds: float, bytes: int, options: dict[str, Any]) -> None:
         for name, value in (("rows", rows), ("bytes", bytes)):
             if value < 1:
                 raise ValueError(f"{name} must be 1 or more, not {value}")
@@ -175,9 +175,9 @@ class Collector:
         self._rows, self._seconds, self._bytes = rows, seconds, bytes
         self._slice = math.inf
         self._stop: Callable[[], None] | None = None
-        self._gathering = Hold(sub._session)
+        self._gathering = PendingAcks(sub._session)
         # Weakly: a batch that the program has thrown away is for the server to deliver again.
-        self._out: list[ref[Hold]] = []
+        self._out: list[ref[PendingAcks]] = []
 
     async def batches(self) -> AsyncIterator[MessageBatch]:
         """The batches, without end."""
@@ -215,7 +215,7 @@ class Collector:
             # Others may have them now.
             with suppress(Error):
                 for hold in self._holds():
-                    await hold.tell("nak")
+                    await hold.send_ack("nak")
 
     async def gather(self, *, rows: int, seconds: float) -> HeldBatch | None:
         """One batch; None where nothing came."""
@@ -223,19 +223,19 @@ class Collector:
         hold = self._gathering
         if not hold.parts:
             return None
-        self._gathering = Hold(self._sub._session)
+        self._gathering = PendingAcks(self._sub._session)
         self._out = [*(held for held in self._out if held()), ref(hold)]
         parts = hold.parts
-        native: Any = parts[0] if len(parts) == 1 else Parts(parts)
+        native: Any = parts[0] if len(parts) == 1 else ConcatenatedBatch(parts)
         return HeldBatch(self._sub._session, native, hold)
 
     async def _keep(self) -> None:
         # While the link is down nothing can be said; the next time may be in time.
         with suppress(Error):
             for hold in self._holds():
-                await hold.tell("in_progress")
+                await hold.send_ack("in_progress")
 
-    def _holds(self) -> list[Hold]:
+    def _holds(self) -> list[PendingAcks]:
         return [self._gathering, *(hold for held in self._out if (hold := held()))]
 
     async def _gather(self, rows: int, seconds: float) -> None:

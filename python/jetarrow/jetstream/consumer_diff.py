@@ -45,7 +45,7 @@ def _same(name: str, has: Any, wants: Any) -> bool:
     return bool(has == wants)
 
 
-def differences(
+def config_differences(
     has: models.ConsumerConfig, config: models.ConsumerConfig, params: Mapping[str, Any], subject: str
 ) -> dict[str, tuple[Any, Any]]:
     """What the consumer has and what is asked for, by field, where they are not the same.
@@ -72,7 +72,7 @@ def differences(
     return found
 
 
-async def bind(
+async def reconcile(
     manage: Management, info: models.ConsumerInfo, changes: Mapping[str, tuple[Any, Any]], *, update: bool
 ) -> models.ConsumerInfo:
     """The consumer as it is to be used: as it is, or changed where that was asked for.
@@ -80,7 +80,7 @@ async def bind(
     Args:
         manage: For the change.
         info: The consumer.
-        changes: As `differences` finds them.
+        changes: As `config_differences` finds them.
         update: Whether it may be changed.
 
     Raises:
@@ -108,7 +108,7 @@ def _show(value: Any) -> str:
     return "not set" if value is None else repr(value)
 
 
-async def create(manage: Management, stream: str, config: models.ConsumerConfig) -> models.ConsumerInfo:
+async def create_for_batches(manage: Management, stream: str, config: models.ConsumerConfig) -> models.ConsumerInfo:
     """Makes a consumer whose ack window fits batches, as far as the server allows and nothing else was asked for."""
     if config.max_ack_pending is None and config.ack_policy not in (models.AckPolicy.NONE, None):
         try:

@@ -7,7 +7,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.dead_letters import DeadLetterVerbs
 from jetarrow.jetstream.fetch import PullSubscription
-from jetarrow.jetstream.fetch_verbs import ByName
+from jetarrow.jetstream.fetch_verbs import FetchVerbs
 from jetarrow.jetstream.increment import Increment
 from jetarrow.jetstream.kv.verbs import KeyValues
 from jetarrow.jetstream.latest import Latest
@@ -20,7 +20,7 @@ from jetarrow.jetstream.table import PublishTable
 
 
 class JetStreamContext(
-    Increment, ByName, Latest, KeyValues, ObjectStores, PublishTable, Sinks, DeadLetterVerbs, JetStreamManager
+    Increment, FetchVerbs, Latest, KeyValues, ObjectStores, PublishTable, Sinks, DeadLetterVerbs, JetStreamManager
 ):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 

@@ -13,13 +13,13 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.advisory_rows import ADVISORY_SCHEMA, ADVISORY_SUBJECT, KINDS, row_of
 from jetarrow.jetstream.api import STREAM_NOT_FOUND
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.batch_collector import numbers
+from jetarrow.jetstream.batch_collector import row_numbers
 from jetarrow.jetstream.errors import DecodeError, MalformedMessageError, NotFoundError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.names import checked
-from jetarrow.jetstream.publish import Publish
+from jetarrow.jetstream.publish import PublishVerbs
 from jetarrow.jetstream.publish_result import PublishResult
-from jetarrow.jetstream.read import Read
+from jetarrow.jetstream.read import ReadVerbs
 
 if TYPE_CHECKING:
     import pandas
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 _AT_ONCE = 32
 
 
-def kept_in(stream: str) -> str:
+def dead_letter_stream(stream: str) -> str:
     """Name of the stream that keeps a stream's dead letters."""
     return f"{stream}_DEAD_LETTERS"
 
 
-class DeadLetterVerbs(Publish, Read):
+class DeadLetterVerbs(PublishVerbs, ReadVerbs):
     """The verbs of a context."""
 
     async def keep_dead_letters(
@@ -68,7 +68,7 @@ class DeadLetterVerbs(Publish, Read):
         manage = Management(self._api)
         await manage.stream_info(stream)
         config = models.StreamConfig(
-            name=kept_in(stream),
+            name=dead_letter_stream(stream),
             description=f"Messages of {stream} that consumers gave up",
             subjects=[f"{ADVISORY_SUBJECT}.{token}.{stream}.*" for token in KINDS],
             max_age=max_age,
@@ -154,7 +154,7 @@ class DeadLetters:
         js, stream = self._js, self._stream
         try:
             # PERMISSIVE: one payload that is no advisory must not hide the others.
-            reader = js.read(kept_in(stream), columns=["seq", "subject", "value"], schema=ADVISORY_SCHEMA)
+            reader = js.read(dead_letter_stream(stream), columns=["seq", "subject", "value"], schema=ADVISORY_SCHEMA)
             advisories = (await reader.read_all()).to_pylist()
         except NotFoundError as error:
             if error.err_code != STREAM_NOT_FOUND:
@@ -187,8 +187,8 @@ class DeadLetters:
         self._malformed = len(advisories) - len(rows)
         if first is not None:
             text = (
-                f"skipped {self._malformed} of {len(advisories)} messages of stream {kept_in(self._stream)!r}, which"
-                f" are no advisories of the server; the first: {first.message}"
+                f"skipped {self._malformed} of {len(advisories)} messages of stream"
+                f" {dead_letter_stream(self._stream)!r}, which are no advisories of the server; the first: {first.message}"
             )
             self._js._api.session.report_error(DecodeError(text, seq=first.seq))
         return rows
@@ -230,7 +230,7 @@ class DeadLetters:
         if rows is None:
             chosen = [row for row in range(table.num_rows) if data[row].is_valid]
         else:
-            chosen = numbers(rows, table.num_rows)
+            chosen = row_numbers(rows, table.num_rows)
             if gone := [row for row in chosen if not data[row].is_valid]:
                 raise ValueError(f"the messages of these rows are no longer in stream {self._stream!r}: {gone}")
         columns = table.select(["seq", "subject", "headers", "data"])

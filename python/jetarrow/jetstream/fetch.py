@@ -14,17 +14,17 @@ from jetarrow.core.bridges import bridge_of
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
-from jetarrow.jetstream.batch_collector import Collector
+from jetarrow.jetstream.batch_collector import BatchCollector
 from jetarrow.jetstream.errors import FetchTimeoutError
 from jetarrow.jetstream.manage import Management
-from jetarrow.jetstream.messages import MESSAGES_AT_ONCE, REQUEST_TIMEOUT, Messages
+from jetarrow.jetstream.messages import REQUEST_MESSAGES, REQUEST_TIMEOUT, Messages
 from jetarrow.jetstream.models.values import user_level
 from jetarrow.jetstream.names import checked
-from jetarrow.jetstream.priority import Member, PriorityOptions, member
-from jetarrow.jetstream.pull_lifecycle import PullEnd
+from jetarrow.jetstream.priority import GroupRequest, PriorityOptions, group_request
+from jetarrow.jetstream.pull_lifecycle import PullLifecycle
 
 
-class PullSubscription(PullEnd):
+class PullSubscription(PullLifecycle):
     """Takes messages from a pull consumer when asked. Made by `js.pull_subscribe`."""
 
     def __init__(
@@ -49,22 +49,22 @@ class PullSubscription(PullEnd):
         # That a batch cannot be so large was said.
         self._warned = False
         if info is not None:
-            self._learn(info.config)
+            self._apply_config(info.config)
         if pending_msgs_limit > 0:
             self._native.limit_request(pending_msgs_limit)
-        self._begin_life()
+        self._init_lifecycle()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of consumer {self._consumer} of stream {self._stream}>"
 
-    def _learn(self, config: models.ConsumerConfig) -> None:
+    def _apply_config(self, config: models.ConsumerConfig) -> None:
         """Saves the native core the questions whether acks are wanted, and how many messages are given before."""
         wants_acks = config.ack_policy != models.AckPolicy.NONE
         self._native.set_ways(wants_acks, bool(config.headers_only))
         limited = wants_acks and (config.max_ack_pending or 0) > 0
         self._native.set_ack_window(config.max_ack_pending if limited else None)
 
-    def _check_size(self, most: int) -> None:
+    def _warn_over_ack_window(self, most: int) -> None:
         window = self._native.ack_window
         if window is not None and most > window and not self._warned:
             self._warned = True
@@ -132,7 +132,7 @@ class PullSubscription(PullEnd):
                 heartbeat=heartbeat,
                 max_bytes=max_bytes,
                 min_messages=0 if no_wait else 1,
-                group=member(self._api, priority),
+                group=group_request(self._api, priority),
             )
         except TimeoutError as error:
             # The server is away, or said nothing.
@@ -149,25 +149,25 @@ class PullSubscription(PullEnd):
         heartbeat: float | None = None,
         max_bytes: int | None = None,
         min_messages: int = 1,
-        group: Member | None = None,
+        group: GroupRequest | None = None,
     ) -> list[Msg]:
         session = self._session
         call = self._native.fetch(
             session,
             self._id,
-            self._room(most),
+            self._remaining(most),
             max_bytes=max_bytes,
             timeout=timeout,
             min_messages=min_messages,
             heartbeat=heartbeat,
             group=group,
         )
-        messages = await self._while_open(session.run(call, self._native.put_back))
-        self._count(len(messages))
+        messages = await self._until_closed(session.run(call, self._native.put_back))
+        self._count_delivered(len(messages))
         return messages
 
-    def _begin(
-        self, most: int, max_bytes: int | None, group: Member | None
+    def _start_fetch(
+        self, most: int, max_bytes: int | None, group: GroupRequest | None
     ) -> tuple[asyncio.Future[list[Msg]], _jetarrow.Call[list[Msg]]]:
         """A fetch that is under way when this returns, not only at the loop's next turn."""
         call = self._native.fetch(
@@ -183,7 +183,7 @@ class PullSubscription(PullEnd):
         loop = asyncio.get_running_loop()
         return call.start(loop, bridge_of(loop)), call
 
-    async def _give_back(self, messages: list[Msg]) -> None:
+    async def _return_messages(self, messages: list[Msg]) -> None:
         """Gives messages that were not handed out back to the server; without acks they are for the next call."""
         if messages:
             await self._session.run(self._native.put_back(messages))
@@ -195,7 +195,7 @@ class PullSubscription(PullEnd):
 
     def consume(
         self,
-        max_messages: int = MESSAGES_AT_ONCE,
+        max_messages: int = REQUEST_MESSAGES,
         *,
         max_bytes: int | None = None,
         threshold: int | None = None,
@@ -212,7 +212,7 @@ class PullSubscription(PullEnd):
         """
         check_whole(max_messages=max_messages, max_bytes=max_bytes, threshold=threshold)
         ahead = max_messages // 2 if threshold is None else threshold
-        group = member(self._api, priority)
+        group = group_request(self._api, priority)
         return Messages(self, max_messages, max_bytes=max_bytes, threshold=ahead, group=group)
 
     @property
@@ -266,7 +266,7 @@ class PullSubscription(PullEnd):
             ConnectionClosedError: The connection is closed.
             TimeoutError: The connection was down until `timeout`, or the server did not answer.
         """
-        most = self._room(max_messages)
+        most = self._remaining(max_messages)
         call = self._native.fetch_batch(
             most,
             max_bytes=max_bytes,
@@ -274,12 +274,12 @@ class PullSubscription(PullEnd):
             min_messages=min(min_messages, most) if self._limit else min_messages,
             heartbeat=heartbeat,
             columns=columns,
-            group=member(self._api, priority),
+            group=group_request(self._api, priority),
         )
         session = self._session
-        batch = await self._while_open(session.run(call, self._native.put_back_rows))
-        self._count(len(batch))
-        self._check_size(max_messages)
+        batch = await self._until_closed(session.run(call, self._native.put_back_rows))
+        self._count_delivered(len(batch))
+        self._warn_over_ack_window(max_messages)
         return MessageBatch(session, batch)
 
     def batches(
@@ -313,5 +313,7 @@ class PullSubscription(PullEnd):
             UnsupportedError: A batch was gathered in several fetches (`seconds` is more than a quarter of the
                 `ack_wait`), and pyarrow is not installed.
         """
-        collector = Collector(self, rows=rows, seconds=seconds, bytes=bytes, options={"columns": columns, **priority})
+        collector = BatchCollector(
+            self, rows=rows, seconds=seconds, bytes=bytes, options={"columns": columns, **priority}
+        )
         return collector.batches()

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Unpack
 from jetarrow._jetarrow import Msg
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.fetch import PullSubscription
-from jetarrow.jetstream.messages import MESSAGES_AT_ONCE, Messages
+from jetarrow.jetstream.messages import REQUEST_MESSAGES, Messages
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import FetchOptions
     from jetarrow.jetstream.priority import PriorityOptions
 
 
-class ByName:
+class FetchVerbs:
     """The verbs `fetch` and `consume` of a context."""
 
     _api: JetStreamApi
@@ -42,7 +42,7 @@ class ByName:
         self,
         stream: str,
         consumer: str,
-        max_messages: int = MESSAGES_AT_ONCE,
+        max_messages: int = REQUEST_MESSAGES,
         *,
         max_bytes: int | None = None,
         threshold: int | None = None,

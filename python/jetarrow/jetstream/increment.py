@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from jetarrow.jetstream.manage.counters import CounterVerbs, value_of
 from jetarrow.jetstream.models.constants import Header
-from jetarrow.jetstream.publish import Publish
-from jetarrow.jetstream.server_features import require
+from jetarrow.jetstream.publish import PublishVerbs
+from jetarrow.jetstream.server_features import require_version
 
 if TYPE_CHECKING:
     from jetarrow.core.session import Headers
 
 
-class Increment(Publish, CounterVerbs):
+class Increment(PublishVerbs, CounterVerbs):
     """The verb `increment` of a context."""
 
     async def increment(
@@ -43,7 +43,7 @@ class Increment(Publish, CounterVerbs):
             UnsupportedError: The server is older than 2.12.
             TimeoutError: No answer in time: it may or may not be counted.
         """
-        require(self._api, "increment", (2, 12))
+        require_version(self._api, "increment", (2, 12))
         counted = {**(headers or {}), Header.INCR.value: f"{by:+d}"}
         ack = await self.publish(subject, b"", timeout, headers=counted, msg_id=msg_id)
         # Where it was counted before, the server does not say the value.

@@ -15,7 +15,7 @@ from jetarrow.jetstream.lag import Lag
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models import AdvisoryKind
 from jetarrow.jetstream.names import checked
-from jetarrow.jetstream.not_found import expected
+from jetarrow.jetstream.not_found import expect_not_found
 from jetarrow.jetstream.stream import Stream
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class JetStreamManager(Lag, Management):
         config = (config or models.StreamConfig()).evolve(**params)
         stream = Stream(self._api, config.name)
         try:
-            with expected():
+            with expect_not_found():
                 await stream.info()
         except NotFoundError:
             try:
@@ -183,7 +183,7 @@ class JetStreamManager(Lag, Management):
         """
         config = (config or models.StreamConfig()).evolve(**params)
         try:
-            with expected():
+            with expect_not_found():
                 info = await self.update_stream(config)
         except NotFoundError as error:
             if error.err_code != STREAM_NOT_FOUND:

@@ -12,7 +12,7 @@ _expected: ContextVar[bool] = ContextVar("_expected", default=False)
 
 
 @contextmanager
-def expected() -> Iterator[None]:
+def expect_not_found() -> Iterator[None]:
     """In here it is no surprise that something is not there: nothing near it is looked for."""
     token = _expected.set(True)
     try:
@@ -21,12 +21,12 @@ def expected() -> Iterator[None]:
         _expected.reset(token)
 
 
-def is_expected() -> bool:
-    """Whether this runs within `expected`."""
+def is_not_found_expected() -> bool:
+    """Whether this runs within `expect_not_found`."""
     return _expected.get()
 
 
-def named_in(verb: str) -> tuple[str, str]:
+def names_in_verb(verb: str) -> tuple[str, str]:
     """Stream and consumer of a request to the API, by its subject; empty where it has none."""
     tokens = verb.split(".")
     # STREAM.INFO.<stream>, but STREAM.MSG.GET.<stream>.
@@ -34,7 +34,7 @@ def named_in(verb: str) -> tuple[str, str]:
     return names[0] if names else "", names[1] if tokens[0] == "CONSUMER" and len(names) > 1 else ""
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
+def nearest_name(name: str, names: Iterable[str]) -> str | None:
     """The one that was probably meant."""
     import difflib  # here, as it is rarely needed
 
@@ -48,7 +48,7 @@ def did_you_mean(name: str | None) -> str:
     return "" if name is None else f"; did you mean {name!r}?"
 
 
-def missing(error: NotFoundError, stream: str, consumer: str, near: str | None) -> NotFoundError:
+def not_found_error(error: NotFoundError, stream: str, consumer: str, near: str | None) -> NotFoundError:
     """The server's error, with the name of what is not there.
 
     Args:
@@ -65,7 +65,7 @@ def missing(error: NotFoundError, stream: str, consumer: str, near: str | None) 
     return result
 
 
-def no_bucket(error: NotFoundError, name: str, prefix: str) -> BucketNotFoundError:
+def bucket_not_found_error(error: NotFoundError, name: str, prefix: str) -> BucketNotFoundError:
     """The error for a bucket whose stream is not there: the nearest stream may be that of a bucket.
 
     Args:

@@ -16,7 +16,7 @@ from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.models import DeliverPolicy, ReplayPolicy
 from jetarrow.jetstream.push import PushSubscription, ordered_config
-from jetarrow.jetstream.read import Read
+from jetarrow.jetstream.read import ReadVerbs
 from jetarrow.jetstream.reader import Reader
 from jetarrow.jetstream.rollback import OnRollback, check_on_rollback
 
@@ -28,7 +28,7 @@ _LIMITS = (models.DEFAULT_JS_SUB_PENDING_MSGS_LIMIT, models.DEFAULT_JS_SUB_PENDI
 
 
 @dataclass
-class Wanted:
+class OrderedSpec:
     """What `ordered_consumer` was asked for."""
 
     stream: str
@@ -64,7 +64,7 @@ class Wanted:
         return paced or self.headers_only or self.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT
 
 
-class _Read(Read):
+class _Reads(ReadVerbs):
     """The verb, without a context."""
 
     def __init__(self, api: JetStreamApi) -> None:
@@ -78,15 +78,15 @@ class OrderedConsumer:
     reconnects and leader changes. The messages need no acks. Each `async for` begins at the start that was given.
     """
 
-    def __init__(self, api: JetStreamApi, wanted: Wanted) -> None:
+    def __init__(self, api: JetStreamApi, spec: OrderedSpec) -> None:
         self._api = api
-        self._wanted = wanted
+        self._spec = spec
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of stream {self._wanted.stream}>"
+        return f"<{type(self).__name__} of stream {self._spec.stream}>"
 
     async def __aiter__(self) -> AsyncIterator[Msg]:
-        if self._wanted.pushed:
+        if self._spec.pushed:
             sub = await self._push()
             try:
                 async for msg in sub.messages:
@@ -94,7 +94,7 @@ class OrderedConsumer:
             finally:
                 with suppress(Error):
                     await sub.unsubscribe()
-                    await Management(self._api).delete_consumer(self._wanted.stream, sub._consumer)
+                    await Management(self._api).delete_consumer(self._spec.stream, sub._consumer)
             return
         async with await self._read() as reader:
             async for batch in reader:
@@ -102,63 +102,63 @@ class OrderedConsumer:
                     yield msg
 
     async def _read(self) -> Reader:
-        wanted = self._wanted
-        return _Read(self._api).read(
-            wanted.stream,
-            subjects=wanted.subjects or None,
+        spec = self._spec
+        return _Reads(self._api).read(
+            spec.stream,
+            subjects=spec.subjects or None,
             start_seq=await self._first(),
-            start_time=wanted.start_time,
+            start_time=spec.start_time,
             columns=COLUMNS,
             batch_rows=BURST_ROWS,
             follow=True,
-            on_rollback=wanted.on_rollback,
+            on_rollback=spec.on_rollback,
         )
 
     async def _first(self) -> int | None:
         """The sequence that a policy begins at; None is the first there is, or that of `start_time`."""
-        wanted, manage = self._wanted, Management(self._api)
-        if wanted.deliver_policy not in (DeliverPolicy.LAST, DeliverPolicy.NEW):
-            return wanted.start_seq
-        end = (await manage.stream_info(wanted.stream)).state.last_seq + 1
-        if wanted.deliver_policy is DeliverPolicy.NEW:
+        spec, manage = self._spec, Management(self._api)
+        if spec.deliver_policy not in (DeliverPolicy.LAST, DeliverPolicy.NEW):
+            return spec.start_seq
+        end = (await manage.stream_info(spec.stream)).state.last_seq + 1
+        if spec.deliver_policy is DeliverPolicy.NEW:
             return end
         last = 0
-        for subject in wanted.subjects or [">"]:
+        for subject in spec.subjects or [">"]:
             with suppress(NotFoundError):
-                last = max(last, (await manage.get_last_msg(wanted.stream, subject)).seq or 0)
+                last = max(last, (await manage.get_last_msg(spec.stream, subject)).seq or 0)
         return last or end
 
     async def _push(self) -> PushSubscription:
-        wanted, api = self._wanted, self._api
+        spec, api = self._spec, self._api
         config = models.ConsumerConfig(
             deliver_subject=api.session.native.new_inbox(),
-            deliver_policy=wanted.deliver_policy or DeliverPolicy.ALL,
-            replay_policy=wanted.replay_policy or ReplayPolicy.INSTANT,
-            headers_only=wanted.headers_only or None,
+            deliver_policy=spec.deliver_policy or DeliverPolicy.ALL,
+            replay_policy=spec.replay_policy or ReplayPolicy.INSTANT,
+            headers_only=spec.headers_only or None,
             # The server wants a filter where it picks by subject.
-            filter_subjects=wanted.subjects or [">"],
+            filter_subjects=spec.subjects or [">"],
         )
-        if wanted.start_seq is not None:
-            config = config.evolve(deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=wanted.start_seq)
-        elif wanted.start_time is not None:
-            config = config.evolve(deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=wanted.start_time)
-        info = await put_consumer(api, wanted.stream, ordered_config(config))
+        if spec.start_seq is not None:
+            config = config.evolve(deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=spec.start_seq)
+        elif spec.start_time is not None:
+            config = config.evolve(deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=spec.start_time)
+        info = await put_consumer(api, spec.stream, ordered_config(config))
         sub = PushSubscription(
             api,
-            wanted.stream,
+            spec.stream,
             info.name,
             info.config,
             cb=None,
             ordered=True,
             limits=_LIMITS,
-            on_rollback=wanted.on_rollback,
+            on_rollback=spec.on_rollback,
         )
-        sub._begin_at(info)
+        sub._set_start(info)
         await sub._start()
         return sub
 
 
-def ordered(
+def make_ordered_consumer(
     api: JetStreamApi,
     stream: str,
     subjects: str | Sequence[str] | None = None,
@@ -173,7 +173,7 @@ def ordered(
     """As `js.ordered_consumer`, on an API."""
     return OrderedConsumer(
         api,
-        Wanted(
+        OrderedSpec(
             stream,
             [subjects] if isinstance(subjects, str) else list(subjects or ()),
             start_seq,
@@ -186,7 +186,7 @@ def ordered(
     )
 
 
-class Order(Read):
+class OrderedVerbs(ReadVerbs):
     """The verb `ordered_consumer` of a context."""
 
     def ordered_consumer(
@@ -222,7 +222,7 @@ class Order(Read):
             StreamRolledBackError: While it is iterated: see `on_rollback`.
             NotFoundError: While it is iterated: there is no such stream.
         """
-        return ordered(
+        return make_ordered_consumer(
             self._api,
             stream,
             subjects,

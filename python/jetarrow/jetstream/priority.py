@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from jetarrow.jetstream.server_features import require
+from jetarrow.jetstream.server_features import require_version
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.api import JetStreamApi
 
 # Name, `min_pending`, `min_ack_pending`, `priority`, as the native core takes it.
-Member = tuple[str, int, int, int]
+GroupRequest = tuple[str, int, int, int]
 # What the server takes.
 PRIORITIES = range(10)
 
@@ -28,7 +28,7 @@ class PriorityOptions(TypedDict, total=False):
     """Policy "prioritized" (server 2.12): 0, the default, is served before 1, and so on up to 9."""
 
 
-def member(api: JetStreamApi, options: PriorityOptions) -> Member | None:
+def group_request(api: JetStreamApi, options: PriorityOptions) -> GroupRequest | None:
     """The options as the native core takes them; None where no group is given.
 
     Raises:
@@ -36,28 +36,28 @@ def member(api: JetStreamApi, options: PriorityOptions) -> Member | None:
         ValueError: A number without a group, or one that the server does not take.
         UnsupportedError: The server is too old.
     """
-    return _member(api, **options) if options else None
+    return _group_request(api, **options) if options else None
 
 
-def _member(
+def _group_request(
     api: JetStreamApi,
     group: str | None = None,
     min_pending: int | None = None,
     min_ack_pending: int | None = None,
     priority: int | None = None,
-) -> Member | None:
+) -> GroupRequest | None:
     numbers = {"min_pending": min_pending, "min_ack_pending": min_ack_pending, "priority": priority}
     if group is None:
         given = [name for name, value in numbers.items() if value is not None]
         if given:
             raise ValueError(f"{given[0]} needs group, the name of one of the consumer's priority_groups")
         return None
-    require(api, "group", (2, 11))
+    require_version(api, "group", (2, 11))
     for name, value in numbers.items():
         if value is not None and value < 0:
             raise ValueError(f"{name} must not be negative: {value}")
     if priority is not None:
         if priority not in PRIORITIES:
             raise ValueError(f"priority must be 0 to 9, not {priority}")
-        require(api, "priority", (2, 12))
+        require_version(api, "priority", (2, 12))
     return group, min_pending or 0, min_ack_pending or 0, priority or 0

@@ -13,9 +13,9 @@ from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.errors import MaxAckPendingError
 from jetarrow.jetstream.progress import Progress, reporter
-from jetarrow.jetstream.publish_headers import NOTHING, PublishExtras, expect, expect_rows
+from jetarrow.jetstream.publish_headers import NO_EXPECTATIONS, PublishExtras, batch_headers, publish_headers
 from jetarrow.jetstream.publish_result import PublishResult
-from jetarrow.jetstream.publisher import SPARE, SPARE_FOR_BURSTS, LoopPublisher, Publisher
+from jetarrow.jetstream.publisher import BURST_PENDING, MIN_PENDING, LoopPublisher, Publisher
 
 # What may become of a table's other columns.
 EXTRA = ("error", "ignore")
@@ -24,7 +24,7 @@ _V = TypeVar("_V")
 PerRow: TypeAlias = _V | Sequence[_V | None] | ArrowProducer | None
 
 
-class Publish:
+class PublishVerbs:
     """The publish verbs of a context."""
 
     _api: JetStreamApi
@@ -79,8 +79,8 @@ class Publish:
         """
         stream = stream or expected_stream
         expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
-        if extras or expected != NOTHING:
-            headers = expect(self._api, headers, *expected, extras)
+        if extras or expected != NO_EXPECTATIONS:
+            headers = publish_headers(self._api, headers, *expected, extras)
         session, wait = self._api.session, timeout or self._api.timeout
         if session.is_blocking:
             if msg_id is not None:
@@ -103,7 +103,7 @@ class Publish:
             max_inflight=self._max_pending,
             max_bytes=None,
             ack_timeout=self._ack_timeout,
-            spare=SPARE_FOR_BURSTS,
+            spare=BURST_PENDING,
         )
         return publisher
 
@@ -154,8 +154,8 @@ class Publish:
         """
         stream = stream or expected_stream
         expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
-        if extras or expected != NOTHING:
-            headers = expect(self._api, headers, *expected, extras)
+        if extras or expected != NO_EXPECTATIONS:
+            headers = publish_headers(self._api, headers, *expected, extras)
         publisher = self._publisher
         if publisher is None or not publisher.is_usable_here():
             publisher = self._new_publisher()
@@ -201,7 +201,7 @@ class Publish:
                 max_inflight=max_inflight,
                 max_bytes=max_bytes,
                 ack_timeout=ack_timeout,
-                spare=SPARE if backpressure else SPARE_FOR_BURSTS,
+                spare=MIN_PENDING if backpressure else BURST_PENDING,
             )
 
         return Publisher(self._api, make, subject, backpressure=backpressure)
@@ -287,7 +287,7 @@ class Publish:
             raise ValueError(f"extra must be one of {', '.join(EXTRA)}, not {extra!r}")
         report = reporter(progress, "publishing")
         session = self._api.session
-        headers, ttl = expect_rows(
+        headers, ttl = batch_headers(
             self._api,
             headers,
             payloads,

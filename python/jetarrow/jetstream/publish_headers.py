@@ -11,12 +11,12 @@ from jetarrow.core.arguments import check_whole
 from jetarrow.core.session import Headers
 from jetarrow.jetstream.models.constants import Header
 from jetarrow.jetstream.models.values import to_rfc3339
-from jetarrow.jetstream.server_features import require
+from jetarrow.jetstream.server_features import require_version
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.api import JetStreamApi
 
-Ttl = float | timedelta | str
+TimeToLive = float | timedelta | str
 _ROLLUPS = ("sub", "all")
 
 
@@ -44,7 +44,7 @@ class PublishExtras(TypedDict, total=False):
     """"sub": what the schedule publishes takes the place of what it published before (server 2.14)."""
 
 
-def ttl_text(value: Ttl, name: str = "msg_ttl") -> str:
+def ttl_text(value: TimeToLive, name: str = "msg_ttl") -> str:
     """A time to live as the server reads it: whole seconds, at least one, or "never" (ADR-43)."""
     if isinstance(value, str):
         if value != "never":
@@ -58,7 +58,7 @@ def ttl_text(value: Ttl, name: str = "msg_ttl") -> str:
     return str(int(seconds))
 
 
-def _schedule(value: str | datetime | timedelta) -> str:
+def _schedule_text(value: str | datetime | timedelta) -> str:
     """A schedule as the server reads it (ADR-51)."""
     if isinstance(value, datetime):
         return f"@at {to_rfc3339(value)}"
@@ -82,19 +82,19 @@ def _extra_headers(api: JetStreamApi, extras: PublishExtras) -> dict[str, str]:
         raise TypeError(f"publish has no option {sorted(unknown)[0]!r}")
     result: dict[str, str] = {}
     if (subject := given.get("expected_last_subject_seq_subject")) is not None:
-        require(api, "expected_last_subject_seq_subject", (2, 11))
+        require_version(api, "expected_last_subject_seq_subject", (2, 11))
         result[Header.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT] = subject
     if (rollup := given.get("rollup")) is not None:
         result[Header.ROLLUP] = _rollup(rollup)
     if (schedule := given.get("schedule")) is not None:
-        text = _schedule(schedule)
-        require(api, f"schedule={text!r}", (2, 12) if text.startswith("@at ") else (2, 14))
+        text = _schedule_text(schedule)
+        require_version(api, f"schedule={text!r}", (2, 12) if text.startswith("@at ") else (2, 14))
         result[Header.SCHEDULE] = text
     elif any(name.startswith("schedule") for name in given):
         raise ValueError("schedule is missing: when, or how often")
     for name, header in _SCHEDULE.items():
         if (value := given.get(name)) is not None:
-            require(api, name, (2, 12) if name == "schedule_target" else (2, 14))
+            require_version(api, name, (2, 12) if name == "schedule_target" else (2, 14))
             result[header] = value
     if (ttl := given.get("schedule_ttl")) is not None:
         result[Header.SCHEDULE_TTL] = ttl_text(ttl, "schedule_ttl")
@@ -109,14 +109,14 @@ _SCHEDULE = {
 }
 
 
-def expect(
+def publish_headers(
     api: JetStreamApi,
     headers: Headers | None,
     stream: str | None,
     last_seq: int | None,
     last_subject_seq: int | None,
     last_msg_id: str | None,
-    ttl: Ttl | None,
+    ttl: TimeToLive | None,
     extras: PublishExtras | None = None,
 ) -> Headers | None:
     """The headers, and those that say what is expected, in a mapping of its own.
@@ -135,7 +135,7 @@ def expect(
     }
     result = {**(headers or {}), **{name: str(value) for name, value in expected.items() if value is not None}}
     if ttl is not None:
-        require(api, "msg_ttl", (2, 11))
+        require_version(api, "msg_ttl", (2, 11))
         result[Header.MSG_TTL.value] = ttl_text(ttl)
     if extras:
         result.update(_extra_headers(api, extras))
@@ -143,17 +143,17 @@ def expect(
 
 
 # What a message nearly always expects.
-NOTHING = (None, None, None, None, None)
+NO_EXPECTATIONS = (None, None, None, None, None)
 
 
-def _is_one(value: object) -> bool:
+def _is_scalar(value: object) -> bool:
     """Whether it is one value for all rows, and not one per row."""
     return value is None or isinstance(value, str | int | float | timedelta)
 
 
-def _values(name: str, value: Any, rows: int) -> list[Any]:
+def _per_row(name: str, value: Any, rows: int) -> list[Any]:
     """One value per row."""
-    if _is_one(value):
+    if _is_scalar(value):
         return [value] * rows
     if not isinstance(value, Iterable):
         raise TypeError(f"{name} must be one value or one per row, not {type(value).__name__}")
@@ -164,12 +164,19 @@ def _values(name: str, value: Any, rows: int) -> list[Any]:
     return found
 
 
-Rows = Headers | Sequence[Headers | None] | None
+RowHeaders = Headers | Sequence[Headers | None] | None
 
 
-def expect_rows(
-    api: JetStreamApi, headers: Rows, payloads: Any, *, last_seq: Any, last_subject_seq: Any, last_msg_id: Any, ttl: Any
-) -> tuple[Rows, str | None]:
+def batch_headers(
+    api: JetStreamApi,
+    headers: RowHeaders,
+    payloads: Any,
+    *,
+    last_seq: Any,
+    last_subject_seq: Any,
+    last_msg_id: Any,
+    ttl: Any,
+) -> tuple[RowHeaders, str | None]:
     """The headers of the rows of a batch with what each of them expects, and the time to live of all of them.
 
     Raises:
@@ -178,8 +185,8 @@ def expect_rows(
         UnsupportedError: The server is too old.
     """
     all_ttl = None
-    if ttl is not None and _is_one(ttl):
-        require(api, "msg_ttl", (2, 11))
+    if ttl is not None and _is_scalar(ttl):
+        require_version(api, "msg_ttl", (2, 11))
         all_ttl, ttl = ttl_text(ttl), None
     given = {
         "expected_last_seq": last_seq,
@@ -189,15 +196,15 @@ def expect_rows(
     }
     if all(value is None for value in given.values()):
         return headers, all_ttl
-    if all(map(_is_one, given.values())) and (headers is None or isinstance(headers, Mapping)):
-        return expect(api, headers, None, *given.values()), all_ttl
+    if all(map(_is_scalar, given.values())) and (headers is None or isinstance(headers, Mapping)):
+        return publish_headers(api, headers, None, *given.values()), all_ttl
     try:
         rows = len(payloads)
     except TypeError:
         raise TypeError("what is expected per row needs payloads with a length, not a stream") from None
-    columns = [_values(name, value, rows) for name, value in given.items()]
+    columns = [_per_row(name, value, rows) for name, value in given.items()]
     each = [headers] * rows if headers is None or isinstance(headers, Mapping) else headers
     if len(each) != rows:
         raise ValueError(f"headers has {len(each)} entries, payloads has {rows}")
     both = zip(each, zip(*columns, strict=True), strict=True)
-    return [expect(api, own, None, *values) or None for own, values in both], all_ttl
+    return [publish_headers(api, own, None, *values) or None for own, values in both], all_ttl

@@ -14,7 +14,7 @@ from jetarrow.core.at_exit import register_publisher
 from jetarrow.core.session import Headers, Session
 from jetarrow.jetstream.errors import BatchError, Error, MaxAckPendingError, TooManyStalledMsgsError
 from jetarrow.jetstream.models import PubAck
-from jetarrow.jetstream.publish_headers import NOTHING, PublishExtras, expect
+from jetarrow.jetstream.publish_headers import NO_EXPECTATIONS, PublishExtras, publish_headers
 from jetarrow.jetstream.publish_result import RowError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Where the window grows by itself: messages that may be pending however small it is. Without backpressure the limit is
 # an error, which a burst must not meet before the window has grown; with it, what comes next need not wait behind many.
-SPARE_FOR_BURSTS, SPARE = 5_000, 512
+BURST_PENDING, MIN_PENDING = 5_000, 512
 
 
 class LoopPublisher:
@@ -158,8 +158,8 @@ class Publisher:
         if target is None:
             raise TypeError("subject is missing: give it to publisher() or to publish()")
         expected = (expected_stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
-        if extras or expected != NOTHING:
-            headers = expect(self._api, headers, *expected, extras)
+        if extras or expected != NO_EXPECTATIONS:
+            headers = publish_headers(self._api, headers, *expected, extras)
         while (future := publisher.publish(publisher.loop, target, payload, headers, msg_id, None)) is None:
             if not self._backpressure:
                 raise MaxAckPendingError

@@ -15,8 +15,8 @@ from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.core.session import Session
 from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.manage import Management
-from jetarrow.jetstream.not_found import expected
-from jetarrow.jetstream.priority import Member, PriorityOptions, member
+from jetarrow.jetstream.not_found import expect_not_found
+from jetarrow.jetstream.priority import GroupRequest, PriorityOptions, group_request
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.api import JetStreamApi
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class Asked(NamedTuple):
+class PullRequest(NamedTuple):
     """One call of `pull`."""
 
     batch: int
@@ -33,16 +33,16 @@ class Asked(NamedTuple):
     no_wait: bool
     max_bytes: int | None
     heartbeat: float | None
-    group: Member | None
+    group: GroupRequest | None
 
 
-def size(msg: Msg) -> int:
+def message_size(msg: Msg) -> int:
     """Bytes of a message, nearly as the server counts them for a `max_bytes`."""
     headers = sum(len(name) + sum(map(len, values)) for name, values in (msg.headers_all or {}).items())
     return len(msg.subject) + len(msg.reply) + len(msg.data) + headers
 
 
-class PullEnd:
+class PullLifecycle:
     """What a pull subscription has for its end, and `pull`."""
 
     _api: JetStreamApi
@@ -53,12 +53,12 @@ class PullEnd:
     _consumer: str
     _delivered: int
 
-    def _begin_life(self) -> None:
+    def _init_lifecycle(self) -> None:
         self._closed = False
         self._limit = 0
         self._closed_event = ClosedEvent(self._session)
-        self._waiting: set[asyncio.Task[Any]] = set()
-        self._asked: asyncio.Queue[Asked | None] = asyncio.Queue()
+        self._waiting_tasks: set[asyncio.Task[Any]] = set()
+        self._requests: asyncio.Queue[PullRequest | None] = asyncio.Queue()
 
     async def _fetch(
         self,
@@ -68,11 +68,11 @@ class PullEnd:
         heartbeat: float | None = None,
         max_bytes: int | None = None,
         min_messages: int = 1,
-        group: Member | None = None,
+        group: GroupRequest | None = None,
     ) -> list[Msg]:
         raise NotImplementedError
 
-    async def _give_back(self, messages: list[Msg]) -> None:
+    async def _return_messages(self, messages: list[Msg]) -> None:
         raise NotImplementedError
 
     @property
@@ -116,18 +116,18 @@ class PullEnd:
         """Ends the subscription and deletes its consumer, if that is still there."""
         if not self._closed:
             self._end()
-        with expected(), suppress(NotFoundError):
+        with expect_not_found(), suppress(NotFoundError):
             await self._manage.delete_consumer(self._stream, self._consumer)
 
     def _end(self) -> None:
         self._closed = True
         self._native.give_back()
-        self._asked.put_nowait(None)
+        self._requests.put_nowait(None)
         self._closed_event.set()
-        for task in self._waiting:
+        for task in self._waiting_tasks:
             task.cancel()
 
-    async def _while_open(self, messages: Awaitable[_T]) -> _T:
+    async def _until_closed(self, messages: Awaitable[_T]) -> _T:
         """Waits for messages, until the subscription ends.
 
         Raises:
@@ -135,11 +135,11 @@ class PullEnd:
         """
         task = None if self._session.blocks else asyncio.current_task()
         if task is not None:
-            self._waiting.add(task)
+            self._waiting_tasks.add(task)
         try:
             return await messages
         except NotFoundError as error:
-            raise await self._api.absent(error, self._stream, self._consumer) from None
+            raise await self._api.explain_not_found(error, self._stream, self._consumer) from None
         except asyncio.CancelledError:
             # Ours is one of the cancellations; another one goes on.
             if self._closed and task is not None and task.uncancel() == 0:
@@ -147,9 +147,9 @@ class PullEnd:
             raise
         finally:
             if task is not None:
-                self._waiting.discard(task)
+                self._waiting_tasks.discard(task)
 
-    def _room(self, most: int) -> int:
+    def _remaining(self, most: int) -> int:
         """How many messages may still be asked for.
 
         Raises:
@@ -159,7 +159,7 @@ class PullEnd:
             raise BadSubscriptionError
         return min(most, self._limit - self._delivered) if self._limit else most
 
-    def _count(self, messages: int) -> None:
+    def _count_delivered(self, messages: int) -> None:
         self._delivered += messages
         if self._limit and self._delivered >= self._limit and not self._closed:
             self._end()
@@ -200,30 +200,30 @@ class PullEnd:
             raise ValueError(f"batch must be at least 1 and expires positive, not {batch} and {wait}")
         if max_bytes is not None and max_bytes < 1:
             raise ValueError(f"max_bytes must be at least 1, not {max_bytes}")
-        group = member(self._api, priority)
-        self._asked.put_nowait(Asked(batch, wait, no_wait, max_bytes, idle_heartbeat, group))
+        group = group_request(self._api, priority)
+        self._requests.put_nowait(PullRequest(batch, wait, no_wait, max_bytes, idle_heartbeat, group))
 
     def __aiter__(self) -> AsyncIterator[Msg]:
-        return self._pulled(wait=True)
+        return self._pulled_messages(wait=True)
 
-    async def _pulled(self, *, wait: bool) -> AsyncIterator[Msg]:
+    async def _pulled_messages(self, *, wait: bool) -> AsyncIterator[Msg]:
         """What `pull` asked for; then waits for the next `pull`, or is over."""
         rest: list[Msg] = []
         try:
-            while wait or not self._asked.empty():
-                asked = await self._asked.get()
+            while wait or not self._requests.empty():
+                asked = await self._requests.get()
                 if asked is None:
                     # For the next iteration too.
-                    self._asked.put_nowait(None)
+                    self._requests.put_nowait(None)
                     return
-                async for rest in self._answers(asked):
+                async for rest in self._fetch_request(asked):
                     while rest:
                         yield rest.pop(0)
         finally:
             # The iteration has ended: what was not handed out is for others.
-            await self._give_back(rest)
+            await self._return_messages(rest)
 
-    async def _answers(self, asked: Asked) -> AsyncIterator[list[Msg]]:
+    async def _fetch_request(self, asked: PullRequest) -> AsyncIterator[list[Msg]]:
         """The messages of one `pull`, as they come."""
         now = self._session.now
         deadline = now() + asked.expires
@@ -247,7 +247,7 @@ class PullEnd:
                 return
             batch -= len(messages)
             if room is not None:
-                room -= sum(map(size, messages))
+                room -= sum(map(message_size, messages))
             yield messages
             if asked.no_wait:
                 return

@@ -14,7 +14,7 @@ from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
-from jetarrow.jetstream.not_found import expected
+from jetarrow.jetstream.not_found import expect_not_found
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import ConsumerOptions
@@ -32,7 +32,7 @@ def _either_order(
     async def bind(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         if len(args) >= 2:
             stream, consumer = args[:2]
-            with expected(), suppress(NotFoundError, ValueError):
+            with expect_not_found(), suppress(NotFoundError, ValueError):
                 await self.consumer_info(stream, consumer)
                 swapped: Any = (consumer, stream, *args[2:])
                 return await method(self, *swapped, **kwargs)
@@ -85,18 +85,18 @@ class PullSubscribe(Management):
         stream = stream or await self.find_stream_name_by_subject(subject)
         if durable:
             info = None
-            with expected(), suppress(NotFoundError):
+            with expect_not_found(), suppress(NotFoundError):
                 info = await self.consumer_info(stream, durable)
             if info is not None:
-                changes = consumer_diff.differences(info.config, config, params, subject)
-                info = await consumer_diff.bind(self, info, changes, update=update)
+                changes = consumer_diff.config_differences(info.config, config, params, subject)
+                info = await consumer_diff.reconcile(self, info, changes, update=update)
                 return PullSubscription(
                     self._api, stream=stream, consumer=durable, info=info, pending_msgs_limit=pending_msgs_limit
                 )
             config = replace(config, name=durable, durable_name=durable)
         if subject and not (config.filter_subject or config.filter_subjects):
             config = replace(config, filter_subject=subject)
-        info = await consumer_diff.create(self, stream, config)
+        info = await consumer_diff.create_for_batches(self, stream, config)
         return PullSubscription(
             self._api, stream=stream, consumer=info.name, info=info, pending_msgs_limit=pending_msgs_limit
         )

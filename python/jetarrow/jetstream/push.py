@@ -22,17 +22,17 @@ from jetarrow.jetstream.errors import (
 )
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
-from jetarrow.jetstream.not_found import expected
+from jetarrow.jetstream.not_found import expect_not_found
 from jetarrow.jetstream.rollback import Mark, OnRollback, thin, verify
 
 # Two missed heartbeats mean that nothing will come (ADR-17).
-MISSED = 2
+MISSED_HEARTBEATS = 2
 # Seconds between attempts to recreate a lost ordered consumer.
-RETRY = 0.25
+RETRY_DELAY = 0.25
 
 
 # Seconds that the server has to say whether a consumer is still there.
-ASK_WAIT = 1.0
+PROBE_TIMEOUT = 1.0
 
 # Default seconds between heartbeats of an ordered consumer.
 HEARTBEAT = 5.0
@@ -83,7 +83,7 @@ class PushSubscription(Subscription):
         self._config = config
         self._ordered = ordered
         heartbeat = config.idle_heartbeat
-        self._silence = float(heartbeat) * MISSED if ordered and heartbeat else None
+        self._silence = float(heartbeat) * MISSED_HEARTBEATS if ordered and heartbeat else None
         # Of an ordered one: the last sequence, messages that came, and how many its former consumers delivered.
         self._seq = 0
         self._marks: list[Mark] = []
@@ -131,8 +131,8 @@ class PushSubscription(Subscription):
     async def _lost(self) -> bool:
         """Whether the server says that the consumer is gone, as after its restart; else heartbeats will tell."""
         try:
-            with expected():
-                await self._api.request(f"CONSUMER.INFO.{self._stream}.{self._consumer}", timeout=ASK_WAIT)
+            with expect_not_found():
+                await self._api.request(f"CONSUMER.INFO.{self._stream}.{self._consumer}", timeout=PROBE_TIMEOUT)
         except NotFoundError as error:
             return error.err_code == CONSUMER_NOT_FOUND
         except Error:
@@ -164,7 +164,7 @@ class PushSubscription(Subscription):
         """Ends the subscription and deletes its consumer, if that is still there."""
         if not self.is_closed:
             await self.unsubscribe()
-        with expected(), suppress(NotFoundError):
+        with expect_not_found(), suppress(NotFoundError):
             await Management(self._api).delete_consumer(self._stream, self._consumer)
 
     async def consumer_info(self) -> models.ConsumerInfo:
@@ -224,7 +224,7 @@ class PushSubscription(Subscription):
                     return False
                 self._delivered += self._native.delivered
                 self._native_sub, info = self._successors.popleft()
-                self._made(info)
+                self._on_recreated(info)
             return True
 
     async def _reset(self) -> bool:
@@ -236,7 +236,7 @@ class PushSubscription(Subscription):
         session = self._session
         while not self._closed and not session.is_closed:
             deliver = session.native.new_inbox()
-            config = replace(self._again(), name=None, deliver_subject=deliver)
+            config = replace(self._recreated_config(), name=None, deliver_subject=deliver)
             fresh = self._subscribe(deliver, "", "ordered")
             try:
                 info = await put_consumer(self._api, self._stream, config)
@@ -248,10 +248,10 @@ class PushSubscription(Subscription):
                     self._failure = error
                     break
                 # Not connected, or no leader: it is tried until it works.
-                await session.sleep(RETRY)
+                await session.sleep(RETRY_DELAY)
                 continue
             # Behind the consumer, which is gone where the stream goes back from here on.
-            if not await self._is_same(fresh):
+            if not await self._is_same_stream(fresh):
                 fresh.unsubscribe()
                 with suppress(Error):
                     await Management(self._api).delete_consumer(self._stream, info.name)
@@ -263,32 +263,32 @@ class PushSubscription(Subscription):
         self._unregister()
         return False
 
-    async def _is_same(self, fresh: _jetarrow.Subscription) -> bool:
+    async def _is_same_stream(self, fresh: _jetarrow.Subscription) -> bool:
         """Whether the stream is the one whose messages came; otherwise, or where that cannot be said yet, not."""
         try:
-            error = await self._contradiction()
+            error = await self._find_rollback()
         except PermissionsViolationError:
             # This user may not ask for the stream: nothing contradicts it.
             return True
         except Error:
-            await self._session.pause(RETRY)
+            await self._session.pause(RETRY_DELAY)
             return False
         if error is None:
             return True
         if self._on_rollback != "fail" and isinstance(error, StreamRolledBackError):
             warnings.warn(str(error), stacklevel=2)
-            self._go_back(error)
+            self._resume_after_rollback(error)
             return False
         self._session.report(error)
         self._failure = error
         self._closed = True
         return False
 
-    async def _contradiction(self) -> Error | None:
+    async def _find_rollback(self) -> Error | None:
         """What shows that the stream is another one."""
         return await verify(self._api, self._stream, self._marks)
 
-    def _begin_at(self, info: models.ConsumerInfo) -> None:
+    def _set_start(self, info: models.ConsumerInfo) -> None:
         """Learns where a consumer of new messages begins: one that takes its place begins there, too.
 
         Args:
@@ -297,7 +297,7 @@ class PushSubscription(Subscription):
         if info.config.deliver_policy == models.DeliverPolicy.NEW and info.delivered is not None:
             self._seq = info.delivered.stream_seq or 0
 
-    def _go_back(self, error: StreamRolledBackError) -> None:
+    def _resume_after_rollback(self, error: StreamRolledBackError) -> None:
         """Where to go on in a stream that went back."""
         good = error.last_good if self._on_rollback == "continue" else None
         self._seq = good[0] if good else 0
@@ -307,7 +307,7 @@ class PushSubscription(Subscription):
             self._config = replace(self._config, deliver_policy=policy, opt_start_seq=None, opt_start_time=None)
         self._marks = [mark for mark in self._marks if mark[0] <= self._seq]
 
-    def _again(self) -> models.ConsumerConfig:
+    def _recreated_config(self) -> models.ConsumerConfig:
         """What a consumer has that takes the place of a lost one."""
         if not self._seq:
             return self._config
@@ -318,7 +318,7 @@ class PushSubscription(Subscription):
             opt_start_time=None,
         )
 
-    def _made(self, info: models.ConsumerInfo) -> None:
+    def _on_recreated(self, info: models.ConsumerInfo) -> None:
         """A consumer has taken the place of a lost one."""
 
     @property

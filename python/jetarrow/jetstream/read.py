@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     pass
 
 
-class Read:
+class ReadVerbs:
     """The verb `read` of a context."""
 
     _api: JetStreamApi

@@ -24,7 +24,7 @@ from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import moment
 from jetarrow.jetstream.one_thread import OneThread
 from jetarrow.jetstream.progress import Progress, reporter
-from jetarrow.jetstream.reader_conversions import ReadOut
+from jetarrow.jetstream.reader_conversions import ReaderConversions
 from jetarrow.jetstream.rollback import OnRollback, check_on_rollback
 from jetarrow.jetstream.schema import PayloadSchema, arrow_schema
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("jetarrow.read")
 
 # Rows that a schema is inferred from.
-SAMPLE = 1000
+INFER_SAMPLE_ROWS = 1000
 DEFAULT_FETCH_BYTES = 16 * 1024 * 1024
 MOST_FETCH_BYTES = 32 * 1024 * 1024
 TIMESTAMP_UNITS = ("ns", "us")
@@ -52,7 +52,7 @@ BATCH_BYTES = 16 * 1024 * 1024
 _Item: TypeAlias = _jetarrow.Batch | _jetarrow.Loss | StreamRolledBackError | None
 
 
-class Reader(ReadOut):
+class Reader(ReaderConversions):
     """Reads `[start, end)` of a stream in order. Made by `js.read` and `js.latest`; opened at the first use.
 
     `async for`, `async with` and `read_all` wait on the event loop; `for` and `with` block the thread, with the GIL
@@ -151,13 +151,13 @@ class Reader(ReadOut):
         if schema == "infer":
             # What the payloads are is asked when the reader is opened.
             self._sample = functools.partial(
-                native, columns=["data"], follow=False, limit=SAMPLE, schema=None, mode=mode
+                native, columns=["data"], follow=False, limit=INFER_SAMPLE_ROWS, schema=None, mode=mode
             )
-            self._learn = self._infer if format == "json" else self._look
+            self._learn = self._infer_json if format == "json" else self._infer_arrow
         else:
             self._call = self._make(schema=arrow_schema(schema))
         self._report = reporter(progress, "reading")
-        self._told = 0.0
+        self._reported_at = 0.0
         self._follow = follow
         self._native: _jetarrow.Reader | None = None
         self._position = start_seq
@@ -166,7 +166,7 @@ class Reader(ReadOut):
         self._closed = False
         # All of it was read, or was handed over as an Arrow stream.
         self._spent = False
-        self._alone = OneThread()
+        self._single_thread = OneThread()
         self._inferred: ArrowSchema | None = None
 
     def __repr__(self) -> str:
@@ -200,12 +200,12 @@ class Reader(ReadOut):
         except NotFoundError as error:
             # With `_block` nothing else may be waited for on an event loop.
             near = wait is not _block or self._session.blocks
-            raise await self._api.absent(error, self._stream, near=near) from None
+            raise await self._api.explain_not_found(error, self._stream, near=near) from None
         self._native = native
         self._position = native.start
         return native
 
-    async def _infer(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> None:
+    async def _infer_json(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> None:
         from jetarrow.jetstream.read_schema import infer  # here, as it is rarely needed
 
         pa = needs_pyarrow('schema="infer"')
@@ -219,7 +219,7 @@ class Reader(ReadOut):
         fields = ", ".join(f"{field.name}: {field.type}" for field in schema)
         _log.info("nats: the schema of stream %s, from %d messages: %s", self._stream, len(payloads), fields)
 
-    async def _look(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> None:
+    async def _infer_arrow(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> None:
         """Takes the schema of the first message that has one."""
         sample = await wait(self._sample(batch_rows=1, fetch_bytes=1))
         self._inferred = PayloadSchema(None)
@@ -241,7 +241,7 @@ class Reader(ReadOut):
                 f"this reader of stream {self._stream!r} has been read to its end: js.read(...) gives a new one"
             )
 
-    def _take(self, native: _jetarrow.Reader, item: _Item) -> MessageBatch | None:
+    def _process(self, native: _jetarrow.Reader, item: _Item) -> MessageBatch | None:
         """What the native reader has handed out: a batch, or a warning before it, or the end."""
         if isinstance(item, _jetarrow.Loss | StreamRolledBackError):
             warnings.warn(str(item), stacklevel=3)
@@ -253,8 +253,8 @@ class Reader(ReadOut):
         elif self._limit is None or self._rows_read < self._limit:
             self._position = end
         now = time.monotonic()
-        if self._report is not None and (item is None or now - self._told >= 0.1):
-            self._told = now
+        if self._report is not None and (item is None or now - self._reported_at >= 0.1):
+            self._reported_at = now
             done = (self._position or start) - start
             self._report(*((done, None) if self._follow else (min(done, end - start), end - start)))
         return None if item is None else MessageBatch(self._session, item)
@@ -290,11 +290,11 @@ class Reader(ReadOut):
         return self
 
     async def __anext__(self) -> MessageBatch:
-        with self._alone:
+        with self._single_thread:
             while not self._closed and not self._spent:
                 native = await self._open()
                 item = await self._session.run(native.next())
-                if (batch := self._handed(native, item)) is not None:
+                if (batch := self._next_batch(native, item)) is not None:
                     return batch
         raise StopAsyncIteration
 
@@ -303,19 +303,19 @@ class Reader(ReadOut):
         return self
 
     def __next__(self) -> MessageBatch:
-        with self._alone:
+        with self._single_thread:
             while not self._closed and not self._spent:
                 native = self._open_blocking()
                 item = native.next().block()
-                if (batch := self._handed(native, item)) is not None:
+                if (batch := self._next_batch(native, item)) is not None:
                     return batch
         raise StopIteration
 
-    def _handed(self, native: _jetarrow.Reader, item: _Item) -> MessageBatch | None:
+    def _next_batch(self, native: _jetarrow.Reader, item: _Item) -> MessageBatch | None:
         """A batch; None where there is more to wait for, or nothing more."""
         if item is None and self._closed:
             return None
-        batch = self._take(native, item)
+        batch = self._process(native, item)
         self._spent = item is None
         return batch
 

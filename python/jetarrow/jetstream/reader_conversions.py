@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.batch import MessageBatch
 
 
-class ReadOut:
+class ReaderConversions:
     """What a reader's rows become, all at once."""
 
     def _rows(self) -> AsyncIterator[MessageBatch]:

@@ -26,7 +26,7 @@ _CONSUMER_FIELDS: dict[str, Version] = {
 }
 
 
-def require(api: JetStreamApi, feature: str, version: Version) -> None:
+def require_version(api: JetStreamApi, feature: str, version: Version) -> None:
     """Refuses what the server does not have.
 
     Args:
@@ -60,4 +60,4 @@ def require_fields(api: JetStreamApi, config: models.StreamConfig | models.Consu
         if value is models.PriorityPolicy.PRIORITIZED:
             version = (2, 12)
         if value and value != models.PersistMode.DEFAULT:
-            require(api, f"{name}={value!s}", version)
+            require_version(api, f"{name}={value!s}", version)

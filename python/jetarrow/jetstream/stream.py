@@ -16,8 +16,8 @@ from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.manage.restore import Report
 from jetarrow.jetstream.manage.streams import purge
 from jetarrow.jetstream.names import checked
-from jetarrow.jetstream.not_found import expected
-from jetarrow.jetstream.ordered import OrderedConsumer, ordered
+from jetarrow.jetstream.not_found import expect_not_found
+from jetarrow.jetstream.ordered import OrderedConsumer, make_ordered_consumer
 from jetarrow.jetstream.stream_messages import StreamMessages
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Stream(StreamMessages):
             **options: `start_seq`, `start_time`, `deliver_policy`, `replay_policy`, `headers_only` and
                 `on_rollback`, as there.
         """
-        return ordered(self._api, self.name, subjects, **options)
+        return make_ordered_consumer(self._api, self.name, subjects, **options)
 
     async def backup(
         self,
@@ -218,7 +218,7 @@ class Stream(StreamMessages):
             raise ValueError(f"the configuration is that of consumer {others.pop()!r}, not {name!r}")
         consumer = self.consumer(name)
         try:
-            with expected():
+            with expect_not_found():
                 await consumer.info()
         except NotFoundError as error:
             if error.err_code != CONSUMER_NOT_FOUND:

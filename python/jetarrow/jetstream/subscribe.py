@@ -18,7 +18,7 @@ from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.errors import APIError, Error, NotFoundError
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
-from jetarrow.jetstream.not_found import expected
+from jetarrow.jetstream.not_found import expect_not_found
 from jetarrow.jetstream.pull_subscribe import PullSubscribe
 from jetarrow.jetstream.push import PushSubscription, ordered_config
 
@@ -105,7 +105,7 @@ class Subscribe(PullSubscribe):
         queue = config.deliver_group or queue
         info = None
         if durable:
-            with expected(), suppress(NotFoundError):
+            with expect_not_found(), suppress(NotFoundError):
                 info = await self.consumer_info(stream, durable)
         if info is not None and info.config is not None:
             _check_group(info, queue)
@@ -139,7 +139,7 @@ class Subscribe(PullSubscribe):
             limits=limits,
         )
         if ordered_consumer:
-            sub._begin_at(info)
+            sub._set_start(info)
         return sub
 
     async def _create_or_join(
@@ -152,7 +152,7 @@ class Subscribe(PullSubscribe):
             return await put_consumer(self._api, stream, config, action="create")
         except APIError:
             try:
-                with expected():
+                with expect_not_found():
                     info = await self.consumer_info(stream, durable)
             except NotFoundError:
                 info = None

@@ -9,9 +9,9 @@ from typing import Literal
 from jetarrow._jetarrow import TableMessages
 from jetarrow.core.session import Headers
 from jetarrow.jetstream.arrow import ArrowProducer
-from jetarrow.jetstream.arrow_compat import whole
+from jetarrow.jetstream.arrow_compat import without_nested_offsets
 from jetarrow.jetstream.progress import Progress
-from jetarrow.jetstream.publish import Publish
+from jetarrow.jetstream.publish import PublishVerbs
 from jetarrow.jetstream.publish_result import PublishResult
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
@@ -25,7 +25,7 @@ def _size(headers: Headers) -> int:
     return _OTHER_HEADERS + sum(len(f"{name}: {value}\r\n".encode()) for name, values in lists for value in values)
 
 
-class PublishTable(Publish):
+class PublishTable(PublishVerbs):
     """Publishing whole tables."""
 
     async def publish_table(
@@ -100,7 +100,7 @@ class PublishTable(Publish):
         elif format != "json":
             raise ValueError(f"format must be 'json' or 'arrow', not {format!r}")
         rows = TableMessages(
-            whole(table),
+            without_nested_offsets(table),
             columns=None if columns is None else list(columns),
             subject=subject,
             msg_id=msg_id,

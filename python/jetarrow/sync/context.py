@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.context import JetStreamContext
-from jetarrow.jetstream.messages import MESSAGES_AT_ONCE
+from jetarrow.jetstream.messages import REQUEST_MESSAGES
 from jetarrow.sync.blocking import blocking, iterate_messages, iterated, with_signature_of, wrapped
 from jetarrow.sync.dead_letters import DeadLetters
 from jetarrow.sync.fetch import PullSubscription, Reader
@@ -78,7 +78,7 @@ class JetStream(JetStreamManager):
         self,
         stream: str,
         consumer: str,
-        max_messages: int = MESSAGES_AT_ONCE,
+        max_messages: int = REQUEST_MESSAGES,
         *,
         max_bytes: int | None = None,
         **priority: Unpack[PriorityOptions],

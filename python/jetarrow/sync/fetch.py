@@ -10,7 +10,7 @@ from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.closed_event import ClosedEvent
 from jetarrow.jetstream import batch, reader
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
-from jetarrow.jetstream.messages import MESSAGES_AT_ONCE
+from jetarrow.jetstream.messages import REQUEST_MESSAGES
 from jetarrow.sync.blocking import blocking, giving, iterate, iterate_messages, twin_repr, with_signature_of, wrapped
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class PullSubscription:
 
     def consume(
         self,
-        max_messages: int = MESSAGES_AT_ONCE,
+        max_messages: int = REQUEST_MESSAGES,
         *,
         max_bytes: int | None = None,
         **priority: Unpack[PriorityOptions],
@@ -136,7 +136,7 @@ class PullSubscription:
         )
 
     def __iter__(self) -> Iterator[SyncMsg]:
-        return iterate_messages(self._inner._pulled(wait=False))
+        return iterate_messages(self._inner._pulled_messages(wait=False))
 
 
 class Reader:

@@ -10,12 +10,12 @@ from jetarrow.jetstream import not_found
 from jetarrow.jetstream.api import STREAM_NOT_FOUND
 from jetarrow.jetstream.errors import BucketNotFoundError, KeyNotFoundError, NotFoundError
 from jetarrow.jetstream.kv.names import STREAM_PREFIX
-from jetarrow.jetstream.ordered import Order
-from jetarrow.jetstream.publish import Publish
+from jetarrow.jetstream.ordered import OrderedVerbs
+from jetarrow.jetstream.publish import PublishVerbs
 from jetarrow.jetstream.subscribe import Subscribe
 
 
-class BucketContext(Publish, Subscribe, Order):
+class BucketContext(PublishVerbs, Subscribe, OrderedVerbs):
     """The verbs of a context that a bucket is made of."""
 
 
@@ -43,4 +43,4 @@ class Bucket:
 
 def no_bucket(name: str, error: NotFoundError) -> BucketNotFoundError:
     """The error for a bucket whose stream is not there."""
-    return not_found.no_bucket(error, name, STREAM_PREFIX)
+    return not_found.bucket_not_found_error(error, name, STREAM_PREFIX)

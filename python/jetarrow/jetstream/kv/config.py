@@ -11,7 +11,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import KeyHistoryTooLargeError
 from jetarrow.jetstream.kv.names import KV_MAX_HISTORY, KV_PRE_TEMPLATE, STREAM_PREFIX, stream_of
-from jetarrow.jetstream.server_features import require
+from jetarrow.jetstream.server_features import require_version
 
 # Seconds that a message id is remembered, unless values live shorter.
 DUPLICATE_WINDOW = 120.0
@@ -100,7 +100,7 @@ def same_bucket(config: models.KeyValueConfig, asked: models.StreamConfig, there
 
 def _has_ttl(api: JetStreamApi) -> bool:
     try:
-        require(api, "allow_msg_ttl", (2, 11))
+        require_version(api, "allow_msg_ttl", (2, 11))
     except UnsupportedError:
         return False
     return True

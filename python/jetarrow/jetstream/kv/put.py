@@ -21,7 +21,7 @@ from jetarrow.jetstream.kv.names import KV_DEL, KV_OP, KV_PURGE, MSG_ROLLUP_SUBJ
 from jetarrow.jetstream.models import Header
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.publish_result import PublishResult
-from jetarrow.jetstream.server_features import require
+from jetarrow.jetstream.server_features import require_version
 
 # The subject has another last sequence: with the number in the server's words, and without.
 WRONG_LAST_SEQUENCE = (10071, 10164)
@@ -202,7 +202,7 @@ class Put(Get):
         msg_ttl: float | timedelta | None = None,
     ) -> int:
         if msg_ttl is not None:
-            require(self._js._api, "msg_ttl", (2, 11))
+            require_version(self._js._api, "msg_ttl", (2, 11))
         whole("last", last)
         try:
             ack = await self._js.publish(

@@ -76,33 +76,33 @@ class Updates(PushSubscription):
             self._end()
             raise
         self._consumer = info.name
-        self._made(info)
+        self._on_recreated(info)
 
-    async def _contradiction(self) -> Error | None:
+    async def _find_rollback(self) -> Error | None:
         info = await Management(self._api).stream_info(self._stream)
         if self._of not in (None, info.created):
             # Its revisions begin anew: a watch that waits for the next one of the old would be silent.
             return StreamRecreatedError()
-        return await super()._contradiction()
+        return await super()._find_rollback()
 
-    def _go_back(self, error: StreamRolledBackError) -> None:
-        super()._go_back(error)
+    def _resume_after_rollback(self, error: StreamRolledBackError) -> None:
+        super()._resume_after_rollback(error)
         self._back = self._seq
         if not self._seq:
             self._known = False
 
-    def _again(self) -> models.ConsumerConfig:
+    def _recreated_config(self) -> models.ConsumerConfig:
         if not self.complete and self._config.deliver_policy == models.DeliverPolicy.LAST_PER_SUBJECT:
             # What was handed out comes again, and is passed over: from the next sequence on, values would come that
             # are not the last of their keys.
             return self._config
-        config = super()._again()
+        config = super()._recreated_config()
         if self._known and not self._seq:
             # There was nothing: all that there is now is new.
             return config.evolve(deliver_policy=models.DeliverPolicy.ALL)
         return config
 
-    def _made(self, info: models.ConsumerInfo) -> None:
+    def _on_recreated(self, info: models.ConsumerInfo) -> None:
         self.floor, self._back = self._back, None
         sent, last = (0, 0) if info.delivered is None else (info.delivered.consumer_seq, info.delivered.stream_seq)
         self.initial = sent + (info.num_pending or 0)

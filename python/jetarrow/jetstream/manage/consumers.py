@@ -10,7 +10,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.models.values import to_rfc3339
 from jetarrow.jetstream.names import checked
-from jetarrow.jetstream.server_features import require, require_fields
+from jetarrow.jetstream.server_features import require_fields, require_version
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import ConsumerOptions
@@ -146,7 +146,7 @@ class ConsumerVerbs:
             UnsupportedError: The server is older than 2.11.
             ValueError: A name is not valid.
         """
-        require(self._api, "pause_consumer", (2, 11))
+        require_version(self._api, "pause_consumer", (2, 11))
         # As with nats-py, it is the server that refuses a text which is no time.
         with suppress(ValueError):
             pause_until = to_rfc3339(pause_until)
@@ -182,7 +182,7 @@ class ConsumerVerbs:
             NotFoundError: There is no such stream or consumer.
             ValueError: A name is not valid.
         """
-        require(self._api, "reset_consumer", (2, 14))
+        require_version(self._api, "reset_consumer", (2, 14))
         answer = await self._api.request(
             _verb("RESET", stream, consumer), {"seq": seq} if seq else None, timeout=timeout
         )
@@ -202,7 +202,7 @@ class ConsumerVerbs:
             NotFoundError: There is no such stream or consumer.
             ValueError: A name is not valid.
         """
-        require(self._api, "unpin_consumer", (2, 11))
+        require_version(self._api, "unpin_consumer", (2, 11))
         await self._api.request(_verb("UNPIN", stream, consumer), {"group": group})
 
 

@@ -15,7 +15,7 @@ from jetarrow.jetstream.errors import APIError
 from jetarrow.jetstream.manage.messages import from_direct
 from jetarrow.jetstream.models.values import to_rfc3339
 from jetarrow.jetstream.names import checked
-from jetarrow.jetstream.server_features import require
+from jetarrow.jetstream.server_features import require_version
 
 _END = "204"
 _NOTHING = "404"
@@ -111,7 +111,7 @@ class MultiGetVerbs:
 
     async def _all(self, stream: str, query: dict[str, Any], batch: int | None) -> list[models.RawStreamMsg]:
         """The messages of a query, in as many requests as the server needs."""
-        require(self._api, "multi-get", (2, 11))
+        require_version(self._api, "multi-get", (2, 11))
         found: list[models.RawStreamMsg] = []
         while True:
             if batch is not None:
@@ -142,7 +142,7 @@ class MultiGetVerbs:
                     continue
                 status = headers.get(models.Header.STATUS, "")
                 if status == "503":
-                    raise await api.no_direct(verb)
+                    raise await api.no_direct_responders(verb)
                 if status not in (_END, _NOTHING):
                     failure = {"code": int(status) if status.isdecimal() else None}
                     said = headers.get(models.Header.DESCRIPTION)

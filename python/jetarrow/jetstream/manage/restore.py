@@ -14,7 +14,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import STREAM_NAME_IN_USE, JetStreamApi
 from jetarrow.jetstream.errors import APIError, BadRequestError, NotFoundError
 from jetarrow.jetstream.models.error_codes import ErrorCode
-from jetarrow.jetstream.not_found import expected
+from jetarrow.jetstream.not_found import expect_not_found
 
 Report = Callable[[int, int | None], object]
 
@@ -223,7 +223,7 @@ class Restore:
             await session.sleep(_POLL)
 
     async def _info(self) -> dict[str, Any] | None:
-        with expected(), suppress(NotFoundError):
+        with expect_not_found(), suppress(NotFoundError):
             info: dict[str, Any] = await self._api.request(
                 f"STREAM.INFO.{self._name}", timeout=min(self._api.timeout, _CLEANUP)
             )

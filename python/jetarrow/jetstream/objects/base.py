@@ -29,8 +29,8 @@ from jetarrow.jetstream.objects.names import (
     meta_of,
     stream_of,
 )
-from jetarrow.jetstream.ordered import Order
-from jetarrow.jetstream.publish import Publish
+from jetarrow.jetstream.ordered import OrderedVerbs
+from jetarrow.jetstream.publish import PublishVerbs
 from jetarrow.jetstream.subscribe import Subscribe
 
 # The server's words for an expected last sequence of a subject that is another one by now.
@@ -43,7 +43,7 @@ ROLLUP = {models.Header.ROLLUP.value: "sub"}
 _nuid = NUID()
 
 
-class StoreContext(Publish, Subscribe, Order):
+class StoreContext(PublishVerbs, Subscribe, OrderedVerbs):
     """The verbs of a context that a bucket is made of."""
 
 
@@ -225,7 +225,7 @@ class Bucket:
 
 def no_bucket(bucket: str, error: NotFoundError) -> BucketNotFoundError:
     """The error for a bucket whose stream is not there."""
-    return not_found.no_bucket(error, bucket, STREAM_PREFIX)
+    return not_found.bucket_not_found_error(error, bucket, STREAM_PREFIX)
 
 
 def new_version() -> str:

@@ -12,7 +12,7 @@ from jetarrow.core.errors import BadSubscriptionError, Error
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import STREAM_NOT_FOUND
 from jetarrow.jetstream.errors import BadObjectMetaError, NotFoundError
-from jetarrow.jetstream.not_found import expected
+from jetarrow.jetstream.not_found import expect_not_found
 from jetarrow.jetstream.objects.base import Bucket, info_of
 from jetarrow.jetstream.objects.names import OBJ_ALL_META_PRE_TEMPLATE
 from jetarrow.jetstream.push import PushSubscription
@@ -170,7 +170,7 @@ async def end(sub: PushSubscription) -> None:
         return
     with suppress(Error):
         await sub.unsubscribe()
-    with expected(), suppress(Error):
+    with expect_not_found(), suppress(Error):
         await sub._api.request(f"CONSUMER.DELETE.{sub._stream}.{sub._consumer}", timeout=DELETE_WAIT)
 
 

@@ -11,7 +11,7 @@ from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.batch_collector import Collector, HeldBatch
+from jetarrow.jetstream.batch_collector import BatchCollector, HeldBatch
 from jetarrow.jetstream.errors import (
     DataLossError,
     ServiceUnavailableError,
@@ -237,7 +237,7 @@ class Durable:
         self.finished = self.has_gone_back = False
         self._session, self._api = api.session, api
         self._sub, self._committed, self._decode, self._follow = sub, state, decode, follow
-        self._collector = Collector(sub, rows=rows, seconds=POLL, bytes=HELD_BYTES, options={})
+        self._collector = BatchCollector(sub, rows=rows, seconds=POLL, bytes=HELD_BYTES, options={})
         self._held: list[HeldBatch] = []
         # What is held and not committed: sequences, and times in nanoseconds.
         self._times: dict[int, int] = {}

@@ -19,7 +19,7 @@ from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import moment
 from jetarrow.jetstream.progress import Progress
-from jetarrow.jetstream.read import Read
+from jetarrow.jetstream.read import ReadVerbs
 from jetarrow.jetstream.reader import ON_DATA_LOSS, TIMESTAMP_UNITS, Reader
 from jetarrow.jetstream.rollback import OnRollback, check_on_rollback, error_without_marks, verify
 from jetarrow.jetstream.schema import arrow_schema
@@ -39,7 +39,7 @@ _COMPRESSIONS = ("zstd", "snappy", "gzip", "brotli", "lz4", "none")
 _ACK_WAIT = 60.0
 
 
-class Sinks(Read):
+class Sinks(ReadVerbs):
     """Archiving a stream exactly once."""
 
     def to_parquet(
