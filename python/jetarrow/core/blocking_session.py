@@ -14,7 +14,7 @@ from jetarrow._jetarrow import Bridge, Call, Msg, Notices, SyncMsg
 from jetarrow._jetarrow import Subscription as NativeSubscription
 from jetarrow.core.connection_log import log_error
 from jetarrow.core.futures import AckFutures, ThreadAckFutures
-from jetarrow.core.session import Closable, Headers, SharedState, finish
+from jetarrow.core.session import Closable, Headers, SharedState, run_to_completion
 from jetarrow.core.thread_events import ThreadEvents
 
 _T = TypeVar("_T")

@@ -50,7 +50,7 @@ LAST_CALLBACKS_TIMEOUT = 2.0
 
 
 def _is_interruption(kind: type[BaseException] | None) -> bool:
-    """True for Ctrl-C, a cancellation and the like: the functions does not wait any longer."""
+    """True for Ctrl-C, a cancellation and the like: the caller does not wait any longer."""
     return kind is not None and not issubclass(kind, Exception)
 
 
@@ -227,7 +227,7 @@ class Connect:
         except Error as error:
             session.report_error(error)
         except BaseException:
-            # Ctrl-C, or cancelled: the functions does not wait any longer.
+            # Ctrl-C, or cancelled: the caller does not wait any longer.
             await self._close(hurry=True)
             raise
         finally:

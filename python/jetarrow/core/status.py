@@ -46,7 +46,7 @@ class Status:
 
     def _any_connection(self) -> _jetarrow.Connection | None:
         """The connection; a closed one too."""
-        return self._session.connection or self._session.last
+        return self._session.connection or self._session.last_connection
 
     @property
     def _status(self) -> int:

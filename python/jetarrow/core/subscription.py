@@ -115,7 +115,7 @@ class Subscription:
     def _on_notice(self, dropped: int, missed: _jetarrow.Missed | None) -> None:
         """Called in the event loop: the limits made it drop messages, or a heartbeat shows that some are missing."""
         if dropped:
-            self._session.report(SlowConsumerError(self._subject, "", self._id, self))
+            self._session.report_error(SlowConsumerError(self._subject, "", self._id, self))
 
     @property
     def subject(self) -> str:
@@ -202,7 +202,7 @@ class Subscription:
                     raise ConnectionClosedError
                 if left is None:
                     raise BadSubscriptionError
-                await self._session.pause(left)
+                await self._session.sleep(left)
 
     async def _wait_ready(self, wait: float | None) -> str:
         """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "late"."""
@@ -217,7 +217,7 @@ class Subscription:
         try:
             await (self._deliver() if self._cb is not None else self._deliver_one())
         except Exception as error:
-            self._session.report(error)
+            self._session.report_error(error)
         finally:
             self._unregister()
 

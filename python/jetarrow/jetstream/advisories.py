@@ -84,7 +84,7 @@ class Advisories:
                 if since >= MESSAGES_PER_TURN:
                     # The loop has other work too.
                     since = 0
-                    await self._session.pause(0)
+                    await self._session.sleep(0)
         finally:
             if opened:
                 await self.close()

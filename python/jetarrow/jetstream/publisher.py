@@ -57,7 +57,7 @@ class LoopPublisher:
         self.is_usable_here = ack_futures.is_usable_here
         register_publisher(self)
         session.publishers.add(self)
-        ack_futures.serve(self.native, self)
+        ack_futures.start_resolving(self.native, self)
 
     async def room(self, wait: float | None) -> None:
         """Waits until there is room, at most `wait` seconds."""

@@ -133,7 +133,7 @@ class PullLifecycle:
         Raises:
             BadSubscriptionError: It has ended.
         """
-        task = None if self._session.blocks else asyncio.current_task()
+        task = None if self._session.is_blocking else asyncio.current_task()
         if task is not None:
             self._waiting_tasks.add(task)
         try:

@@ -100,7 +100,7 @@ class PushSubscription(Subscription):
 
     async def _start(self) -> None:
         await self._open("ordered" if self._ordered else "push")
-        if self._watched and self._silence is not None and self._task is None and not self._session.blocks:
+        if self._watched and self._silence is not None and self._task is None and not self._session.is_blocking:
             self._watcher = asyncio.get_running_loop().create_task(self._watch(self._silence))
 
     async def _watch(self, silence: float) -> None:
@@ -114,7 +114,7 @@ class PushSubscription(Subscription):
                 if not await self._replace(native, sure=ready != "relinked"):
                     break
         except Exception as error:
-            self._session.report(error)
+            self._session.report_error(error)
         finally:
             self._unregister()
 
@@ -177,7 +177,7 @@ class PushSubscription(Subscription):
 
     def _on_notice(self, dropped: int, missed: _jetarrow.Missed | None) -> None:
         if missed is not None:
-            self._session.report(
+            self._session.report_error(
                 ConsumerSequenceMismatchError(
                     stream_resume_sequence=missed.seq,
                     consumer_sequence=missed.consumer_seq,
@@ -271,7 +271,7 @@ class PushSubscription(Subscription):
             # This user may not ask for the stream: nothing contradicts it.
             return True
         except Error:
-            await self._session.pause(RETRY_DELAY)
+            await self._session.sleep(RETRY_DELAY)
             return False
         if error is None:
             return True
@@ -279,7 +279,7 @@ class PushSubscription(Subscription):
             warnings.warn(str(error), stacklevel=2)
             self._resume_after_rollback(error)
             return False
-        self._session.report(error)
+        self._session.report_error(error)
         self._failure = error
         self._closed = True
         return False

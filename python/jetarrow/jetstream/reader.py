@@ -199,7 +199,7 @@ class Reader(ReaderConversions):
             native: _jetarrow.Reader = await wait(self._call or self._make(schema=self._inferred))
         except NotFoundError as error:
             # With `_block` nothing else may be waited for on an event loop.
-            near = wait is not _block or self._session.blocks
+            near = wait is not _block or self._session.is_blocking
             raise await self._api.explain_not_found(error, self._stream, near=near) from None
         self._native = native
         self._position = native.start

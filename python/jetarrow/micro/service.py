@@ -185,7 +185,7 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
         try:
             return handler(stats)
         except Exception as error:
-            self._client._session.report(error)
+            self._client._session.report_error(error)
             return None
 
     def _encoded_stats(self) -> bytes:
@@ -198,7 +198,7 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
                 text = (
                     f"the stats_handler of service {self._config.name!r} returned data that JSON cannot hold: {error}"
                 )
-                self._client._session.report(TypeError(text))
+                self._client._session.report_error(TypeError(text))
                 each.data = None
         answer = _encoded(stats)
         limit = self._client.max_payload
@@ -207,7 +207,7 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
                 f"the stats of service {self._config.name!r} have {len(answer)} bytes with the data of its"
                 f" stats_handler, and the server takes {limit}: they are answered without data"
             )
-            self._client._session.report(MaxPayloadError(text))
+            self._client._session.report_error(MaxPayloadError(text))
             answer = _encoded(replace(stats, endpoints=[replace(each, data=None) for each in stats.endpoints]))
         return answer
 

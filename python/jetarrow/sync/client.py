@@ -11,7 +11,7 @@ from jetarrow.client import Client as AsyncClient
 from jetarrow.core.arguments import DEFAULT_SERVERS
 from jetarrow.core.blocking_session import BlockingSession
 from jetarrow.core.client import MessageClass
-from jetarrow.core.session import Headers, finish
+from jetarrow.core.session import Headers, run_to_completion
 from jetarrow.core.status import Status
 from jetarrow.sync.blocking import blocking, giving, iterate_messages, with_signature_of, wrapped
 from jetarrow.sync.context import JetStream

@@ -248,7 +248,7 @@ class KeyWatcher:
                 return cast("None", self.STOP_ITER)
             if timeout is None:
                 raise
-            await self._sub._session.pause(timeout)
+            await self._sub._session.sleep(timeout)
             raise TimeoutError from None
 
     async def stop(self) -> None:

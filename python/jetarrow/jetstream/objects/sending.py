@@ -68,7 +68,7 @@ class Sending:
 
     async def answered(self, wait: float | None = None) -> bool:
         """Waits, at most `wait` seconds, until no chunk is on its way; False where some still are."""
-        await self._publisher._drained(wait)
+        await self._publisher._wait_for_acks(wait)
         return not self._publisher.pending
 
     def _stored(self, seq: int) -> None:

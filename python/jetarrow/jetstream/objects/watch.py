@@ -68,7 +68,7 @@ class ObjectWatcher:
             return info_of(msg.data, metadata.timestamp, self._bucket, msg.subject)
         except BadObjectMetaError as error:
             # It is no object for anybody; the others are.
-            self._sub._session.report(error)
+            self._sub._session.report_error(error)
             return None
 
     async def stop(self) -> None:
