@@ -7,7 +7,7 @@ from jetarrow.core import message as _message
 from jetarrow.core import metadata as _metadata
 from typing_extensions import disjoint_base
 
-class _MsgBase(_message.Common):
+class _MsgBase(_message.AnyMessage):
     """What a message says."""
 
     Ack: ClassVar[type[_metadata.Ack]]
@@ -86,7 +86,7 @@ class _MsgBase(_message.Common):
         """True once `ack`, `ack_sync`, `nak` or `term` was called."""
 
 @disjoint_base
-class Msg(_MsgBase, _message.Awaited):
+class Msg(_MsgBase, _message.AsyncMessage):
     """A message whose verbs are awaited."""
 
     def __new__(
@@ -101,7 +101,7 @@ class Msg(_MsgBase, _message.Awaited):
         _sid: int | None = None,
     ) -> Self: ...
 
-class SyncMsg(_MsgBase, _message.Blocking):
+class SyncMsg(_MsgBase, _message.SyncMessage):
     """A message whose verbs block."""
 
     def __new__(

@@ -133,7 +133,7 @@ class SubscribeVerbs:
         pending_messages: int,
         pending_bytes: int,
         kind: str,
-        msg_class: type[_message.Common],
+        msg_class: type[_message.AnyMessage],
         bridge: Bridge | None = None,
         on_notice: Callable[[int, Missed | None], object] | None = None,
     ) -> Subscription:
