@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from jetarrow.jetstream.sink_errors import SinkLockedError
+from jetarrow.jetstream.errors import SinkLockedError
 from jetarrow.jetstream.sinks import folder as folders
 from jetarrow.jetstream.sinks import lock as locks
 from jetarrow.jetstream.sinks.folder import Folder
@@ -60,7 +60,7 @@ def test_a_writer_that_cannot_be_looked_for(tmp_path: Path, monkeypatch: pytest.
     folder = Folder(tmp_path)
     folder.make("_jetarrow")
     lock = Lock(folder)
-    lock.take()
+    lock.acquire()
     place = tmp_path / locks.NAME
     held = json.loads(place.read_text("utf-8"))
     lock.abandon()

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.errors import StreamRecreatedError
-from jetarrow.jetstream.sink_errors import SinkError
-from jetarrow.jetstream.sinks.files import parent
+from jetarrow.jetstream.errors import SinkError, StreamRecreatedError
+from jetarrow.jetstream.sinks.parquet_commit import parent
 from jetarrow.jetstream.sinks.parquet import ParquetTable
 from jetarrow.jetstream.sinks.partitions import NULL, split
 from jetarrow.jetstream.sinks.rows import Shape, from_text

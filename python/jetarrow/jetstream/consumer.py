@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from jetarrow.core.errors import BadSubscriptionError
+from jetarrow._jetarrow import Msg
+from jetarrow.core.errors import BadSubscriptionError, Error
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
-from jetarrow.jetstream.consumer_messages import ConsumerMessages
 from jetarrow.jetstream.fetch import PullSubscription
-from jetarrow.jetstream.messages import REQUEST_TIMEOUT
+from jetarrow.jetstream.messages import REQUEST_TIMEOUT, Messages
+from jetarrow.jetstream.push import PushSubscription
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.priority import PriorityOptions
+
+_LIMITS = (models.DEFAULT_JS_SUB_PENDING_MSGS_LIMIT, models.DEFAULT_JS_SUB_PENDING_BYTES_LIMIT)
 
 
 class Consumer(PullSubscription):
@@ -147,3 +151,57 @@ class Consumer(PullSubscription):
                 continue
             if len(batch):
                 yield batch
+
+
+class ConsumerMessages(Messages):
+    """As `Messages`; of a consumer that pushes it takes what comes to its deliver subject."""
+
+    @property
+    def handle(self) -> Consumer:
+        """The consumer."""
+        return cast("Consumer", self._sub)
+
+    def __aiter__(self) -> AsyncIterator[Msg]:
+        info = self.handle.cached_info
+        if info is None:
+            return _Asking(self)
+        return self.of(info)
+
+    def of(self, info: models.ConsumerInfo) -> AsyncIterator[Msg]:
+        """The messages, now that it is known what it is."""
+        return _pushed(self.handle, info) if info.config.deliver_subject else super().__aiter__()
+
+
+class _Asking:
+    """Asks what the consumer is with the first message."""
+
+    def __init__(self, messages: ConsumerMessages) -> None:
+        self._messages = messages
+        self._found: AsyncIterator[Msg] | None = None
+
+    def __aiter__(self) -> AsyncIterator[Msg]:
+        return self
+
+    async def _first(self) -> Msg:
+        self._found = self._messages.of(await self._messages.handle.info())
+        return await anext(self._found)
+
+    def __anext__(self):  # type: ignore[no-untyped-def]  # the awaitable of either, without another coroutine around it
+        return self._first() if self._found is None else self._found.__anext__()
+
+    async def aclose(self) -> None:
+        """Ends the iteration."""
+        if self._found is not None:
+            await self._found.aclose()  # type: ignore[attr-defined]  # a generator, both of them
+
+
+async def _pushed(consumer: Consumer, info: models.ConsumerInfo) -> AsyncIterator[Msg]:
+    api = consumer._api
+    sub = PushSubscription(api, info.stream_name, info.name, info.config, cb=None, ordered=False, limits=_LIMITS)
+    await sub._start()
+    try:
+        async for msg in sub.messages:
+            yield msg
+    finally:
+        with suppress(Error):
+            await sub.unsubscribe()

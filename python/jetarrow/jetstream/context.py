@@ -7,21 +7,16 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.dead_letters import DeadLetterVerbs
 from jetarrow.jetstream.fetch import PullSubscription
-from jetarrow.jetstream.fetch_verbs import FetchVerbs
-from jetarrow.jetstream.increment import Increment
-from jetarrow.jetstream.kv.verbs import KeyValues
-from jetarrow.jetstream.latest import Latest
+from jetarrow.jetstream.kv.key_values import KeyValues
 from jetarrow.jetstream.manager import JetStreamManager
-from jetarrow.jetstream.objects.stores import ObjectStores
+from jetarrow.jetstream.objects.object_stores import ObjectStores
 from jetarrow.jetstream.publisher import LoopPublisher
 from jetarrow.jetstream.push import PushSubscription
-from jetarrow.jetstream.sinks.verbs import Sinks
+from jetarrow.jetstream.sinks.sinks import Sinks
 from jetarrow.jetstream.table import PublishTable
 
 
-class JetStreamContext(
-    Increment, FetchVerbs, Latest, KeyValues, ObjectStores, PublishTable, Sinks, DeadLetterVerbs, JetStreamManager
-):
+class JetStreamContext(KeyValues, ObjectStores, PublishTable, Sinks, DeadLetterVerbs, JetStreamManager):
     """JetStream on a connection. Made by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription

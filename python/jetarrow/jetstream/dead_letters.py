@@ -16,7 +16,7 @@ from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.batch_collector import row_numbers
 from jetarrow.jetstream.errors import DecodeError, MalformedMessageError, NotFoundError
 from jetarrow.jetstream.manage import Management
-from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.models.values import checked_name
 from jetarrow.jetstream.publish import PublishVerbs
 from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.jetstream.read import ReadVerbs
@@ -89,7 +89,7 @@ class DeadLetterVerbs(PublishVerbs, ReadVerbs):
         Raises:
             ValueError: The name is not valid.
         """
-        return DeadLetters(self, checked("stream", stream))
+        return DeadLetters(self, checked_name("stream", stream))
 
 
 class DeadLetters:
@@ -188,7 +188,8 @@ class DeadLetters:
         if first is not None:
             text = (
                 f"skipped {self._malformed} of {len(advisories)} messages of stream"
-                f" {dead_letter_stream(self._stream)!r}, which are no advisories of the server; the first: {first.message}"
+                f" {dead_letter_stream(self._stream)!r}, which are no advisories of the server; the first:"
+                f" {first.message}"
             )
             self._js._api.session.report_error(DecodeError(text, seq=first.seq))
         return rows

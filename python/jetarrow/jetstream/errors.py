@@ -22,7 +22,6 @@ from jetarrow.jetstream.api_errors import (
     ServerError,
     ServiceUnavailableError,
 )
-from jetarrow.jetstream.sink_errors import SinkError, SinkLockedError, SinkSchemaError
 from jetarrow.jetstream.store_errors import (
     BadBucketError,
     BadObjectMetaError,
@@ -43,6 +42,9 @@ from jetarrow.jetstream.store_errors import (
     ObjectAlreadyExists,
     ObjectDeletedError,
     ObjectNotFoundError,
+    SinkError,
+    SinkLockedError,
+    SinkSchemaError,
 )
 
 __all__ = [

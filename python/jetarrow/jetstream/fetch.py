@@ -18,8 +18,7 @@ from jetarrow.jetstream.batch_collector import BatchCollector
 from jetarrow.jetstream.errors import FetchTimeoutError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.messages import REQUEST_MESSAGES, REQUEST_TIMEOUT, Messages
-from jetarrow.jetstream.models.values import user_level
-from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.models.values import checked_name, user_level
 from jetarrow.jetstream.priority import GroupRequest, PriorityOptions, group_request
 from jetarrow.jetstream.pull_lifecycle import PullLifecycle
 
@@ -41,7 +40,7 @@ class PullSubscription(PullLifecycle):
         self._id = api.session.next_sid()
         self._manage = Management(api)
         self._native = api.session.native.pull_subscribe(
-            api.prefix, checked("stream", stream), checked("consumer", consumer)
+            api.prefix, checked_name("stream", stream), checked_name("consumer", consumer)
         )
         self._stream = stream
         self._consumer = consumer

@@ -10,7 +10,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.errors import NotFoundError
-from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.models.values import checked_name
 
 if TYPE_CHECKING:
     import pyarrow
@@ -49,7 +49,7 @@ class Lag:
         if streams is None:
             named = [name async for name in api.pages("STREAM.NAMES", "streams")]
         else:
-            named = [checked("stream", name) for name in ([streams] if isinstance(streams, str) else streams)]
+            named = [checked_name("stream", name) for name in ([streams] if isinstance(streams, str) else streams)]
 
         async def listed(stream: str) -> list[models.ConsumerInfo]:
             try:

@@ -14,7 +14,7 @@ from jetarrow.jetstream.errors import BadRequestError, NotFoundError
 from jetarrow.jetstream.lag import Lag
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models import AdvisoryKind
-from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.models.values import checked_name
 from jetarrow.jetstream.not_found import expect_not_found
 from jetarrow.jetstream.stream import Stream
 
@@ -31,7 +31,7 @@ def _prefix(prefix: str, api_prefix: str | None, domain: str | None) -> str:
         prefix = api_prefix
     if domain is None:
         return prefix
-    of_domain = f"$JS.{checked('domain', domain)}.API"
+    of_domain = f"$JS.{checked_name('domain', domain)}.API"
     if prefix not in (models.DEFAULT_PREFIX, of_domain):
         raise TypeError("give prefix or domain, not both")
     return of_domain

@@ -12,10 +12,13 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.errors import MaxAckPendingError
+from jetarrow.jetstream.manage.counters import CounterVerbs, value_of
+from jetarrow.jetstream.models.constants import Header
 from jetarrow.jetstream.progress import Progress, reporter
 from jetarrow.jetstream.publish_headers import NO_EXPECTATIONS, PublishExtras, batch_headers, publish_headers
 from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.jetstream.publisher import BURST_PENDING, MIN_PENDING, LoopPublisher, Publisher
+from jetarrow.jetstream.server_features import require_version
 
 # What may become of a table's other columns.
 EXTRA = ("error", "ignore")
@@ -24,7 +27,7 @@ _V = TypeVar("_V")
 PerRow: TypeAlias = _V | Sequence[_V | None] | ArrowProducer | None
 
 
-class PublishVerbs:
+class PublishVerbs(CounterVerbs):
     """The publish verbs of a context."""
 
     _api: JetStreamApi
@@ -316,3 +319,36 @@ class PublishVerbs:
         if report is not None:
             report(result.count, result.count)
         return result
+
+    async def increment(
+        self,
+        subject: str,
+        by: int = 1,
+        *,
+        timeout: float | None = None,
+        headers: Headers | None = None,
+        msg_id: str | None = None,
+    ) -> int:
+        """Adds to a counter: a subject of a stream with `allow_msg_counter`. Server 2.12 or later.
+
+        Args:
+            subject: The counter.
+            by: How much is added; negative takes away.
+            timeout: Seconds, default that of the context.
+            headers: Name to value, or to a list of values. The mapping is not changed.
+            msg_id: The stream counts one message per id within its duplicate window.
+
+        Returns:
+            The counter's value after it, however large; the present one where the id was counted before.
+
+        Raises:
+            BadRequestError: The stream is no counter.
+            NoStreamResponseError: No stream takes the subject.
+            UnsupportedError: The server is older than 2.12.
+            TimeoutError: No answer in time: it may or may not be counted.
+        """
+        require_version(self._api, "increment", (2, 12))
+        counted = {**(headers or {}), Header.INCR.value: f"{by:+d}"}
+        ack = await self.publish(subject, b"", timeout, headers=counted, msg_id=msg_id)
+        # Where it was counted before, the server does not say the value.
+        return await self.counter(ack.stream, subject) if ack.duplicate else value_of(ack, subject)

@@ -8,16 +8,19 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
+from jetarrow._jetarrow import Msg
 from jetarrow.core.arguments import check_whole
 from jetarrow.jetstream import consumer_diff, models
 from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.messages import REQUEST_MESSAGES, Messages
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
 from jetarrow.jetstream.not_found import expect_not_found
 
 if TYPE_CHECKING:
-    from jetarrow.jetstream.option_types import ConsumerOptions
+    from jetarrow.jetstream.option_types import ConsumerOptions, FetchOptions
+    from jetarrow.jetstream.priority import PriorityOptions
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -137,3 +140,49 @@ class PullSubscribe(Management):
             consumer=durable or name or consumer or "",
             pending_msgs_limit=pending_msgs_limit,
         )
+
+    async def fetch(
+        self, stream: str, consumer: str, batch: int | None = None, **options: Unpack[FetchOptions]
+    ) -> list[Msg]:
+        """Fetches messages from a pull consumer; as `fetch` of a subscription, which is cheaper for many calls.
+
+        Args:
+            stream: The stream.
+            consumer: Its consumer.
+            batch: Most messages, default 1.
+            **options: `timeout`, `heartbeat`, `max_bytes`, `no_wait` and the rest, as there.
+
+        Raises:
+            FetchTimeoutError: No message within `timeout`.
+            NotFoundError: There is no such stream or consumer.
+            APIError: The server refuses the request.
+            ValueError: A name or a number is not valid.
+        """
+        return await PullSubscription(self._api, stream=stream, consumer=consumer).fetch(batch, **options)
+
+    def consume(
+        self,
+        stream: str,
+        consumer: str,
+        max_messages: int = REQUEST_MESSAGES,
+        *,
+        max_bytes: int | None = None,
+        threshold: int | None = None,
+        **priority: Unpack[PriorityOptions],
+    ) -> Messages:
+        """All messages of a pull consumer as they come, without end: `async for msg in js.consume("S", "worker")`.
+
+        Args:
+            stream: The stream.
+            consumer: Its consumer.
+            max_messages: Most messages of one request.
+            max_bytes: Most bytes of one request, as the server counts them; None is no limit.
+            threshold: With so few left at hand the next request is sent; default half of `max_messages`.
+            **priority: `group` and so on, as `fetch` of a subscription.
+
+        Raises:
+            NotFoundError: While it is iterated: there is no such stream or consumer.
+            ValueError: A name is not valid.
+        """
+        sub = PullSubscription(self._api, stream=stream, consumer=consumer)
+        return sub.consume(max_messages, max_bytes=max_bytes, threshold=threshold, **priority)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
@@ -22,11 +23,10 @@ from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import NotFoundError, StreamRolledBackError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import moment
-from jetarrow.jetstream.one_thread import OneThread
 from jetarrow.jetstream.progress import Progress, reporter
 from jetarrow.jetstream.reader_conversions import ReaderConversions
 from jetarrow.jetstream.rollback import OnRollback, check_on_rollback
-from jetarrow.jetstream.schema import PayloadSchema, arrow_schema
+from jetarrow.jetstream.schema import PayloadSchema, arrow_schema, infer_schema
 
 if TYPE_CHECKING:
     import pyarrow
@@ -166,7 +166,7 @@ class Reader(ReaderConversions):
         self._closed = False
         # All of it was read, or was handed over as an Arrow stream.
         self._spent = False
-        self._single_thread = OneThread()
+        self._single_thread = _SingleThread()
         self._inferred: ArrowSchema | None = None
 
     def __repr__(self) -> str:
@@ -206,8 +206,6 @@ class Reader(ReaderConversions):
         return native
 
     async def _infer_json(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> None:
-        from jetarrow.jetstream.read_schema import infer  # here, as it is rarely needed
-
         pa = needs_pyarrow('schema="infer"')
         sample = await wait(self._sample())
         payloads: list[bytes] = []
@@ -215,7 +213,7 @@ class Reader(ReaderConversions):
             if isinstance(item, _jetarrow.Batch):
                 payloads += pa.record_batch(item).column("data").to_pylist()
         await wait(sample.close())
-        self._inferred = schema = infer(payloads)
+        self._inferred = schema = infer_schema(payloads)
         fields = ", ".join(f"{field.name}: {field.type}" for field in schema)
         _log.info("nats: the schema of stream %s, from %d messages: %s", self._stream, len(payloads), fields)
 
@@ -358,3 +356,22 @@ class Reader(ReaderConversions):
 
 async def _block(call: _jetarrow.Call[Any]) -> Any:
     return call.block()
+
+
+class _SingleThread:
+    """One thread at a time reads: two would each get a part of the rows. The tasks of a thread may take turns."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside: list[int] = []
+
+    def __enter__(self) -> None:
+        me = threading.get_ident()
+        with self._lock:
+            if self._inside and me not in self._inside:
+                raise Error("another thread reads from this reader: js.read(...) gives each a reader of its own")
+            self._inside.append(me)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside.remove(threading.get_ident())

@@ -1,34 +1,245 @@
-"""What `schema=` of a read says, with an Arrow schema."""
+"""The `schema=` option of a read: an Arrow schema, DDL text, a dict of types, or "infer"."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
 
 from jetarrow import _jetarrow
+from jetarrow.jetstream.arrow import needs_pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+)|([<>(),:]))")
+_DDL = {
+    **dict.fromkeys(("BIGINT", "LONG", "INT64"), "int64"),
+    **dict.fromkeys(("INT", "INTEGER", "INT32"), "int32"),
+    **dict.fromkeys(("SMALLINT", "SHORT", "INT16"), "int16"),
+    **dict.fromkeys(("TINYINT", "BYTE", "INT8"), "int8"),
+    **dict.fromkeys(("DOUBLE", "FLOAT64"), "float64"),
+    **dict.fromkeys(("FLOAT", "REAL", "FLOAT32"), "float32"),
+    **dict.fromkeys(("STRING", "TEXT", "VARCHAR", "CHAR"), "string"),
+    **dict.fromkeys(("BOOLEAN", "BOOL"), "bool_"),
+    "BINARY": "binary",
+    "DATE": "date32",
+}
+_OF_PYTHON = {int: "int64", float: "float64", str: "string", bool: "bool_", bytes: "binary", date: "date32"}
 
 
 def arrow_schema(schema: object) -> object:
-    """What `schema=` of a read says, with an Arrow schema: DDL text and dicts are read, anything else is as it is.
+    """Converts DDL text and dicts of types to an Arrow schema; returns any other value unchanged.
 
     Args:
         schema: As `js.read` takes it.
 
     Raises:
-        ValueError: The text cannot be understood, or a type is unknown.
+        ValueError: The text is not valid DDL, or a type is unknown.
         UnsupportedError: pyarrow is not installed.
     """
-    if not isinstance(schema, str | Mapping):
-        return schema
-    from jetarrow.jetstream.read_schema import parsed  # here, as it is rarely needed
-
-    return parsed(schema)
+    return parse_schema(schema) if isinstance(schema, str | Mapping) else schema
 
 
 class PayloadSchema:
-    """The Arrow schema of a payload that is an Arrow stream; of None, that of no columns."""
+    """The Arrow schema of a payload that is an Arrow IPC stream; None stands for a schema without columns."""
 
     def __init__(self, payload: bytes | None) -> None:
         self._payload = payload
 
     def __arrow_c_schema__(self) -> object:
         return _jetarrow.schema_of_payload(self._payload)
+
+
+def parse_schema(schema: str | Mapping[str, Any]) -> pyarrow.Schema:
+    """An Arrow schema out of DDL text or a dict.
+
+    Args:
+        schema: Text such as "id BIGINT, name STRING", a dict of name to DDL type, Python type or Arrow type (a dict is
+            a struct, a list of one a list).
+
+    Raises:
+        ValueError: The text cannot be understood, or a type is unknown.
+        UnsupportedError: pyarrow is not installed.
+    """
+    if isinstance(schema, str):
+        pa = needs_pyarrow("schema= as text")
+        return pa.schema(_Ddl(pa, schema).fields(""))
+    pa = needs_pyarrow("schema= as a dict")
+    return pa.schema([(name, _of_python(pa, kind)) for name, kind in schema.items()])
+
+
+def _of_python(pa: Any, kind: Any) -> pyarrow.DataType:
+    from decimal import Decimal  # Imported here to keep the import of the package short.
+
+    if isinstance(kind, str):
+        return _Ddl(pa, kind).single()
+    if isinstance(kind, Mapping):
+        return pa.struct([(name, _of_python(pa, inner)) for name, inner in kind.items()])
+    if isinstance(kind, list) and len(kind) == 1:
+        return pa.list_(_of_python(pa, kind[0]))
+    if kind is datetime:
+        return pa.timestamp("us", "UTC")
+    if kind is Decimal:
+        return pa.decimal128(38, 18)
+    if isinstance(kind, type) and kind in _OF_PYTHON:
+        return getattr(pa, _OF_PYTHON[kind])()
+    if isinstance(kind, pa.DataType):
+        return kind
+    raise ValueError(f"schema: {kind!r} is no type: give a Python type, DDL text such as 'BIGINT', or an Arrow type")
+
+
+class _Ddl:
+    """Reads Spark's DDL: `id BIGINT, tags ARRAY<STRING>, at TIMESTAMP`."""
+
+    def __init__(self, pa: Any, text: str) -> None:
+        self._pa = pa
+        self._text = text
+        self._tokens: list[tuple[str, bool]] = []
+        at = 0
+        while text[at:].strip():
+            found = _TOKEN.match(text, at)
+            if found is None:
+                raise self._wrong(f"unexpected {text[at:].strip()[:10]!r}")
+            quoted, word, sign = found.groups()
+            self._tokens.append((quoted.replace("``", "`") if quoted else word or sign, not sign))
+            at = found.end()
+
+    def _wrong(self, why: str) -> ValueError:
+        return ValueError(f'schema: {why} in {self._text!r}; write for example "id BIGINT, name STRING"')
+
+    def _next(self, *wanted: str) -> str:
+        if not self._tokens:
+            raise self._wrong("the text ends too early")
+        token, is_word = self._tokens.pop(0)
+        if token not in wanted if wanted else not is_word:
+            raise self._wrong(f"unexpected {token!r}")
+        return token
+
+    def _take(self, token: str) -> bool:
+        if self._tokens and self._tokens[0][0].upper() == token:
+            self._tokens.pop(0)
+            return True
+        return False
+
+    def single(self) -> pyarrow.DataType:
+        """One type, and nothing after it."""
+        kind = self._type()
+        if self._tokens:
+            raise self._wrong(f"unexpected {self._tokens[0][0]!r}")
+        return kind
+
+    def fields(self, end: str) -> list[pyarrow.Field]:
+        """Names and types up to `end`; "" is the end of the text."""
+        found = []
+        while True:
+            name = self._next()
+            self._take(":")
+            kind = self._type()
+            required = self._take("NOT") and bool(self._next("NULL", "null"))
+            found.append(self._pa.field(name, kind, nullable=not required))
+            if end and self._take(end):
+                return found
+            if not end and not self._tokens:
+                return found
+            self._next(",")
+
+    def _type(self) -> pyarrow.DataType:
+        pa, word = self._pa, self._next().upper()
+        if word in _DDL:
+            if word in ("VARCHAR", "CHAR") and self._take("("):
+                self._next()
+                self._next(")")
+            return getattr(pa, _DDL[word])()
+        if word in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+            return pa.timestamp("us", "UTC")
+        if word == "TIMESTAMP_NTZ":
+            return pa.timestamp("us")
+        if word in ("DECIMAL", "NUMERIC", "DEC"):
+            precision, scale = 10, 0
+            if self._take("("):
+                precision = int(self._next())
+                scale = int(self._next()) if self._next(",", ")") == "," else 0
+                if self._tokens and self._tokens[0][0] == ")":
+                    self._next(")")
+            return pa.decimal128(precision, scale)
+        if word == "ARRAY":
+            self._next("<")
+            items = self._type()
+            self._next(">")
+            return pa.list_(items)
+        if word == "MAP":
+            self._next("<")
+            key = self._type()
+            self._next(",")
+            value = self._type()
+            self._next(">")
+            return pa.map_(key, value)
+        if word == "STRUCT":
+            self._next("<")
+            return pa.struct(self.fields(">"))
+        raise self._wrong(f"unknown type {word!r}")
+
+
+def infer_schema(payloads: Iterable[bytes]) -> pyarrow.Schema:
+    """The schema of JSON objects: numbers without a fraction are int64, others float64; what differs is a string.
+
+    Args:
+        payloads: Some of them; what is no object is left out.
+
+    Raises:
+        ValueError: None of them is a JSON object with a field.
+    """
+    pa = needs_pyarrow('schema="infer"')
+    kind: Any = None
+    for payload in payloads:
+        try:
+            value = json.loads(payload)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            kind = _joined(kind, _shape(value))
+    if not kind:
+        raise ValueError('schema="infer": there is no JSON object among the first payloads to learn from')
+    return pa.schema([(name, _of_shape(pa, shape)) for name, shape in kind.items()])
+
+
+def _shape(value: Any) -> Any:
+    """What a value is: a dict by name, a list of one, a word, or None for what says nothing."""
+    if isinstance(value, dict):
+        return {name: _shape(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        items = None
+        for item in value:
+            items = _joined(items, _shape(item))
+        return [items]
+    if isinstance(value, bool):
+        return "bool_"
+    if isinstance(value, int):
+        return "int64" if -(1 << 63) <= value < 1 << 63 else "float64"
+    return {float: "float64", str: "string"}.get(type(value))
+
+
+def _joined(one: Any, other: Any) -> Any:
+    """What holds both."""
+    if one is None or other is None:
+        return other if one is None else one
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {name: _joined(one.get(name), other.get(name)) for name in {**one, **other}}
+    if isinstance(one, list) and isinstance(other, list):
+        return [_joined(one[0], other[0])]
+    if one == other:
+        return one
+    return "float64" if {"int64", "float64"} == {str(one), str(other)} else "mixed"
+
+
+def _of_shape(pa: Any, shape: Any) -> pyarrow.DataType:
+    if isinstance(shape, dict) and shape:
+        return pa.struct([(name, _of_shape(pa, inner)) for name, inner in shape.items()])
+    if isinstance(shape, list):
+        return pa.list_(_of_shape(pa, shape[0]))
+    if shape in ("int64", "float64", "bool_"):
+        return getattr(pa, shape)()
+    return pa.string()

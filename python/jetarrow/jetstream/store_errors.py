@@ -1,4 +1,4 @@
-"""Errors of the key-value and object stores. Public as `jetarrow.js.errors`."""
+"""Errors of the key-value store, the object store and the sinks. Public as `jetarrow.js.errors`."""
 
 from __future__ import annotations
 
@@ -160,3 +160,28 @@ class KeyValueLimitMarkerTTLNotSupportedError(Error):
     """`limit_marker_ttl` was asked of a server older than 2.11."""
 
     _default = "limit marker TTLs not supported by server: they need nats-server 2.11 or later"
+
+
+class SinkError(Error):
+    """A sink could not go on; what it had committed stays, and nothing else."""
+
+    _default = "the sink could not go on"
+
+
+class SinkLockedError(SinkError):
+    """Another writer has the folder, or took it over.
+
+    Args:
+        message: What happened. Default: a general text.
+        host: The other writer's machine. Default: None, not known.
+        pid: Its process. Default: None, not known.
+    """
+
+    def __init__(self, message: str | None = None, *, host: str | None = None, pid: int | None = None) -> None:
+        super().__init__(message)
+        self.host = host
+        self.pid = pid
+
+
+class SinkSchemaError(SinkError):
+    """What is to be written has other columns than what is there."""

@@ -15,7 +15,7 @@ from jetarrow.jetstream.manage.backup import StreamBackup
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.manage.restore import Report
 from jetarrow.jetstream.manage.streams import purge
-from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.models.values import checked_name
 from jetarrow.jetstream.not_found import expect_not_found
 from jetarrow.jetstream.ordered import OrderedConsumer, make_ordered_consumer
 from jetarrow.jetstream.stream_messages import StreamMessages
@@ -40,7 +40,7 @@ class Stream(StreamMessages):
     def __init__(self, api: JetStreamApi, name: str | None, info: models.StreamInfo | None = None) -> None:
         self._api = api
         self._manage = Management(api)
-        self.name = checked("stream", name)
+        self.name = checked_name("stream", name)
         self.cached_info = info
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ from jetarrow import _jetarrow
 from jetarrow.core.errors import NoRespondersError, NoServersError, TimeoutError
 from jetarrow.core.servers import RawCredentials
 from jetarrow.jetstream.errors import DataLossError, ServiceUnavailableError, StreamRolledBackError
-from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.models.values import checked_name
 from jetarrow.jetstream.rollback import Mark, error_without_marks, thin
 from jetarrow.jetstream.schema import PayloadSchema
 from jetarrow.sync.internals import open_reader, publish_rows, request, request_each, verify_marks, witness
@@ -54,7 +54,7 @@ Decompressor: TypeAlias = _jetarrow.Decompressor
 def is_name(text: str) -> bool:
     """Whether a text can be the name of a stream or a consumer."""
     try:
-        checked("stream", text)
+        checked_name("stream", text)
     except ValueError:
         return False
     return True

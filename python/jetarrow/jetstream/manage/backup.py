@@ -16,7 +16,7 @@ from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError
 from jetarrow.jetstream.manage.backup_files import DATA, META, BackupWriter, verified_meta
 from jetarrow.jetstream.manage.restore import Report, Restore
-from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.models.values import checked_name
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import StreamOptions
@@ -77,7 +77,7 @@ class BackupVerbs:
             OSError: A file cannot be written.
             ValueError: The name is not valid.
         """
-        verb = f"STREAM.SNAPSHOT.{checked('stream', name)}"
+        verb = f"STREAM.SNAPSHOT.{checked_name('stream', name)}"
         session = self._api.session
         writer = BackupWriter(directory)
         try:
@@ -152,7 +152,7 @@ class BackupVerbs:
                 raise ValueError(
                     f"the backup is that of stream {saved.name!r}; a restored one cannot be {config.name!r}"
                 )
-            restore = Restore(self._api, checked("stream", config.name), config.as_dict(), meta["state"])
+            restore = Restore(self._api, checked_name("stream", config.name), config.as_dict(), meta["state"])
             return await restore.run(file, progress)
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
-from jetarrow.jetstream.models.values import to_rfc3339
-from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.models.values import checked_name, to_rfc3339
 from jetarrow.jetstream.server_features import require_fields, require_version
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class ConsumerVerbs:
                 if one in given:
                     given.setdefault(other, None)
         config = config.evolve(**given)
-        checked("consumer", config.name or config.durable_name)
+        checked_name("consumer", config.name or config.durable_name)
         return await put_consumer(self._api, stream, config, action="update")
 
     async def consumer_info(self, stream: str, consumer: str, timeout: float | None = None) -> models.ConsumerInfo:
@@ -109,7 +108,7 @@ class ConsumerVerbs:
             ValueError: The name is not valid.
         """
         body = None if offset is None else {"offset": offset}
-        answer = await self._api.request(f"CONSUMER.LIST.{checked('stream', stream)}", body)
+        answer = await self._api.request(f"CONSUMER.LIST.{checked_name('stream', stream)}", body)
         return [models.ConsumerInfo.from_response(consumer) for consumer in answer["consumers"] or ()]
 
     async def delete_consumer(self, stream: str, consumer: str) -> bool:
@@ -207,7 +206,7 @@ class ConsumerVerbs:
 
 
 def _verb(verb: str, stream: str, consumer: str) -> str:
-    return f"CONSUMER.{verb}.{checked('stream', stream)}.{checked('consumer', consumer)}"
+    return f"CONSUMER.{verb}.{checked_name('stream', stream)}.{checked_name('consumer', consumer)}"
 
 
 async def put_consumer(
@@ -220,10 +219,10 @@ async def put_consumer(
 ) -> models.ConsumerInfo:
     """Creates or changes a consumer; `action` "create" or "update" allows only that."""
     require_fields(api, config)
-    verb = f"CONSUMER.CREATE.{checked('stream', stream)}"
+    verb = f"CONSUMER.CREATE.{checked_name('stream', stream)}"
     for name in (config.durable_name, config.name):
         if name:
-            checked("consumer", name)
+            checked_name("consumer", name)
     name = config.name or config.durable_name
     if name:
         verb += f".{name}"

@@ -9,7 +9,7 @@ from jetarrow._jetarrow import Msg
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError
-from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.models.values import checked_name
 
 
 class MessageVerbs:
@@ -42,7 +42,7 @@ class MessageVerbs:
             NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
             ValueError: The name is not valid.
         """
-        checked("stream", stream_name)
+        checked_name("stream", stream_name)
         query: dict[str, Any] = {}
         if next:
             query["next_by_subj"] = subject
@@ -89,7 +89,7 @@ class MessageVerbs:
         body: dict[str, Any] = {"seq": seq}
         if not erase:
             body["no_erase"] = True
-        answer = await self._api.request(f"STREAM.MSG.DELETE.{checked('stream', stream_name)}", body)
+        answer = await self._api.request(f"STREAM.MSG.DELETE.{checked_name('stream', stream_name)}", body)
         return bool(answer["success"])
 
     async def _direct(self, verb: str, query: dict[str, Any] | None) -> models.RawStreamMsg:

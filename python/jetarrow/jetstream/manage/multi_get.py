@@ -13,8 +13,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError
 from jetarrow.jetstream.manage.messages import from_direct
-from jetarrow.jetstream.models.values import to_rfc3339
-from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.models.values import checked_name, to_rfc3339
 from jetarrow.jetstream.server_features import require_version
 
 _END = "204"
@@ -131,7 +130,7 @@ class MultiGetVerbs:
     async def _page(self, stream: str, query: dict[str, Any]) -> tuple[list[models.RawStreamMsg], dict[str, str]]:
         """The messages of one answer, and the headers of its end."""
         api = self._api
-        verb = f"DIRECT.GET.{checked('stream', stream)}"
+        verb = f"DIRECT.GET.{checked_name('stream', stream)}"
         found: list[models.RawStreamMsg] = []
         async with open_request(api.session, f"{api.prefix}.{verb}", json.dumps(query)) as answers:
             while True:

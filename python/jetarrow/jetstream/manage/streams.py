@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError
-from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.models.values import checked_name
 from jetarrow.jetstream.server_features import require_fields
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class StreamVerbs:
         """
         config = (config or models.StreamConfig()).evolve(**params)
         require_fields(self._api, config)
-        answer = await self._api.request(f"STREAM.CREATE.{checked('stream', config.name)}", config.as_dict())
+        answer = await self._api.request(f"STREAM.CREATE.{checked_name('stream', config.name)}", config.as_dict())
         return models.StreamInfo.from_response(answer)
 
     async def update_stream(
@@ -62,7 +62,7 @@ class StreamVerbs:
             config = (await self.stream_info(config)).config
         config = (config or models.StreamConfig()).evolve(**params)
         require_fields(self._api, config)
-        answer = await self._api.request(f"STREAM.UPDATE.{checked('stream', config.name)}", config.as_dict())
+        answer = await self._api.request(f"STREAM.UPDATE.{checked_name('stream', config.name)}", config.as_dict())
         return models.StreamInfo.from_response(answer)
 
     async def stream_info(
@@ -79,7 +79,7 @@ class StreamVerbs:
             NotFoundError: There is no such stream.
             ValueError: The name is not valid.
         """
-        verb = f"STREAM.INFO.{checked('stream', name)}"
+        verb = f"STREAM.INFO.{checked_name('stream', name)}"
         body: dict[str, Any] = {}
         if subjects_filter:
             body["subjects_filter"] = subjects_filter
@@ -107,7 +107,7 @@ class StreamVerbs:
             NotFoundError: There is no such stream.
             ValueError: The name is not valid.
         """
-        answer = await self._api.request(f"STREAM.DELETE.{checked('stream', name)}")
+        answer = await self._api.request(f"STREAM.DELETE.{checked_name('stream', name)}")
         return bool(answer["success"])
 
     async def purge_stream(
@@ -197,4 +197,4 @@ async def purge(api: JetStreamApi, name: str, *, seq: int | None, subject: str |
     if subject == "":
         raise ValueError("subject must not be empty: leave it out to purge all")
     request = models.StreamPurgeRequest(seq=seq or None, filter=subject, keep=keep or None)
-    return await api.request(f"STREAM.PURGE.{checked('stream', name)}", request.as_dict())
+    return await api.request(f"STREAM.PURGE.{checked_name('stream', name)}", request.as_dict())

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from jetarrow.jetstream.models.aliases import Short, aliased
 from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Moment, Nested, Texts
-from jetarrow.jetstream.models.values import Choices
-from jetarrow.jetstream.names import checked
+from jetarrow.jetstream.models.values import Choices, checked_name
 
 # The API prefix of a domain.
 _DOMAIN = re.compile(r"\$JS\.([^.]+)\.API")
@@ -97,7 +96,7 @@ class ExternalStream(Base):
         Raises:
             ValueError: It is not one token.
         """
-        return cls(api=f"$JS.{checked('domain', name)}.API")
+        return cls(api=f"$JS.{checked_name('domain', name)}.API")
 
     @property
     def domain(self) -> str | None:

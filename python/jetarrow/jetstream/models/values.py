@@ -12,6 +12,9 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from jetarrow import _jetarrow
+from jetarrow.core.arguments import text as checked_text
+
 _NANOSECOND = 10**9
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _DATACLASSES = replace.__code__.co_filename
@@ -174,3 +177,19 @@ def _split_fraction(text: str) -> tuple[str, str, str]:
         return head, "", ""
     digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
     return head, digits, rest[len(digits) :]
+
+
+def checked_name(what: str, name: str | None) -> str:
+    """The name, which becomes one token of an API subject.
+
+    Args:
+        what: "stream" or "consumer", for the error.
+        name: The name.
+
+    Raises:
+        TypeError: It is no str.
+        ValueError: It is empty, or has white space, dots, wildcards or path separators (the server's own rule).
+    """
+    name = checked_text(f"the {what}'s name", name or "")
+    _jetarrow.check_name(what, name)
+    return name
