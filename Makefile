@@ -20,7 +20,7 @@ help:
 	@echo "make test-wheel      the whole suite on the release wheel in a clean environment"
 	@echo "make bench   a release build against nats-py, natsrpy and a raw socket"
 	@echo "make bench-plot   draws benches/figures.svg and benches/speed.svg from the last bench"
-	@echo "make lint    rustfmt, clippy, ruff, import-linter, mypy, stubtest, licences"
+	@echo "make lint    rustfmt, clippy, ruff, import-linter, mypy, stubtest, licences, prose"
 	@echo "make fmt     formats everything"
 	@echo "make bench-quick, bench-keep, bench-compare A=… B=…   a first look; a run kept; two runs side by side"
 	@echo "make wheel   a release wheel in dist/, with the licences of what it links in THIRD-PARTY.txt"
@@ -229,6 +229,7 @@ lint: .stamps/dev
 	  $(PY) -m mypy --platform $$platform --cache-dir .mypy_cache/$$platform || exit 1; done
 	$(PY) -m mypy.stubtest jetarrow._jetarrow --mypy-config-file pyproject.toml
 	$(PY) .ci/third_party.py
+	$(PY) .ci/prose.py
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny --locked check bans licenses sources; else \
 	  echo "skipped: cargo deny is not here (cargo install --locked cargo-deny); CI checks the crates' sources and bans with it"; fi
 

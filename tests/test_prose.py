@@ -1,0 +1,91 @@
+"""The prose linter: it scans the checkout, finds planted violations, and its baseline only shrinks."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def prose() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("prose", ROOT / ".ci" / "prose.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_prose_linter_scans_every_language_of_the_checkout(prose: ModuleType) -> None:
+    found = prose.scan(ROOT)
+    suffixes = {suffix: sum(name.endswith(suffix) for name in found) for suffix in prose.LANGUAGES}
+    assert suffixes[".md"] > 20
+    assert suffixes[".py"] > 200
+    assert suffixes[".pyi"] >= 1
+    assert suffixes[".rs"] > 100
+    assert {"README.md", "docs/glossary.md", ".ci/prose.py"} <= set(found)
+    assert not any(name.startswith((".venv", "target")) for name in found)
+
+
+def test_prose_baseline_lists_only_existing_files(prose: ModuleType) -> None:
+    listed = [line.rsplit(" ", 1) for line in prose.BASELINE.read_text("utf-8").splitlines()]
+    assert [name for name, _ in listed if not (ROOT / name).exists()] == []
+    assert all(int(count) > 0 for _, count in listed)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "expected"),
+    [
+        (".md", "# Title\n\nWhat was not written is lost.\n", ["3: What"]),
+        (".md", "The page says which.\n\n| a | Nobody |\n", ["1: says", "3: Nobody"]),
+        (
+            ".md",
+            "Plain.\n\n```python\nWhat = 1\n```\n\n`told`, [text](What.md)\n\n    Where it is\n\nOf that.\n",
+            ["11: Of"],
+        ),
+        (".py", '"""A module.\n\nWhoever calls it.\n"""\n\nx = "# What" \n# How many\n', ["3: Whoever", "7: How many"]),
+        (".py", 'x = """\n# What\n"""\n\n\ndef f():\n    r"""Tells of it."""\n', ["7: Tells"]),
+        (".py", "x = 'it''s'  # So many\ny = '#'\n", ["1: So many"]),
+        (".pyi", "class A:  # it lies\n    ...\n", ["1: lies"]),
+        (".rs", '//! Purpose.\n//! So many\n\nlet x = "// What";\n/// gives\n/// back\n', ["2: So many"]),
+        (".rs", 'let quote = \'"\'; // told\nlet raw = r#"// " What"#; // the way\n', ["1: told"]),
+        (".rs", "fn f<'a>(x: &'a str) {} // Who\n", ["1: Who"]),
+    ],
+)
+def test_prose_linter_finds_excluded_wording_outside_code(
+    prose: ModuleType, suffix: str, text: str, expected: list[str]
+) -> None:
+    assert prose.findings(text, suffix) == expected
+
+
+def test_prose_linter_fails_on_a_planted_violation(
+    prose: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    baseline = tmp_path / "baseline.txt"
+    baseline.write_text("README.md 1\n", "utf-8")
+    (tmp_path / "README.md").write_text("What is listed is allowed.\n", "utf-8")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "new.md").write_text("Clean.\n", "utf-8")
+    assert prose.main([], tmp_path, baseline) == 0
+    (tmp_path / "docs" / "new.md").write_text("Clean.\nNobody reads it.\n", "utf-8")
+    assert prose.main([], tmp_path, baseline) == 1
+    assert capsys.readouterr().out == "docs/new.md:2: Nobody\ndocs/new.md: 1 found, 0 allowed\n"
+
+
+def test_prose_baseline_never_grows(prose: ModuleType, tmp_path: Path) -> None:
+    baseline = tmp_path / "baseline.txt"
+    (tmp_path / "A.md").write_text("What. Who.\n", "utf-8")
+    (tmp_path / "B.md").write_text("What. Who.\n", "utf-8")
+    assert prose.main(["--write"], tmp_path, baseline) == 0
+    assert baseline.read_text("utf-8") == "A.md 2\nB.md 2\n"
+    (tmp_path / "A.md").write_text("What. Who. Where.\n", "utf-8")
+    (tmp_path / "B.md").write_text("What.\n", "utf-8")
+    (tmp_path / "C.md").write_text("What.\n", "utf-8")
+    assert prose.main(["--write"], tmp_path, baseline) == 0
+    assert baseline.read_text("utf-8") == "A.md 2\nB.md 1\n"
+    assert prose.main([], tmp_path, baseline) == 1
