@@ -32,7 +32,7 @@ def test_blocks_run(tmp_path: Path) -> None:
             done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
             assert done.returncode == 0, done.stderr
             printed.append(done.stdout)
-    assert "gone: DEL 4" in printed[0]
+    assert "deleted: DEL 4" in printed[0]
     assert "['fruit.apple'] ['fruit.apple']" in printed[0]
     assert "bread.rye b'3.10'" in printed[1]
     assert "['key', 'value', '_corrupt_record', '_error', 'revision', 'created'] 10000" in printed[2]
