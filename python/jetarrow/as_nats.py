@@ -46,11 +46,10 @@ class _Nats(ModuleType):
 
 def _missing(module: str, name: str) -> Exception:
     """What says that a name is not there; `from … import` says no more of an AttributeError than that there was one."""
-    from opcode import opmap
+    from jetarrow.core.cpython import is_from_import
 
     text = f"jetarrow, which stands in for nats-py {VERSION} here, has no {name!r} in {module!r}"
-    frame = sys._getframe(2)
-    if frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]:
+    if is_from_import(sys._getframe(2)):
         return ImportError(f"{text}: MIGRATION.md says what is left out, and why", name=name)
     return AttributeError(text, name=name)
 

@@ -8,11 +8,11 @@ import sys
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from jetarrow._jetarrow import Bridge
+from jetarrow.core.cpython import loop_internals
 
 # A descriptor is watched where that can be. Windows' selectors know only sockets, and its usual event loop watches
 # nothing: there a function is called, in a thread of the native module, which costs a change of threads.
@@ -37,7 +37,10 @@ def _watched(loop: asyncio.AbstractEventLoop) -> Bridge | None:
         loop.add_reader(bridge.fileno(), bridge.drain)
     except NotImplementedError:
         return None
-    _show_loop(bridge, loop)
+    internals = loop_internals(loop)
+    if internals is not None:
+        # The bridge then sees whether the loop is idle, without a call into Python.
+        bridge.watch_loop(*internals, time.monotonic)
     return bridge
 
 
@@ -52,17 +55,6 @@ def _waker(loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
             there.call_soon_threadsafe(bridge.drain)
 
     return wake
-
-
-def _show_loop(bridge: Bridge, loop: asyncio.AbstractEventLoop) -> None:
-    """Lets the bridge see whether the loop is idle, where it is asyncio's own and its parts are as we know them."""
-    if type(loop) is not asyncio.SelectorEventLoop:
-        return
-    selector, ready, scheduled = (getattr(loop, name, None) for name in ("_selector", "_ready", "_scheduled"))
-    # Linux only.
-    epoll = getattr(selectors, "EpollSelector", None)
-    if epoll and isinstance(selector, epoll) and isinstance(ready, deque) and isinstance(scheduled, list):
-        bridge.watch_loop(selector.fileno(), ready, scheduled, time.monotonic)
 
 
 class ThreadBridge:

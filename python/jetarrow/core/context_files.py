@@ -116,13 +116,13 @@ def load(name: str | None = None) -> ContextFile:
     name = name or selected()
     if name is None:
         raise FileNotFoundError(
-            f"no context is selected: give its name, set $NATS_CONTEXT, or run `nats context select`; {_known_contexts()}"
+            f"no context is selected: pass its name, set $NATS_CONTEXT or run `nats context select`; {_list_contexts()}"
         )
     path = path_of(name)
     try:
         said = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no context {name!r}: {_known_contexts()} ({path.parent})") from None
+        raise FileNotFoundError(f"there is no context {name!r}: {_list_contexts()} ({path.parent})") from None
     except ValueError:
         # The decoder's own error may hold the text.
         raise ValueError(f"context {name!r}: {path} is not JSON") from None
@@ -160,7 +160,7 @@ def _parse_fields(name: str, path: Path, said: dict[str, Any]) -> ContextFile:
     return ContextFile(name, path, connect, jetstream, description)
 
 
-def _known_contexts() -> str:
+def _list_contexts() -> str:
     known = names()
     return f"there are {', '.join(known)}" if known else "there are none"
 

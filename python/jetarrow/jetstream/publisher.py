@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from jetarrow.core.at_exit import register_publisher
+from jetarrow.core.cpython import is_exception_retrieved
 from jetarrow.core.session import Headers, Session
 from jetarrow.jetstream.errors import BatchError, Error, MaxAckPendingError, TooManyStalledMsgsError
 from jetarrow.jetstream.models import PubAck
@@ -205,8 +206,7 @@ class Publisher:
             return
         unseen = []
         for number, future in enumerate(self._loop_publisher.native.take_failed()):
-            # The future's own mark for an exception that was not retrieved.
-            if getattr(future, "_log_traceback", True) and not future.cancelled():
+            if not is_exception_retrieved(future) and not future.cancelled():
                 failure = future.exception()
                 if isinstance(failure, Exception):
                     unseen.append(RowError(number, failure))
