@@ -66,10 +66,10 @@ def test_a_writer_that_cannot_be_looked_for(tmp_path: Path, monkeypatch: pytest.
     lock.abandon()
     place.write_text(json.dumps({**held, "pid": dead.pid}), "utf-8")
     with pytest.raises(SinkLockedError):
-        Lock(folder).take()
+        Lock(folder).acquire()
     place.write_text(json.dumps({**held, "pid": dead.pid, "renewed": held["renewed"] - locks.EXPIRES}), "utf-8")
     after = Lock(folder)
-    after.take()
+    after.acquire()
     after.release()
 
 

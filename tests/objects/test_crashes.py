@@ -11,7 +11,7 @@ import jetarrow.sync
 import pytest
 from jetarrow.aio.client import Client
 from jetarrow.errors import Error
-from jetarrow.jetstream.objects import pieces
+from jetarrow.jetstream.objects import chunks
 from jetarrow.js.api import ObjectMeta
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import NotFoundError, ObjectAlreadyExists, ObjectDeletedError, ObjectNotFoundError
@@ -59,7 +59,7 @@ def must_be(
     return check
 
 
-@pytest.mark.parametrize("piece", [pieces.PIECE, CHUNK])
+@pytest.mark.parametrize("read_size", [chunks.READ_SIZE, CHUNK])
 async def test_put_that_fails_at_any_request_stores_all_or_nothing(
     nc: Client,
     js: JetStreamContext,
@@ -67,10 +67,10 @@ async def test_put_that_fails_at_any_request_stores_all_or_nothing(
     other: ObjectStore,
     bucket: str,
     reset: Any,
-    piece: int,
+    read_size: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pieces, "PIECE", piece)
+    monkeypatch.setattr(chunks, "READ_SIZE", read_size)
     state = must_be(js, other, bucket, {"a": OLD}, {"a": NEW})
 
     async def check(point: Point, error: BaseException | None) -> None:

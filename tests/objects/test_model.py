@@ -23,7 +23,7 @@ import jetarrow
 import pytest
 from jetarrow.aio.client import Client
 from jetarrow.errors import Error
-from jetarrow.jetstream.objects import pieces
+from jetarrow.jetstream.objects import chunks
 from jetarrow.js.api import ObjectMeta, ObjectMetaOptions
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import (
@@ -249,8 +249,8 @@ async def run(js: JetStreamContext, url: str, bucket: str, seed: int) -> None:
 async def test_random_verbs_with_crashes_lose_no_acknowledged_object(
     js: JetStreamContext, nats_url: str, bucket: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Ten chunks of 100 bytes are several pieces, which are sent as those of a large object are.
-    monkeypatch.setattr(pieces, "PIECE", 300)
+    # Ten chunks of 100 bytes are several groups, which are sent as those of a large object are.
+    monkeypatch.setattr(chunks, "READ_SIZE", 300)
     await run(js, nats_url, bucket, seed)
     end = time.monotonic() + float(os.environ.get("JETARROW_MODEL_SECONDS", 0))
     for later in itertools.count(seed + len(SEEDS), len(SEEDS)):

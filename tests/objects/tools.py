@@ -9,7 +9,7 @@ from jetarrow.js.errors import NotFoundError
 from jetarrow.js.object_store import ObjectStore
 
 CHUNK = 128 * 1024
-# Chunks that are full and one that is not, in more than one piece of a put.
+# Chunks that are full and one that is not, in more than one group of a put.
 LARGE = os.urandom(1024 * 1024) * 9 + b"the end"
 
 

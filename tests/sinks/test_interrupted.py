@@ -7,7 +7,7 @@ from pathlib import Path
 import jetarrow.sync
 import pyarrow.dataset
 import pytest
-from jetarrow.jetstream.sinks.files import Commit
+from jetarrow.jetstream.sinks.parquet_commit import Commit
 
 
 def test_ctrl_c_right_after_the_record(

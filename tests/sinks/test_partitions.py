@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from jetarrow.jetstream.sink_errors import SinkError, SinkSchemaError
+from jetarrow.jetstream.errors import SinkError, SinkSchemaError
 from jetarrow.jetstream.sinks import partitions
 from jetarrow.jetstream.sinks.parquet import ParquetTable
 from jetarrow.jetstream.sinks.state import State

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from jetarrow.jetstream.sink_errors import SinkError, SinkLockedError
+from jetarrow.jetstream.errors import SinkError, SinkLockedError
 from jetarrow.jetstream.sinks.lock import Lock
 from jetarrow.jetstream.sinks.parquet import ParquetTable
 from jetarrow.jetstream.sinks.state import State
@@ -156,7 +156,7 @@ class Writer:
 @pytest.fixture
 def stalled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every writer stands still for longer than its lock, as far as the other one knows."""
-    monkeypatch.setattr(Lock, "_counts", lambda *_: False)
+    monkeypatch.setattr(Lock, "_is_valid", lambda *_: False)
     monkeypatch.setattr(Lock, "_renew", lambda *_: None)
 
 

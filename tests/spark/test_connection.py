@@ -11,7 +11,7 @@ import pytest
 from jetarrow.server import NatsServer
 from jetarrow.spark import connection
 from jetarrow.spark.options.connection import CONNECT_OPTIONS, ConnectOptions, connect_options
-from jetarrow.spark.options.texts import OptionTexts
+from jetarrow.spark.options.option_texts import OptionTexts
 
 
 class FakeClient:

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import assume, event, example, given
 from hypothesis import strategies as st
 from jetarrow.spark.options.connection import CONNECT_OPTIONS
+from jetarrow.spark.options.option_texts import OptionTexts, server_list
 from jetarrow.spark.options.read import READ_OPTIONS, ReadOptions, read_options
 from jetarrow.spark.options.subjects import subject_filters
-from jetarrow.spark.options.texts import OptionTexts, server_list
 from jetarrow.spark.options.times import parse_time
 from jetarrow.spark.options.write import WRITE_OPTIONS, write_options
 from jetarrow.spark.source.filters import covers, matcher

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from jetarrow.js.errors import NotFoundError
-from jetarrow.spark.source import metadata, pause, positions, stream_reader
+from jetarrow.spark.source import idle_backoff, metadata, positions, stream_reader
+from jetarrow.spark.source.idle_backoff import IdleBackoff
 from jetarrow.spark.source.offsets import Entry, Offset
-from jetarrow.spark.source.pause import Pause
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def test_a_batch_is_planned_with_what_its_end_was_found_with(
 def test_an_idle_query_asks_less_often(
     here: Here, streams: Streams, eight: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pause, "MANY_STREAMS", 8)
+    monkeypatch.setattr(idle_backoff, "MANY_STREAMS", 8)
     looks = 0
     infos = metadata.Lookup.infos
     now = 0.0
@@ -111,7 +111,7 @@ def test_an_idle_query_asks_less_often(
         return infos(self)
 
     monkeypatch.setattr(metadata.Lookup, "infos", counted)
-    monkeypatch.setattr("jetarrow.spark.source.pause.time.monotonic", lambda: now)
+    monkeypatch.setattr("jetarrow.spark.source.idle_backoff.time.monotonic", lambda: now)
     reader = here.stream(",".join(eight), startingOffsets="earliest")
     end = reader.latestOffset(reader.initialOffset(), ALL)
     assert looks == 2
@@ -126,7 +126,7 @@ def test_an_idle_query_asks_less_often(
     now += 0.01
     after = reader.latestOffset(end, ALL)
     assert (looks, after["streams"][eight[3]]["next"]) == (4, 4)
-    # Busy: no pause.
+    # Busy: no backoff.
     streams.publish(eight[3], [b"x"])
     assert reader.latestOffset(after, ALL)["streams"][eight[3]]["next"] == 5
 
@@ -145,7 +145,7 @@ def test_foreign_traffic_is_looked_at_less_often(
         return ends(*args)
 
     monkeypatch.setattr(positions.Positions, "ends", slow)
-    monkeypatch.setattr("jetarrow.spark.source.pause.time.monotonic", lambda: now)
+    monkeypatch.setattr("jetarrow.spark.source.idle_backoff.time.monotonic", lambda: now)
     reader = here.stream(name, startingOffsets="earliest", **({"subjects": subjects} if subjects else {}))
     end = reader.initialOffset()
     for _ in range(10):
@@ -160,20 +160,20 @@ def test_foreign_traffic_is_looked_at_less_often(
 
 def test_a_pause_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("jetarrow.spark.source.pause.time.monotonic", lambda: now)
+    monkeypatch.setattr("jetarrow.spark.source.idle_backoff.time.monotonic", lambda: now)
     at, other = Offset({}), Offset({"A": Entry("c", 1)})
     idle = {str(i): 0 for i in range(16)}
 
     def paused(sizes: dict[str, int]) -> list[bool]:
         nonlocal now
-        now, query = 0.0, Pause()
-        assert not query.lasts(at)
+        now, query = 0.0, IdleBackoff()
+        assert not query.is_active(at)
         now = 30.0
-        query.begin(at, sizes)
+        query.start(at, sizes)
         now = 30.9
-        found = [query.lasts(at), query.lasts(other)]
+        found = [query.is_active(at), query.is_active(other)]
         now = 31.1
-        return [*found, query.lasts(at)]
+        return [*found, query.is_active(at)]
 
     assert paused(idle) == [True, False, False]
     assert paused({**idle, "3": 1}) == [False] * 3

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jetarrow.spark
 import pytest
 from jetarrow.spark import StreamProgress
-from jetarrow.spark.sink import told
+from jetarrow.spark.sink import progress_file
 from jetarrow.spark.source.offsets import Entry, Offset
 from pyspark.sql import SparkSession
 
@@ -91,11 +91,15 @@ def test_what_became_of_the_rows(spark: SparkSession, streams: Streams, tmp_path
 
 
 def test_what_the_sink_tells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(told.tempfile, "gettempdir", lambda: str(tmp_path))
-    assert told.told("a-1", 3) is None
-    told.tell("a-1", 3, 7)
-    assert (told.told("a-1", 3), told.told("a-1", 4), told.told("b-2", 3)) == (7, None, None)
-    assert told.told("../a-1", 3) is None
+    monkeypatch.setattr(progress_file.tempfile, "gettempdir", lambda: str(tmp_path))
+    assert progress_file.read_duplicates("a-1", 3) is None
+    progress_file.write_duplicates("a-1", 3, 7)
+    assert (
+        progress_file.read_duplicates("a-1", 3),
+        progress_file.read_duplicates("a-1", 4),
+        progress_file.read_duplicates("b-2", 3),
+    ) == (7, None, None)
+    assert progress_file.read_duplicates("../a-1", 3) is None
     (file,) = tmp_path.rglob("a-1.json")
     file.write_text("{")
-    assert told.told("a-1", 3) is None
+    assert progress_file.read_duplicates("a-1", 3) is None

@@ -16,8 +16,8 @@ from jetarrow.server import NatsServer
 from jetarrow.spark.connection import connect
 from jetarrow.spark.options import secrets
 from jetarrow.spark.options.connection import CONNECT_OPTIONS, ConnectOptions, connect_options
+from jetarrow.spark.options.option_texts import OptionTexts
 from jetarrow.spark.options.secrets import Secret, warn_of_literals
-from jetarrow.spark.options.texts import OptionTexts
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 

@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.errors import SinkError, StreamRecreatedError
-from jetarrow.jetstream.sinks.parquet_commit import parent
 from jetarrow.jetstream.sinks.parquet import ParquetTable
+from jetarrow.jetstream.sinks.parquet_commit import parent
 from jetarrow.jetstream.sinks.partitions import NULL, split
 from jetarrow.jetstream.sinks.rows import Shape, from_text
 

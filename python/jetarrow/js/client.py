@@ -14,7 +14,7 @@ from jetarrow.jetstream.errors import FetchTimeoutError as FetchTimeoutError
 from jetarrow.jetstream.errors import InvalidBucketNameError as InvalidBucketNameError
 from jetarrow.jetstream.errors import NotFoundError as NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription as PullSubscription
-from jetarrow.jetstream.kv.bucket import KeyValue as KeyValue
+from jetarrow.jetstream.kv.key_value import KeyValue as KeyValue
 from jetarrow.jetstream.kv.names import KV_MAX_HISTORY as KV_MAX_HISTORY
 from jetarrow.jetstream.kv.names import KV_PRE_TEMPLATE as KV_PRE_TEMPLATE
 from jetarrow.jetstream.kv.names import KV_STREAM_TEMPLATE as KV_STREAM_TEMPLATE
@@ -22,10 +22,10 @@ from jetarrow.jetstream.kv.names import VALID_BUCKET_RE as VALID_BUCKET_RE
 from jetarrow.jetstream.manager import JetStreamManager as JetStreamManager
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT as DEFAULT_JS_SUB_PENDING_BYTES_LIMIT
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_MSGS_LIMIT as DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
-from jetarrow.jetstream.objects.bucket import ObjectStore as ObjectStore
 from jetarrow.jetstream.objects.names import OBJ_ALL_CHUNKS_PRE_TEMPLATE as OBJ_ALL_CHUNKS_PRE_TEMPLATE
 from jetarrow.jetstream.objects.names import OBJ_ALL_META_PRE_TEMPLATE as OBJ_ALL_META_PRE_TEMPLATE
 from jetarrow.jetstream.objects.names import OBJ_STREAM_TEMPLATE as OBJ_STREAM_TEMPLATE
+from jetarrow.jetstream.objects.object_store import ObjectStore as ObjectStore
 from jetarrow.jetstream.ordered import OrderedConsumer as OrderedConsumer
 from jetarrow.jetstream.publish_result import PublishResult as PublishResult
 from jetarrow.jetstream.publisher import Publisher as Publisher

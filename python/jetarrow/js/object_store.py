@@ -11,7 +11,6 @@ from jetarrow.jetstream.errors import ObjectAlreadyExists as ObjectAlreadyExists
 from jetarrow.jetstream.errors import ObjectDeletedError as ObjectDeletedError
 from jetarrow.jetstream.errors import ObjectNotFoundError as ObjectNotFoundError
 from jetarrow.jetstream.kv.names import MSG_ROLLUP_SUBJECT as MSG_ROLLUP_SUBJECT
-from jetarrow.jetstream.objects.bucket import ObjectStore
 from jetarrow.jetstream.objects.names import OBJ_ALL_CHUNKS_PRE_TEMPLATE as OBJ_ALL_CHUNKS_PRE_TEMPLATE
 from jetarrow.jetstream.objects.names import OBJ_ALL_META_PRE_TEMPLATE as OBJ_ALL_META_PRE_TEMPLATE
 from jetarrow.jetstream.objects.names import OBJ_CHUNKS_PRE_TEMPLATE as OBJ_CHUNKS_PRE_TEMPLATE
@@ -23,6 +22,7 @@ from jetarrow.jetstream.objects.names import OBJ_NO_PENDING as OBJ_NO_PENDING
 from jetarrow.jetstream.objects.names import OBJ_STREAM_TEMPLATE as OBJ_STREAM_TEMPLATE
 from jetarrow.jetstream.objects.names import VALID_BUCKET_RE as VALID_BUCKET_RE
 from jetarrow.jetstream.objects.names import VALID_KEY_RE as VALID_KEY_RE
+from jetarrow.jetstream.objects.object_store import ObjectStore
 from jetarrow.jetstream.objects.status import ObjectResult, ObjectStoreStatus, OrphanedChunks
 from jetarrow.jetstream.objects.watch import ObjectWatcher
 from jetarrow.js import api as api

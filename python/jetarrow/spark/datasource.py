@@ -11,8 +11,8 @@ from pyspark.sql.types import StructType
 from jetarrow.core.errors import UnsupportedError
 
 from .errors import hide_traceback
+from .options.option_texts import OptionTexts, invalid
 from .options.read import READ_OPTIONS, ReadOptions, read_options
-from .options.texts import OptionTexts, invalid
 from .options.write import WRITE_OPTIONS, WriteOptions, write_options
 from .schema import check_schema, full_schema
 from .sink.target import Target, prepare

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jetarrow.spark.sink.told import told
+from jetarrow.spark.sink.progress_file import read_duplicates
 from jetarrow.spark.source.offsets import Offset
 
 # The name under which Spark counts.
@@ -79,7 +79,7 @@ def progress(query: StreamingQuery | Mapping[str, Any]) -> Progress:
     last: Any = query if isinstance(query, Mapping) else query.lastProgress
     found = Progress()
     if last and "batchId" in last:
-        found.duplicates = told(str(last["id"]), last["batchId"])
+        found.duplicates = read_duplicates(str(last["id"]), last["batchId"])
         observed = (last.get("observedMetrics") or {}).get(_OBSERVED)
         found.malformed = None if observed is None else int(observed["malformed"])
     for source in last["sources"] if last else ():

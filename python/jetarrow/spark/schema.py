@@ -29,8 +29,8 @@ from pyspark.sql.types import (
 )
 
 from .options.choices import ParseMode, Payload
+from .options.option_texts import invalid
 from .options.read import RowOptions
-from .options.texts import invalid
 
 SCHEMA = StructType(
     [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.arrow import ArrowSchema
-from jetarrow.jetstream.kv import bucket, entry, status, watcher
+from jetarrow.jetstream.kv import entry, key_value, watcher
 from jetarrow.sync.blocking import blocking, wrapped
 from jetarrow.sync.fetch import Reader
 
@@ -54,30 +54,30 @@ class KeyValue:
     """As `jetarrow.js.kv.KeyValue`, blocking."""
 
     Entry = entry.Entry
-    BucketStatus = status.BucketStatus
+    BucketStatus = key_value.BucketStatus
     KeyWatcher = KeyWatcher
 
-    def __init__(self, inner: bucket.KeyValue) -> None:
+    def __init__(self, inner: key_value.KeyValue) -> None:
         self._inner = inner
 
     def __repr__(self) -> str:
         return repr(self._inner)
 
-    get = blocking(bucket.KeyValue.get)
-    put = blocking(bucket.KeyValue.put)
-    create = blocking(bucket.KeyValue.create)
-    update = blocking(bucket.KeyValue.update)
-    delete = blocking(bucket.KeyValue.delete)
-    purge = blocking(bucket.KeyValue.purge)
-    purge_deletes = blocking(bucket.KeyValue.purge_deletes)
-    put_batch = blocking(bucket.KeyValue.put_batch)
-    keys = blocking(bucket.KeyValue.keys)
-    history = blocking(bucket.KeyValue.history)
-    status = blocking(bucket.KeyValue.status)
-    to_table = blocking(bucket.KeyValue.to_table)
+    get = blocking(key_value.KeyValue.get)
+    put = blocking(key_value.KeyValue.put)
+    create = blocking(key_value.KeyValue.create)
+    update = blocking(key_value.KeyValue.update)
+    delete = blocking(key_value.KeyValue.delete)
+    purge = blocking(key_value.KeyValue.purge)
+    purge_deletes = blocking(key_value.KeyValue.purge_deletes)
+    put_batch = blocking(key_value.KeyValue.put_batch)
+    keys = blocking(key_value.KeyValue.keys)
+    history = blocking(key_value.KeyValue.history)
+    status = blocking(key_value.KeyValue.status)
+    to_table = blocking(key_value.KeyValue.to_table)
 
-    watch = wrapped(bucket.KeyValue.watch, KeyWatcher)
-    watchall = wrapped(bucket.KeyValue.watchall, KeyWatcher)
+    watch = wrapped(key_value.KeyValue.watch, KeyWatcher)
+    watchall = wrapped(key_value.KeyValue.watchall, KeyWatcher)
 
     def read(
         self,

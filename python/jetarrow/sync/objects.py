@@ -7,7 +7,7 @@ from types import TracebackType
 
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import models
-from jetarrow.jetstream.objects.bucket import ObjectStore as AsyncStore
+from jetarrow.jetstream.objects.object_store import ObjectStore as AsyncStore
 from jetarrow.jetstream.objects.watch import ObjectWatcher as AsyncWatcher
 from jetarrow.sync.blocking import blocking, iterate, wrapped
 

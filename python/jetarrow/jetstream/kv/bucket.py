@@ -1,62 +1,46 @@
-"""A key-value bucket."""
+"""What the verbs of a bucket have in common."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NoReturn
 
 from jetarrow._jetarrow import Entries
-from jetarrow.jetstream.errors import NotFoundError
-from jetarrow.jetstream.kv.base import BucketContext
-from jetarrow.jetstream.kv.entry import Entry as _Entry
-from jetarrow.jetstream.kv.keys import Keys
-from jetarrow.jetstream.kv.put import Put
-from jetarrow.jetstream.kv.status import BucketStatus as _BucketStatus
-from jetarrow.jetstream.kv.table import Tables
-from jetarrow.jetstream.kv.watcher import KeyWatcher as _KeyWatcher
+from jetarrow.jetstream import not_found
+from jetarrow.jetstream.api import STREAM_NOT_FOUND
+from jetarrow.jetstream.errors import BucketNotFoundError, KeyNotFoundError, NotFoundError
+from jetarrow.jetstream.kv.names import STREAM_PREFIX
+from jetarrow.jetstream.ordered import OrderedVerbs
+from jetarrow.jetstream.publish import PublishVerbs
+from jetarrow.jetstream.subscribe import Subscribe
 
 
-class KeyValue(Put, Keys, Tables):
-    """A bucket of keys and their values. Made by `js.key_value(bucket)` or `js.create_key_value(bucket=...)`.
+class BucketContext(PublishVerbs, Subscribe, OrderedVerbs):
+    """The verbs of a context that a bucket is made of."""
 
-    A handle costs nothing to hold, and tasks may share it. Keys have letters, digits and `- / _ = .`; dots separate
-    tokens, which filters match as subjects do: `orders.*`, `orders.>`.
-    """
 
-    Entry = _Entry
-    BucketStatus = _BucketStatus
-    KeyWatcher = _KeyWatcher
+class Bucket:
+    """A bucket's name, and where it is."""
 
-    def __init__(
-        self,
-        name: str,
-        stream: str,
-        pre: str,
-        js: BucketContext,
-        direct: bool,
-        *,
-        put_pre: str | None = None,
-        created: datetime | None = None,
-    ) -> None:
-        self._name = name
-        self._stream = stream
-        self._pre = pre
-        self._put_pre = put_pre or pre
-        self._js = js
-        self._direct = direct
-        self._entries = Entries(_Entry, name, len(pre.encode()))
-        self._created = created
+    _name: str
+    _stream: str
+    # What its subjects begin with, as they are stored, and as they are published.
+    _pre: str
+    _put_pre: str
+    _js: BucketContext
+    # Whether any replica may answer.
+    _direct: bool
+    # How native code makes its entries.
+    _entries: Entries
+    # When its stream was created, where that is known.
+    _created: datetime | None
 
-    def __repr__(self) -> str:
-        return f"<KeyValue: bucket {self._name!r}>"
+    def _raise_missing(self, error: NotFoundError) -> NoReturn:
+        if error.err_code == STREAM_NOT_FOUND:
+            raise bucket_not_found(self._name, error) from None
+        raise KeyNotFoundError from None
 
-    async def status(self) -> _BucketStatus:
-        """State and configuration of the bucket.
 
-        Raises:
-            BucketNotFoundError: The bucket is gone.
-        """
-        try:
-            return _BucketStatus(await self._js.stream_info(self._stream), self._name)
-        except NotFoundError as error:
-            self._raise_missing(error)
-            raise
+def bucket_not_found(name: str, error: NotFoundError) -> BucketNotFoundError:
+    """The error for a bucket whose stream is not there."""
+    return not_found.bucket_not_found_error(error, name, STREAM_PREFIX)

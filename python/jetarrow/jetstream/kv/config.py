@@ -10,7 +10,7 @@ from jetarrow.core.errors import UnsupportedError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import KeyHistoryTooLargeError
-from jetarrow.jetstream.kv.names import KV_MAX_HISTORY, KV_PRE_TEMPLATE, STREAM_PREFIX, stream_of
+from jetarrow.jetstream.kv.names import KV_MAX_HISTORY, KV_PRE_TEMPLATE, STREAM_PREFIX, bucket_stream
 from jetarrow.jetstream.server_features import require_version
 
 # Seconds that a message id is remembered, unless values live shorter.
@@ -24,7 +24,7 @@ def stream_config(api: JetStreamApi, config: models.KeyValueConfig) -> models.St
         InvalidBucketNameError: The name is not valid.
         KeyHistoryTooLargeError: More history than a bucket can have.
     """
-    name = stream_of(config.bucket)
+    name = bucket_stream(config.bucket)
     if (whole("history", config.history) or 1) > KV_MAX_HISTORY:
         raise KeyHistoryTooLargeError
     mirror = None if config.mirror is None else config.mirror.evolve(name=_stream_name(config.mirror.name))
@@ -107,7 +107,7 @@ def _has_ttl(api: JetStreamApi) -> bool:
 
 
 def _stream_name(bucket: str) -> str:
-    return bucket if bucket.startswith(STREAM_PREFIX) else stream_of(bucket)
+    return bucket if bucket.startswith(STREAM_PREFIX) else bucket_stream(bucket)
 
 
 def _source(source: models.StreamSource, bucket: str) -> models.StreamSource:

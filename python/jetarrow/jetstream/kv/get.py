@@ -8,7 +8,7 @@ import json
 from jetarrow.core.arguments import whole
 from jetarrow.core.errors import NoRespondersError
 from jetarrow.jetstream.errors import APIError, KeyDeletedError, KeyNotFoundError, NotFoundError
-from jetarrow.jetstream.kv.base import Bucket
+from jetarrow.jetstream.kv.bucket import Bucket
 from jetarrow.jetstream.kv.entry import Entry, operation_of
 from jetarrow.jetstream.kv.names import check_key
 
@@ -44,16 +44,16 @@ class Get(Bucket):
     async def _get(self, key: str, revision: int | None = None, *, leader: bool = False) -> Entry:
         """An entry. Raises `KeyDeletedError` with that of a marker."""
         subject = self._pre + key
-        entry = None if leader or not self._direct else await self._ask_any(subject, revision)
+        entry = None if leader or not self._direct else await self._get_from_any_replica(subject, revision)
         if entry is None:
-            entry = await self._ask_leader(subject, revision)
+            entry = await self._get_from_leader(subject, revision)
         if entry.key != key:
             raise KeyNotFoundError(message=f"revision {revision} is that of {entry.key!r}, not of {key!r}")
         if entry.operation is not None:
             raise KeyDeletedError(entry, entry.operation)
         return entry
 
-    async def _ask_any(self, subject: str, revision: int | None) -> Entry | None:
+    async def _get_from_any_replica(self, subject: str, revision: int | None) -> Entry | None:
         """An entry by direct get, from any replica; None where none answers, so that the leader has to say why."""
         api = self._js._api
         session, native = api.session, api.session.native
@@ -83,7 +83,7 @@ class Get(Bucket):
             raise KeyNotFoundError
         raise APIError.build({"code": found or None}, message=f"{where} failed")
 
-    async def _ask_leader(self, subject: str, revision: int | None) -> Entry:
+    async def _get_from_leader(self, subject: str, revision: int | None) -> Entry:
         try:
             msg = await self._js.get_msg(self._stream, seq=revision or None, subject=None if revision else subject)
         except NotFoundError as error:

@@ -28,7 +28,7 @@ _FILTER = re.compile(r"(?:[^\s.>]+\.)*(?:[^\s.>]+|>)")
 _is_key = VALID_KEY_RE.fullmatch
 
 
-def stream_of(bucket: str) -> str:
+def bucket_stream(bucket: str) -> str:
     """The name of a bucket's stream.
 
     Raises:

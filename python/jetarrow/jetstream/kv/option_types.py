@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from jetarrow.jetstream.literals import DecodeMode, TimestampUnit
     from jetarrow.jetstream.models import Placement, RePublish, StorageType, StoreCompression, StreamSource
     from jetarrow.jetstream.progress import Progress
 
@@ -51,13 +52,13 @@ class KeyValueOptions(TypedDict, total=False):
 class BucketReadOptions(TypedDict, total=False):
     """Options of `kv.read`."""
 
-    mode: str
+    mode: DecodeMode
     """What happens to values that do not fit the schema: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
     batch_rows: int | None
     """Most rows of a batch; default 65536, and fewer in the first ones."""
     batch_bytes: int
     """A batch is cut when its values have this number of bytes; default 16 MiB."""
-    timestamp_unit: str
+    timestamp_unit: TimestampUnit
     """Unit of the timestamps: "ns" (default), or "us" for readers that know no nanoseconds."""
     progress: Progress | bool | None
     """Called with (sequences done, in all); True shows a bar on a terminal. Default none."""

@@ -83,7 +83,7 @@ class Put(Get):
         last = 0
         for _ in range(ATTEMPTS):
             try:
-                return await self._publish(key, value, last=last, msg_ttl=msg_ttl)
+                return await self._publish_revision(key, value, last=last, msg_ttl=msg_ttl)
             except KeyWrongLastSequenceError as error:
                 refused = error
             try:
@@ -125,7 +125,7 @@ class Put(Get):
         """
         if validate_keys:
             check_key(key)
-        return await self._publish(key, value, last=last or 0, msg_ttl=msg_ttl)
+        return await self._publish_revision(key, value, last=last or 0, msg_ttl=msg_ttl)
 
     async def delete(
         self,
@@ -158,7 +158,7 @@ class Put(Get):
             )
         if validate_keys:
             check_key(key)
-        await self._publish(key, b"", last=last or None, headers={KV_OP: KV_DEL})
+        await self._publish_revision(key, b"", last=last or None, headers={KV_OP: KV_DEL})
         return True
 
     async def purge(
@@ -189,10 +189,10 @@ class Put(Get):
         if validate_keys:
             check_key(key)
         headers = {KV_OP: KV_PURGE, Header.ROLLUP.value: MSG_ROLLUP_SUBJECT}
-        await self._publish(key, b"", last=last or None, headers=headers, msg_ttl=msg_ttl)
+        await self._publish_revision(key, b"", last=last or None, headers=headers, msg_ttl=msg_ttl)
         return True
 
-    async def _publish(
+    async def _publish_revision(
         self,
         key: str,
         value: bytes | str,

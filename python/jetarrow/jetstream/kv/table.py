@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jetarrow.jetstream.arrow import ArrowSchema
-from jetarrow.jetstream.kv.base import Bucket
+from jetarrow.jetstream.kv.bucket import Bucket
 from jetarrow.jetstream.kv.names import filters_of
+from jetarrow.jetstream.literals import DecodeMode, TimestampUnit
 from jetarrow.jetstream.progress import Progress
-from jetarrow.jetstream.reader import BATCH_BYTES, Reader
+from jetarrow.jetstream.read_spec import BATCH_BYTES, ReadSpec
+from jetarrow.jetstream.reader import Reader
 
 if TYPE_CHECKING:
     import pyarrow
@@ -23,10 +25,10 @@ class Tables(Bucket):
         filters: str | Sequence[str] | None = None,
         schema: ArrowSchema | None = None,
         *,
-        mode: str = "PERMISSIVE",
+        mode: DecodeMode = "PERMISSIVE",
         batch_rows: int | None = None,
         batch_bytes: int = BATCH_BYTES,
-        timestamp_unit: str = "ns",
+        timestamp_unit: TimestampUnit = "ns",
         progress: Progress | bool | None = None,
     ) -> Reader:
         """Reads the values that keys have now, as Arrow batches, in the order of their revisions.
@@ -48,8 +50,7 @@ class Tables(Bucket):
             A reader to iterate (`async for`), or to read at once with `await reader.read_all()`.
         """
         wanted = filters_of(filters)
-        return Reader(
-            self._js._api,
+        spec = ReadSpec(
             self._stream,
             # All subjects of a bucket are keys.
             subjects=[] if wanted == [">"] else [self._pre + key for key in wanted],
@@ -64,14 +65,15 @@ class Tables(Bucket):
             deleted=False,
             bucket=self._pre,
         )
+        return Reader(self._js._api, spec)
 
     async def to_table(
         self,
         filters: str | Sequence[str] | None = None,
         schema: ArrowSchema | None = None,
         *,
-        mode: str = "PERMISSIVE",
-        timestamp_unit: str = "ns",
+        mode: DecodeMode = "PERMISSIVE",
+        timestamp_unit: TimestampUnit = "ns",
         progress: Progress | bool | None = None,
     ) -> pyarrow.Table:
         """The values that keys have now, as one table: one row a key, none for what was deleted (needs pyarrow).

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from jetarrow.core.arguments import whole
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import DataLossError, NotFoundError
-from jetarrow.jetstream.kv.base import Bucket
+from jetarrow.jetstream.kv.bucket import Bucket
 from jetarrow.jetstream.kv.names import filters_of
 from jetarrow.jetstream.kv.watcher import KeyWatcher, Updates
+from jetarrow.jetstream.literals import OnRollback, check_literal
 from jetarrow.jetstream.manage import Management
-from jetarrow.jetstream.rollback import OnRollback, check_on_rollback
 
 # Default seconds that the server keeps the consumer of a watch while nobody listens.
 INACTIVE = 5 * 60.0
@@ -58,7 +58,7 @@ class Watch(Bucket):
             DataLossError: The bucket has no revision before `resume_from_revision`: it went back, or is another one.
             StreamRolledBackError: While it is watched: see `on_rollback`.
         """
-        check_on_rollback(on_rollback)
+        check_literal("on_rollback", on_rollback, OnRollback)
         policy = models.DeliverPolicy.LAST_PER_SUBJECT
         whole("resume_from_revision", resume_from_revision)
         if include_history + updates_only + (resume_from_revision is not None) > 1:

@@ -16,10 +16,10 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import STREAM_NOT_FOUND, JetStreamApi
 from jetarrow.jetstream.errors import APIError, BucketNotFoundError, StreamRecreatedError, StreamRolledBackError
 from jetarrow.jetstream.kv.entry import Entry
+from jetarrow.jetstream.literals import OnRollback
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.push import HEARTBEAT, PushSubscription
-from jetarrow.jetstream.rollback import OnRollback
 
 # Seconds without a message after which the server is asked whether more initial values will come.
 CHECK = 1.0
@@ -155,12 +155,12 @@ class KeyWatcher:
         self._waiting: deque[Entry | None] = deque()
         self._ignore_deletes = ignore_deletes
         self._last = 0
-        self._told = False
+        self._initial_done = False
         self._stopped = False
-        self._told_end = False
+        self._end_reported = False
 
     def __repr__(self) -> str:
-        state = "stopped" if self._stopped else "watching" if self._told else "reading the initial values"
+        state = "stopped" if self._stopped else "watching" if self._initial_done else "reading the initial values"
         return f"<KeyWatcher: bucket {self._bucket!r}, {state}>"
 
     def _fill(self) -> None:
@@ -177,8 +177,8 @@ class KeyWatcher:
         if sub.complete:
             # There were none, or none more: what comes is news.
             complete = 0
-        if complete is not None and not self._told:
-            sub.complete = self._told = True
+        if complete is not None and not self._initial_done:
+            sub.complete = self._initial_done = True
             entries.insert(complete, None)
         self._waiting.extend(entries)
 
@@ -243,8 +243,8 @@ class KeyWatcher:
         except BadSubscriptionError:
             if not self._stopped:
                 raise
-            if not self._told_end:
-                self._told_end = True
+            if not self._end_reported:
+                self._end_reported = True
                 return cast("None", self.STOP_ITER)
             if timeout is None:
                 raise

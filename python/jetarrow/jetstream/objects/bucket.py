@@ -1,46 +1,263 @@
-"""A bucket of objects."""
+"""What the verbs of a bucket have in common: what is said about an object, read and written."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import NamedTuple, NoReturn, Self
 
-from jetarrow.jetstream.errors import NotFoundError
-from jetarrow.jetstream.objects import status
-from jetarrow.jetstream.objects.clean import Clean
-from jetarrow.jetstream.objects.links import Links
-from jetarrow.jetstream.objects.rename import Rename
-from jetarrow.jetstream.objects.watch import ObjectWatcher
+from jetarrow import _jetarrow
+from jetarrow.core.nuid import NUID
+from jetarrow.jetstream import models, not_found
+from jetarrow.jetstream.api import STREAM_NOT_FOUND
+from jetarrow.jetstream.errors import (
+    APIError,
+    BadObjectMetaError,
+    BucketNotFoundError,
+    NotFoundError,
+    ObjectNotFoundError,
+)
+from jetarrow.jetstream.models.values import to_rfc3339
+from jetarrow.jetstream.objects.metadata_checks import checked_info, checked_nuid
+from jetarrow.jetstream.objects.names import (
+    OBJ_ALL_META_PRE_TEMPLATE,
+    STREAM_PREFIX,
+    bucket_stream,
+    chunk_subject,
+    meta_subject,
+)
+from jetarrow.jetstream.ordered import OrderedVerbs
+from jetarrow.jetstream.publish import PublishVerbs
+from jetarrow.jetstream.subscribe import Subscribe
+
+# The server's words for an expected last sequence of a subject that is another one by now.
+WRONG_LAST_SEQUENCE = (10071, 10164)
+# Of a read: most bytes that are handed over at a time, and that are on their way.
+BATCH_BYTES = 1024 * 1024
+FETCH_BYTES = 12 * 1024 * 1024
+ROLLUP = {models.Header.ROLLUP.value: "sub"}
+
+_nuid = NUID()
 
 
-class ObjectStore(Rename, Links, Clean):
-    """A bucket of objects. Made by `js.object_store(bucket)` or `js.create_object_store(bucket)`.
+class StoreContext(PublishVerbs, Subscribe, OrderedVerbs):
+    """The verbs of a context that a bucket is made of."""
 
-    An object is a name, bytes of any number, and what is said about them. A handle costs nothing to hold, and tasks
-    may share it.
-    """
 
-    ObjectResult: ClassVar = status.ObjectResult
-    ObjectStoreStatus: ClassVar = status.ObjectStoreStatus
-    ObjectWatcher: ClassVar = ObjectWatcher
+class Stored(NamedTuple):
+    """Metadata of an object, its sequence in the stream, and the bytes that were stored."""
 
-    def __repr__(self) -> str:
-        return f"<ObjectStore: bucket {self._name!r}>"
+    info: models.ObjectInfo
+    seq: int
+    text: bytes = b""
 
-    async def status(self) -> status.ObjectStoreStatus:
-        """State and configuration of the bucket.
+
+Change = Callable[[Stored | None], models.ObjectInfo]
+Find = Callable[[str], Awaitable[Stored | None]]
+
+
+class Bucket:
+    """A bucket's name, and where it is."""
+
+    def __init__(self, name: str, stream: str, js: StoreContext) -> None:
+        self._name = name
+        self._stream = stream
+        self._js = js
+
+    def _other(self, bucket: str) -> Self:
+        """Another bucket of the same account. No request is made."""
+        return type(self)(bucket, bucket_stream(bucket), self._js)
+
+    async def _find(self, name: str) -> Stored | None:
+        """Metadata of an object, deleted or not; None when the bucket has none.
+
+        The stream's leader is asked: another replica may not know yet what was put just before.
 
         Raises:
-            BucketNotFoundError: The bucket is gone.
+            BadObjectMetaError: It cannot be read, or is that of another name.
         """
+        msg = await self._last_meta(name)
+        return None if msg is None else self._stored(name, msg)
+
+    async def _find_any(self, name: str) -> Stored | None:
+        """As `_find`, for a caller that replaces it; metadata that cannot be read counts as that of a deleted object.
+
+        Its chunks are not purged then, because their nuid is not known.
+        """
+        msg = await self._last_meta(name)
+        if msg is None:
+            return None
         try:
-            return status.ObjectStoreStatus(await self._js.stream_info(self._stream), self._name)
+            return self._stored(name, msg)
+        except BadObjectMetaError:
+            nothing = models.ObjectInfo(name=name, bucket=self._name, nuid="", deleted=True)
+            return Stored(nothing, msg.seq or 0, msg.data or b"")
+
+    def _stored(self, name: str, msg: models.RawStreamMsg) -> Stored:
+        text = msg.data or b""
+        return Stored(parse_info(text, msg.time, self._name, meta_subject(self._name, name)), msg.seq or 0, text)
+
+    async def _last_meta(self, name: str) -> models.RawStreamMsg | None:
+        try:
+            return await self._js.get_last_msg(self._stream, meta_subject(self._name, name))
         except NotFoundError as error:
-            raise self._gone(error) from None
+            if error.err_code == STREAM_NOT_FOUND:
+                raise self._bucket_not_found(error) from None
+            return None
 
-    async def seal(self) -> None:
-        """Closes the bucket for good: nothing can be put or deleted any more, by anybody.
+    async def _commit(self, name: str, found: Stored | None, change: Change, find: Find | None = None) -> Stored | None:
+        """Write metadata in the place of `found`, and of nothing else (`Nats-Expected-Last-Subject-Sequence`).
 
-        Raises:
-            BucketNotFoundError: The bucket is gone.
+        When another client was faster, `change` is called again with the metadata that it wrote, as `find` reads it.
+
+        Returns:
+            The metadata that was replaced.
         """
-        await self._js.update_stream((await self.status()).stream_info.config.evolve(sealed=True))
+        while True:
+            info = change(found)
+            try:
+                await self._write(name, info, 0 if found is None else found.seq)
+            except APIError as error:
+                if error.err_code not in WRONG_LAST_SEQUENCE:
+                    raise
+                latest = await (find or self._find)(name)
+                if latest is not None and latest.text == encode_info(info):
+                    # Ours: it was stored at the first attempt, and resent.
+                    return found
+                found = latest
+            else:
+                return found
+
+    async def _write(self, name: str, info: models.ObjectInfo, expected: int) -> None:
+        await self._js.publish(
+            meta_subject(self._name, name),
+            encode_info(info),
+            stream=self._stream,
+            headers=ROLLUP,
+            expected_last_subject_seq=expected,
+        )
+
+    async def _purge(self, nuid: str) -> None:
+        """Removes the chunks of one version."""
+        subject = chunk_subject(self._name, checked_nuid(nuid, self._name))
+        await self._js.purge_stream(self._stream, subject=subject)
+
+    async def _remove_meta(self, name: str, seq: int) -> bool:
+        """Remove the metadata of a name if it is still the message `seq`.
+
+        The purge is bounded by the sequence, so that it never removes what another client has put meanwhile.
+        """
+        removed = await self._js.purge_stream(self._stream, subject=meta_subject(self._name, name), seq=seq + 1)
+        return removed.purged > 0
+
+    async def _with_server_time(self, info: models.ObjectInfo) -> models.ObjectInfo:
+        """The same with the time at which the server stored it, where it is still what it has."""
+        stored = await self._find(info.name)
+        return info if stored is None or stored.info.nuid != info.nuid else replace(info, mtime=stored.info.mtime)
+
+    @asynccontextmanager
+    async def _open_read(
+        self, subject: str, columns: Sequence[str], limit: int | None = None
+    ) -> AsyncIterator[_jetarrow.Reader]:
+        """A read of what is stored under a subject now; at most `limit` messages."""
+        reader = self._js.read(
+            self._stream,
+            subjects=subject,
+            columns=columns,
+            batch_bytes=BATCH_BYTES,
+            fetch_bytes=FETCH_BYTES,
+            limit=limit,
+        )
+        try:
+            yield await reader._open()
+        finally:
+            await reader.close()
+
+    async def _batches(self, reader: _jetarrow.Reader) -> AsyncGenerator[_jetarrow.Batch]:
+        """The messages of a read in order, some megabytes at a time."""
+        session = self._js._api.session
+        while (item := await session.run(reader.next())) is not None:
+            # What retention or a purge takes meanwhile is another object's; or else the digest says so.
+            if isinstance(item, _jetarrow.Batch):
+                yield item
+
+    async def _all_metas(self) -> dict[str, tuple[bytes, datetime]]:
+        """Payload and time of the metadata of every name, by subject, in the order in which they were stored.
+
+        Metadata that another client replaces while it is read is behind the end of the read. The subjects that a read
+        missed are read one by one.
+        """
+        session = self._js._api.session
+        everything = OBJ_ALL_META_PRE_TEMPLATE.format(bucket=self._name)
+        found: dict[str, tuple[bytes, datetime]] = {}
+        async with (
+            self._open_read(everything, ("subject", "data", "reply")) as reader,
+            aclosing(self._batches(reader)) as batches,
+        ):
+            end = reader.end
+            async for batch in batches:
+                for row in range(len(batch)):
+                    msg = batch.message(session, row)
+                    # One that was replaced meanwhile comes again.
+                    found.pop(msg.subject, None)
+                    found[msg.subject] = (msg.data, msg.metadata.timestamp)
+        if (await self._js.stream_info(self._stream)).state.last_seq < end:
+            return found
+        state = (await self._js.stream_info(self._stream, everything)).state
+        late = []
+        for subject in (state.subjects or {}).keys() - found.keys():
+            with suppress(NotFoundError):
+                late.append(await self._js.get_last_msg(self._stream, subject))
+        for stored in sorted(late, key=lambda stored: stored.seq or 0):
+            if stored.subject is not None and stored.time is not None:
+                found[stored.subject] = (stored.data or b"", stored.time)
+        return found
+
+    def _bucket_not_found(self, error: NotFoundError) -> BucketNotFoundError:
+        return bucket_not_found(self._name, error)
+
+    def _raise_object_not_found(self, name: str) -> NoReturn:
+        raise ObjectNotFoundError(message=f"bucket {self._name!r} has no object {name!r}")
+
+
+def bucket_not_found(bucket: str, error: NotFoundError) -> BucketNotFoundError:
+    """The error for a bucket whose stream is not there."""
+    return not_found.bucket_not_found_error(error, bucket, STREAM_PREFIX)
+
+
+def new_nuid() -> str:
+    """A name for the chunks of a new version."""
+    return _nuid.next().decode()
+
+
+def now() -> str:
+    """This moment, as it is written in an object's information."""
+    return to_rfc3339(datetime.now(UTC))
+
+
+def parse_info(text: bytes, stored: datetime | None, bucket: str, subject: str) -> models.ObjectInfo:
+    """An object's metadata as it was stored; its time is the message's, not what its writer's clock said.
+
+    Raises:
+        BadObjectMetaError: It cannot be read, a field is not valid, or its name is not that of the subject.
+    """
+    try:
+        info = models.ObjectInfo.from_response(json.loads(text))
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise BadObjectMetaError from error
+    info = checked_info(info, bucket, subject)
+    return info if stored is None else info.evolve(mtime=to_rfc3339(stored))
+
+
+def encode_info(info: models.ObjectInfo) -> bytes:
+    """An object's information as every client reads it: the values of a header are a list."""
+    fields = info.as_dict()
+    if info.headers is not None:
+        fields["headers"] = {
+            name: [str(value) for value in values] if isinstance(values, list | tuple) else [str(values)]
+            for name, values in info.headers.items()
+        }
+    return json.dumps(fields).encode()

@@ -10,9 +10,9 @@ from jetarrow.core.errors import TimeoutError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import BadObjectMetaError, NotFoundError
 from jetarrow.jetstream.models.values import to_seconds
-from jetarrow.jetstream.objects.base import info_of
-from jetarrow.jetstream.objects.checks import is_nuid
-from jetarrow.jetstream.objects.names import OBJ_ALL_CHUNKS_PRE_TEMPLATE, chunks_of
+from jetarrow.jetstream.objects.bucket import parse_info
+from jetarrow.jetstream.objects.metadata_checks import is_nuid
+from jetarrow.jetstream.objects.names import OBJ_ALL_CHUNKS_PRE_TEMPLATE, chunk_subject
 from jetarrow.jetstream.objects.status import OrphanedChunks
 from jetarrow.jetstream.objects.watch import Watch, end, initial_messages
 
@@ -48,7 +48,7 @@ class Clean(Watch):
         try:
             return await self._clean(timedelta(seconds=age), dry_run)
         except NotFoundError as error:
-            raise self._gone(error) from None
+            raise self._bucket_not_found(error) from None
 
     async def _clean(self, age: timedelta, dry_run: bool) -> list[OrphanedChunks]:
         everything = OBJ_ALL_CHUNKS_PRE_TEMPLATE.format(bucket=self._name)
@@ -62,7 +62,7 @@ class Clean(Watch):
         newest: dict[str, datetime] = {}
         for nuid in orphans:
             with suppress(NotFoundError):
-                stored = (await self._js.get_last_msg(self._stream, chunks_of(self._name, nuid))).time
+                stored = (await self._js.get_last_msg(self._stream, chunk_subject(self._name, nuid))).time
                 if stored is not None and stored <= before:
                     newest[nuid] = stored
         if not newest:
@@ -83,7 +83,7 @@ class Clean(Watch):
         deleted: dict[str, str] = {}
         for subject, (text, stored) in (await self._all_metas()).items():
             try:
-                info = info_of(text, stored, self._name, subject)
+                info = parse_info(text, stored, self._name, subject)
             except BadObjectMetaError:
                 # A newer client may be able to read it.
                 referenced.update(nuid for nuid in nuids if nuid.encode() in text)
@@ -98,7 +98,7 @@ class Clean(Watch):
         """Payload bytes of a nuid's chunks, without reading them."""
         size = 0
         sub = await self._js.subscribe(
-            chunks_of(self._name, nuid), stream=self._stream, ordered_consumer=True, headers_only=True
+            chunk_subject(self._name, nuid), stream=self._stream, ordered_consumer=True, headers_only=True
         )
         try:
             left = await initial_messages(sub)

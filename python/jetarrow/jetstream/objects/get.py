@@ -16,14 +16,13 @@ from jetarrow.jetstream.errors import (
     LinkIsABucketError,
     NotFoundError,
 )
-from jetarrow.jetstream.objects.checks import checked_nuid
 from jetarrow.jetstream.objects.info import Info
-from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, chunks_of, same_digest
+from jetarrow.jetstream.objects.metadata_checks import checked_nuid
+from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, chunk_subject, same_digest
 from jetarrow.jetstream.objects.status import ObjectResult
 from jetarrow.jetstream.objects.target_file import replacing
-from jetarrow.jetstream.objects.told import Told
-from jetarrow.jetstream.objects.worker import Worker
-from jetarrow.jetstream.progress import Progress
+from jetarrow.jetstream.objects.worker_thread import WorkerThread
+from jetarrow.jetstream.progress import Progress, ThrottledProgress
 
 
 class Writable(Protocol):
@@ -41,10 +40,10 @@ class _Sink:
         self._hash = hashlib.sha256()
         self._size = 0
 
-    def take(self, piece: bytes) -> None:
-        self._hash.update(piece)
-        self._size += len(piece)
-        view = memoryview(piece)
+    def take(self, payload: bytes) -> None:
+        self._hash.update(payload)
+        self._size += len(payload)
+        view = memoryview(payload)
         # A file without a buffer may take less than it is given.
         while view and (taken := self._write(view)) is not None:
             view = view[taken:]
@@ -163,40 +162,40 @@ class Get(Info):
     async def _read(
         self, info: models.ObjectInfo, write: Callable[[Any], int | None], progress: Progress | bool | None
     ) -> None:
-        """Reads an object's chunks; each piece is hashed and written while the next one comes."""
-        sink, told = _Sink(write), Told(progress, "getting", info.size)
+        """Reads an object's chunks; each payload is hashed and written while the next one comes."""
+        sink, reported = _Sink(write), ThrottledProgress(progress, "getting", info.size)
         if is_small(info):
             sink.take(await self._only_chunk(info))
             sink.check(info)
-            told.add(info.size or 0)
+            reported.add(info.size or 0)
             return
-        with Worker(self._js._api.session) as worker:
+        with WorkerThread(self._js._api.session) as worker:
             taken = None
-            async with aclosing(self._pieces(info)) as pieces:
-                async for piece in pieces:
+            async with aclosing(self._payloads(info)) as payloads:
+                async for payload in payloads:
                     if taken is not None:
                         await worker.done(taken)
-                    taken = worker.start(sink.take, piece)
-                    told.add(len(piece))
+                    taken = worker.start(sink.take, payload)
+                    reported.add(len(payload))
             if taken is not None:
                 await worker.done(taken)
         sink.check(info)
 
     async def _only_chunk(self, info: models.ObjectInfo) -> bytes:
         """A small object: one request, and no consumer."""
-        subject = chunks_of(self._name, checked_nuid(info.nuid, self._name))
+        subject = chunk_subject(self._name, checked_nuid(info.nuid, self._name))
         try:
             return (await self._js.get_last_msg(self._stream, subject)).data or b""
         except NotFoundError:
             return b""
 
-    async def _pieces(self, info: models.ObjectInfo) -> AsyncGenerator[bytes]:
+    async def _payloads(self, info: models.ObjectInfo) -> AsyncGenerator[bytes]:
         """An object's bytes in order, some chunks at a time; less than all where chunks are gone."""
         left = info.chunks or 0
-        subject = chunks_of(self._name, checked_nuid(info.nuid, self._name))
+        subject = chunk_subject(self._name, checked_nuid(info.nuid, self._name))
         # Known to be all, the last ones come without a question whether there are more.
         async with (
-            self._reading(subject, ("data",), info.chunks or None) as reader,
+            self._open_read(subject, ("data",), info.chunks or None) as reader,
             aclosing(self._batches(reader)) as batches,
         ):
             async for batch in batches:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import BadObjectMetaError
-from jetarrow.jetstream.objects.base import Bucket, Stored, now
+from jetarrow.jetstream.objects.bucket import Bucket, Stored, now
 
 
 class Info(Bucket):
@@ -25,7 +25,7 @@ class Info(Bucket):
         """
         found = await self._find(name)
         if found is None or (found.info.deleted and not show_deleted):
-            self._no_object(name)
+            self._raise_object_not_found(name)
         return found.info
 
     async def delete(self, name: str) -> None:
@@ -42,7 +42,7 @@ class Info(Bucket):
 
         def deleted(found: Stored | None) -> models.ObjectInfo:
             if found is None or found.info.deleted:
-                self._no_object(name)
+                self._raise_object_not_found(name)
             if not found.info.nuid:
                 raise BadObjectMetaError
             return found.info.evolve(deleted=True, size=0, chunks=0, digest="", mtime=now())

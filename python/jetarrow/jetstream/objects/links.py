@@ -10,7 +10,7 @@ from jetarrow.jetstream.errors import (
     ObjectAlreadyExists,
     ObjectDeletedError,
 )
-from jetarrow.jetstream.objects.base import Bucket, Stored, new_version, now
+from jetarrow.jetstream.objects.bucket import Bucket, Stored, new_nuid, now
 from jetarrow.jetstream.objects.info import Info
 
 
@@ -68,14 +68,14 @@ class Links(Info):
         try:
             await self._js.stream_info(other._stream)
         except NotFoundError as error:
-            raise other._gone(error) from None
+            raise other._bucket_not_found(error) from None
         return await self._link(name, models.ObjectLink(other._name))
 
     async def _link(self, name: str, to: models.ObjectLink) -> models.ObjectInfo:
         link = models.ObjectInfo(
             name=name,
             bucket=self._name,
-            nuid=new_version(),
+            nuid=new_nuid(),
             size=0,
             chunks=0,
             mtime=now(),
@@ -88,4 +88,4 @@ class Links(Info):
             return link
 
         await self._commit(name, await self._find_any(name), made, self._find_any)
-        return await self._dated(link)
+        return await self._with_server_time(link)

@@ -26,7 +26,7 @@ VALID_BUCKET_RE = re.compile(r"^[a-zA-Z0-9_-]+$")
 VALID_KEY_RE = re.compile(r"^[-/_=\.a-zA-Z0-9]+$")
 
 
-def stream_of(bucket: str | None) -> str:
+def bucket_stream(bucket: str | None) -> str:
     """The name of a bucket's stream.
 
     Raises:
@@ -38,12 +38,12 @@ def stream_of(bucket: str | None) -> str:
     return OBJ_STREAM_TEMPLATE.format(bucket=bucket)
 
 
-def chunks_of(bucket: str, nuid: str) -> str:
+def chunk_subject(bucket: str, nuid: str) -> str:
     """The subject of one version's chunks."""
     return OBJ_CHUNKS_PRE_TEMPLATE.format(bucket=bucket, obj=nuid)
 
 
-def meta_of(bucket: str, name: str) -> str:
+def meta_subject(bucket: str, name: str) -> str:
     """The subject of what is said about an object.
 
     Raises:

@@ -10,24 +10,23 @@ from dataclasses import dataclass, replace
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import APIError, BadObjectMetaError, InvalidObjectNameError
-from jetarrow.jetstream.objects.base import Bucket, Stored, new_version, now
-from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, checked_meta, chunks_of, digest_text
-from jetarrow.jetstream.objects.pieces import Cutter, Data, pieces, size_of
-from jetarrow.jetstream.objects.sending import Sending
-from jetarrow.jetstream.objects.told import Told
-from jetarrow.jetstream.objects.worker import Worker
-from jetarrow.jetstream.progress import Progress
+from jetarrow.jetstream.objects.bucket import Bucket, Stored, new_nuid, now
+from jetarrow.jetstream.objects.chunk_upload import ChunkUpload
+from jetarrow.jetstream.objects.chunks import Chunker, Data, chunk_groups, size_of
+from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, checked_meta, chunk_subject, digest_text
+from jetarrow.jetstream.objects.worker_thread import WorkerThread
+from jetarrow.jetstream.progress import Progress, ThrottledProgress
 
 # Seconds that whoever gives a put up waits for what it has sent to be removed; on a loop that goes on afterwards.
-HURRY = 0.25
-_leaving: set[asyncio.Task[bool]] = set()
+CANCEL_TIMEOUT = 0.25
+_cleanups: set[asyncio.Task[bool]] = set()
 
 
 @dataclass
 class Attempt:
     """A put, and how far it has come."""
 
-    sending: Sending
+    upload: ChunkUpload
     info: models.ObjectInfo
     # What has the name, as far as is known.
     former: Stored | None
@@ -98,22 +97,22 @@ class Put(Bucket):
             metadata=meta.metadata,
             options=replace(options, max_chunk_size=chunk_size),
             bucket=self._name,
-            nuid=new_version(),
+            nuid=new_nuid(),
         )
-        attempt = Attempt(Sending(self._js, self._stream, chunks_of(self._name, info.nuid)), info, former)
+        attempt = Attempt(ChunkUpload(self._js, self._stream, chunk_subject(self._name, info.nuid)), info, former)
         try:
-            cutter = Cutter(chunk_size)
-            await self._send(data, cutter, attempt.sending, progress)
+            chunker = Chunker(chunk_size)
+            await self._send(data, chunker, attempt.upload, progress)
             attempt.info = replace(
-                info, size=cutter.size, chunks=cutter.chunks, digest=digest_text(cutter.hash.digest()), mtime=now()
+                info, size=chunker.size, chunks=chunker.chunks, digest=digest_text(chunker.hash.digest()), mtime=now()
             )
             await self._commit(name, former, attempt.commit, self._find_any)
         except BaseException as error:
-            if not await self._give_up(attempt, error):
+            if not await self._roll_back(attempt, error):
                 raise
         else:
             await self._purge_former(attempt.former)
-        return await self._dated(attempt.info)
+        return await self._with_server_time(attempt.info)
 
     async def put_file(
         self,
@@ -141,45 +140,45 @@ class Put(Bucket):
         with open(name if path is None else path, "rb", buffering=0) as file:  # noqa: ASYNC230  # read elsewhere
             return await self.put(name, file, meta, progress=progress)
 
-    async def _send(self, data: Data, cutter: Cutter, sending: Sending, progress: Progress | bool | None) -> None:
+    async def _send(self, data: Data, chunker: Chunker, upload: ChunkUpload, progress: Progress | bool | None) -> None:
         """Publishes the chunks, in order."""
-        told, begun = Told(progress, "putting", size_of(data)), False
-        with Worker(self._js._api.session) as worker:
-            async with sending, aclosing(pieces(data, cutter, worker)) as cut:
+        reported, begun = ThrottledProgress(progress, "putting", size_of(data)), False
+        with WorkerThread(self._js._api.session) as worker:
+            async with upload, aclosing(chunk_groups(data, chunker, worker)) as cut:
                 async for chunks in cut:
-                    if begun := begun or len(chunks) >= cutter.per_piece:
-                        await sending.send(chunks)
+                    if begun := begun or len(chunks) >= chunker.per_read:
+                        await upload.send(chunks)
                     elif chunks:
-                        await sending.send_few(chunks)
-                    told.add(sum(map(len, chunks)))
+                        await upload.send_few(chunks)
+                    reported.add(sum(map(len, chunks)))
 
-    async def _give_up(self, attempt: Attempt, error: BaseException) -> bool:
+    async def _roll_back(self, attempt: Attempt, error: BaseException) -> bool:
         """Removes what a put that failed has stored; True where the object is there after all.
 
         Who cancels, or presses Ctrl-C, does not wait for a server that is away.
         """
         if isinstance(error, Exception):
-            return await self._take_back(attempt, error)
+            return await self._remove_chunks(attempt, error)
         session = self._js._api.session
         if session.is_blocking:
             if not attempt.committing:
-                await self._take_back_quickly(attempt, error)
+                await self._remove_chunks_quickly(attempt, error)
             return False
-        task = asyncio.ensure_future(self._take_back(attempt, error))
-        _leaving.add(task)
-        task.add_done_callback(_leaving.discard)
-        await asyncio.wait([task], timeout=HURRY)
+        task = asyncio.ensure_future(self._remove_chunks(attempt, error))
+        _cleanups.add(task)
+        task.add_done_callback(_cleanups.discard)
+        await asyncio.wait([task], timeout=CANCEL_TIMEOUT)
         return False
 
-    async def _take_back(self, attempt: Attempt, error: BaseException) -> bool:
-        """As `_give_up`. The object is there where the answer was lost, and not what was written."""
-        last, nuid = new_version(), attempt.info.nuid
+    async def _remove_chunks(self, attempt: Attempt, error: BaseException) -> bool:
+        """As `_roll_back`. The object is there where the answer was lost, and not what was written."""
+        last, nuid = new_nuid(), attempt.info.nuid
         try:
             # Nothing comes in behind the purge: no chunk waits for its turn any more, and the message is answered
             # after all that was sent before, whatever the answer.
-            await attempt.sending.answered()
+            await attempt.upload.wait_for_acks()
             with suppress(APIError):
-                await self._js.publish(chunks_of(self._name, last), stream=self._stream)
+                await self._js.publish(chunk_subject(self._name, last), stream=self._stream)
                 await self._purge(last)
             if attempt.committing:
                 stored = await self._find_any(attempt.info.name)
@@ -191,14 +190,14 @@ class Put(Bucket):
             error.add_note(f"chunks of it may still be in bucket {self._name!r}: {trouble}")
         return False
 
-    async def _take_back_quickly(self, attempt: Attempt, error: BaseException) -> None:
-        last, api = new_version(), self._js._api
+    async def _remove_chunks_quickly(self, attempt: Attempt, error: BaseException) -> None:
+        last, api = new_nuid(), self._js._api
         try:
-            answered = await attempt.sending.answered(HURRY / 4)
-            await self._js.publish(chunks_of(self._name, last), timeout=HURRY / 4, stream=self._stream)
+            answered = await attempt.upload.wait_for_acks(CANCEL_TIMEOUT / 4)
+            await self._js.publish(chunk_subject(self._name, last), timeout=CANCEL_TIMEOUT / 4, stream=self._stream)
             for nuid in (last, attempt.info.nuid):
-                body = {"filter": chunks_of(self._name, nuid)}
-                await api.request(f"STREAM.PURGE.{self._stream}", body, timeout=HURRY / 4)
+                body = {"filter": chunk_subject(self._name, nuid)}
+                await api.request(f"STREAM.PURGE.{self._stream}", body, timeout=CANCEL_TIMEOUT / 4)
             if not answered:
                 raise TimeoutError("some were still on their way")
         except Exception as trouble:

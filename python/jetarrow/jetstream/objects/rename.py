@@ -22,12 +22,12 @@ from jetarrow.jetstream.errors import (
     ObjectAlreadyExists,
     ObjectDeletedError,
 )
-from jetarrow.jetstream.objects.base import Stored, new_version, now
+from jetarrow.jetstream.objects.bucket import Stored, new_nuid, now
+from jetarrow.jetstream.objects.chunk_upload import ChunkUpload
+from jetarrow.jetstream.objects.chunks import Chunker
 from jetarrow.jetstream.objects.get import Get, check_digest, is_small
-from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, checked_meta, chunks_of
-from jetarrow.jetstream.objects.pieces import Cutter
+from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, checked_meta, chunk_subject
 from jetarrow.jetstream.objects.put import Attempt, Put
-from jetarrow.jetstream.objects.sending import Sending
 
 
 class Rename(Get, Put):
@@ -78,18 +78,18 @@ class Rename(Get, Put):
         old = self._checked_live(name, await self._find(name))
         while True:
             target = self._checked_free(name, new_name, await self._find(new_name))
-            info = self._changed_info(name, old, meta).evolve(name=new_name, nuid=new_version())
-            chunks = chunks_of(self._name, info.nuid)
-            attempt = Attempt(Sending(self._js, self._stream, chunks), info, target)
+            info = self._changed_info(name, old, meta).evolve(name=new_name, nuid=new_nuid())
+            chunks = chunk_subject(self._name, info.nuid)
+            attempt = Attempt(ChunkUpload(self._js, self._stream, chunks), info, target)
 
             def new_info(found: Stored | None, attempt: Attempt = attempt) -> models.ObjectInfo:
                 return attempt.commit(self._checked_free(name, new_name, found))
 
             try:
-                attempt.info = await self._copy(old.info, info, attempt.sending)
+                attempt.info = await self._copy(old.info, info, attempt.upload)
                 await self._commit(new_name, target, new_info)
             except BaseException as error:
-                if not await self._give_up(attempt, error):
+                if not await self._roll_back(attempt, error):
                     if not isinstance(error, DigestMismatchError):
                         raise
                     latest = self._checked_live(name, await self._find(name))
@@ -109,7 +109,7 @@ class Rename(Get, Put):
             )
         return found
 
-    async def _copy(self, old: models.ObjectInfo, new: models.ObjectInfo, sending: Sending) -> models.ObjectInfo:
+    async def _copy(self, old: models.ObjectInfo, new: models.ObjectInfo, upload: ChunkUpload) -> models.ObjectInfo:
         """Copies the chunks of `old`; the metadata `new` with their number.
 
         Raises:
@@ -118,14 +118,14 @@ class Rename(Get, Put):
         if not old.size:
             return new
         options = new.options or models.ObjectMetaOptions()
-        cutter = Cutter(options.max_chunk_size or OBJ_DEFAULT_CHUNK_SIZE)
+        chunker = Chunker(options.max_chunk_size or OBJ_DEFAULT_CHUNK_SIZE)
         if is_small(old):
-            await self._send(await self._only_chunk(old), cutter, sending, None)
+            await self._send(await self._only_chunk(old), chunker, upload, None)
         else:
-            async with aclosing(self._pieces(old)) as data:
-                await self._send(data, cutter, sending, None)
-        check_digest(old, cutter.size, cutter.hash.digest())
-        return replace(new, chunks=cutter.chunks)
+            async with aclosing(self._payloads(old)) as data:
+                await self._send(data, chunker, upload, None)
+        check_digest(old, chunker.size, chunker.hash.digest())
+        return replace(new, chunks=chunker.chunks)
 
     async def _remove_old(self, name: str, old: Stored, new: models.ObjectInfo) -> None:
         """Removes what was copied, and nothing that another client wrote meanwhile."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from jetarrow.jetstream.objects.base import new_version
+from jetarrow.jetstream.objects.bucket import new_nuid
 
 # Mode of the temporary file: an object may be a secret, and the mode of its target may allow other users to read.
 _PRIVATE = 0o600
@@ -46,7 +46,7 @@ def replacing(path: str) -> Iterator[BinaryIO]:
 
 
 def _beside(folder: str) -> str:
-    return os.path.join(folder, f".{new_version()}.part")
+    return os.path.join(folder, f".{new_nuid()}.part")
 
 
 def _created(path: str, mode: int) -> int:

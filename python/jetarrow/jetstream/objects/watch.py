@@ -13,7 +13,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import STREAM_NOT_FOUND
 from jetarrow.jetstream.errors import BadObjectMetaError, NotFoundError
 from jetarrow.jetstream.not_found import expect_not_found
-from jetarrow.jetstream.objects.base import Bucket, info_of
+from jetarrow.jetstream.objects.bucket import Bucket, parse_info
 from jetarrow.jetstream.objects.names import OBJ_ALL_META_PRE_TEMPLATE
 from jetarrow.jetstream.push import PushSubscription
 
@@ -65,7 +65,7 @@ class ObjectWatcher:
             # Something that was counted went before it was sent.
             self._initial = self._came
         try:
-            return info_of(msg.data, metadata.timestamp, self._bucket, msg.subject)
+            return parse_info(msg.data, metadata.timestamp, self._bucket, msg.subject)
         except BadObjectMetaError as error:
             # It is no object for anybody; the others are.
             self._sub._session.report_error(error)
@@ -133,7 +133,7 @@ class Watch(Bucket):
             initial = None if updates_only else await initial_messages(sub)
         except NotFoundError as error:
             if error.err_code == STREAM_NOT_FOUND:
-                raise self._gone(error) from None
+                raise self._bucket_not_found(error) from None
             raise
         return ObjectWatcher(sub, self._name, initial, ignore_deletes=ignore_deletes)
 
@@ -152,10 +152,10 @@ class Watch(Bucket):
         try:
             metas = await self._all_metas()
         except NotFoundError as error:
-            raise self._gone(error) from None
+            raise self._bucket_not_found(error) from None
         for subject, (text, stored) in metas.items():
             try:
-                found.append(info_of(text, stored, self._name, subject))
+                found.append(parse_info(text, stored, self._name, subject))
             except BadObjectMetaError as error:
                 session.report_error(error)
         infos = [info for info in found if not (ignore_deletes and info.deleted)]

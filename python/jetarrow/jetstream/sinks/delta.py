@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jetarrow.core.errors import UnsupportedError
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.sink_errors import SinkError, SinkLockedError, SinkSchemaError
+from jetarrow.jetstream.errors import SinkError, SinkLockedError, SinkSchemaError
 from jetarrow.jetstream.sinks.rows import check_same, from_text, to_text
 from jetarrow.jetstream.sinks.state import SinkResult, State
 
@@ -79,7 +79,7 @@ class DeltaTarget:
         said = str(error).partition("\n")[0]
         return SinkError(f"{what} {self}: {said}. What was committed stays; run it again when that is mended")
 
-    def taken(self) -> SinkLockedError:
+    def locked_error(self) -> SinkLockedError:
         """Another writer has made a commit that this one would have made."""
         return SinkLockedError(f"{self} was written by another sink with the app_id {self.app_id!r} meanwhile")
 
@@ -170,7 +170,7 @@ class DeltaCommit:
         target = self._target
         table = target.table() or self._created()
         if table.transaction_version(target.app_id) != target.version:
-            raise target.taken()
+            raise target.locked_error()
         number = target.number + 1
         corrupt = self._write_corrupt(number)
         files = self._write(table, state, number)
@@ -219,7 +219,7 @@ class DeltaCommit:
             raise SinkSchemaError(f"{target} has other columns: {str(error).partition(chr(10))[0]}") from error
         except (OSError, library.exceptions.DeltaError) as error:
             if "concurrent transaction" in str(error).lower():
-                raise target.taken() from error
+                raise target.locked_error() from error
             raise target.failed("cannot write to", error) from error
         table.update_incremental()
         return len(set(table.file_uris()) - before)

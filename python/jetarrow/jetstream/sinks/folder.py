@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.sink_errors import SinkError
+from jetarrow.jetstream.errors import SinkError
 
 # Where a file is there as a whole once it is closed, and renaming is copying.
 _OBJECT_STORES = {"s3", "gcs", "abfs"}

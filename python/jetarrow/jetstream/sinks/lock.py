@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from jetarrow.jetstream.sink_errors import SinkError, SinkLockedError
+from jetarrow.jetstream.errors import SinkError, SinkLockedError
 from jetarrow.jetstream.sinks.folder import Folder
 
 # Seconds after which the lock of a writer that says nothing may be taken over.
@@ -30,10 +30,10 @@ class Lock:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self.token = secrets.token_hex(16)
-        self._over = threading.Event()
-        self._me = {"host": socket.gethostname(), "pid": os.getpid(), "began": _began(os.getpid())}
+        self._stopped = threading.Event()
+        self._me = {"host": socket.gethostname(), "pid": os.getpid(), "began": _start_time(os.getpid())}
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         """Takes it.
 
         Returns:
@@ -43,17 +43,17 @@ class Lock:
             SinkLockedError: Another writer has it.
         """
         held = self._read()
-        if held is not None and self._counts(held):
-            raise self._refused(held, "is written by")
+        if held is not None and self._is_valid(held):
+            raise self._locked_error(held, "is written by")
         try:
             if held is not None:
                 self._write()
-            elif not self._folder.create(NAME, self._mine()):
-                raise self._refused(self._read() or {}, "is written by")
+            elif not self._folder.create(NAME, self._record()):
+                raise self._locked_error(self._read() or {}, "is written by")
         except SinkError as error:
             # Another one took it at the same moment, and removed what was half written.
             if isinstance(error.__cause__, FileNotFoundError):
-                raise self.lost() from None
+                raise self.lost_error() from None
             raise
         self.check()
         threading.Thread(target=self._renew, daemon=True, name="jetarrow-sink-lock").start()
@@ -63,34 +63,34 @@ class Lock:
         """Raises `SinkLockedError` where another writer has taken it over."""
         held = self._read()
         if held is None or held.get("token") != self.token:
-            self._over.set()
-            raise self._refused(held or {}, "was taken over by")
+            self._stopped.set()
+            raise self._locked_error(held or {}, "was taken over by")
 
     def release(self) -> None:
         """Gives it back, if it is still ours."""
-        self._over.set()
+        self._stopped.set()
         held = self._read()
         if held is not None and held.get("token") == self.token:
             self._folder.delete(NAME)
 
     def abandon(self) -> None:
         """Stops renewing it."""
-        self._over.set()
+        self._stopped.set()
 
-    def _counts(self, held: dict[str, Any]) -> bool:
+    def _is_valid(self, held: dict[str, Any]) -> bool:
         """Whether whoever took it may still write."""
         if held.get("host") == self._me["host"]:
             pid = held.get("pid")
-            if isinstance(pid, int) and not _alive(pid, held.get("began")):
+            if isinstance(pid, int) and not _is_alive(pid, held.get("began")):
                 return False
         return time.time() - float(held.get("renewed", 0)) < EXPIRES
 
-    def lost(self) -> SinkLockedError:
+    def lost_error(self) -> SinkLockedError:
         """The error of a writer in whose place another one has written."""
-        self._over.set()
-        return self._refused(self._read() or {}, "was taken over by")
+        self._stopped.set()
+        return self._locked_error(self._read() or {}, "was taken over by")
 
-    def _refused(self, held: dict[str, Any], what: str) -> SinkLockedError:
+    def _locked_error(self, held: dict[str, Any], what: str) -> SinkLockedError:
         host, pid = held.get("host"), held.get("pid")
         who = f"process {pid} on {host}" if pid else "another writer"
         text = f"{self._folder} {what} {who}: one writer at a time; a dead one's lock ends after {EXPIRES:.0f} s"
@@ -107,21 +107,21 @@ class Lock:
             return {}
         return held
 
-    def _mine(self) -> bytes:
+    def _record(self) -> bytes:
         return json.dumps({**self._me, "token": self.token, "renewed": time.time()}).encode()
 
     def _write(self) -> None:
-        self._folder.replace(NAME, self._mine())
+        self._folder.replace(NAME, self._record())
 
     def _renew(self) -> None:
-        while not self._over.wait(EXPIRES / 4):
+        while not self._stopped.wait(EXPIRES / 4):
             # A folder that cannot be reached now may be in time the next time.
             with suppress(Exception):
                 self.check()
                 self._write()
 
 
-def _alive(pid: int, began: object) -> bool:
+def _is_alive(pid: int, began: object) -> bool:
     if _WINDOWS:
         # os.kill would end it. The lock of a dead one expires.
         return True
@@ -132,10 +132,10 @@ def _alive(pid: int, began: object) -> bool:
     except OSError:
         return True
     # Another process may have its number by now.
-    return began is None or _began(pid) in (began, None)
+    return began is None or _start_time(pid) in (began, None)
 
 
-def _began(pid: int) -> str | None:
+def _start_time(pid: int) -> str | None:
     """When a process began, in a form that is only compared; None where the system does not tell."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:

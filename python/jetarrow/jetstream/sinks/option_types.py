@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from jetarrow.jetstream.arrow import ArrowSchema
+    from jetarrow.jetstream.literals import OnDataLoss, OnRollback, TimestampUnit
     from jetarrow.jetstream.progress import Progress
-    from jetarrow.jetstream.rollback import OnRollback
 
 
 class _SinkOptions(TypedDict, total=False):
@@ -38,7 +38,7 @@ class _SinkOptions(TypedDict, total=False):
     """Goes on for ever with what comes; default False."""
     durable: str | None
     """A durable consumer that is acknowledged after each commit; default none."""
-    on_data_loss: str
+    on_data_loss: OnDataLoss
     """What is gone raises `DataLossError` with "error" (default); "warn" goes on with what is left."""
     on_rollback: OnRollback
     """Where the server went back behind the position: "fail" (default), "continue" or "earliest"."""
@@ -49,7 +49,7 @@ class _SinkOptions(TypedDict, total=False):
 class ParquetOptions(_SinkOptions, total=False):
     """Options of `js.to_parquet`."""
 
-    timestamp_unit: str
+    timestamp_unit: TimestampUnit
     """Unit of the timestamps: "ns" (default), or "us"."""
     filesystem: Any
     """A `pyarrow.fs.FileSystem`; default that of the path."""

@@ -27,10 +27,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from jetarrow.jetstream.sink_errors import SinkError, SinkSchemaError
-from jetarrow.jetstream.sinks.files import GROUP_ROWS, Commit, name_of, parent
+from jetarrow.jetstream.errors import SinkError, SinkSchemaError
 from jetarrow.jetstream.sinks.folder import Folder
 from jetarrow.jetstream.sinks.lock import Lock
+from jetarrow.jetstream.sinks.parquet_commit import GROUP_ROWS, Commit, file_name, parent
 from jetarrow.jetstream.sinks.rows import from_text, to_text
 from jetarrow.jetstream.sinks.state import FORMAT, State
 
@@ -57,7 +57,7 @@ def _number(path: str) -> float:
     return 0 if unnumbered else math.inf
 
 
-def _home(file: dict[str, Any]) -> tuple[str, int]:
+def _folder_and_epoch(file: dict[str, Any]) -> tuple[str, int]:
     """The folder and the epoch of a file; files of one home can be joined."""
     return parent(file["path"]), file["epoch"]
 
@@ -92,11 +92,11 @@ class ParquetTable:
         """
         self.lock, self.columns = Lock(self.folder), None
         self.folder.make(_STAGING)
-        taken_over = self.lock.take()
+        taken_over = self.lock.acquire()
         try:
             self.load()
             if taken_over:
-                self._take_number()
+                self._reserve_number()
             self.clean()
         except BaseException:
             self.close()
@@ -115,7 +115,7 @@ class ParquetTable:
         self.lock.check()
 
     def check_number(self) -> None:
-        """As `Home.check_number`.
+        """As `TableWriter.check_number`.
 
         Raises:
             SinkLockedError: Another writer has it.
@@ -123,7 +123,7 @@ class ParquetTable:
         self.lock.check()
         numbers = (_NUMBERED.fullmatch(path) for path in self._record_paths())
         if any(int(number[1]) >= self.next_number for number in numbers if number):
-            raise self.lock.lost()
+            raise self.lock.lost_error()
 
     def close(self) -> None:
         """Lets go of the folder."""
@@ -171,7 +171,7 @@ class ParquetTable:
         except (ValueError, KeyError, TypeError):
             raise SinkError(f"{self}: {path} is not a record of a commit") from None
 
-    def _take_number(self) -> None:
+    def _reserve_number(self) -> None:
         """Takes the next number without a commit, so that no writer before can have it."""
         number = self.next_number
         # What an earlier version needs to go on behind it.
@@ -253,14 +253,14 @@ class ParquetTable:
             created = False
         if not created:
             self._writing = None
-            raise self.lock.lost()
-        if self._is_void(number, self._writing):
+            raise self.lock.lost_error()
+        if self._is_superseded(number, self._writing):
             self.folder.delete(self._writing)
             self._writing = None
-            raise self.lock.lost()
+            raise self.lock.lost_error()
         self.records[number] = {**record, "name": self._writing}
 
-    def _is_void(self, number: int, path: str) -> bool:
+    def _is_superseded(self, number: int, path: str) -> bool:
         """Whether a record that was just created counts for nothing.
 
         Its number was free again, after `compact` had joined the files of others; or, where nothing is created
@@ -275,8 +275,8 @@ class ParquetTable:
                     return True
         return False
 
-    def may_count(self) -> bool:
-        """As `Home.may_count`. In an object store the put may still be on its way."""
+    def may_be_committed(self) -> bool:
+        """As `TableWriter.may_be_committed`. In an object store the put may still be on its way."""
         try:
             if self._writing is None or not self.folder.renames:
                 return self._writing is not None
@@ -300,12 +300,12 @@ class ParquetTable:
         live = [
             {"epoch": record.get("epoch", 0), **file} for record in self.records.values() for file in record["files"]
         ]
-        live.sort(key=lambda file: (*_home(file), file["first_seq"]))
+        live.sort(key=lambda file: (*_folder_and_epoch(file), file["first_seq"]))
         joined: list[dict[str, Any]] = []
         gone: list[dict[str, Any]] = []
         group: list[dict[str, Any]] = []
         for file in [*live, None]:
-            fits = file and group and _home(file) == _home(group[0])
+            fits = file and group and _folder_and_epoch(file) == _folder_and_epoch(group[0])
             if not fits or sum(one["rows"] for one in group) + (file["rows"] if file else 0) > self._rows:
                 if len(group) > 1:
                     joined.append(self._join(group))
@@ -316,7 +316,7 @@ class ParquetTable:
         if not joined:
             return 0
         for file in joined:
-            self.place_file(file)
+            self.publish_file(file)
         away = {file["path"] for file in gone}
         kept = [file for file in live if file["path"] not in away]
         replaced = min(record["replaces"] for record in self.records.values())
@@ -339,7 +339,7 @@ class ParquetTable:
     def _join(self, files: list[dict[str, Any]]) -> dict[str, Any]:
         import pyarrow.parquet as pq
 
-        path = f"{parent(files[0]['path'])}/{name_of(files[0]['first_seq'], self.next_number)}".lstrip("/")
+        path = f"{parent(files[0]['path'])}/{file_name(files[0]['first_seq'], self.next_number)}".lstrip("/")
         place = self.place(path)
         with self.folder.errors("cannot write to"), self.folder.filesystem.open_output_stream(place) as sink:
             writer = None
@@ -362,7 +362,7 @@ class ParquetTable:
         """Where a file is written that will have this path."""
         return self.folder.full(f"{_STAGING}/{path.rpartition('/')[2]}" if self.folder.renames else path)
 
-    def place_file(self, file: dict[str, Any]) -> None:
+    def publish_file(self, file: dict[str, Any]) -> None:
         """Gives a file that is written its place."""
         if self.folder.renames:
             staged = f"{_STAGING}/{file['path'].rpartition('/')[2]}"

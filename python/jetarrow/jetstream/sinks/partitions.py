@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.sink_errors import SinkError, SinkSchemaError
+from jetarrow.jetstream.errors import SinkError, SinkSchemaError
 
 if TYPE_CHECKING:
     import pyarrow

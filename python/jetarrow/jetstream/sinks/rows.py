@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.sink_errors import SinkSchemaError
+from jetarrow.jetstream.errors import SinkSchemaError
 from jetarrow.jetstream.sinks.partitions import check, too_long
 
 if TYPE_CHECKING:
@@ -92,9 +92,9 @@ class Shape:
             pa = needs_pyarrow("a sink")
             errors = pa.array([reasons.get(row) for row in range(rows.num_rows)], pa.string())
             away = errors.is_valid()
-            corrupt.append(self._refused(batch.filter(away), errors.drop_null()))
+            corrupt.append(self._corrupt_rows(batch.filter(away), errors.drop_null()))
             rows = rows.filter(pc.invert(away))
-        return rows, _joined(corrupt)
+        return rows, _concatenate(corrupt)
 
     def _rows(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         import pyarrow.compute as pc
@@ -119,7 +119,7 @@ class Shape:
                 flat[field] = column
         return flat
 
-    def _refused(self, batch: pyarrow.RecordBatch, errors: pyarrow.Array) -> pyarrow.RecordBatch:
+    def _corrupt_rows(self, batch: pyarrow.RecordBatch, errors: pyarrow.Array) -> pyarrow.RecordBatch:
         """Rows that were decoded, in the form of those that could not be; of others all columns, and why."""
         pa = needs_pyarrow("a sink")
         if not self._decoded:
@@ -137,7 +137,7 @@ class Shape:
         payload = [pa.field("data", pa.binary())]
         if schema is not None:
             payload = list(schema) if self._flatten else [pa.field("value", pa.struct(list(schema)))]
-        fields = [*_fields(pa), *payload, *(pa.field(name, pa.string()) for name in self._times)]
+        fields = [*_read_fields(pa), *payload, *(pa.field(name, pa.string()) for name in self._times)]
         names = [field.name for field in fields]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -150,7 +150,7 @@ class Shape:
         check(pa.schema(fields), self._partition_by)
 
 
-def _fields(pa: Any) -> list[pyarrow.Field]:
+def _read_fields(pa: Any) -> list[pyarrow.Field]:
     """The columns of a read beside the payload."""
     headers = pa.map_(pa.string(), pa.list_(pa.string()))
     return [
@@ -166,7 +166,7 @@ def _plain(value: object) -> str:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
-def _joined(batches: list[pyarrow.RecordBatch]) -> pyarrow.RecordBatch | None:
+def _concatenate(batches: list[pyarrow.RecordBatch]) -> pyarrow.RecordBatch | None:
     """Batches as one, in the order of their sequences."""
     if len(batches) < 2:
         return batches[0] if batches else None

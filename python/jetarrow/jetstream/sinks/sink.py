@@ -10,13 +10,12 @@ from weakref import finalize
 
 from jetarrow.core.errors import Error
 from jetarrow.core.session import Session
-from jetarrow.jetstream.errors import StreamRolledBackError
-from jetarrow.jetstream.objects.worker import Worker
+from jetarrow.jetstream.errors import SinkError, StreamRolledBackError
+from jetarrow.jetstream.literals import OnRollback
+from jetarrow.jetstream.objects.worker_thread import WorkerThread
 from jetarrow.jetstream.progress import Progress, progress_bar
-from jetarrow.jetstream.rollback import OnRollback
-from jetarrow.jetstream.sink_errors import SinkError
 from jetarrow.jetstream.sinks.rows import Shape
-from jetarrow.jetstream.sinks.source import Durable, Ranges
+from jetarrow.jetstream.sinks.source import DurableSource, RangeSource
 from jetarrow.jetstream.sinks.state import SinkResult, State
 
 
@@ -53,7 +52,7 @@ class Target(Protocol):
 
 
 # What rows there are from a position on, and how they are shaped.
-Begin = Callable[[State | None], Awaitable[tuple["Ranges | Durable", Shape]]]
+Begin = Callable[[State | None], Awaitable[tuple["RangeSource | DurableSource", Shape]]]
 
 
 class Sink:
@@ -85,7 +84,7 @@ class Sink:
         self._rows, self._seconds = rows, seconds
         self._on_rollback = on_rollback
         self._report = progress_bar("archiving") if progress is True else progress or None
-        self._source: Ranges | Durable | None = None
+        self._source: RangeSource | DurableSource | None = None
         self._shape: Shape | None = None
         self._closing = False
         self._closed = False
@@ -140,21 +139,21 @@ class Sink:
         async with self._busy:
             if self._closed:
                 raise Error(f"this sink of stream {self._stream!r} is closed: make another one")
-            with Worker(self._session) as worker:
+            with WorkerThread(self._session) as worker:
                 return await self._commit(worker)
 
-    async def _opened(self, worker: Worker) -> tuple[Ranges | Durable, Shape]:
+    async def _opened(self, worker: WorkerThread) -> tuple[RangeSource | DurableSource, Shape]:
         if self._source is None or self._shape is None:
             try:
                 state = await worker.done(worker.start(self._target.open))
                 self._source, self._shape = await self._begin(state)
             except BaseException:
                 # Also where nobody waited for it any more, and it was opened all the same.
-                await self._let_go(worker)
+                await self._reset(worker)
                 raise
         return self._source, self._shape
 
-    async def _commit(self, worker: Worker) -> SinkResult:
+    async def _commit(self, worker: WorkerThread) -> SinkResult:
         source, shape = await self._opened(worker)
         commit: Commit = self._target.begin()
 
@@ -170,38 +169,38 @@ class Sink:
             async for batch in source.rows(self._rows, self._seconds, lambda: self._closing):
                 if writing is not None:
                     count += await worker.done(writing)
-                    self._tell(source)
+                    self._report_progress(source)
                 writing = worker.start(add, batch)
             if writing is not None:
                 count += await worker.done(writing)
             state = await source.state()
             # A new epoch counts also without rows.
-            made = count or source.has_gone_back
+            made = count or source.is_rolled_back
             result = await worker.done(worker.start(commit.finish, state)) if made else SinkResult()
         except BaseException as error:
             given_up = worker.start(commit.abort)
-            await self._let_go(worker)
+            await self._reset(worker)
             await worker.done(given_up)
             if isinstance(error, StreamRolledBackError) and self._on_rollback != "fail":
                 # Opened again, it learns where to go on.
                 return SinkResult()
             raise
-        source.has_gone_back = False
+        source.is_rolled_back = False
         try:
             if made:
                 await source.committed(state)
-            elif isinstance(source, Durable):
+            elif isinstance(source, DurableSource):
                 # What was delivered again, and is written already.
                 await source.again()
         except StreamRolledBackError:
             # It is written; what was delivered before the stream went back is not acknowledged.
-            await self._let_go(worker)
+            await self._reset(worker)
             if self._on_rollback == "fail":
                 raise
-        self._tell(source)
+        self._report_progress(source)
         return result
 
-    async def _let_go(self, worker: Worker) -> None:
+    async def _reset(self, worker: WorkerThread) -> None:
         """Forgets where it was; whoever opens the target again learns it there.
 
         A commit of which only the last word was not heard has been made.
@@ -213,7 +212,7 @@ class Sink:
         with suppress(SinkError):
             await worker.done(closed)
 
-    def _tell(self, source: Ranges | Durable) -> None:
+    def _report_progress(self, source: RangeSource | DurableSource) -> None:
         if self._report is not None:
             self._report(*source.progress)
 
@@ -232,12 +231,12 @@ class Sink:
         async with self._busy:
             if self._closed:
                 raise Error(f"this sink of stream {self._stream!r} is closed: make another one")
-            with Worker(self._session) as worker:
+            with WorkerThread(self._session) as worker:
                 await self._opened(worker)
                 try:
                     return await worker.done(worker.start(self._target.compact))
                 except BaseException:
-                    await self._let_go(worker)
+                    await self._reset(worker)
                     raise
 
     async def close(self) -> None:
@@ -251,8 +250,8 @@ class Sink:
             self._closed = True
             self._forget.detach()
             if self._source is not None:
-                with Worker(self._session) as worker:
-                    await self._let_go(worker)
+                with WorkerThread(self._session) as worker:
+                    await self._reset(worker)
 
     async def __aenter__(self) -> Sink:
         return self

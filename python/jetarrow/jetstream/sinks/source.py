@@ -32,7 +32,7 @@ POLL = 0.2
 # Bytes that a durable consumer's rows may have until they are committed.
 HELD_BYTES = 256 * 1024 * 1024
 
-Over = Callable[[], bool]
+ShouldStop = Callable[[], bool]
 
 
 def last_mark(batch: Any) -> Mark:
@@ -47,10 +47,10 @@ class Source(Protocol):
     # Nothing more comes.
     finished: bool
     # The stream has gone back since the last commit, and that is to be recorded.
-    has_gone_back: bool
+    is_rolled_back: bool
 
-    def rows(self, most: int, seconds: float, over: Over) -> AsyncIterator[pyarrow.RecordBatch]:
-        """At most so many rows, in at most so many seconds; fewer once `over` says so."""
+    def rows(self, most: int, seconds: float, should_stop: ShouldStop) -> AsyncIterator[pyarrow.RecordBatch]:
+        """At most so many rows, in at most so many seconds; fewer once `should_stop` says so."""
 
     async def state(self) -> State:
         """The state once the rows given are committed."""
@@ -65,7 +65,7 @@ class Source(Protocol):
         """No more is asked for; what is not committed is for another one."""
 
 
-class Ranges:
+class RangeSource:
     """A stream from a position on, by reads that take nothing away."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Ranges:
         follow: bool,
         lossy: bool,
     ) -> None:
-        self.finished = self.has_gone_back = False
+        self.finished = self.is_rolled_back = False
         self._session, self._api = api.session, api
         self._manage = Management(api)
         self._committed = state
@@ -98,7 +98,7 @@ class Ranges:
         self._rest: Any = None
         self._marks = list(state.marks)
         # Whether the stream may have gone back since it was compared with the marks; how often the link had broken.
-        self._doubt = True
+        self._needs_check = True
         self._breaks = api.session.native.breaks
 
     @property
@@ -107,11 +107,11 @@ class Ranges:
         total = None if self._end is None else max(self._end - self._start, 0)
         return self._position - self._start, total
 
-    async def rows(self, most: int, seconds: float, over: Over) -> AsyncIterator[pyarrow.RecordBatch]:
+    async def rows(self, most: int, seconds: float, should_stop: ShouldStop) -> AsyncIterator[pyarrow.RecordBatch]:
         """As `Source.rows`."""
         session = self._session
         deadline = session.now() + seconds
-        while most > 0 and not over():
+        while most > 0 and not should_stop():
             batch = self._rest if self._rest is not None else await self._next()
             self._rest = None
             if batch is None:
@@ -131,11 +131,11 @@ class Ranges:
     async def _next(self) -> Any:
         """The next rows; None where there are none now."""
         if self._reader is None:
-            if not await self._behind():
+            if not await self._has_more():
                 self.finished = not self._follow
                 return None
             start = self._first or {"start_seq": self._position}
-            self._reader = self._read(**start, end_seq=self._end, marks=self._marks if self._doubt else ())
+            self._reader = self._read(**start, end_seq=self._end, marks=self._marks if self._needs_check else ())
         reader = self._reader
         try:
             batch = await anext(reader)
@@ -143,20 +143,20 @@ class Ranges:
             native = reader._open_blocking()
             self._check_created(native.created)
             self._position, self._first, self._reader = reader.position or self._position, {}, None
-            self._doubt = False
+            self._needs_check = False
             if native.opened and native.opened[0] == self._position - 1:
                 # What the filters leave out is dealt with, too.
                 self._marks = thin([*self._marks, native.opened])
             self.finished = not self._follow
             return None
-        self._doubt = False
+        self._needs_check = False
         if self._first:
             self._first = {}
             self._start = reader._open_blocking().start
         self._check_created(reader._open_blocking().created)
         return batch.to_pyarrow()
 
-    async def _behind(self) -> bool:
+    async def _has_more(self) -> bool:
         """Whether the stream has more; that it is still the same, and has what was not read yet."""
         try:
             info, self._info = self._info or await self._manage.stream_info(self._committed.stream), None
@@ -164,10 +164,10 @@ class Ranges:
             if not self._follow:
                 raise
             # The server is away, or has no leader: the next look may find it.
-            self._doubt = True
+            self._needs_check = True
             return False
         self._check_created(info.created_raw)
-        await self._look_for_rollback(info)
+        await self._check_rollback(info)
         first = info.state.first_seq
         if self._committed.last_seq and first > self._position:
             if not self._lossy:
@@ -175,14 +175,14 @@ class Ranges:
             self._position = first
         return info.state.last_seq >= self._position if self._end is None else self._position < self._end
 
-    async def _look_for_rollback(self, info: models.StreamInfo) -> None:
+    async def _check_rollback(self, info: models.StreamInfo) -> None:
         """Notes a doubt: after a break, and always in a cluster, where the stream's server may restart without one.
 
         Raises:
             StreamRolledBackError: It ends before the position, which leaves no doubt.
         """
         breaks = self._session.native.breaks
-        self._doubt |= breaks != self._breaks or info.cluster is not None
+        self._needs_check |= breaks != self._breaks or info.cluster is not None
         self._breaks = breaks
         if info.state.last_seq < self._position - 1 and self._committed.last_seq:
             error = await verify(self._api, self._committed.stream, self._marks)
@@ -221,7 +221,7 @@ class Ranges:
                 await reader.close()
 
 
-class Durable:
+class DurableSource:
     """The messages of a durable consumer, acknowledged once they are committed."""
 
     def __init__(
@@ -234,7 +234,7 @@ class Durable:
         follow: bool,
         rows: int,
     ) -> None:
-        self.finished = self.has_gone_back = False
+        self.finished = self.is_rolled_back = False
         self._session, self._api = api.session, api
         self._sub, self._committed, self._decode, self._follow = sub, state, decode, follow
         self._collector = BatchCollector(sub, rows=rows, seconds=POLL, bytes=HELD_BYTES, options={})
@@ -253,7 +253,7 @@ class Durable:
         """Rows done; how many there will be is not known."""
         return self.done, None
 
-    async def rows(self, most: int, seconds: float, over: Over) -> AsyncIterator[pyarrow.RecordBatch]:
+    async def rows(self, most: int, seconds: float, should_stop: ShouldStop) -> AsyncIterator[pyarrow.RecordBatch]:
         """As `Source.rows`."""
         session = self._session
         if not self._begun:
@@ -261,7 +261,7 @@ class Durable:
             await self._collector.begin()
         deadline = session.now() + seconds
         room = HELD_BYTES
-        while most > 0 and room > 0 and not over() and (left := deadline - session.now()) > 0:
+        while most > 0 and room > 0 and not should_stop() and (left := deadline - session.now()) > 0:
             batch = await self._collector.gather(rows=most, seconds=min(left, POLL))
             if session.native.breaks != self._breaks:
                 # It may be of both sides of the break.
@@ -281,7 +281,7 @@ class Durable:
             self._held.append(batch)
             most -= len(batch)
             room -= batch.nbytes
-            fresh = await self._fresh(batch)
+            fresh = await self._new_rows(batch)
             if fresh:
                 rows = self._decode(batch)
                 yield rows.take(fresh) if len(fresh) < len(batch) else rows
@@ -292,7 +292,7 @@ class Durable:
         held = {seq for batch in self._held for seq in batch.seqs.to_pylist()}
         return not info.num_pending and (info.num_ack_pending or 0) <= len(held)
 
-    async def _fresh(self, batch: Any) -> list[int]:
+    async def _new_rows(self, batch: Any) -> list[int]:
         """The rows that are not written yet: others are delivered again, as an acknowledgement was lost.
 
         Raises:

@@ -51,7 +51,7 @@ class State:
         stream: The stream.
         created: When the stream was created, as the server writes it: its sequences mean nothing in a later one.
         last_seq: Every sequence up to this one is dealt with, but for the gaps.
-        gaps: Ranges (first, last) below it that a consumer has delivered and that may still come.
+        gaps: RangeSource (first, last) below it that a consumer has delivered and that may still come.
         schema: The fields of `value`, as Arrow IPC in base64; None without a schema.
         marks: Sequence and time (nanoseconds) of the last message that is dealt with, and of a few older ones. They
             show whether the stream went back. Empty in archives of an earlier version.
@@ -107,7 +107,7 @@ class State:
 
         return cls(**known, gaps=pairs("gaps"), marks=pairs("marks"), epoch=said.get("epoch", 0))
 
-    def back_to(self, last_seq: int) -> State:
+    def rolled_back_to(self, last_seq: int) -> State:
         """The state where the stream has gone back, and everything behind this sequence is to come.
 
         Args:
@@ -119,7 +119,7 @@ class State:
 
 
 def without(gaps: Iterable[Gap], seqs: Sequence[int]) -> list[Gap]:
-    """Ranges without some sequences, which are in order."""
+    """RangeSource without some sequences, which are in order."""
     found: list[Gap] = []
     for first, last in gaps:
         for seq in seqs:

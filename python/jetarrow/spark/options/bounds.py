@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .texts import OptionTexts, invalid
+from .option_texts import OptionTexts, invalid
 from .times import check_zone, parse_time
 
 EARLIEST = -2

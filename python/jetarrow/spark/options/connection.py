@@ -8,8 +8,8 @@ from typing import Any
 from jetarrow.spark._core import RawCredentials
 
 from .allowed import check_context
+from .option_texts import OptionTexts, invalid, server_list
 from .secrets import REFERENCES, Secret, warn_of_literals
-from .texts import OptionTexts, invalid, server_list
 
 # Spark itself hides the values of these names in plans, as they match its spark.redaction.regex.
 _SECRETS = ("password", "authToken", "credsSecret", "nkeySecret")

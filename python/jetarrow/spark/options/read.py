@@ -21,8 +21,8 @@ from .choices import (
     ReadMode,
 )
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
+from .option_texts import OptionTexts, invalid, name_pattern, stream_names
 from .subjects import subject_filters
-from .texts import OptionTexts, invalid, name_pattern, stream_names
 
 _Going = TypeVar("_Going", OnRecreated, OnRollback)
 # What the offsets of an Arrow batch reach, with room for the rest of the batch.

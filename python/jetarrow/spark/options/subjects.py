@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import combinations, zip_longest
 
-from .texts import invalid, items
+from .option_texts import invalid, items
 
 _VALID = "a comma list of subjects such as orders.eu.*, orders.us.> that do not overlap"
 

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
-from .texts import invalid
+from .option_texts import invalid
 
 VALID = "ISO 8601 such as 2026-01-31T12:00:00Z (a date alone is its midnight), or milliseconds since 1970"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .choices import Dedup, ExactlyOnce, PublishMode
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
-from .texts import OptionTexts, invalid, name_pattern, stream_names
+from .option_texts import OptionTexts, invalid, name_pattern, stream_names
 
 # What a write without `stream` and `streamPattern` is for.
 ANY_STREAM = ".*"

@@ -25,7 +25,7 @@ from jetarrow.jetstream.errors import BucketNotFoundError, KeyNotFoundError, Key
 from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
 from jetarrow.spark._core import Loss, RangeReader
 from jetarrow.spark.connection import retry_transient
-from jetarrow.spark.options.texts import invalid
+from jetarrow.spark.options.option_texts import invalid
 
 from .seen_ids import message_ids
 

@@ -12,10 +12,10 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from jetarrow.spark.options.choices import Dedup
 from jetarrow.spark.options.write import WriteOptions
 
+from .progress_file import write_duplicates
 from .state import BatchName
 from .target import Target
-from .told import tell
-from .writer import Written, check_groups, tell_duplicates, write_partition
+from .writer import Written, check_groups, report_duplicates, write_partition
 
 
 class JetStreamStreamWriter(DataSourceStreamArrowWriter):
@@ -70,8 +70,8 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
         Raises:
             ValueError: As `writer.check_groups`.
         """
-        tell_duplicates(self._options.target, messages, named=f"batch {batchId}")
+        report_duplicates(self._options.target, messages, named=f"batch {batchId}")
         tasks = [message for message in messages if isinstance(message, Written)]
         if tasks and tasks[0].query is not None:
-            tell(tasks[0].query, batchId, sum(task.duplicates for task in tasks))
+            write_duplicates(tasks[0].query, batchId, sum(task.duplicates for task in tasks))
         check_groups(self._options, messages)

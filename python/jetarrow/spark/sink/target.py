@@ -13,7 +13,7 @@ from jetarrow.core.errors import UnsupportedError
 from jetarrow.jetstream.models import StreamInfo
 from jetarrow.spark.connection import connect, jetstream
 from jetarrow.spark.options.choices import Dedup, PublishMode
-from jetarrow.spark.options.texts import invalid
+from jetarrow.spark.options.option_texts import invalid
 from jetarrow.spark.options.write import WriteOptions
 from jetarrow.spark.source.metadata import Lookup
 

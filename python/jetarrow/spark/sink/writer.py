@@ -83,7 +83,7 @@ class JetStreamWriter(DataSourceArrowWriter):
         Raises:
             ValueError: As `check_groups`.
         """
-        tell_duplicates(self._options.target, messages, named=self._options.dedup_scope)
+        report_duplicates(self._options.target, messages, named=self._options.dedup_scope)
         check_groups(self._options, messages)
 
 
@@ -137,7 +137,7 @@ def check_groups(options: WriteOptions, messages: Sequence[WriterCommitMessage |
             raise ValueError(problem)
 
 
-def tell_duplicates(target: str, messages: Sequence[WriterCommitMessage | None], *, named: str | None = None) -> None:
+def report_duplicates(target: str, messages: Sequence[WriterCommitMessage | None], *, named: str | None = None) -> None:
     """Say how many rows the stream had before: a line in the log where tasks were tried again, else a warning.
 
     Args:

@@ -14,8 +14,8 @@ from jetarrow.jetstream.models import StreamInfo
 from jetarrow.spark._core import LatestReader, Mark
 from jetarrow.spark.connection import no_such_stream, retry_transient, shared_jetstream
 from jetarrow.spark.options.bounds import LATEST
+from jetarrow.spark.options.option_texts import invalid
 from jetarrow.spark.options.read import ReadOptions
-from jetarrow.spark.options.texts import invalid
 
 from .history import marks_before, spark_error
 from .metadata import Lookup, check_created, consumes, created, end_sequence, retention

@@ -18,8 +18,8 @@ from jetarrow.spark.options.read import ReadOptions
 from .history import marks_before
 from .metadata import Lookup, end_sequence, first_sequence
 from .pushdown import Restriction
+from .range_size import range_size, split_counts
 from .read_plan import ReadPlan, check_readable, head_may_move, loss_fails, read_plan
-from .weight import split_counts, weigh
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ def plan_partitions(
         ranges = {name: _restricted(span, restriction, lookup, stream=name) for name, span in ranges.items()}
         if restriction.subjects is not None and not options.subjects:
             options = replace(options, subjects=restriction.subjects)
-    weights = {
-        name: weigh(options, infos[name], lookup, start=start, sequences=end - start)
+    sizes = {
+        name: range_size(options, infos[name], lookup, start=start, sequences=end - start)
         for name, (start, end) in ranges.items()
     }
-    counts = split_counts(options, weights)
+    counts = split_counts(options, sizes)
     marks = {} if lookup is None else marks_before({name: ranges[name][1] for name in counts}, infos, lookup)
     partitions = []
     for name, count in counts.items():

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark
 
+from jetarrow.spark.options.option_texts import invalid
 from jetarrow.spark.options.subjects import is_filter
-from jetarrow.spark.options.texts import invalid
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter

@@ -19,7 +19,7 @@ from jetarrow.spark.options.read import RowOptions
 from jetarrow.spark.schema import Retyper, arrow_schema
 
 from .filters import matcher
-from .tables import Tables
+from .table_messages import TableMessages
 
 _UTC_MICROSECONDS = pa.timestamp("us", "UTC")
 
@@ -60,9 +60,9 @@ class RowShaper:
         # Rows are dropped before they are decoded, and decompressed before that.
         self._late = self._value is not None and (self._matches is not None or self._decompressor is not None)
         self.mode = options.mode or ParseMode.PERMISSIVE
-        self.tables: Tables | None = None
+        self.tables: TableMessages | None = None
         if self._value is not None and options.payload == Payload.ARROW:
-            self.tables, self._late = Tables(self._value, self.mode, late=self._matches is not None), False
+            self.tables, self._late = TableMessages(self._value, self.mode, late=self._matches is not None), False
         self.columns = list(dict.fromkeys(wanted + (["subject"] if self._matches else [])))
         self.value_schema: pa.Schema | None = None if self._late else self._value
 

@@ -20,15 +20,15 @@ from jetarrow.spark.options.read import ReadOptions
 
 from .admission import admit
 from .commit import Committer
+from .idle_backoff import MANY_STREAMS, IdleBackoff
 from .metadata import Lookup, created, first_sequence
 from .offsets import Entry, Offset
 from .partition_reader import read_range
 from .partitioning import StreamRange, check_named, split
-from .pause import MANY_STREAMS, Pause
 from .positions import Positions, bytes_per_sequence
+from .range_size import range_size, split_counts
 from .read_plan import check_readable, filters_for, head_may_move, loss_fails, read_plan
 from .rows import check_types
-from .weight import split_counts, weigh
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -68,7 +68,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._latest: dict[str, Entry] = {}
         self._until: dict[str, int] | None = None
         self._last_batch: float | None = None
-        self._pause = Pause()
+        self._backoff = IdleBackoff()
         # What the last look at the streams found, and when: a batch is planned right after its end was found.
         self._infos: Mapping[str, StreamInfo] = {}
         self._looked = 0.0
@@ -108,7 +108,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             StreamRolledBackError: A stream has not what was read of it any more.
         """
         begin = Offset.of(start) if start is not None else self._end
-        if begin is not None and self._pause.lasts(begin):
+        if begin is not None and self._backoff.is_active(begin):
             return start if start is not None else begin.json()
         lookup = self._lookup()
         infos = lookup.infos()
@@ -125,7 +125,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         sizes = self._backlog(entries, ends)
         if self._waits(sum(sizes.values()), limit):
             wild = any("*" in subject or ">" in subject for subject in self._options.subjects)
-            self._pause.begin(begin, sizes if self._until is None else {}, costly=wild and self._until is None)
+            self._backoff.start(begin, sizes if self._until is None else {}, costly=wild and self._until is None)
             return start if start is not None else begin.json()
         advanced: dict[str, int] = {}
         for name, count in self._admitted(sizes, infos, limit).items():
@@ -283,7 +283,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     ) -> dict[str, int]:
         """How many partitions each stream gets, by where it begins and ends."""
         weights = {
-            name: weigh(self._options, infos[name], lookup, start=first, sequences=last - first)
+            name: range_size(self._options, infos[name], lookup, start=first, sequences=last - first)
             for name, (first, last) in spans.items()
         }
         return split_counts(self._options, weights)

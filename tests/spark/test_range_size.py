@@ -11,7 +11,7 @@ from jetarrow.js.api import StreamConfig, StreamInfo, StreamState
 from jetarrow.spark.options.read import read_options
 from jetarrow.spark.source import metadata, read_plan
 from jetarrow.spark.source.partitioning import StreamRange, plan_partitions
-from jetarrow.spark.source.weight import Weight, split_counts, weigh
+from jetarrow.spark.source.range_size import RangeSize, range_size, split_counts
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from ..tools import wait_until
@@ -31,12 +31,12 @@ def options(**given: object) -> Any:
     return read_options({"servers": "a:1", "stream": "A", **{name: str(value) for name, value in given.items()}})
 
 
-def counted(*weights: Weight, **given: object) -> list[int]:
-    return list(split_counts(options(**given), {str(i): weight for i, weight in enumerate(weights)}).values())
+def counted(*sizes: RangeSize, **given: object) -> list[int]:
+    return list(split_counts(options(**given), {str(i): size for i, size in enumerate(sizes)}).values())
 
 
-def whole(messages: int, size: int = 0) -> Weight:
-    return Weight(messages, messages, size, messages)
+def whole(messages: int, size: int = 0) -> RangeSize:
+    return RangeSize(messages, messages, size, messages)
 
 
 def test_counts() -> None:
@@ -50,21 +50,21 @@ def test_counts() -> None:
     assert counted(whole(100), maxRecordsPerPartition=30) == [4]
     assert counted(whole(100, 100_000), maxBytesPerPartition="10k") == [10]
     # Two messages in 30,001 sequences were 31 partitions.
-    assert counted(Weight(30_001, 2, 10, 2), maxOffsetsPerPartition=1000) == [2]
-    assert counted(Weight(30_001, 2, 10, 2), minPartitions=8) == [2]
-    assert counted(Weight(1000, 0, 0, 0), minPartitions=8) == [1]
+    assert counted(RangeSize(30_001, 2, 10, 2), maxOffsetsPerPartition=1000) == [2]
+    assert counted(RangeSize(30_001, 2, 10, 2), minPartitions=8) == [2]
+    assert counted(RangeSize(1000, 0, 0, 0), minPartitions=8) == [1]
 
 
 def test_what_is_estimated_where_nobody_is_asked() -> None:
     sparse = info(first=1, last=1_000_000, messages=400_000, size=4_000_000)
-    assert weigh(options(), sparse, None, start=1, sequences=1_000_000) == Weight(
+    assert range_size(options(), sparse, None, start=1, sequences=1_000_000) == RangeSize(
         1_000_000, 400_000, 4_000_000, 400_000
     )
-    assert weigh(options(), sparse, None, start=500_001, sequences=500_000).messages == 200_000
+    assert range_size(options(), sparse, None, start=500_001, sequences=500_000).messages == 200_000
     # No more can be deleted here than is missing in all.
     dense = info(first=1, last=1_000_000, messages=990_000, size=9_900_000)
-    assert weigh(options(), dense, None, start=700_001, sequences=300_000).messages == 297_000
-    assert weigh(options(), dense, None, start=1, sequences=20_000).messages == 20_000
+    assert range_size(options(), dense, None, start=700_001, sequences=300_000).messages == 297_000
+    assert range_size(options(), dense, None, start=1, sequences=20_000).messages == 20_000
 
 
 def test_a_plan_of_large_messages() -> None:

@@ -20,7 +20,7 @@ _MOST_LOOKED_AT = 100
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
-class Tables:
+class TableMessages:
     """What the messages of one partition hold, as rows with a column `value`.
 
     The reader compares types exactly, and Arrow has several for one of Spark's: text with long or short offsets, times

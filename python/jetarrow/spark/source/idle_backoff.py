@@ -15,11 +15,11 @@ from .offsets import Offset
 MANY_STREAMS = 16
 # After a look that found nothing, this many times as long as it took is waited, so that an idle query costs a tenth of
 # what it would.
-_TIMES = 10.0
-_MOST = 1.0
+_BACKOFF_FACTOR = 10.0
+_MAX_BACKOFF = 1.0
 
 
-class Pause:
+class IdleBackoff:
     """A pause after a look at the streams that found nothing."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Pause:
         self._until = 0.0
         self._at: Offset | None = None
 
-    def lasts(self, at: Offset) -> bool:
+    def is_active(self, at: Offset) -> bool:
         """Whether there is no need to look again yet; else a look begins.
 
         Args:
@@ -39,7 +39,7 @@ class Pause:
         self._asked = now
         return False
 
-    def begin(self, at: Offset, sizes: Mapping[str, int], *, costly: bool = False) -> None:
+    def start(self, at: Offset, sizes: Mapping[str, int], *, costly: bool = False) -> None:
         """Say that a look has ended with nothing to do.
 
         Args:
@@ -49,5 +49,5 @@ class Pause:
         """
         idle = (costly or len(sizes) >= MANY_STREAMS) and not any(sizes.values())
         now = time.monotonic()
-        self._until = now + min(_MOST, _TIMES * (now - self._asked)) if idle else 0.0
+        self._until = now + min(_MAX_BACKOFF, _BACKOFF_FACTOR * (now - self._asked)) if idle else 0.0
         self._at = at

@@ -13,11 +13,10 @@ from jetarrow.jetstream.errors import (
     KeyValueLimitMarkerTTLNotSupportedError,
     NotFoundError,
 )
-from jetarrow.jetstream.kv.base import BucketContext, no_bucket
-from jetarrow.jetstream.kv.bucket import KeyValue
+from jetarrow.jetstream.kv.bucket import BucketContext, bucket_not_found
 from jetarrow.jetstream.kv.config import changed_config, same_bucket, stream_config
-from jetarrow.jetstream.kv.names import KV_PRE_TEMPLATE, STREAM_PREFIX, VALID_BUCKET_RE, stream_of
-from jetarrow.jetstream.kv.status import BucketStatus
+from jetarrow.jetstream.kv.key_value import BucketStatus, KeyValue
+from jetarrow.jetstream.kv.names import KV_PRE_TEMPLATE, STREAM_PREFIX, VALID_BUCKET_RE, bucket_stream
 from jetarrow.jetstream.models import DEFAULT_PREFIX
 
 if TYPE_CHECKING:
@@ -38,11 +37,11 @@ class KeyValues(BucketContext):
             BadBucketError: A stream has this name that is no bucket.
             InvalidBucketNameError: The name is not valid.
         """
-        stream = stream_of(bucket)
+        stream = bucket_stream(bucket)
         try:
             info = await self.stream_info(stream)
         except NotFoundError as error:
-            raise no_bucket(bucket, error) from None
+            raise bucket_not_found(bucket, error) from None
         if info.config.max_msgs_per_subject < 1:
             raise BadBucketError(message=f"stream {stream!r} is no bucket: it has max_msgs_per_subject < 1")
         return self._bucket(bucket, info)
@@ -70,7 +69,7 @@ class KeyValues(BucketContext):
         except BadRequestError as error:
             if error.err_code != STREAM_NAME_IN_USE:
                 raise
-            info = await self.stream_info(stream_of(config.bucket))
+            info = await self.stream_info(bucket_stream(config.bucket))
             if not same_bucket(config, wanted, info.config):
                 raise error from None
         return self._bucket(config.bucket, info)
@@ -99,11 +98,11 @@ class KeyValues(BucketContext):
         wanted = await self._stream_config(whole)
         try:
             if config is None:
-                there = (await self.stream_info(stream_of(whole.bucket))).config
+                there = (await self.stream_info(bucket_stream(whole.bucket))).config
                 wanted = changed_config(self._api, whole.bucket, there, given)
             info = await self.update_stream(wanted)
         except NotFoundError as error:
-            raise no_bucket(whole.bucket, error) from None
+            raise bucket_not_found(whole.bucket, error) from None
         return self._bucket(whole.bucket, info)
 
     async def delete_key_value(self, bucket: str) -> bool:
@@ -120,9 +119,9 @@ class KeyValues(BucketContext):
             InvalidBucketNameError: The name is not valid.
         """
         try:
-            return await self.delete_stream(stream_of(bucket))
+            return await self.delete_stream(bucket_stream(bucket))
         except NotFoundError as error:
-            raise no_bucket(bucket, error) from None
+            raise bucket_not_found(bucket, error) from None
 
     async def key_value_names(self) -> AsyncIterator[str]:
         """The names of all buckets, sorted: `async for name in js.key_value_names()`."""

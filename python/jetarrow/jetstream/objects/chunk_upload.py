@@ -8,18 +8,18 @@ from collections.abc import Sequence
 
 from jetarrow.jetstream.errors import Error
 from jetarrow.jetstream.models import PubAck
-from jetarrow.jetstream.objects.base import StoreContext
+from jetarrow.jetstream.objects.bucket import StoreContext
 from jetarrow.jetstream.publisher import LoopPublisher, Publisher
 
 # Most bytes that are unanswered. A link of 350 MB a second has so many on its way at a round trip of 45 ms.
-MOST_BYTES = 32 * 1024 * 1024
+MAX_INFLIGHT_BYTES = 32 * 1024 * 1024
 # Chunks that may wait for the window, so that it is never short of them.
-SPARE = 4
+QUEUED_CHUNKS = 4
 # As `js.publisher` and `publish_batch`: seconds until a chunk without an answer fails.
 ACK_TIMEOUT = 30.0
 
 
-class Sending:
+class ChunkUpload:
     """The chunks of one object. Use it with `async with`: leaving the block waits until all of them are stored.
 
     Args:
@@ -42,9 +42,9 @@ class Sending:
             api.session,
             prefix=api.prefix,
             max_inflight=None,
-            max_bytes=MOST_BYTES,
+            max_bytes=MAX_INFLIGHT_BYTES,
             ack_timeout=ACK_TIMEOUT,
-            spare=SPARE,
+            spare=QUEUED_CHUNKS,
         )
 
     async def send(self, chunks: Sequence[bytes]) -> None:
@@ -56,7 +56,7 @@ class Sending:
         for chunk in chunks:
             self._acks.append(await self._publisher.publish(chunk, expected_stream=self._stream))
         while self._acks and self._acks[0].done():
-            self._stored(self._acks.popleft().result().seq)
+            self._check_order(self._acks.popleft().result().seq)
 
     async def send_few(self, chunks: Sequence[bytes]) -> None:
         """Sends chunks, and waits until they are stored: with less to set up, where there are no more of them."""
@@ -64,20 +64,20 @@ class Sending:
         if result.errors:
             raise result.errors[0].error
         for seq in result.seqs.to_pylist():
-            self._stored(seq or 0)
+            self._check_order(seq or 0)
 
-    async def answered(self, wait: float | None = None) -> bool:
+    async def wait_for_acks(self, wait: float | None = None) -> bool:
         """Waits, at most `wait` seconds, until no chunk is on its way; False where some still are."""
         await self._publisher._wait_for_acks(wait)
         return not self._publisher.pending
 
-    def _stored(self, seq: int) -> None:
+    def _check_order(self, seq: int) -> None:
         if seq <= self._last:
             # One was sent again, because the stream had no leader for a moment.
             raise Error("chunks were not stored in the order in which they were sent: put the object again")
         self._last = seq
 
-    async def __aenter__(self) -> Sending:
+    async def __aenter__(self) -> ChunkUpload:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -85,13 +85,13 @@ class Sending:
             if kind is None:
                 await self._publisher.flush()
                 while self._acks:
-                    self._stored(self._acks.popleft().result().seq)
+                    self._check_order(self._acks.popleft().result().seq)
         finally:
             # The put has failed with the first of them.
             for ack in self._acks:
-                ack.add_done_callback(_look_at)
+                ack.add_done_callback(_consume_error)
 
 
-def _look_at(ack: asyncio.Future[PubAck]) -> None:
+def _consume_error(ack: asyncio.Future[PubAck]) -> None:
     if not ack.cancelled():
         ack.exception()

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.sink_errors import SinkError
+from jetarrow.jetstream.errors import SinkError
 from jetarrow.jetstream.sinks.folder import Folder
 from jetarrow.jetstream.sinks.partitions import split
 from jetarrow.jetstream.sinks.rows import check_same
@@ -21,7 +21,7 @@ GROUP_ROWS = 131_072
 _GROUP_BYTES = 64 * 1024 * 1024
 
 
-class Home(Protocol):
+class TableWriter(Protocol):
     """The table, as its commits know it."""
 
     folder: Folder
@@ -42,13 +42,13 @@ class Home(Protocol):
     def place(self, path: str) -> str:
         """Where a file is written that will have this path."""
 
-    def place_file(self, file: dict[str, Any]) -> None:
+    def publish_file(self, file: dict[str, Any]) -> None:
         """Gives a file that is written its place."""
 
     def write_record(self, state: State, files: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         """Makes the commit count."""
 
-    def may_count(self) -> bool:
+    def may_be_committed(self) -> bool:
         """Whether a commit may count whose record could not be written, as far as was heard."""
 
 
@@ -57,7 +57,7 @@ def parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def name_of(first_seq: int, number: int) -> str:
+def file_name(first_seq: int, number: int) -> str:
     """A new file's name.
 
     Args:
@@ -70,9 +70,9 @@ def name_of(first_seq: int, number: int) -> str:
 class File:
     """One file of a commit, written row group by row group."""
 
-    def __init__(self, table: Home, folder: str, first_seq: int) -> None:
+    def __init__(self, table: TableWriter, folder: str, first_seq: int) -> None:
         self._table = table
-        path = f"{folder}/{name_of(first_seq, table.next_number)}".lstrip("/")
+        path = f"{folder}/{file_name(first_seq, table.next_number)}".lstrip("/")
         self.entry: dict[str, Any] = {"path": path, "rows": 0, "first_seq": first_seq, "last_seq": first_seq}
         self._waiting: list[Any] = []
         self._rows = self._bytes = 0
@@ -126,12 +126,12 @@ class File:
 class Commit:
     """Files that are being written."""
 
-    def __init__(self, table: Home) -> None:
+    def __init__(self, table: TableWriter) -> None:
         self._table = table
         self._files: dict[str, File] = {}
         self._rows = self._corrupt = 0
         # From here on the record may be there, whatever is heard of it.
-        self._decided = False
+        self._record_written = False
 
     def add(self, batch: pyarrow.RecordBatch, corrupt: pyarrow.RecordBatch | None, seqs: Any) -> None:
         """Adds rows.
@@ -174,12 +174,12 @@ class Commit:
         table.check()
         try:
             for entry in entries:
-                table.place_file(entry)
+                table.publish_file(entry)
         except SinkError:
             # The next writer of the folder removes files of a number that it has taken.
             table.check_number()
             raise
-        self._decided = True
+        self._record_written = True
         table.write_record(state, entries, rows=self._rows, corrupt=self._corrupt)
         own = [entry for entry in entries if parent(entry["path"]) != "_corrupt"]
         first, last = [entry["first_seq"] for entry in own], [entry["last_seq"] for entry in own]
@@ -187,7 +187,7 @@ class Commit:
 
     def abort(self) -> None:
         """Gives it up: nothing of it counts. Where that is not sure, the next start knows what to remove."""
-        if self._decided and self._table.may_count():
+        if self._record_written and self._table.may_be_committed():
             return
         for file in self._files.values():
             file.abort()

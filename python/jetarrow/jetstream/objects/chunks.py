@@ -1,4 +1,4 @@
-"""What is put, cut into chunks and hashed, a piece of some megabytes at a time."""
+"""What is put, cut into chunks and hashed, a group of some megabytes at a time."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
-from jetarrow.jetstream.objects.worker import Worker
+from jetarrow.jetstream.objects.worker_thread import WorkerThread
 
 # Bytes that are read and hashed at a time, while others are on their way to the server.
-PIECE = 8 * 1024 * 1024
+READ_SIZE = 8 * 1024 * 1024
 
 
 class Readable(Protocol):
@@ -25,7 +25,7 @@ Read: TypeAlias = Callable[[int], bytes]
 Data: TypeAlias = Bytes | Readable | Iterable[Bytes] | AsyncIterable[Bytes]
 
 
-class Cutter:
+class Chunker:
     """Cuts chunks, and knows how many there were, of how many bytes, and their digest."""
 
     def __init__(self, chunk_size: int) -> None:
@@ -33,12 +33,12 @@ class Cutter:
         self.chunks = 0
         self.size = 0
         self.hash = hashlib.sha256()
-        self.per_piece = max(1, PIECE // chunk_size)
+        self.per_read = max(1, READ_SIZE // chunk_size)
 
     def cut(self, read: Read) -> list[bytes]:
         """The next chunks, hashed; none at the end. Every chunk but the last is full."""
         chunks = []
-        for _ in range(self.per_piece):
+        for _ in range(self.per_read):
             chunk = read(self.chunk_size)
             if not chunk:
                 break
@@ -64,30 +64,30 @@ def size_of(data: object) -> int | None:
         return None
 
 
-async def pieces(data: object, cutter: Cutter, worker: Worker) -> AsyncGenerator[list[bytes]]:
-    """Chunks, a piece at a time: the next piece is made while the caller sends the last one."""
+async def chunk_groups(data: object, chunker: Chunker, worker: WorkerThread) -> AsyncGenerator[list[bytes]]:
+    """Chunks, a group at a time: the next group is made while the caller sends the last one."""
     read = reader_of(data)
     if read is None:
         rest = b""
         async for part in _parts(data):
             rest += part
-            whole = len(rest) - len(rest) % cutter.chunk_size
-            async for piece in _ahead(_from_memory(memoryview(rest)[:whole]), cutter, worker):
-                yield piece
+            whole = len(rest) - len(rest) % chunker.chunk_size
+            async for group in _ahead(_from_memory(memoryview(rest)[:whole]), chunker, worker):
+                yield group
             rest = rest[whole:]
-        yield cutter.cut(_from_memory(memoryview(rest)))
-    elif isinstance(data, bytes | bytearray) and len(data) <= cutter.chunk_size:
+        yield chunker.cut(_from_memory(memoryview(rest)))
+    elif isinstance(data, bytes | bytearray) and len(data) <= chunker.chunk_size:
         # A thread is more than it is worth.
-        yield cutter.cut(read)
+        yield chunker.cut(read)
     else:
-        async for piece in _ahead(read, cutter, worker):
-            yield piece
+        async for group in _ahead(read, chunker, worker):
+            yield group
 
 
-async def _ahead(read: Read, cutter: Cutter, worker: Worker) -> AsyncGenerator[list[bytes]]:
-    ahead = worker.start(cutter.cut, read)
+async def _ahead(read: Read, chunker: Chunker, worker: WorkerThread) -> AsyncGenerator[list[bytes]]:
+    ahead = worker.start(chunker.cut, read)
     while chunks := await worker.done(ahead):
-        ahead = worker.start(cutter.cut, read)
+        ahead = worker.start(chunker.cut, read)
         yield chunks
 
 
@@ -133,11 +133,11 @@ def _into(readinto: Callable[[bytearray], int]) -> Read:
 
 
 async def _parts(data: object) -> AsyncGenerator[bytes]:
-    """What an iterable yields, a piece at a time. It runs in the caller's thread: it may belong there."""
+    """What an iterable yields, a group at a time. It runs in the caller's thread: it may belong there."""
     held: list[bytes] = []
     async for part in _each(data):
         held.append(_bytes(part))
-        if sum(map(len, held)) >= PIECE:
+        if sum(map(len, held)) >= READ_SIZE:
             yield b"".join(held)
             held = []
     yield b"".join(held)

@@ -12,7 +12,7 @@ from typing import Any
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import BadObjectMetaError, InvalidObjectNameError
-from jetarrow.jetstream.objects.names import VALID_BUCKET_RE, meta_of
+from jetarrow.jetstream.objects.names import VALID_BUCKET_RE, meta_subject
 
 # Clients use 22 letters and digits (NUID, base 62); UUIDs are accepted too. A wildcard or dot would widen a filter.
 _NUID = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -65,7 +65,7 @@ def checked_info(info: models.ObjectInfo, bucket: str, subject: str) -> models.O
 def _is_subject_of(bucket: str, name: str, subject: str) -> bool:
     try:
         # Some encoders write no `=` at the end.
-        return meta_of(bucket, name).rstrip("=") == subject.rstrip("=")
+        return meta_subject(bucket, name).rstrip("=") == subject.rstrip("=")
     except InvalidObjectNameError:
         return False
 

@@ -14,7 +14,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class Worker:
+class WorkerThread:
     """One thread for the steps of one call, which it does in the order in which they are given."""
 
     def __init__(self, session: Session) -> None:
@@ -29,7 +29,7 @@ class Worker:
         """Waits for a step, as the session does: on the loop, or blocking this thread."""
         return started.result() if self._blocks else await asyncio.wrap_future(started)
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> WorkerThread:
         return self
 
     def __exit__(

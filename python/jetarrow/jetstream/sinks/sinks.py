@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING, Any
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema, needs_pyarrow
-from jetarrow.jetstream.errors import NotFoundError, StreamRecreatedError
+from jetarrow.jetstream.errors import NotFoundError, SinkError, StreamRecreatedError
 from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.literals import OnDataLoss, OnRollback, TimestampUnit, check_literal
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import moment
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.read import ReadVerbs
-from jetarrow.jetstream.reader import ON_DATA_LOSS, TIMESTAMP_UNITS, Reader
-from jetarrow.jetstream.rollback import OnRollback, check_on_rollback, error_without_marks, verify
+from jetarrow.jetstream.read_spec import ReadSpec
+from jetarrow.jetstream.reader import Reader
+from jetarrow.jetstream.rollback import error_without_marks, verify
 from jetarrow.jetstream.schema import arrow_schema
-from jetarrow.jetstream.sink_errors import SinkError
 from jetarrow.jetstream.sinks.delta import DeltaTarget
 from jetarrow.jetstream.sinks.parquet import ParquetTable
 from jetarrow.jetstream.sinks.rows import Shape, from_text, to_text
 from jetarrow.jetstream.sinks.sink import Sink, Target
-from jetarrow.jetstream.sinks.source import Durable, Ranges
+from jetarrow.jetstream.sinks.source import DurableSource, RangeSource
 from jetarrow.jetstream.sinks.state import State
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ class Sinks(ReadVerbs):
         compression: str = "zstd",
         follow: bool = False,
         durable: str | None = None,
-        timestamp_unit: str = "ns",
-        on_data_loss: str = "error",
+        timestamp_unit: TimestampUnit = "ns",
+        on_data_loss: OnDataLoss = "error",
         on_rollback: OnRollback = "fail",
         filesystem: Any = None,
         progress: Progress | bool | None = None,
@@ -142,7 +143,7 @@ class Sinks(ReadVerbs):
         compression: str = "zstd",
         follow: bool = False,
         durable: str | None = None,
-        on_data_loss: str = "error",
+        on_data_loss: OnDataLoss = "error",
         on_rollback: OnRollback = "fail",
         storage_options: Mapping[str, str] | None = None,
         app_id: str | None = None,
@@ -209,13 +210,9 @@ class Sinks(ReadVerbs):
     def _sink(
         self, stream: str, target: Target, options: _Options, seconds: float, progress: Progress | bool | None
     ) -> Sink:
-        if options.timestamp_unit not in TIMESTAMP_UNITS:
-            raise ValueError(
-                f"timestamp_unit must be one of {', '.join(TIMESTAMP_UNITS)}, not {options.timestamp_unit!r}"
-            )
-        if options.on_data_loss not in ON_DATA_LOSS:
-            raise ValueError(f"on_data_loss must be one of {', '.join(ON_DATA_LOSS)}, not {options.on_data_loss!r}")
-        check_on_rollback(options.on_rollback)
+        check_literal("timestamp_unit", options.timestamp_unit, TimestampUnit)
+        check_literal("on_data_loss", options.on_data_loss, OnDataLoss)
+        check_literal("on_rollback", options.on_rollback, OnRollback)
         if options.start_seq is not None and options.start_time is not None:
             raise ValueError("give start_seq or start_time, not both")
         begin = partial(_begin, self, stream, options, str(target))
@@ -241,8 +238,8 @@ class _Options:
     partition_by: list[str]
     follow: bool
     durable: str | None
-    timestamp_unit: str
-    on_data_loss: str
+    timestamp_unit: TimestampUnit
+    on_data_loss: OnDataLoss
     on_rollback: OnRollback
     rows: int
     # Whether names of folders are escaped, as in a Delta table.
@@ -261,7 +258,7 @@ def _compression(given: str) -> str:
 
 async def _begin(
     js: Sinks, stream: str, options: _Options, where: str, state: State | None
-) -> tuple[Ranges | Durable, Shape]:
+) -> tuple[RangeSource | DurableSource, Shape]:
     """Where the rows come from, from a position on, and their shape."""
     info = await Management(js._api).stream_info(stream)
     created = info.created_raw or ""
@@ -272,7 +269,7 @@ async def _begin(
             f"stream {stream!r} was deleted and created again since {where} was written, so its sequences mean other"
             " messages now: archive it into another place"
         )
-    back = None if state is None else await _gone_back(js._api, info, state, options.on_rollback)
+    back = None if state is None else await _rolled_back(js._api, info, state, options.on_rollback)
     schema = await _schema(js, stream, options, state)
     if state is None:
         state = State(stream, created, schema=None if schema is None else to_text(schema))
@@ -281,8 +278,8 @@ async def _begin(
     if options.durable is not None:
         sub = await _consumer(js._api, stream, options)
         decode = partial(_decoded, schema=schema, unit=options.timestamp_unit)
-        durable = Durable(js._api, state, sub, decode=decode, follow=options.follow, rows=options.rows)
-        durable.has_gone_back = back is not None
+        durable = DurableSource(js._api, state, sub, decode=decode, follow=options.follow, rows=options.rows)
+        durable.is_rolled_back = back is not None
         return durable, shape
     if info.config.retention != models.RetentionPolicy.LIMITS:
         raise SinkError(
@@ -290,7 +287,7 @@ async def _begin(
             ' Give durable="archive", a consumer that is acknowledged after each commit'
         )
     read = partial(
-        Reader,
+        _open_range,
         js._api,
         stream,
         subjects=options.subjects,
@@ -299,7 +296,7 @@ async def _begin(
         on_data_loss=options.on_data_loss,
         batch_rows=min(options.rows, 65_536),
     )
-    source = Ranges(
+    source = RangeSource(
         js._api,
         info,
         state,
@@ -309,11 +306,13 @@ async def _begin(
         follow=options.follow,
         lossy=options.on_data_loss == "warn",
     )
-    source.has_gone_back = back is not None
+    source.is_rolled_back = back is not None
     return source, shape
 
 
-async def _gone_back(api: JetStreamApi, info: models.StreamInfo, state: State, on_rollback: OnRollback) -> State | None:
+async def _rolled_back(
+    api: JetStreamApi, info: models.StreamInfo, state: State, on_rollback: OnRollback
+) -> State | None:
     """Where to go on if the stream has gone back behind the state; None where it has not."""
     error = await verify(api, state.stream, state.marks)
     if error is None and info.state.last_seq < state.last_seq:
@@ -324,7 +323,7 @@ async def _gone_back(api: JetStreamApi, info: models.StreamInfo, state: State, o
         raise error
     warnings.warn(str(error), stacklevel=2)
     good = 0 if on_rollback == "earliest" or error.last_good is None else error.last_good[0]
-    return state.back_to(good)
+    return state.rolled_back_to(good)
 
 
 async def _schema(js: Sinks, stream: str, options: _Options, state: State | None) -> pyarrow.Schema | None:
@@ -376,3 +375,7 @@ def _decoded(batch: Any, *, schema: Any, unit: str) -> pyarrow.RecordBatch:
         field = rows.schema.field(index).with_type(pa.timestamp("us", "UTC"))
         rows = rows.set_column(index, field, rows.column(index).cast(field.type, safe=False))
     return rows
+
+
+def _open_range(api: JetStreamApi, stream: str, **options: Any) -> Reader:
+    return Reader(api, ReadSpec(stream, **options))

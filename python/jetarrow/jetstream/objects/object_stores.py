@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Unpack
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import NotFoundError
-from jetarrow.jetstream.objects.base import StoreContext, no_bucket
+from jetarrow.jetstream.objects.bucket import StoreContext, bucket_not_found
 from jetarrow.jetstream.objects.names import (
     ANY_BUCKET,
     OBJ_ALL_CHUNKS_PRE_TEMPLATE,
     OBJ_ALL_META_PRE_TEMPLATE,
     STREAM_PREFIX,
     VALID_BUCKET_RE,
-    stream_of,
+    bucket_stream,
 )
 
 if TYPE_CHECKING:
-    from jetarrow.jetstream.objects.bucket import ObjectStore
+    from jetarrow.jetstream.objects.object_store import ObjectStore
     from jetarrow.jetstream.objects.option_types import ObjectStoreOptions
     from jetarrow.jetstream.objects.status import ObjectStoreStatus
 
@@ -36,13 +36,13 @@ class ObjectStores(StoreContext):
             BucketNotFoundError: There is no such bucket.
             InvalidBucketNameError: The name has other characters than letters, digits, `-` and `_`.
         """
-        from jetarrow.jetstream.objects.bucket import ObjectStore
+        from jetarrow.jetstream.objects.object_store import ObjectStore
 
-        stream = stream_of(bucket)
+        stream = bucket_stream(bucket)
         try:
             await self.stream_info(stream)
         except NotFoundError as error:
-            raise no_bucket(bucket, error) from None
+            raise bucket_not_found(bucket, error) from None
         return ObjectStore(bucket, stream, self)
 
     async def create_object_store(
@@ -63,11 +63,11 @@ class ObjectStores(StoreContext):
             InvalidBucketNameError: No name, or one with other characters than letters, digits, `-` and `_`.
             BadRequestError: The server refuses the configuration, or the bucket is there with another one.
         """
-        from jetarrow.jetstream.objects.bucket import ObjectStore
+        from jetarrow.jetstream.objects.object_store import ObjectStore
 
         config = (config or models.ObjectStoreConfig()).evolve(**params)
         name = bucket or config.bucket or ""
-        stream = stream_of(name)
+        stream = bucket_stream(name)
         await self.add_stream(
             models.StreamConfig(
                 name=stream,
@@ -103,9 +103,9 @@ class ObjectStores(StoreContext):
             InvalidBucketNameError: The name has other characters than letters, digits, `-` and `_`.
         """
         try:
-            return await self.delete_stream(stream_of(bucket))
+            return await self.delete_stream(bucket_stream(bucket))
         except NotFoundError as error:
-            raise no_bucket(bucket, error) from None
+            raise bucket_not_found(bucket, error) from None
 
     async def object_store_names(self) -> AsyncIterator[str]:
         """The names of all object stores, sorted: `async for name in js.object_store_names()`."""

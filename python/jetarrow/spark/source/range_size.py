@@ -13,7 +13,7 @@ from .read_plan import SMALL_RANGE, is_direct, pushed_filters
 
 
 @dataclass(frozen=True)
-class Weight:
+class RangeSize:
     """What a range of one stream holds.
 
     Attributes:
@@ -29,7 +29,9 @@ class Weight:
     most: int
 
 
-def weigh(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, start: int, sequences: int) -> Weight:
+def range_size(
+    options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, start: int, sequences: int
+) -> RangeSize:
     """Say how much there is to read in a range.
 
     Args:
@@ -44,32 +46,32 @@ def weigh(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, star
     most = min(sequences, state.messages)
     found = _counted(options, info, lookup, start=start, sequences=sequences, average=average)
     if found is not None:
-        return Weight(sequences, found, int(found * average), found)
+        return RangeSize(sequences, found, int(found * average), found)
     # Deleted messages are taken to lie evenly; those that are there cannot be more deleted than are missing.
     span = max(1, end_sequence(info) - first_sequence(info))
     messages = min(most, max(sequences - (span - state.messages), sequences * state.messages // span))
-    return Weight(sequences, messages, int(messages * average), most)
+    return RangeSize(sequences, messages, int(messages * average), most)
 
 
-def split_counts(options: ReadOptions, weights: Mapping[str, Weight]) -> dict[str, int]:
+def split_counts(options: ReadOptions, sizes: Mapping[str, RangeSize]) -> dict[str, int]:
     """Return how many partitions each stream gets, those with nothing to read left out.
 
     Args:
         options: Checked options of the read.
-        weights: What there is to read, by stream.
+        sizes: What there is to read, by stream.
     """
-    total = max(1, sum(weight.messages for weight in weights.values()))
+    total = max(1, sum(size.messages for size in sizes.values()))
     counts = {}
-    for name, weight in weights.items():
-        if weight.sequences > 0:
+    for name, size in sizes.items():
+        if size.sequences > 0:
             wanted = [
                 # minPartitions is a total: each stream has a share by what it has, rounded up.
-                _ceil(options.min_partitions * weight.messages, total),
-                _ceil(weight.messages, options.max_records_per_partition),
-                _ceil(weight.size, options.max_bytes_per_partition),
-                _ceil(weight.sequences, options.max_offsets_per_partition or weight.sequences),
+                _ceil(options.min_partitions * size.messages, total),
+                _ceil(size.messages, options.max_records_per_partition),
+                _ceil(size.size, options.max_bytes_per_partition),
+                _ceil(size.sequences, options.max_offsets_per_partition or size.sequences),
             ]
-            counts[name] = max(1, min(max(wanted), weight.sequences, weight.most))
+            counts[name] = max(1, min(max(wanted), size.sequences, size.most))
     return counts
 
 

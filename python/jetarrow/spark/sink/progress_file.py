@@ -15,7 +15,7 @@ from pathlib import Path
 _IDS = frozenset("0123456789abcdef-")
 
 
-def tell(query: str, batch: int, duplicates: int) -> None:
+def write_duplicates(query: str, batch: int, duplicates: int) -> None:
     """Keep how many rows of a batch the stream had before; where that cannot be kept, nothing is said.
 
     Args:
@@ -31,7 +31,7 @@ def tell(query: str, batch: int, duplicates: int) -> None:
         new.replace(_file(query))
 
 
-def told(query: str, batch: int) -> int | None:
+def read_duplicates(query: str, batch: int) -> int | None:
     """Return how many rows of a batch the stream had before; None where nobody here knows.
 
     Args:
