@@ -181,7 +181,7 @@ async def test_a_bomb_is_malformed(js: JetStreamContext, stream: str) -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
     [
-        ({"format": "avro"}, ValueError, "format must be 'json' or 'arrow'"),
+        ({"format": "avro"}, ValueError, "format must be one of json, arrow"),
         ({"format": "arrow", "compression": "gzip"}, ValueError, "compression must be 'zstd', 'lz4' or None"),
         ({"format": "arrow", "rows_per_message": 0}, ValueError, "rows_per_message"),
         ({"format": "arrow", "msg_id": "id"}, ValueError, '"content" or None'),

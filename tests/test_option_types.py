@@ -89,7 +89,7 @@ CONNECT = keywords(Client.connect, "servers")
 STREAM = config_fields(api.StreamConfig)
 CONSUMER = config_fields(api.ConsumerConfig)
 EXTRAS = keys("PublishExtras")
-PRIORITY = keywords(priority._member, "api")
+PRIORITY = keywords(priority._group_request, "api")
 PUSH = keywords(JetStreamContext.subscribe, "subject", "queue", "cb")
 
 PARQUET = keywords(JetStreamContext.to_parquet, "stream", "path")

@@ -121,7 +121,7 @@ async def test_modes(js: JetStreamContext, stream: str, mode: str) -> None:
         ({"subject": "a", "columns": []}, ValueError, "a payload has at least one"),
         ({"subject": "a", "columns": ["v"], "msg_id": "x"}, ValueError, 'msg_id: the table has no column "x"'),
         ({"subject": "a"}, TypeError, 'column "gap" is Interval'),
-        ({"subject": "a", "columns": ["v"], "format": "csv"}, ValueError, "format must be 'json'"),
+        ({"subject": "a", "columns": ["v"], "format": "csv"}, ValueError, "format must be one of json"),
     ],
 )
 async def test_what_is_wrong_is_said_before_anything_is_sent(

@@ -259,7 +259,7 @@ def test_two_threads_on_one_reader(sync_js: jetarrow.sync.JetStream, stream: str
     thread = threading.Thread(target=next, args=(reader, None))
     thread.start()
     try:
-        wait_until(lambda: reader._inner._alone._inside)
+        wait_until(lambda: reader._inner._single_thread._inside)
         with pytest.raises(errors.Error, match="another thread reads from this reader"):
             next(reader)
     finally:

@@ -14,6 +14,7 @@ from jetarrow.core.message import AnyMessage
 from jetarrow.core.session import Session
 from jetarrow.jetstream import html
 from jetarrow.jetstream.arrow import needs_pyarrow
+from jetarrow.jetstream.literals import AckVerb, DecodeMode
 from jetarrow.jetstream.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class MessageBatch(Columns[Msg]):
     headers: map<string, list<string>>, data: binary`, or those that were asked for. Only `headers` is nullable.
     """
 
-    def decode(self, schema: object, mode: str = "PERMISSIVE") -> MessageBatch:
+    def decode(self, schema: object, mode: DecodeMode = "PERMISSIVE") -> MessageBatch:
         """The same rows with their JSON payloads decoded: `data` gives way to `value`.
 
         Args:
@@ -200,5 +201,5 @@ class MessageBatch(Columns[Msg]):
         """
         await self._ack("in_progress", rows)
 
-    async def _ack(self, kind: str, rows: Iterable[int] | Iterable[bool] | None, **options: Any) -> None:
+    async def _ack(self, kind: AckVerb, rows: Iterable[int] | Iterable[bool] | None, **options: Any) -> None:
         await self._session.run(self._session.native.ack_rows(self._native, kind, rows, **options))

@@ -14,6 +14,7 @@ from jetarrow.core.session import Session
 from jetarrow.jetstream import models
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.batch import MessageBatch
+from jetarrow.jetstream.literals import AckVerb, DecodeMode
 
 # The server's, where a consumer has none of its own.
 DEFAULT_ACK_WAIT = 30.0
@@ -68,7 +69,7 @@ class ConcatenatedBatch:
                 row -= len(part)
         raise IndexError(f"row {index} of a batch of {len(self)}")
 
-    def decode(self, schema: object, mode: str) -> ConcatenatedBatch:
+    def decode(self, schema: object, mode: DecodeMode) -> ConcatenatedBatch:
         """With `value` in the place of `data`."""
         return ConcatenatedBatch([part.decode(schema, mode) for part in self.parts])
 
@@ -93,7 +94,7 @@ class PendingAcks:
         """These are acknowledged, or given up."""
         self._settled.update(seqs)
 
-    async def send_ack(self, kind: str) -> None:
+    async def send_ack(self, kind: AckVerb) -> None:
         """Sends an acknowledgement of a kind for all that is not settled."""
         session, settled = self._session, set(self._settled)
         for part in tuple(self.parts):
@@ -112,7 +113,7 @@ class HeldBatch(MessageBatch):
     def _like(self, native: _jetarrow.Batch) -> MessageBatch:
         return HeldBatch(self._session, native, self._hold)
 
-    async def _ack(self, kind: str, rows: Iterable[int] | Iterable[bool] | None, **options: Any) -> None:
+    async def _ack(self, kind: AckVerb, rows: Iterable[int] | Iterable[bool] | None, **options: Any) -> None:
         session = self._session
         deadline = session.now() + options.get("confirm", 0.0)
         for part, chosen in self._by_part(rows):

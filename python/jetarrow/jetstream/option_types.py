@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from jetarrow.jetstream.config_options import ConsumerOptions as ConsumerOptions
 from jetarrow.jetstream.config_options import NamedConsumerOptions as NamedConsumerOptions
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from jetarrow.core.session import Headers
     from jetarrow.jetstream.arrow import ArrowSchema
+    from jetarrow.jetstream.literals import DecodeMode, OnDataLoss, OnRollback, PayloadFormat, TimestampUnit
     from jetarrow.jetstream.models import (
         ConsumerConfig,
         DeliverPolicy,
         ReplayPolicy,
     )
     from jetarrow.jetstream.progress import Progress
-    from jetarrow.jetstream.rollback import OnRollback
 
 
 class ManagerOptions(TypedDict, total=False):
@@ -193,9 +193,9 @@ class ReadOptions(TypedDict, total=False):
     """What is built, in this order; default stream, seq, subject, timestamp, headers, data."""
     schema: ArrowSchema | Mapping[str, Any] | str | None
     """Decodes JSON payloads: `data` gives way to `value` of it (Arrow, DDL, dict, "infer"); default none."""
-    mode: str
+    mode: DecodeMode
     """What happens to malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
-    format: Literal["json", "arrow"]
+    format: PayloadFormat
     """What payloads are, with a schema: "json" (default), or "arrow", streams of rows."""
     flatten: bool
     """The fields of `value` are columns of their own; default False."""
@@ -211,9 +211,9 @@ class ReadOptions(TypedDict, total=False):
     """Read by direct gets instead of a consumer; default None, for work-queue and interest streams."""
     follow: bool
     """Goes on for ever with what comes; default False."""
-    timestamp_unit: str
+    timestamp_unit: TimestampUnit
     """Unit of the timestamps: "ns" (default), or "us" for readers that know no nanoseconds."""
-    on_data_loss: str
+    on_data_loss: OnDataLoss
     """What is gone raises `DataLossError` with "error" (default); "warn" warns and reads what is left."""
     on_rollback: OnRollback
     """Where the server went back behind what was read: "fail" (default), "continue" or "earliest"."""
@@ -228,9 +228,9 @@ class LatestOptions(TypedDict, total=False):
     """What is built, in this order; default stream, seq, subject, timestamp, headers, data."""
     schema: ArrowSchema | Mapping[str, Any] | str | None
     """Decodes JSON payloads: `data` gives way to `value` of it (Arrow, DDL, dict, "infer"); default none."""
-    mode: str
+    mode: DecodeMode
     """What happens to malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
-    format: Literal["json", "arrow"]
+    format: PayloadFormat
     """What payloads are, with a schema: "json" (default), or "arrow", streams of rows."""
     flatten: bool
     """The fields of `value` are columns of their own; default False."""
@@ -248,7 +248,7 @@ class LatestOptions(TypedDict, total=False):
     """A batch is cut when its messages have this number of bytes; default 16 MiB."""
     fetch_bytes: int
     """Most bytes on their way at a time, at most 32 MiB."""
-    timestamp_unit: str
+    timestamp_unit: TimestampUnit
     """Unit of the timestamps: "ns" (default), or "us" for readers that know no nanoseconds."""
     progress: Progress | bool | None
     """Called with (sequences done, in all); True shows a bar on a terminal. Default none."""

@@ -12,13 +12,13 @@ from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.literals import OnRollback, check_literal
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.models import DeliverPolicy, ReplayPolicy
 from jetarrow.jetstream.push import PushSubscription, ordered_config
 from jetarrow.jetstream.read import ReadVerbs
 from jetarrow.jetstream.reader import Reader
-from jetarrow.jetstream.rollback import OnRollback, check_on_rollback
 
 # What a message is made of, and how many are handed over at a time while there are many.
 COLUMNS = ("subject", "headers", "data", "reply")
@@ -46,7 +46,7 @@ class OrderedSpec:
         Raises:
             ValueError: They do not.
         """
-        check_on_rollback(self.on_rollback)
+        check_literal("on_rollback", self.on_rollback, OnRollback)
         given = self.start_seq is not None, self.start_time is not None
         if all(given):
             raise ValueError("give start_seq or start_time, not both")

@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TypeAlias, TypeVar, Unpack
+from typing import Any, TypeAlias, TypeVar, Unpack
 
 from jetarrow.core.session import Headers
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.errors import MaxAckPendingError
+from jetarrow.jetstream.literals import ExtraColumns, PublishMode
 from jetarrow.jetstream.manage.counters import CounterVerbs, value_of
 from jetarrow.jetstream.models.constants import Header
 from jetarrow.jetstream.progress import Progress, reporter
 from jetarrow.jetstream.publish_headers import NO_EXPECTATIONS, PublishExtras, batch_headers, publish_headers
 from jetarrow.jetstream.publish_result import PublishResult
+from jetarrow.jetstream.publish_spec import DEFAULT_MAX_BYTES, PublishSpec
 from jetarrow.jetstream.publisher import BURST_PENDING, MIN_PENDING, LoopPublisher, Publisher
 from jetarrow.jetstream.server_features import require_version
 
-# What may become of a table's other columns.
-EXTRA = ("error", "ignore")
 _V = TypeVar("_V")
 # One value for all rows, or one or None per row.
 PerRow: TypeAlias = _V | Sequence[_V | None] | ArrowProducer | None
@@ -182,7 +182,7 @@ class PublishVerbs(CounterVerbs):
         subject: str | None = None,
         *,
         max_inflight: int | None = None,
-        max_bytes: int = 64 * 1024 * 1024,
+        max_bytes: int = DEFAULT_MAX_BYTES,
         backpressure: bool = True,
         ack_timeout: float = 30.0,
     ) -> Publisher:
@@ -222,12 +222,12 @@ class PublishVerbs(CounterVerbs):
         expected_last_seq: PerRow[int] = None,
         expected_last_subject_seq: PerRow[int] = None,
         expected_last_msg_id: PerRow[str] = None,
-        mode: str = "window",
+        mode: PublishMode = "window",
         max_inflight: int | None = None,
-        max_bytes: int = 64 * 1024 * 1024,
+        max_bytes: int = DEFAULT_MAX_BYTES,
         timeout: float = 30.0,
         resend: bool | None = None,
-        extra: str = "error",
+        extra: ExtraColumns = "error",
         progress: Progress | bool | None = None,
     ) -> PublishResult:
         """Publishes many messages, many in flight at once, and returns what became of each.
@@ -286,10 +286,7 @@ class PublishVerbs(CounterVerbs):
         """
         if msg_ids is not None and msg_id is not None:
             raise TypeError("msg_ids and msg_id are one thing: give one of them")
-        if extra not in EXTRA:
-            raise ValueError(f"extra must be one of {', '.join(EXTRA)}, not {extra!r}")
-        report = reporter(progress, "publishing")
-        session = self._api.session
+        spec = PublishSpec(mode, expected_stream, max_inflight, max_bytes, timeout, resend, extra)
         headers, ttl = batch_headers(
             self._api,
             headers,
@@ -299,21 +296,17 @@ class PublishVerbs(CounterVerbs):
             last_msg_id=expected_last_msg_id,
             ttl=msg_ttl,
         )
+        ids = msg_id if msg_ids is None else msg_ids
+        return await self._publish_rows(subject, payloads, spec, progress, headers=headers, msg_ids=ids, msg_ttl=ttl)
+
+    async def _publish_rows(
+        self, subject: object, payloads: object, spec: PublishSpec, progress: Progress | bool | None, **rows: Any
+    ) -> PublishResult:
+        """Publishes many messages; `rows` are the native `publish_batch`'s keywords that differ by row."""
+        report = reporter(progress, "publishing")
+        session = self._api.session
         call = session.native.publish_batch(
-            subject,
-            payloads,
-            prefix=self._api.prefix,
-            headers=headers,
-            msg_ids=msg_id if msg_ids is None else msg_ids,
-            msg_ttl=ttl,
-            expected_stream=expected_stream,
-            mode=mode,
-            max_inflight=max_inflight,
-            max_bytes=max_bytes,
-            timeout=timeout,
-            resend=resend,
-            progress=report,
-            ignore_extra=extra == "ignore",
+            subject, payloads, prefix=self._api.prefix, progress=report, **rows, **spec.native_options()
         )
         result = PublishResult(await session.run(call))
         if report is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from jetarrow.core.arguments import check_whole
 from jetarrow.core.session import Headers
+from jetarrow.jetstream.literals import Rollup, check_literal
 from jetarrow.jetstream.models.constants import Header
 from jetarrow.jetstream.models.values import to_rfc3339
 from jetarrow.jetstream.server_features import require_version
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.api import JetStreamApi
 
 TimeToLive = float | timedelta | str
-_ROLLUPS = ("sub", "all")
 
 
 class PublishExtras(TypedDict, total=False):
@@ -25,7 +25,7 @@ class PublishExtras(TypedDict, total=False):
 
     expected_last_subject_seq_subject: str | None
     """The subject that `expected_last_subject_seq` is about, wildcards allowed (server 2.11); default the message's."""
-    rollup: str | None
+    rollup: Rollup | None
     """"sub": it takes the place of all earlier messages of its subject; "all": of all there are. The stream must have
     `allow_rollup_hdrs`. Default: of none."""
     schedule: str | datetime | timedelta | None
@@ -69,12 +69,6 @@ def _schedule_text(value: str | datetime | timedelta) -> str:
     return value
 
 
-def _rollup(value: str) -> str:
-    if value not in _ROLLUPS:
-        raise ValueError(f'rollup must be "sub" or "all", not {value!r}')
-    return value
-
-
 def _extra_headers(api: JetStreamApi, extras: PublishExtras) -> dict[str, str]:
     """The headers that stand for the keywords."""
     given: dict[str, Any] = {name: value for name, value in extras.items() if value is not None}
@@ -85,7 +79,8 @@ def _extra_headers(api: JetStreamApi, extras: PublishExtras) -> dict[str, str]:
         require_version(api, "expected_last_subject_seq_subject", (2, 11))
         result[Header.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT] = subject
     if (rollup := given.get("rollup")) is not None:
-        result[Header.ROLLUP] = _rollup(rollup)
+        check_literal("rollup", rollup, Rollup)
+        result[Header.ROLLUP] = rollup
     if (schedule := given.get("schedule")) is not None:
         text = _schedule_text(schedule)
         require_version(api, f"schedule={text!r}", (2, 12) if text.startswith("@at ") else (2, 14))

@@ -20,10 +20,11 @@ from jetarrow.jetstream.errors import (
     NotFoundError,
     StreamRolledBackError,
 )
+from jetarrow.jetstream.literals import OnRollback
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.not_found import expect_not_found
-from jetarrow.jetstream.rollback import Mark, OnRollback, thin, verify
+from jetarrow.jetstream.rollback import Mark, thin, verify
 
 # Two missed heartbeats mean that nothing will come (ADR-17).
 MISSED_HEARTBEATS = 2

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema
+from jetarrow.jetstream.literals import DecodeMode, OnDataLoss, OnRollback, PayloadFormat, TimestampUnit
 from jetarrow.jetstream.progress import Progress
-from jetarrow.jetstream.reader import BATCH_BYTES, DEFAULT_FETCH_BYTES, Reader
-from jetarrow.jetstream.rollback import OnRollback
-
-if TYPE_CHECKING:
-    pass
+from jetarrow.jetstream.read_spec import BATCH_BYTES, DEFAULT_FETCH_BYTES, ReadSpec
+from jetarrow.jetstream.reader import Reader
 
 
 class ReadVerbs:
@@ -32,8 +30,8 @@ class ReadVerbs:
         subjects: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
         schema: ArrowSchema | Mapping[str, Any] | str | None = None,
-        mode: str = "PERMISSIVE",
-        format: Literal["json", "arrow"] = "json",
+        mode: DecodeMode = "PERMISSIVE",
+        format: PayloadFormat = "json",
         flatten: bool = False,
         limit: int | None = None,
         batch_rows: int | None = None,
@@ -41,8 +39,8 @@ class ReadVerbs:
         fetch_bytes: int = DEFAULT_FETCH_BYTES,
         direct: bool | None = None,
         follow: bool = False,
-        timestamp_unit: str = "ns",
-        on_data_loss: str = "error",
+        timestamp_unit: TimestampUnit = "ns",
+        on_data_loss: OnDataLoss = "error",
         on_rollback: OnRollback = "fail",
         progress: Progress | bool | None = None,
     ) -> Reader:
@@ -102,8 +100,7 @@ class ReadVerbs:
             ValueError: An argument that cannot be used.
             NotFoundError: While it is read: there is no such stream; the text names it, and the nearest that there is.
         """
-        return Reader(
-            self._api,
+        spec = ReadSpec(
             stream,
             start_seq=start_seq,
             end_seq=end_seq,
@@ -126,6 +123,7 @@ class ReadVerbs:
             limit=limit,
             progress=progress,
         )
+        return Reader(self._api, spec)
 
     def latest(
         self,
@@ -134,8 +132,8 @@ class ReadVerbs:
         *,
         columns: Sequence[str] | None = None,
         schema: ArrowSchema | Mapping[str, Any] | str | None = None,
-        mode: str = "PERMISSIVE",
-        format: Literal["json", "arrow"] = "json",
+        mode: DecodeMode = "PERMISSIVE",
+        format: PayloadFormat = "json",
         flatten: bool = False,
         as_of_seq: int | None = None,
         as_of_time: datetime | timedelta | str | None = None,
@@ -144,7 +142,7 @@ class ReadVerbs:
         batch_rows: int | None = None,
         batch_bytes: int = BATCH_BYTES,
         fetch_bytes: int = DEFAULT_FETCH_BYTES,
-        timestamp_unit: str = "ns",
+        timestamp_unit: TimestampUnit = "ns",
         progress: Progress | bool | None = None,
     ) -> Reader:
         """Reads the last message of each subject, in order of sequence, as Arrow batches: the state of a stream.
@@ -192,8 +190,7 @@ class ReadVerbs:
             raise ValueError(f"as_of_seq must be 0 or more, not {as_of_seq}")
         if as_of_seq is not None and as_of_time is not None:
             raise ValueError("give as_of_seq or as_of_time, not both")
-        return Reader(
-            self._api,
+        spec = ReadSpec(
             stream,
             end_seq=None if as_of_seq is None else as_of_seq + 1,
             end_time=as_of_time,
@@ -212,3 +209,4 @@ class ReadVerbs:
             latest=True,
             deleted=deleted,
         )
+        return Reader(self._api, spec)

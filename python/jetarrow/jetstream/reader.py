@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import threading
 import time
 import warnings
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from jetarrow import _jetarrow
-from jetarrow.core.arguments import check_whole, texts
 from jetarrow.core.errors import Error
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import html
@@ -21,12 +19,10 @@ from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema, ArrowStream, needs_pyarrow
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import NotFoundError, StreamRolledBackError
-from jetarrow.jetstream.manage import Management
-from jetarrow.jetstream.models.values import moment
-from jetarrow.jetstream.progress import Progress, reporter
+from jetarrow.jetstream.progress import reporter
+from jetarrow.jetstream.read_spec import ReadSpec
 from jetarrow.jetstream.reader_conversions import ReaderConversions
-from jetarrow.jetstream.rollback import OnRollback, check_on_rollback
-from jetarrow.jetstream.schema import PayloadSchema, arrow_schema, infer_schema
+from jetarrow.jetstream.schema import PayloadSchema, infer_schema
 
 if TYPE_CHECKING:
     import pyarrow
@@ -36,17 +32,6 @@ _log = logging.getLogger("jetarrow.read")
 
 # Rows that a schema is inferred from.
 INFER_SAMPLE_ROWS = 1000
-DEFAULT_FETCH_BYTES = 16 * 1024 * 1024
-MOST_FETCH_BYTES = 32 * 1024 * 1024
-TIMESTAMP_UNITS = ("ns", "us")
-ON_DATA_LOSS = ("error", "warn")
-FORMATS = ("json", "arrow")
-
-
-# Most rows and bytes of a batch, where the caller does not say.
-BATCH_ROWS = 65_536
-BATCH_BYTES = 16 * 1024 * 1024
-
 
 # A batch, what there is to warn about, or the end.
 _Item: TypeAlias = _jetarrow.Batch | _jetarrow.Loss | StreamRolledBackError | None
@@ -59,120 +44,38 @@ class Reader(ReaderConversions):
     released, and are for use off the loop.
     """
 
-    def __init__(
-        self,
-        api: JetStreamApi,
-        stream: str,
-        *,
-        batch_rows: int | None = None,
-        batch_bytes: int = BATCH_BYTES,
-        start_seq: int | None = None,
-        end_seq: int | None = None,
-        start_time: datetime | timedelta | str | None = None,
-        end_time: datetime | timedelta | str | None = None,
-        subjects: str | Sequence[str] | None = None,
-        follow: bool = False,
-        columns: Sequence[str] | None = None,
-        fetch_bytes: int = DEFAULT_FETCH_BYTES,
-        direct: bool | None = None,
-        timestamp_unit: str = "ns",
-        on_data_loss: str = "error",
-        schema: object | None = None,
-        mode: str = "PERMISSIVE",
-        format: str = "json",
-        flatten: bool = False,
-        limit: int | None = None,
-        progress: Progress | bool | None = None,
-        latest: bool = False,
-        deleted: bool = True,
-        bucket: str | None = None,
-        grow: bool | None = None,
-        outage: float | None = None,
-        marks: Sequence[tuple[int, int]] = (),
-        on_rollback: OnRollback = "fail",
-    ) -> None:
-        if timestamp_unit not in TIMESTAMP_UNITS:
-            raise ValueError(f"timestamp_unit must be one of {', '.join(TIMESTAMP_UNITS)}, not {timestamp_unit!r}")
-        if on_data_loss not in ON_DATA_LOSS:
-            raise ValueError(f"on_data_loss must be one of {', '.join(ON_DATA_LOSS)}, not {on_data_loss!r}")
-        check_on_rollback(on_rollback)
-        check_whole(start_seq=start_seq, end_seq=end_seq, limit=limit, fetch_bytes=fetch_bytes)
-        for name, seq in (("start_seq", start_seq), ("end_seq", end_seq)):
-            if seq is not None and seq < 0:
-                raise ValueError(f"{name} must be 0 or more, not {seq}")
-        if fetch_bytes < 1:
-            raise ValueError(f"fetch_bytes must be 1 or more, not {fetch_bytes}")
-        if limit is not None and limit < 1:
-            raise ValueError(f"limit must be 1 or more, not {limit}")
-        if format not in FORMATS:
-            raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
-        if format == "arrow" and schema is None:
-            schema = "infer"
-        if flatten and schema is None:
-            raise ValueError("flatten=True makes columns of the fields of value: give schema= as well")
-        self._session, self._api = api.session, api
-        self._stream = stream
-        self._manage = Management(api)
-        native = functools.partial(
-            api.session.native.read,
-            api.prefix,
-            stream,
-            start_seq=start_seq,
-            end_seq=end_seq,
-            start_time=None if start_time is None else moment(start_time),
-            end_time=None if end_time is None else moment(end_time),
-            subjects=texts("subjects", subjects),
-            batch_rows=BATCH_ROWS if batch_rows is None else batch_rows,
-            batch_bytes=batch_bytes,
-            grow=batch_rows is None if grow is None else grow,
-            outage=outage,
-            # The server cuts a client that it cannot write 64 MiB to.
-            fetch_bytes=min(fetch_bytes, MOST_FETCH_BYTES),
-            microseconds=timestamp_unit == "us",
-            warn_on_loss=on_data_loss == "warn",
-            direct=direct,
-            latest=latest,
-            markers=deleted,
-            bucket=bucket,
-            timeout=api.timeout,
-            on_rollback=on_rollback,
-        )
-        self._make = functools.partial(
-            native,
-            columns=columns,
-            follow=follow,
-            limit=limit,
-            flatten=flatten,
-            mode=mode,
-            format=format,
-            marks=list(marks),
-        )
+    def __init__(self, api: JetStreamApi, spec: ReadSpec) -> None:
+        self._session, self._api, self._spec = api.session, api, spec
+        # Opened lazily; created here, so that the native core rejects invalid options at the call of the verb.
         self._call: _jetarrow.Call[_jetarrow.Reader] | None = None
-        if schema == "infer":
-            # What the payloads are is asked when the reader is opened.
-            self._sample = functools.partial(
-                native, columns=["data"], follow=False, limit=INFER_SAMPLE_ROWS, schema=None, mode=mode
-            )
-            self._learn = self._infer_json if format == "json" else self._infer_arrow
-        else:
-            self._call = self._make(schema=arrow_schema(schema))
-        self._report = reporter(progress, "reading")
+        if not spec.infers_schema:
+            self._call = self._native_call(spec, spec.schema)
+        self._report = reporter(spec.progress, "reading")
         self._reported_at = 0.0
-        self._follow = follow
         self._native: _jetarrow.Reader | None = None
-        self._position = start_seq
-        self._limit = limit
+        self._position = spec.start_seq
         self._rows_read = 0
         self._closed = False
-        # All of it was read, or was handed over as an Arrow stream.
+        # The range was read to its end, or the rest was exported as an Arrow stream.
         self._spent = False
         self._single_thread = _SingleThread()
         self._inferred: ArrowSchema | None = None
 
+    def _native_call(self, spec: ReadSpec, schema: object) -> _jetarrow.Call[_jetarrow.Reader]:
+        api = self._api
+        options = spec.native_options()
+        return self._session.native.read(api.prefix, spec.stream, schema=schema, timeout=api.timeout, **options)
+
+    def _sample_call(self, **changes: Any) -> _jetarrow.Call[_jetarrow.Reader]:
+        """A read of the first payloads of the range, from which the schema is inferred."""
+        plain: dict[str, Any] = {"columns": ["data"], "format": "json", "schema": None, "flatten": False, "marks": ()}
+        spec = replace(self._spec, **plain, follow=False, **{"limit": INFER_SAMPLE_ROWS, **changes})
+        return self._native_call(spec, None)
+
     def __repr__(self) -> str:
         at = "" if self._position is None else f" at {self._position}"
         state = ", closed" if self._closed else ", read to its end" if self._spent else ""
-        return f"<{type(self).__name__} of stream {self._stream}{at}{state}>"
+        return f"<{type(self).__name__} of stream {self._spec.stream}{at}{state}>"
 
     def _repr_html_(self) -> str:
         state = "closed" if self._closed else "read to its end" if self._spent else "open" if self._native else "new"
@@ -181,7 +84,7 @@ class Reader(ReaderConversions):
         if self._native is not None and isinstance(self._inferred, Iterable):
             fields = ", ".join(f"{field.name}: {field.type}" for field in self._inferred)
         said = {"state": state, "next sequence": self._position, "rows read": self._rows_read, "inferred": fields}
-        return html.facts(f"{type(self).__name__} of stream {self._stream}", said)
+        return html.facts(f"{type(self).__name__} of stream {self._spec.stream}", said)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Reader belongs to its connection and cannot be pickled or copied: send what it has read")
@@ -195,19 +98,19 @@ class Reader(ReaderConversions):
     async def _opening(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> _jetarrow.Reader:
         try:
             if self._call is None:
-                await self._learn(wait)
-            native: _jetarrow.Reader = await wait(self._call or self._make(schema=self._inferred))
+                await (self._infer_json if self._spec.format == "json" else self._infer_arrow)(wait)
+            native: _jetarrow.Reader = await wait(self._call or self._native_call(self._spec, self._inferred))
         except NotFoundError as error:
             # With `_block` nothing else may be waited for on an event loop.
             near = wait is not _block or self._session.is_blocking
-            raise await self._api.explain_not_found(error, self._stream, near=near) from None
+            raise await self._api.explain_not_found(error, self._spec.stream, near=near) from None
         self._native = native
         self._position = native.start
         return native
 
     async def _infer_json(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> None:
         pa = needs_pyarrow('schema="infer"')
-        sample = await wait(self._sample())
+        sample = await wait(self._sample_call())
         payloads: list[bytes] = []
         while (item := await wait(sample.next())) is not None:
             if isinstance(item, _jetarrow.Batch):
@@ -215,11 +118,11 @@ class Reader(ReaderConversions):
         await wait(sample.close())
         self._inferred = schema = infer_schema(payloads)
         fields = ", ".join(f"{field.name}: {field.type}" for field in schema)
-        _log.info("nats: the schema of stream %s, from %d messages: %s", self._stream, len(payloads), fields)
+        _log.info("nats: the schema of stream %s, from %d messages: %s", self._spec.stream, len(payloads), fields)
 
     async def _infer_arrow(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> None:
         """Takes the schema of the first message that has one."""
-        sample = await wait(self._sample(batch_rows=1, fetch_bytes=1))
+        sample = await wait(self._sample_call(batch_rows=1, fetch_bytes=1))
         self._inferred = PayloadSchema(None)
         while (item := await wait(sample.next())) is not None:
             if isinstance(item, _jetarrow.Batch) and _jetarrow.schema_of_payload(payload := item.payload()):
@@ -236,7 +139,7 @@ class Reader(ReaderConversions):
     def _check_unspent(self) -> None:
         if self._spent:
             raise Error(
-                f"this reader of stream {self._stream!r} has been read to its end: js.read(...) gives a new one"
+                f"this reader of stream {self._spec.stream!r} has been read to its end: js.read(...) gives a new one"
             )
 
     def _process(self, native: _jetarrow.Reader, item: _Item) -> MessageBatch | None:
@@ -248,13 +151,13 @@ class Reader(ReaderConversions):
         if item is not None:
             self._position = (item.seqs[-1] or 0) + 1
             self._rows_read += len(item)
-        elif self._limit is None or self._rows_read < self._limit:
+        elif self._spec.limit is None or self._rows_read < self._spec.limit:
             self._position = end
         now = time.monotonic()
         if self._report is not None and (item is None or now - self._reported_at >= 0.1):
             self._reported_at = now
             done = (self._position or start) - start
-            self._report(*((done, None) if self._follow else (min(done, end - start), end - start)))
+            self._report(*((done, None) if self._spec.follow else (min(done, end - start), end - start)))
         return None if item is None else MessageBatch(self._session, item)
 
     @property

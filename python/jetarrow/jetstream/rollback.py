@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from jetarrow._jetarrow import thin_marks
 from jetarrow.jetstream.api import JetStreamApi
@@ -13,18 +13,6 @@ from jetarrow.jetstream.errors import StreamRolledBackError
 Mark: TypeAlias = tuple[int, int]
 # First and last sequence of a stream, and the time of the last message, None where it is not known.
 Extent: TypeAlias = tuple[int, int, int | None]
-OnRollback: TypeAlias = Literal["fail", "continue", "earliest"]
-ON_ROLLBACK: tuple[OnRollback, ...] = ("fail", "continue", "earliest")
-
-
-def check_on_rollback(word: str) -> None:
-    """Checks an option.
-
-    Raises:
-        ValueError: It is no such word.
-    """
-    if word not in ON_ROLLBACK:
-        raise ValueError(f"on_rollback must be one of {', '.join(ON_ROLLBACK)}, not {word!r}")
 
 
 def thin(marks: Iterable[Mark]) -> list[Mark]:

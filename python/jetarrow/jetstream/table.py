@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Literal
 
 from jetarrow._jetarrow import TableMessages
 from jetarrow.core.session import Headers
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.arrow_compat import without_nested_offsets
+from jetarrow.jetstream.literals import ArrowCompression, PayloadFormat, PublishMode, check_literal
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.publish import PublishVerbs
+from jetarrow.jetstream.publish_headers import batch_headers
 from jetarrow.jetstream.publish_result import PublishResult
+from jetarrow.jetstream.publish_spec import DEFAULT_MAX_BYTES, PublishSpec
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
 # What a message may have in headers besides its own: an id, what it expects, a time to live.
@@ -33,18 +35,18 @@ class PublishTable(PublishVerbs):
         table: ArrowProducer,
         subject: str | None = None,
         *,
-        format: Literal["json", "arrow"] = "json",
+        format: PayloadFormat = "json",
         columns: Sequence[str] | None = None,
         msg_id: str | None = None,
         headers: Headers | None = None,
         nulls: bool = False,
         rows_per_message: int = 10_000,
-        compression: Literal["zstd", "lz4"] | None = "zstd",
+        compression: ArrowCompression | None = "zstd",
         msg_ttl: float | timedelta | None = None,
         expected_stream: str | None = None,
-        mode: str = "window",
+        mode: PublishMode = "window",
         max_inflight: int | None = None,
-        max_bytes: int = 64 * 1024 * 1024,
+        max_bytes: int = DEFAULT_MAX_BYTES,
         timeout: float = 30.0,
         resend: bool | None = None,
         progress: Progress | bool | None = None,
@@ -93,12 +95,13 @@ class PublishTable(PublishVerbs):
             BatchError: As `publish_batch`.
             UnsupportedError: Server or stream lacks the mode.
         """
+        spec = PublishSpec(mode, expected_stream, max_inflight, max_bytes, timeout, resend)
         arrow = None
         if format == "arrow":
             headers = {**(headers or {}), "Content-Type": CONTENT_TYPE}
             arrow = (compression, rows_per_message, self._api.session.native.max_payload - _size(headers))
-        elif format != "json":
-            raise ValueError(f"format must be 'json' or 'arrow', not {format!r}")
+        else:
+            check_literal("format", format, PayloadFormat)
         rows = TableMessages(
             without_nested_offsets(table),
             columns=None if columns is None else list(columns),
@@ -107,15 +110,7 @@ class PublishTable(PublishVerbs):
             nulls=nulls,
             arrow=arrow,
         )
-        return await self.publish_batch(
-            payloads=rows,
-            headers=headers,
-            msg_ttl=msg_ttl,
-            expected_stream=expected_stream,
-            mode=mode,
-            max_inflight=max_inflight,
-            max_bytes=max_bytes,
-            timeout=timeout,
-            resend=resend,
-            progress=progress,
+        all_headers, ttl = batch_headers(
+            self._api, headers, rows, last_seq=None, last_subject_seq=None, last_msg_id=None, ttl=msg_ttl
         )
+        return await self._publish_rows(None, rows, spec, progress, headers=all_headers, msg_ids=None, msg_ttl=ttl)

@@ -10,8 +10,17 @@ from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.closed_event import ClosedEvent
 from jetarrow.jetstream import batch, reader
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
+from jetarrow.jetstream.literals import DecodeMode
 from jetarrow.jetstream.messages import REQUEST_MESSAGES
-from jetarrow.sync.blocking import blocking, giving, iterate, iterate_messages, twin_repr, with_signature_of, wrapped
+from jetarrow.sync.blocking import (
+    blocking,
+    blocking_messages,
+    iterate,
+    iterate_messages,
+    twin_repr,
+    with_signature_of,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -27,7 +36,7 @@ class MessageBatch(batch.Columns[SyncMsg]):
         super().__init__(inner._session, inner._native)
         self._inner = inner
 
-    def decode(self, schema: object, mode: str = "PERMISSIVE") -> MessageBatch:
+    def decode(self, schema: object, mode: DecodeMode = "PERMISSIVE") -> MessageBatch:
         """As `jetarrow.batch.MessageBatch.decode`."""
         return MessageBatch(self._inner.decode(schema, mode))
 
@@ -46,7 +55,7 @@ class PullSubscription:
 
     __repr__ = twin_repr
     consumer_info = blocking(AsyncPullSubscription.consumer_info)
-    fetch = giving(AsyncPullSubscription.fetch)
+    fetch = blocking_messages(AsyncPullSubscription.fetch)
     fetch_batch = wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
 
     @with_signature_of(AsyncPullSubscription.batches)

@@ -14,6 +14,7 @@ from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.errors import StreamRolledBackError
 from jetarrow.jetstream.publish_result import PublishResult
+from jetarrow.jetstream.read_spec import ReadSpec
 from jetarrow.jetstream.reader import Reader
 from jetarrow.jetstream.rollback import Extent, Mark, verify
 from jetarrow.sync.blocking import iterate
@@ -117,9 +118,9 @@ def open_reader(js: JetStreamManager, stream: str, **arguments: Any) -> _jetarro
     Args:
         js: Whose connection and prefix.
         stream: The stream's name.
-        arguments: As `Reader` takes them.
+        arguments: As `ReadSpec` takes them.
     """
-    return Reader(api_of(js), stream, **arguments)._open_blocking()
+    return Reader(api_of(js), ReadSpec(stream, **arguments))._open_blocking()
 
 
 # Most bytes of rows that are unanswered.

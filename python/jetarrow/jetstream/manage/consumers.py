@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
+from jetarrow.jetstream.literals import ConsumerAction
 from jetarrow.jetstream.models.values import checked_name, to_rfc3339
 from jetarrow.jetstream.server_features import require_fields, require_version
 
@@ -214,7 +215,7 @@ async def put_consumer(
     stream: str,
     config: models.ConsumerConfig,
     *,
-    action: str = "",
+    action: ConsumerAction | None = None,
     timeout: float | None = None,
 ) -> models.ConsumerInfo:
     """Creates or changes a consumer; `action` "create" or "update" allows only that."""
@@ -229,6 +230,6 @@ async def put_consumer(
         if config.filter_subject:
             verb += f".{config.filter_subject}"
     body: dict[str, Any] = {"stream_name": stream, "config": config.as_dict()}
-    if action:
+    if action is not None:
         body["action"] = action
     return models.ConsumerInfo.from_response(await api.request(verb, body, timeout=timeout))

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from jetarrow.core.arguments import check_whole
-from jetarrow.core.request_many import open_request
+from jetarrow.core.request import open_request
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import APIError

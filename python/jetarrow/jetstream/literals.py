@@ -1,0 +1,54 @@
+"""The closed sets of option values, as `Literal` types, and their check."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, get_args
+
+DecodeMode: TypeAlias = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
+"""Handling of payloads that do not fit the schema."""
+
+PayloadFormat: TypeAlias = Literal["json", "arrow"]
+"""Encoding of payloads that have columns: a JSON object, or an Arrow IPC stream."""
+
+ArrowCompression: TypeAlias = Literal["zstd", "lz4"]
+"""Compression of the buffers of an Arrow IPC stream."""
+
+TimestampUnit: TypeAlias = Literal["ns", "us"]
+"""Unit of the timestamp columns."""
+
+OnDataLoss: TypeAlias = Literal["error", "warn"]
+"""Reaction to messages of the range that the stream no longer has."""
+
+OnRollback: TypeAlias = Literal["fail", "continue", "earliest"]
+"""Reaction to a stream that was rolled back behind the position."""
+
+PublishMode: TypeAlias = Literal["window", "fast", "atomic", "auto"]
+"""Protocol of a bulk publish: an ack for each message, fast ingest or an atomic batch (ADR-50), or chosen."""
+
+ExtraColumns: TypeAlias = Literal["error", "ignore"]
+"""Handling of a table's columns that are no part of a message."""
+
+Rollup: TypeAlias = Literal["sub", "all"]
+"""Messages that a rollup replaces: those of its subject, or all of the stream."""
+
+AckVerb: TypeAlias = Literal["ack", "nak", "term", "in_progress"]
+"""Acknowledgement of the rows of a batch."""
+
+ConsumerAction: TypeAlias = Literal["create", "update"]
+"""`action` of a CONSUMER.CREATE request (ADR-40)."""
+
+
+def check_literal(name: str, value: Any, literal: Any) -> None:
+    """Checks the value of an option.
+
+    Args:
+        name: The option.
+        value: The value that the caller gave.
+        literal: Its `Literal` type.
+
+    Raises:
+        ValueError: The value is not one of the type's.
+    """
+    known = get_args(literal)
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
