@@ -10,8 +10,7 @@ from jetarrow.core.connect import Connect
 from jetarrow.core.loop_session import LoopSession
 from jetarrow.core.message import AnyMessage
 from jetarrow.core.publish import Publish
-from jetarrow.core.request import Request
-from jetarrow.core.request_many import RequestMany
+from jetarrow.core.request import Request, RequestMany
 from jetarrow.core.session import Session
 from jetarrow.core.status import Status
 from jetarrow.core.subscribe import Subscribe

@@ -20,10 +20,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-try:
-    from concurrent.futures._base import FINISHED, PENDING, RUNNING
-except ImportError:  # A newer version has moved them; LazyFuture is not used there.
-    FINISHED, PENDING, RUNNING = "FINISHED", "PENDING", "RUNNING"
+# States of a `concurrent.futures.Future`, as its private attribute `_state` has them.
+PENDING, RUNNING, FINISHED = "PENDING", "RUNNING", "FINISHED"
 
 # Newest version of CPython on which tests/test_cpython.py has passed.
 NEWEST_KNOWN = (3, 14)
@@ -265,7 +263,10 @@ _FUTURE_ATTRIBUTES = {"_condition", "_state", "_result", "_exception", "_waiters
 
 def _has_known_future() -> bool:
     future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-    return is_known() and vars(future).keys() == _FUTURE_ATTRIBUTES and hasattr(future, "_invoke_callbacks")
+    if not is_known() or vars(future).keys() != _FUTURE_ATTRIBUTES or not hasattr(future, "_invoke_callbacks"):
+        return False
+    future.set_result(None)
+    return future._state == FINISHED
 
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
 from jetarrow.core import ack
 from jetarrow.core.arguments import duration
-from jetarrow.core.message_fields import FIELDS
+from jetarrow.core.metadata import FIELDS
 
 if TYPE_CHECKING:
     from enum import Enum

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from jetarrow.core.errors import NotJSMessageError
+
+if TYPE_CHECKING:
+    from jetarrow._jetarrow import Msg
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -114,3 +120,39 @@ class Ack:
     ConsumerSeq = 8
     Timestamp = 9
     NumPending = 10
+
+
+_T = TypeVar("_T")
+
+
+def _field(name: str, read: Callable[[Metadata], _T], doc: str) -> property:
+    def get(msg: Msg) -> _T | None:
+        try:
+            return read(msg.metadata)
+        except NotJSMessageError:
+            return None
+
+    get.__name__ = name
+    return property(get, doc=doc)
+
+
+# Set on the native class by `jetarrow.core.message.complete`.
+FIELDS: dict[str, property] = {
+    name: _field(name, read, doc)
+    for name, (read, doc) in {
+        "stream": (lambda meta: meta.stream, "Its stream's name."),
+        "consumer": (lambda meta: meta.consumer, "Its consumer's name."),
+        "stream_sequence": (lambda meta: meta.sequence.stream, "Its sequence in the stream, as `seq`."),
+        "consumer_sequence": (lambda meta: meta.sequence.consumer, "Its number among the consumer's deliveries."),
+        "delivered": (lambda meta: meta.num_delivered, "How often it was delivered, this time included."),
+        "pending": (lambda meta: meta.num_pending, "Messages of the consumer that are still to come."),
+        "published": (lambda meta: meta.timestamp, "When it was stored: a datetime in UTC, in microseconds."),
+    }.items()
+}
+
+
+def _ack_subject(msg: Msg) -> str | None:
+    return None if FIELDS["stream"].__get__(msg) is None else msg.reply
+
+
+FIELDS["ack_subject"] = property(_ack_subject, doc="The subject that its acks go to.")

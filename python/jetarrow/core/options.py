@@ -11,8 +11,7 @@ from urllib.parse import urlparse
 
 from jetarrow.core.arguments import FOREVER, seconds
 from jetarrow.core.errors import BadAddressError, NoServersError, ServerNotInPoolError
-from jetarrow.core.paths import secret_path
-from jetarrow.core.redaction import ADDRESS
+from jetarrow.core.redaction import ADDRESS, secret_path
 from jetarrow.core.servers import RawCredentials, ReconnectToServerHandler, Server
 from jetarrow.core.tls import native_tls
 

@@ -7,7 +7,7 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from jetarrow.core.paths import secret_path
+from jetarrow.core.redaction import secret_path
 
 __all__ = ["TLS"]
 
