@@ -62,7 +62,7 @@ def twin_repr(self: Any) -> str:
 def blocking(
     method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]],
 ) -> Callable[Concatenate[Any, _P], _T]:
-    """A method of the async object in `_inner`, run to its end at once."""
+    """Makes a blocking method of an async method of the object in `_inner`."""
 
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         return run_to_completion(method(self._inner, *args, **kwargs))
@@ -71,15 +71,15 @@ def blocking(
 
 
 @overload
-def giving(
+def blocking_messages(
     method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, Msg]],
 ) -> Callable[Concatenate[Any, _P], SyncMsg]: ...
 @overload
-def giving(
+def blocking_messages(
     method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, list[Msg]]],
 ) -> Callable[Concatenate[Any, _P], list[SyncMsg]]: ...
-def giving(method: Any) -> Any:
-    """As `blocking`, for a method that gives messages: the session made them such whose verbs block."""
+def blocking_messages(method: Any) -> Any:
+    """As `blocking`, for a method that returns messages: a `BlockingSession` makes them of the class `SyncMsg`."""
     return blocking(method)
 
 

@@ -13,7 +13,7 @@ from jetarrow.core.blocking_session import BlockingSession
 from jetarrow.core.client import MessageClass
 from jetarrow.core.session import Headers, run_to_completion
 from jetarrow.core.status import Status
-from jetarrow.sync.blocking import blocking, giving, iterate_messages, with_signature_of, wrapped
+from jetarrow.sync.blocking import blocking, blocking_messages, iterate_messages, with_signature_of, wrapped
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.subscription import Subscription, without_callbacks
@@ -50,7 +50,7 @@ class Client(Status):
         run_to_completion(self._inner.connect(servers, **given))
 
     close = blocking(AsyncClient.close)
-    request = giving(AsyncClient.request)
+    request = blocking_messages(AsyncClient.request)
     flush = blocking(AsyncClient.flush)
     rtt = blocking(AsyncClient.rtt)
     drain = blocking(AsyncClient.drain)

@@ -10,7 +10,7 @@ from jetarrow.core import subscription as aio
 from jetarrow.core.closed_event import ClosedEvent
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import push
-from jetarrow.sync.blocking import blocking, giving, twin_repr
+from jetarrow.sync.blocking import blocking, blocking_messages, twin_repr
 
 _O = TypeVar("_O", bound=Mapping[str, object])
 
@@ -29,7 +29,7 @@ class Subscription:
         self._inner = inner
 
     __repr__ = twin_repr
-    next_msg = giving(aio.Subscription.next_msg)
+    next_msg = blocking_messages(aio.Subscription.next_msg)
     unsubscribe = blocking(aio.Subscription.unsubscribe)
     drain = blocking(aio.Subscription.drain)
 
