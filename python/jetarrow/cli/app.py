@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from jetarrow.cli import bench, consumer, context, kv, latest, load, objects, publish, read, serve, sink, stream, top
-from jetarrow.cli.verb import JSON, with_connection
+from jetarrow.cli.subcommand import JSON, with_connection
 
 app = typer.Typer(
     name="jetarrow",

@@ -13,8 +13,8 @@ import typer
 
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
+from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import show_count, show_size, size
-from jetarrow.cli.verb import verb
 
 if TYPE_CHECKING:
     from jetarrow.sync import JetStream

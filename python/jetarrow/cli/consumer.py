@@ -10,8 +10,8 @@ import typer
 from jetarrow.cli.arguments import Stream, Yes
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
+from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import future, plain_time, show_span, show_time
-from jetarrow.cli.verb import verb
 
 if TYPE_CHECKING:
     from jetarrow.js.api import ConsumerInfo

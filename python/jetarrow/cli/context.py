@@ -16,7 +16,7 @@ import typer
 from jetarrow.cli.arguments import Yes
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
-from jetarrow.cli.verb import verb
+from jetarrow.cli.subcommand import verb
 from jetarrow.core import context_files
 from jetarrow.core.redaction import MASK, redact, redact_url
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jetarrow.cli.arguments import Payload, Schema, Stream, Subjects, schema_of
-from jetarrow.cli.reading import Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
+from jetarrow.cli.row_output import Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
 from jetarrow.cli.session import Session
+from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import moment
-from jetarrow.cli.verb import verb
 
 if TYPE_CHECKING:
     from jetarrow.sync import Reader

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from jetarrow.cli import files, output, terminal
+from jetarrow.cli import output, row_writers, terminal
 from jetarrow.cli.session import Session
-from jetarrow.cli.verb import verb
+from jetarrow.cli.subcommand import verb
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,7 +126,7 @@ def _described(session: Session, path: Path, table: _Table, subject: str | None)
     if first is None or not first.num_rows:
         session.say(f"{path.name} has no rows")
         return iter(())
-    (row,) = files.rows_of(first.slice(0, 1))
+    (row,) = row_writers.rows_of(first.slice(0, 1))
     to = re.sub(r"\{(\w+)\}", lambda found: str(row.get(found[1])), subject or str(row.get("subject", "")))
     session.say(f"first: {to}  {json.dumps(row, ensure_ascii=False)}")
 

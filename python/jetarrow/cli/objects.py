@@ -11,8 +11,8 @@ import typer
 from jetarrow.cli.arguments import Yes
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
+from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import show_count, show_size, show_time, size, span
-from jetarrow.cli.verb import verb
 
 if TYPE_CHECKING:
     from jetarrow.js.api import ObjectInfo

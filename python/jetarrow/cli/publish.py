@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from jetarrow.cli.session import Session
-from jetarrow.cli.verb import verb
+from jetarrow.cli.subcommand import verb
 
 # Lines that are published at once.
 _PIECE = 10_000

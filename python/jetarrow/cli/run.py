@@ -14,7 +14,7 @@ from typing import Any
 import typer
 import typer.main
 
-from jetarrow.cli import masking, output, stopping, terminal
+from jetarrow.cli import masking, output, signals, terminal
 from jetarrow.cli.app import app
 from jetarrow.core.errors import Error
 from jetarrow.core.errors import TimeoutError as NoAnswer
@@ -34,11 +34,11 @@ def run(arguments: Sequence[str]) -> int:
     Returns:
         The exit code.
     """
-    with terminal.guarded(), stopping.handled(), masking.known(arguments), _one_line_each():
+    with terminal.guarded(), signals.handled(), masking.known(arguments), _one_line_each():
         try:
             code = _call(arguments)
             sys.stdout.flush()
-            return stopping.exit_code() if code == stopping.INTERRUPTED else code
+            return signals.exit_code() if code == signals.INTERRUPTED else code
         except (BrokenPipeError, SystemExit) as end:
             # typer makes an exit with 1 of the first.
             if not isinstance(end, BrokenPipeError) and not isinstance(end.__context__, BrokenPipeError):
@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
             # Whoever read our output has had enough, as `head` does.
             return 0
         except KeyboardInterrupt:
-            return stopping.exit_code()
+            return signals.exit_code()
         finally:
             _flush()
 
@@ -59,7 +59,7 @@ def _call(arguments: Sequence[str]) -> int:
         raise
     except typer.Abort as error:
         if isinstance(error.__context__, KeyboardInterrupt):
-            return stopping.INTERRUPTED
+            return signals.INTERRUPTED
         _say("error", "not confirmed: nothing was done")
         return 1
     except _UsageError as error:

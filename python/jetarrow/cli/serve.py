@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from jetarrow.cli.session import Session
-from jetarrow.cli.verb import verb
+from jetarrow.cli.subcommand import verb
 
 
 def add_to(app: typer.Typer) -> None:

@@ -11,8 +11,8 @@ import typer
 
 from jetarrow.cli.arguments import OnRollback, Schema, Stream, Subjects, schema_of
 from jetarrow.cli.session import Session
+from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import moment, span
-from jetarrow.cli.verb import verb
 from jetarrow.sync.sinks import Sink
 
 group = typer.Typer(no_args_is_help=True, help="Archive a stream exactly once: Parquet files, Delta tables.")
@@ -111,7 +111,7 @@ def verify(
     subject: Subjects = None,
 ) -> None:
     """Compares an archive with what its stream still has: rows in wrong folders, missing, or there twice."""
-    from jetarrow.cli.archive import verify_archive
+    from jetarrow.cli.archive_check import verify_archive
 
     found = verify_archive(session.js, target, subjects=subject)
     said = (

@@ -10,8 +10,8 @@ from jetarrow.cli import output
 from jetarrow.cli.arguments import Stream, Yes
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
+from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import plain_time, show_size, show_span, show_time, size, span
-from jetarrow.cli.verb import verb
 
 if TYPE_CHECKING:
     from jetarrow.js.api import StreamInfo

@@ -16,8 +16,8 @@ import typer
 from jetarrow.cli import output, terminal
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
+from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import show_size, span
-from jetarrow.cli.verb import verb
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from jetarrow.cli import files, stopping
+from jetarrow.cli import row_writers, signals
 
 from tests.cli.tools import Terminal, command
 from tests.tools import wait_until
@@ -186,15 +186,15 @@ class SignalledWriter:
 @pytest.mark.parametrize("number", CODES)
 def test_a_batch_is_written_as_a_whole(number: signal.Signals) -> None:
     writer = SignalledWriter(number)
-    with stopping.handled():
+    with signals.handled():
         with pytest.raises(KeyboardInterrupt):
-            files._Whole(writer).write(BATCH)
-        assert stopping.exit_code() == CODES[number]
+            row_writers._Whole(writer).write(BATCH)
+        assert signals.exit_code() == CODES[number]
     assert writer.is_whole
 
 
 def test_ctrl_c_ends_what_a_signal_began() -> None:
-    with stopping.handled(), pytest.raises(KeyboardInterrupt), stopping.deferred():
+    with signals.handled(), pytest.raises(KeyboardInterrupt), signals.deferred():
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
@@ -203,14 +203,17 @@ def test_ctrl_c_ends_what_a_signal_began() -> None:
 
 def test_handlers_are_put_back() -> None:
     before = {number: signal.getsignal(number) for number in CODES}
-    with stopping.handled():
+    with signals.handled():
         assert not [number for number in CODES if signal.getsignal(number) == before[number]]
     assert {number: signal.getsignal(number) for number in CODES} == before
 
 
 @pytest.mark.parametrize("form", READERS)
 def test_an_interrupted_range_leaves_no_file(form: str, away: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), files.writing(f"out.{form}", form, SCHEMA, keep=lambda: False) as writer:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        row_writers.writing(f"out.{form}", form, SCHEMA, keep=lambda: False) as writer,
+    ):
         writer.write(BATCH)
         raise KeyboardInterrupt
     assert list(away.iterdir()) == []

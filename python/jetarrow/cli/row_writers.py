@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import typer
 
-from jetarrow.cli import output, stopping, terminal
+from jetarrow.cli import output, signals, terminal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,7 +93,7 @@ def writing(target: str, form: str, schema: pa.Schema, *, keep: Callable[[], boo
 
     stopped = None
     with contextlib.ExitStack() as stack:
-        with stopping.deferred():
+        with signals.deferred():
             file = stack.enter_context(replacing(os.path.realpath(target)))
             writer = _OPEN[form](file, schema)
         try:
@@ -117,7 +117,7 @@ class _Whole:
         self._writer = writer
 
     def write(self, batch: pa.RecordBatch) -> None:
-        with stopping.deferred():
+        with signals.deferred():
             self._writer.write(batch)
 
     def close(self) -> None:

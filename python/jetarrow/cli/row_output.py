@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jetarrow.cli import files
+from jetarrow.cli import row_writers
 from jetarrow.cli.session import Session
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def write_out(
     """
     if to is None and (session.as_json or form is not None):
         to = "-"
-    form = None if to is None else files.format_of(to, form)
+    form = None if to is None else row_writers.format_of(to, form)
     # A bar would be torn by rows that are shown on the same terminal.
     quiet = follow or (to in (None, "-") and sql is None and sys.stdout.isatty())
     with ExitStack() as stack:
@@ -81,11 +81,11 @@ def write_out(
         schema, batches = _batches(reader) if sql is None else _query(reader, stream, sql)
         if reader.inferred is not None and sys.stderr.isatty():
             session.say("inferred: " + ", ".join(f"{field.name} {field.type}" for field in reader.inferred))
-        writer: files.Writer
+        writer: row_writers.Writer
         if to is None or form is None:
-            writer = files.Lines(schema.names)
+            writer = row_writers.Lines(schema.names)
         else:
-            writer = stack.enter_context(files.writing(to, form, schema, keep=lambda: follow))
+            writer = stack.enter_context(row_writers.writing(to, form, schema, keep=lambda: follow))
         rows = 0
         for batch in batches:
             writer.write(batch)
