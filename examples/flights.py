@@ -1,6 +1,6 @@
-"""All flights out of New York in 2013: into a JetStream stream, out as Arrow, answered by Spark.
+"""Load all flights from New York in 2013 into a JetStream stream, read them as Arrow, and query them with Spark.
 
-Run it with `make demo`, or with `python -m jetarrow.demo` where `jetarrow[demo]` is installed: what it does is in
+Run it with `make demo`, or with `python -m jetarrow.demo` if `jetarrow[demo]` is installed. The code is in
 python/jetarrow/demo/flights.py.
 """
 

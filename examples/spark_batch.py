@@ -1,8 +1,8 @@
-"""A stream of JSON orders, aggregated by Spark.
+"""Aggregate a stream of JSON orders with Spark.
 
     python examples/spark_batch.py [nats://host:4222]
 
-Without an address it starts a nats-server of its own, which ends with it.
+Without an address it starts a temporary nats-server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COUNTRIES = ("de", "fr", "it", "at")
 
 
 def publish_orders(servers: str, count: int) -> None:
-    """Orders as a shop would publish them, one subject per country."""
+    """Publish the orders of a shop, with one subject per country."""
     with jetarrow.sync.connect(servers) as nc:
         js = nc.jetstream()
         js.get_or_create_stream(name="SHOP", subjects=["shop.>"])
@@ -31,7 +31,7 @@ def publish_orders(servers: str, count: int) -> None:
 
 def main(servers: str) -> None:
     publish_orders(servers, 2_000)
-    # The workers' Python is this one: the format is found where it is installed.
+    # Run the workers with this Python, because Spark discovers the format only where jetarrow is installed.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.appName("orders by country").getOrCreate()
     orders = (

@@ -1,8 +1,8 @@
-"""Parquet files into a stream, each row once: also when the job runs again.
+"""Publish Parquet files to a stream, each row once, even if the job is repeated.
 
     python examples/spark_parquet_to_stream.py [nats://host:4222]
 
-Without an address it starts a nats-server of its own, which ends with it.
+Without an address it starts a temporary nats-server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def publish(spark: SparkSession, servers: str, folder: str) -> None:
         "concat('invoices.', country) as subject",
         "to_json(struct(*)) as data",
         "map('Content-Type', 'application/json') as headers",
-        # The stream keeps one message per id within its duplicate window.
+        # The stream stores one message per id within its duplicate window.
         "concat('invoice-', number) as msg_id",
     )
     (
@@ -36,7 +36,7 @@ def publish(spark: SparkSession, servers: str, folder: str) -> None:
 
 
 def main(servers: str) -> None:
-    # The workers' Python is this one: the format is found where it is installed.
+    # Run the workers with this Python, because Spark discovers the format only where jetarrow is installed.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.appName("invoices to jetstream").getOrCreate()
     with tempfile.TemporaryDirectory() as folder, jetarrow.sync.connect(servers) as nc:

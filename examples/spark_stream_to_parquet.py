@@ -1,8 +1,8 @@
-"""A stream into Parquet files, by a streaming query that goes on where it stopped.
+"""Write a stream to Parquet files with a streaming query that resumes at its checkpoint.
 
     python examples/spark_stream_to_parquet.py [nats://host:4222]
 
-Without an address it starts a nats-server of its own, which ends with it.
+Without an address it starts a temporary nats-server.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def publish_readings(servers: str, first: int, count: int) -> None:
 
 
 def archive(spark: SparkSession, servers: str, folder: str) -> None:
-    """All that is there now, in micro-batches of at most 500 messages; without the trigger it would go on for ever."""
+    """Archive the present messages in micro-batches of at most 500. Without the trigger the query would not end."""
     readings = (
         spark.readStream.format("jetstream")
         .option("servers", servers)
@@ -47,7 +47,7 @@ def archive(spark: SparkSession, servers: str, folder: str) -> None:
 
 
 def main(servers: str) -> None:
-    # The workers' Python is this one: the format is found where it is installed.
+    # Run the workers with this Python, because Spark discovers the format only where jetarrow is installed.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.appName("sensors to parquet").getOrCreate()
     with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +55,7 @@ def main(servers: str) -> None:
             publish_readings(servers, first, 1_200)
             archive(spark, servers, folder)
             files = spark.read.parquet(f"{folder}/readings")
-            print(f"{files.count()} readings in Parquet, {files.select('seq').distinct().count()} different ones")
+            print(f"{files.count()} readings in Parquet, {files.select('seq').distinct().count()} distinct")
 
 
 if __name__ == "__main__":

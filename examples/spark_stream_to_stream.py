@@ -1,8 +1,8 @@
-"""One stream into another by a streaming query, each message once: also when the query dies and starts again.
+"""Copy one stream to another with a streaming query, each message once, even after a restart of the query.
 
     python examples/spark_stream_to_stream.py [nats://host:4222]
 
-Without an address it starts a nats-server of its own, which ends with it.
+Without an address it starts a temporary nats-server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 
 def forward(spark: SparkSession, servers: str, checkpoint: str) -> None:
-    """Clicks that were bought something with, under new subjects."""
+    """Forward the clicks that led to a purchase, under new subjects."""
     clicks = (
         spark.readStream.format("jetstream")
         .option("servers", servers)
@@ -30,8 +30,8 @@ def forward(spark: SparkSession, servers: str, checkpoint: str) -> None:
     sales = clicks.where("data like '%buy%'").selectExpr(
         "replace(subject, 'clicks.', 'sales.') as subject",
         "upper(data) as data",
-        # Where a message comes from says which one it is, whatever the partitions are: exactly once, as far as the
-        # stream's duplicate window reaches.
+        # Stream and sequence identify a message independently of partitions, so each is stored exactly once within the
+        # target stream's duplicate window.
         "concat(stream, ':', seq) as msg_id",
     )
     query = (
@@ -46,14 +46,14 @@ def forward(spark: SparkSession, servers: str, checkpoint: str) -> None:
 
 
 def main(servers: str) -> None:
-    # The workers' Python is this one: the format is found where it is installed.
+    # Run the workers with this Python, because Spark discovers the format only where jetarrow is installed.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.appName("clicks to sales").getOrCreate()
     with tempfile.TemporaryDirectory() as folder, jetarrow.sync.connect(servers) as nc:
         js = nc.jetstream()
         js.get_or_create_stream(name="CLICKS", subjects=["clicks.>"])
         js.get_or_create_stream(name="SALES", subjects=["sales.>"])
-        # The second query has a checkpoint of its own: it forwards all again, and the stream knows them all.
+        # The second query has its own checkpoint and forwards all messages again. The stream rejects the duplicates.
         for checkpoint in ("first", "second"):
             clicks = [f"{checkpoint} {'buy' if i % 4 == 0 else 'look'} {i}" for i in range(1_000)]
             js.publish_batch([f"clicks.{i % 5}" for i in range(1_000)], clicks).raise_for_errors()

@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SAID = {
     "spark_batch.py": "|     at|   22580.0|      500|",
     "spark_stream_to_parquet.py": (
-        "1200 readings in Parquet, 1200 different ones\n2400 readings in Parquet, 2400 different ones\n"
+        "1200 readings in Parquet, 1200 distinct\n2400 readings in Parquet, 2400 distinct\n"
     ),
     "spark_parquet_to_stream.py": (
         "after the first run the stream has 2000 messages\nafter the second run the stream has 2000 messages\n"
