@@ -17,7 +17,7 @@ from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.models import DeliverPolicy, ReplayPolicy
 from jetarrow.jetstream.push import PushSubscription, ordered_config
-from jetarrow.jetstream.read import ReadVerbs
+from jetarrow.jetstream.read_spec import ReadSpec
 from jetarrow.jetstream.reader import Reader
 
 # What a message is made of, and how many are handed over at a time while there are many.
@@ -64,13 +64,6 @@ class OrderedSpec:
         return paced or self.headers_only or self.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT
 
 
-class _Reads(ReadVerbs):
-    """The verb, without a context."""
-
-    def __init__(self, api: JetStreamApi) -> None:
-        self._api = api
-
-
 class OrderedConsumer:
     """All messages of a stream in order, none left out, without end. Made by `js.ordered_consumer`.
 
@@ -103,7 +96,7 @@ class OrderedConsumer:
 
     async def _read(self) -> Reader:
         spec = self._spec
-        return _Reads(self._api).read(
+        read = ReadSpec(
             spec.stream,
             subjects=spec.subjects or None,
             start_seq=await self._first(),
@@ -113,6 +106,7 @@ class OrderedConsumer:
             follow=True,
             on_rollback=spec.on_rollback,
         )
+        return Reader(self._api, read)
 
     async def _first(self) -> int | None:
         """The sequence that a policy begins at; None is the first there is, or that of `start_time`."""
@@ -186,8 +180,10 @@ def make_ordered_consumer(
     )
 
 
-class OrderedVerbs(ReadVerbs):
+class OrderedVerbs:
     """The verb `ordered_consumer` of a context."""
+
+    _api: JetStreamApi
 
     def ordered_consumer(
         self,

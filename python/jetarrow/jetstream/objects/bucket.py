@@ -31,6 +31,7 @@ from jetarrow.jetstream.objects.names import (
 )
 from jetarrow.jetstream.ordered import OrderedVerbs
 from jetarrow.jetstream.publish import PublishVerbs
+from jetarrow.jetstream.read import ReadVerbs
 from jetarrow.jetstream.subscribe import Subscribe
 
 # The server's words for an expected last sequence of a subject that is another one by now.
@@ -43,7 +44,7 @@ ROLLUP = {models.Header.ROLLUP.value: "sub"}
 _nuid = NUID()
 
 
-class StoreContext(PublishVerbs, Subscribe, OrderedVerbs):
+class StoreContext(PublishVerbs, Subscribe, OrderedVerbs, ReadVerbs):
     """The verbs of a context that a bucket is made of."""
 
 
