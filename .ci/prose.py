@@ -19,7 +19,7 @@ WORDS = (
     r"[Tt]ells?|[Tt]old|[Ss]ays?|[Ss]aid|[Nn]obody|[Ww]hoever|[Ll]ies|[Ss]tands|so many|never was|(?:also|only) where"
     r"|(?:gives?|gave|given|comes?|came|goes|went) back|[Rr]iddles?|[Dd]oubt|[Pp]atience|[Hh]opeless|[Dd]eaf|[Bb]readth"
 )
-FINDING = re.compile(rf"(?<![\w-])(?:{OPENINGS}|{WORDS})(?![\w-])")
+FINDING = re.compile(rf"(?<![\w-])(?:{OPENINGS}|{WORDS})(?![\w-])".replace(" ", r"\s+"))
 # Not prose: fenced and inline code, targets of links, and in Markdown indented blocks.
 CODE = re.compile(r"^[ \t]*```.*?^[ \t]*```|`[^`\n]*`|(?<=\])\([^)\s]*\)", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"(?:(?<=\n\n)|\A)(?: {4}.*\n|\n(?= {4}))+")
@@ -35,17 +35,17 @@ LANGUAGES = {".md": None, ".py": PYTHON, ".pyi": PYTHON, ".rs": RUST}
 
 def findings(text: str, suffix: str) -> list[str]:
     """Returns the findings in a file's text, each as `line: words`."""
-    if (language := LANGUAGES[suffix]) is None:
-        pieces = [(0, INDENTED.sub(lambda code: "\n" * code[0].count("\n"), text))]
-    else:
+    pieces = [(0, INDENTED.sub(lambda code: "\n" * code[0].count("\n"), text))]
+    if language := LANGUAGES[suffix]:
         matches = [(found, found.lastindex) for found in language.finditer(text) if found.lastindex]
         pieces = [(found.start(group), found[group]) for found, group in matches if found[group].strip("#")]
     result = []
     for start, piece in pieces:
         # Code leaves its line breaks, so that line numbers stay the same.
         plain = CODE.sub(lambda code: "\n" * code[0].count("\n"), re.sub(r"(?m)^[ \t]*//[/!]?", "", piece))
-        line = 1 + text.count("\n", 0, start)
-        result += [f"{line + plain.count(chr(10), 0, hit.start())}: {hit[0]}" for hit in FINDING.finditer(plain)]
+        for hit in FINDING.finditer(plain):
+            line = 1 + text.count("\n", 0, start) + plain.count("\n", 0, hit.start())
+            result.append(f"{line}: {' '.join(hit[0].split())}")
     return result
 
 

@@ -52,7 +52,11 @@ def test_prose_baseline_lists_only_existing_files(prose: ModuleType) -> None:
         (".py", 'x = """\n# What\n"""\n\n\ndef f():\n    r"""Tells of it."""\n', ["7: Tells"]),
         (".py", "x = 'it''s'  # So many\ny = '#'\n", ["1: So many"]),
         (".pyi", "class A:  # it lies\n    ...\n", ["1: lies"]),
-        (".rs", '//! Purpose.\n//! So many\n\nlet x = "// What";\n/// gives\n/// back\n', ["2: So many"]),
+        (
+            ".rs",
+            '//! Purpose.\n//! So many\n\nlet x = "// What";\n/// gives\n/// back\n',
+            ["2: So many", "5: gives back"],
+        ),
         (".rs", 'let quote = \'"\'; // told\nlet raw = r#"// " What"#; // the way\n', ["1: told"]),
         (".rs", "fn f<'a>(x: &'a str) {} // Who\n", ["1: Who"]),
     ],
