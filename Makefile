@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 MATURIN := .venv/bin/maturin
 # What the native module is built from.
-RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find rust -name '*.rs')
+RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find rust -name '*.rs' -o -name Cargo.toml)
 PYTHON := python tests benches examples .ci
 
 .PHONY: help
@@ -126,7 +126,7 @@ demo: $(if $(wildcard .stamps/release),.stamps/release,.stamps/demo)
 
 .PHONY: test
 test: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/nats
-	cargo test --quiet --locked --no-default-features
+	cargo test --quiet --locked
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup
 
 # Run it when the machine does nothing else. Short forms of all experiments are tests already.
@@ -217,8 +217,8 @@ bench-plot: .stamps/venv
 
 .PHONY: lint
 lint: .stamps/dev
-	cargo fmt --check
-	cargo clippy --quiet --locked --all-targets -- -D warnings
+	cargo fmt --all --check
+	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 	@# Checked without a C++ compiler: nothing else tells when a fuzz target no longer compiles.
 	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target
 	$(PY) -m ruff check $(PYTHON)
@@ -235,7 +235,7 @@ lint: .stamps/dev
 
 .PHONY: fmt
 fmt: .stamps/venv
-	cargo fmt
+	cargo fmt --all
 	$(PY) -m ruff check --fix-only $(PYTHON)
 	$(PY) -m ruff format $(PYTHON)
 

@@ -27,8 +27,8 @@ def linked(target: str) -> list[dict[str, Any]]:
     found = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
     packages = {package["id"]: package for package in found["packages"]}
     nodes = {node["id"]: node for node in found["resolve"]["nodes"]}
-    own = found["resolve"]["root"]
-    seen, left = {own}, [own]
+    own = set(found["workspace_members"])
+    seen, left = set(own), sorted(own)
     while left:
         for dependency in nodes[left.pop()]["deps"]:
             name = dependency["pkg"]
@@ -36,7 +36,7 @@ def linked(target: str) -> list[dict[str, Any]]:
             if name not in seen and not macro and any(kind["kind"] is None for kind in dependency["dep_kinds"]):
                 seen.add(name)
                 left.append(name)
-    return sorted((packages[name] for name in seen - {own}), key=lambda one: (one["name"], one["version"]))
+    return sorted((packages[name] for name in seen - own), key=lambda one: (one["name"], one["version"]))
 
 
 def taken(expression: str, allowed: set[str]) -> list[str]:

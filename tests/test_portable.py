@@ -17,9 +17,9 @@ from jetarrow.jetstream.sinks.folder import Folder
 from jetarrow.jetstream.sinks.lock import Lock
 
 ROOT = Path(__file__).parents[1]
-RUST = ROOT / "rust" / "src"
+RUST = ROOT / "rust"
 # The one file that may name it, and how it is brought in.
-UNIX = {"bridge/unix.rs": ("bridge.rs", '#[cfg_attr(unix, path = "bridge/unix.rs")]')}
+UNIX = {"python/src/bridge/unix.rs": ("python/src/bridge.rs", '#[cfg_attr(unix, path = "bridge/unix.rs")]')}
 
 
 def test_a_python_that_has_what_windows_has(nats_url: str, stream: str, tmp_path: Path) -> None:

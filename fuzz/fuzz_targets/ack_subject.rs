@@ -1,8 +1,9 @@
 //! Ack subjects and their numbers against a reading that takes its time.
 #![no_main]
 
-use jetarrow::engine::columns::meta::{Meta, parse_meta};
 use libfuzzer_sys::fuzz_target;
+
+use wire::ack_subject::{Meta, parse_meta};
 
 fn number(text: &str) -> Option<i64> {
     let digits = (1..=19).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());

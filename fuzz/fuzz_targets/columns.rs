@@ -5,12 +5,13 @@ use arbitrary::Arbitrary;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType, TimestampNanosecondType};
 use arrow_array::{Array, RecordBatch, StructArray};
-use jetarrow::engine::columns::builder::Builder;
-use jetarrow::engine::columns::column::{Column, Layout};
-use jetarrow::engine::headers::{Headers, block};
-use jetarrow::engine::message::Message;
-use jetarrow::engine::subject::check_header;
 use libfuzzer_sys::fuzz_target;
+
+use jetstream::receive::batch_builder::Builder;
+use jetstream::receive::column::{Column, Layout};
+use wire::headers::{Headers, block};
+use wire::message::Message;
+use wire::subject::check_header;
 
 #[derive(Arbitrary, Debug)]
 struct Given {

@@ -4,13 +4,14 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use jetarrow::engine::connection::auth::{Credentials, Source};
 use libfuzzer_sys::fuzz_target;
+
+use client::auth::{Credentials, Source};
 
 const CANARY: &str = "CANARYSEED";
 const SEED: &str = "SUACH75SWCM5D2JMJM6EKLR2WDARVGZT4QC6LX3AGHSWOMVAKERABBBRWM";
 
-fn ask(source: Source) -> Result<async_nats::Auth, String> {
+fn ask(source: Source) -> Result<wire::nats::Auth, String> {
     let credentials = Credentials { source: Some(source), ..Credentials::default() };
     credentials.check().map_err(|error| format!("{error} {error:?}"))?;
     let mut answer = pin!(credentials.answer(b"nonce", (None, None)));

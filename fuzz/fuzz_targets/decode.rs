@@ -9,9 +9,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt8Type};
 use arrow_array::{Array, BinaryArray};
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
-use jetarrow::engine::columns::decode::{Decoder, Error, Mode};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
+
+use columns::decode::{Decoder, Error, Mode};
 
 fn field(name: &str, data_type: DataType, nullable: bool) -> Field {
     Field::new(name, data_type, nullable)

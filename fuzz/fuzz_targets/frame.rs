@@ -5,15 +5,16 @@
 use std::sync::Arc;
 
 use arbitrary::Arbitrary;
-use async_nats::message::OutboundMessage;
-use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
-use jetarrow::engine::connection::client::frames::publish;
-use jetarrow::engine::publish::body::Body;
-use jetarrow::engine::publish::rows::{Headers, Rows, Subjects};
-use jetarrow::engine::publish::size::header_size;
-use jetarrow::engine::subject::{check, check_header};
 use libfuzzer_sys::fuzz_target;
+
+use wire::nats::OutboundMessage;
+use wire::nats::{HeaderMap, HeaderName, HeaderValue};
+use wire::frames::publish;
+use jetstream::publish::body::Body;
+use jetstream::publish::rows::{Headers, Rows, Subjects};
+use wire::size::header_size;
+use wire::subject::{check, check_header};
 
 const MAX_PAYLOAD: usize = 4_096;
 

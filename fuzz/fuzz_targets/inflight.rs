@@ -6,12 +6,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arbitrary::Arbitrary;
-use jetarrow::engine::publish::body::{Body, Single};
-use jetarrow::engine::publish::inflight::proof::{Answer, Proof};
-use jetarrow::engine::publish::inflight::{Inflight, Sent};
-use jetarrow::engine::publish::puback::Origin;
 use libfuzzer_sys::fuzz_target;
 use tokio::time::{Duration, Instant};
+
+use jetstream::publish::body::{Body, Single};
+use jetstream::publish::inflight::proof::{Answer, Proof};
+use jetstream::publish::inflight::{Inflight, Sent};
+use jetstream::publish::puback::Origin;
 
 #[derive(Arbitrary, Debug)]
 enum Step {
@@ -60,7 +61,7 @@ struct Handed {
 
 fn message(row: u64, with_id: bool) -> Sent {
     let headers = with_id.then(|| {
-        let mut headers = async_nats::HeaderMap::new();
+        let mut headers = wire::nats::HeaderMap::new();
         headers.insert("Nats-Msg-Id", row.to_string());
         headers
     });

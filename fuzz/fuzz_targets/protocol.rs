@@ -3,12 +3,13 @@
 #![no_main]
 
 use arbitrary::Arbitrary;
-use async_nats::ServerInfo;
-use jetarrow::engine::connection::client::parse::{Op, Reader, Unreadable};
-use jetarrow::engine::headers::{Headers, block, is_malformed, parse};
-use jetarrow::engine::message::Message;
-use jetarrow::engine::subject::check_header;
 use libfuzzer_sys::fuzz_target;
+
+use wire::nats::ServerInfo;
+use wire::parser::{Op, Reader, Unreadable};
+use wire::headers::{Headers, block, is_malformed, parse};
+use wire::message::Message;
+use wire::subject::check_header;
 
 const LIMIT: usize = 4_096;
 const VERSION: &str = "NATS/1.0";

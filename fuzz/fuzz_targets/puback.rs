@@ -1,8 +1,9 @@
 //! Whatever the fast path takes, the full parse takes as well and reads the same out of it.
 #![no_main]
 
-use jetarrow::engine::publish::puback::{Origin, Parser, parse};
 use libfuzzer_sys::fuzz_target;
+
+use jetstream::publish::puback::{Origin, Parser, parse};
 
 fuzz_target!(|input: (&[u8], &[u8], u64, bool)| {
     let (first, second, seq, duplicate) = input;

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use jetarrow::engine::connection::pool::{Pool, Rules, display_servers, place, url};
 use libfuzzer_sys::fuzz_target;
+
+use client::pool::{Pool, Rules, display_servers, place, url};
 
 const CANARY: &str = "CANARYPASSWORD";
 const RULES: Rules = Rules { randomize: true, max_failures: Some(3), wait: Duration::from_millis(10) };

@@ -1,0 +1,88 @@
+//! What `connect` takes, and what the connection's task needs of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use tokio_websockets::ClientBuilder;
+
+use crate::auth::Credentials;
+use crate::hub::{Choose, Hub, Notices};
+use crate::pool::Rules;
+use crate::tls::{self, Tls};
+use crate::transport::{self, Greeting};
+use base::error::{JetError, Result};
+
+/// A connection is given up when a third ping is due and two are unanswered.
+const INTERVALS_UNTIL_STALE: u32 = 3;
+
+pub struct Options {
+    pub servers: Vec<String>,
+    pub name: Option<String>,
+    /// Of the request that opens a WebSocket.
+    pub websocket_headers: Vec<(String, String)>,
+    /// For one attempt at one server.
+    pub connect_timeout: Duration,
+    pub ping_interval: Duration,
+    pub max_outstanding_pings: u32,
+    pub inbox_prefix: Option<String>,
+    pub no_echo: bool,
+    /// Subjects are the caller's word.
+    pub skip_subject_validation: bool,
+    pub allow_reconnect: bool,
+    /// Failed attempts at one server until it is given up; None is never.
+    pub max_reconnects: Option<u32>,
+    /// Between two attempts at a server.
+    pub reconnect_wait: Duration,
+    pub randomize: bool,
+    /// Go on where no server could be reached at first.
+    pub retry_first: bool,
+    /// Most bytes of messages that are queued while the link is down.
+    pub pending_size: usize,
+    pub credentials: Credentials,
+    /// None: as the servers want it, with the system's CAs.
+    pub tls: Option<Tls>,
+    pub choose: Option<Choose>,
+    pub notices: Option<Notices>,
+}
+
+impl Options {
+    pub fn rules(&self) -> Rules {
+        Rules { randomize: self.randomize, max_failures: self.max_reconnects, wait: self.reconnect_wait }
+    }
+
+    /// Silence of `ping_interval` times `max_outstanding_pings` ends the connection: pings go out a little more often.
+    fn ping_period(&self) -> Duration {
+        let silence = self.ping_interval.saturating_mul(self.max_outstanding_pings.max(1));
+        (silence / INTERVALS_UNTIL_STALE).max(Duration::from_millis(1))
+    }
+
+    pub fn settings(&self, hub: &Arc<Hub>) -> Result<transport::Settings> {
+        let tls = self.tls.clone().unwrap_or_default();
+        let greeting = Greeting {
+            name: self.name.clone(),
+            websocket_headers: headers(&self.websocket_headers)?,
+            echo: !self.no_echo,
+            timeout: self.connect_timeout,
+            tls: Arc::new(tls::config(&tls, hub)?),
+            tls_required: tls.required || hub.pool().wants_tls(),
+            tls_first: tls.handshake_first,
+        };
+        Ok(transport::Settings { greeting, ping_period: self.ping_period() })
+    }
+}
+
+fn headers(given: &[(String, String)]) -> Result<Vec<(HeaderName, HeaderValue)>> {
+    let parsed = |(name, value): &(String, String)| {
+        // Without the value, which may be a secret.
+        let bad = |what| JetError::Value(format!("ws_connection_headers: {what} of {name:?} cannot be sent"));
+        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("the name"))?;
+        // A builder of one header says whether it is one that the opening of a WebSocket has itself.
+        let value = HeaderValue::from_str(value).map_err(|_| bad("the value"))?;
+        match ClientBuilder::new().add_header(header.clone(), value.clone()) {
+            Ok(_) => Ok((header, value)),
+            Err(_) => Err(bad("the name, which the opening of a WebSocket has itself,")),
+        }
+    };
+    given.iter().map(parsed).collect()
+}

@@ -1,0 +1,299 @@
+//! The servers we may connect to, and which comes next.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use base::error::{JetError, Result};
+use wire::nats::ServerAddr;
+
+/// A wait of zero would keep a core busy with refused attempts.
+const LEAST_WAIT: Duration = Duration::from_millis(2);
+/// Waits are longer by up to this part, so that not all clients of a server come back at once.
+const SPREAD: f64 = 0.1;
+
+/// One server. `addr` has no user and no password: they stay here.
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub addr: ServerAddr,
+    pub user: Option<String>,
+    pub password: Option<String>,
+    /// Another server announced it.
+    pub discovered: bool,
+    /// The host name that a certificate of a discovered server may carry instead of its address.
+    pub tls_name: Option<String>,
+    /// Failed attempts since the last success.
+    pub failures: u32,
+    last_attempt: Option<Instant>,
+}
+
+impl Server {
+    fn new(addr: ServerAddr) -> Self {
+        Server { addr, user: None, password: None, discovered: false, tls_name: None, failures: 0, last_attempt: None }
+    }
+}
+
+/// `host:port`, for messages.
+pub fn place(addr: &ServerAddr) -> String {
+    let host = addr.host();
+    if host.contains(':') { format!("[{host}]:{}", addr.port()) } else { format!("{host}:{}", addr.port()) }
+}
+
+/// The address in full, without user and password.
+pub fn url(addr: &ServerAddr) -> String {
+    let websocket = addr.scheme().starts_with("ws");
+    let path =
+        if websocket { addr.clone().into_inner().path().trim_end_matches('/').to_owned() } else { String::new() };
+    format!("{}://{}{path}", addr.scheme(), place(addr))
+}
+
+/// The server list for messages: user info cut off, the usual scheme left out.
+pub fn display_servers(servers: &[String]) -> String {
+    let bare = |url: &String| {
+        // What has a colon or an @ before it is a user or a password, whatever comes then.
+        let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let (scheme, rest) = url.split_once("://").filter(|(scheme, _)| is_scheme(scheme)).unwrap_or(("", url));
+        let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+        if scheme.is_empty() || scheme == "nats" { host.to_owned() } else { format!("{scheme}://{host}") }
+    };
+    servers.iter().map(bare).collect::<Vec<_>>().join(", ")
+}
+
+fn parse(text: &str) -> Result<Server> {
+    let bad = |cause: String| JetError::BadAddress { address: display_servers(&[text.to_owned()]), cause };
+    // What parses it would drop line breaks, and texts show it as it was given.
+    if text.contains(|c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')) {
+        return Err(bad("it has a control character or a line break".into()));
+    }
+    let given: ServerAddr = text.parse().map_err(|e: std::io::Error| {
+        bad(e.to_string().trim_start_matches("NATS server URL is invalid: ").to_owned())
+    })?;
+    if given.host().is_empty() {
+        return Err(bad("it names no host".into()));
+    }
+    // These end the host: what was meant as a password would be shown with the address.
+    let whole = given.clone().into_inner();
+    if [Some(whole.path()), whole.query(), whole.fragment()].into_iter().flatten().any(|part| part.contains('@')) {
+        return Err(bad("in user and password / is written %2F, ? is %3F and # is %23".into()));
+    }
+    if given.host().contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(bad("white space in the host name".into()));
+    }
+    let user = given.username().map(decode);
+    let password = given.password().map(decode);
+    let mut bare = given.into_inner();
+    let cleared = bare.set_username("").and_then(|()| bare.set_password(None));
+    if cleared.is_err() && (user.is_some() || password.is_some()) {
+        return Err(bad("it cannot carry a user".into()));
+    }
+    let addr = ServerAddr::from_url(bare).map_err(|e| bad(e.to_string()))?;
+    Ok(Server { user, password, ..Server::new(addr) })
+}
+
+/// Percent-encoding undone, as far as it is one.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let hex = tail.get(..2).filter(|_| *first == b'%').and_then(|h| std::str::from_utf8(h).ok());
+        match hex.and_then(|h| u8::from_str_radix(h, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+/// How to choose; the rest of the state is in the servers themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    pub randomize: bool,
+    /// Failed attempts at one server until it is given up; None is never.
+    pub max_failures: Option<u32>,
+    /// Between two attempts at one server.
+    pub wait: Duration,
+}
+
+impl Rules {
+    fn pause(&self) -> Duration {
+        self.wait.max(LEAST_WAIT).mul_f64(1.0 + SPREAD * random())
+    }
+}
+
+#[derive(Debug)]
+pub struct Pool {
+    servers: VecDeque<Server>,
+    rules: Rules,
+    /// Attempts of the first round that are still due.
+    first_round: usize,
+}
+
+impl Pool {
+    pub fn new(addresses: &[String], rules: Rules) -> Result<Self> {
+        let servers = addresses.iter().map(|text| parse(text)).collect::<Result<VecDeque<_>>>()?;
+        if servers.is_empty() {
+            return Err(JetError::BadAddress { address: String::new(), cause: "no server address given".into() });
+        }
+        check_schemes(&servers)?;
+        let first_round = servers.len();
+        let mut pool = Pool { servers, rules, first_round };
+        pool.shuffle();
+        Ok(pool)
+    }
+
+    pub fn count(&self) -> usize {
+        self.servers.len()
+    }
+
+    pub fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter()
+    }
+
+    pub fn get_mut(&mut self, addr: &ServerAddr) -> Option<&mut Server> {
+        self.servers.iter_mut().find(|server| server.addr == *addr)
+    }
+
+    /// True where one address asks for TLS: then none is spoken to without, or a discovered one would be.
+    pub fn wants_tls(&self) -> bool {
+        self.servers.iter().any(|server| server.addr.tls_required())
+    }
+
+    pub fn is_websocket(&self) -> bool {
+        self.servers.iter().any(|server| server.addr.is_websocket())
+    }
+
+    /// Puts a new list in the place of the old one; what is known about servers in both stays.
+    pub fn replace(&mut self, addresses: &[String]) -> Result<()> {
+        let mut fresh = Pool::new(addresses, self.rules)?;
+        if fresh.is_websocket() != self.is_websocket() {
+            return Err(JetError::BadAddress {
+                address: display_servers(addresses),
+                cause: "the connection's transport (WebSocket or not) cannot change".into(),
+            });
+        }
+        for server in &mut fresh.servers {
+            if let Some(known) = self.servers.iter().find(|known| place(&known.addr) == place(&server.addr)) {
+                server.failures = known.failures;
+                server.last_attempt = known.last_attempt;
+            }
+        }
+        self.servers = fresh.servers;
+        Ok(())
+    }
+
+    /// Adds the servers that `from` announced; true where one was new.
+    pub fn discover(&mut self, from: &ServerAddr, urls: &[String], tls: bool) -> bool {
+        let scheme = match from.scheme() {
+            "nats" if tls => "tls",
+            scheme => scheme,
+        };
+        let mut fresh = Vec::new();
+        for url in urls {
+            let host = url.split_once("://").map_or(url.as_str(), |(_, host)| host);
+            let Ok(server) = parse(&format!("{scheme}://{host}")) else { continue };
+            let known = |other: &Server| place(&other.addr) == place(&server.addr);
+            if !self.servers.iter().any(known) && !fresh.iter().any(known) {
+                let tls_name = server.addr.host().parse::<std::net::IpAddr>().is_ok().then(|| from.host().to_owned());
+                fresh.push(Server { discovered: true, tls_name, ..server });
+            }
+        }
+        if self.rules.randomize {
+            shuffle(&mut fresh);
+        }
+        let any = !fresh.is_empty();
+        self.servers.extend(fresh);
+        any
+    }
+
+    pub fn shuffle(&mut self) {
+        if self.rules.randomize {
+            shuffle(self.servers.make_contiguous());
+        }
+    }
+
+    /// The next server of the first round: each is tried once, none waits.
+    pub fn first(&mut self) -> Option<ServerAddr> {
+        self.first_round = self.first_round.checked_sub(1)?;
+        let server = self.servers.pop_front()?;
+        let addr = server.addr.clone();
+        self.servers.push_back(server);
+        Some(addr)
+    }
+
+    /// What a handler may choose from, with the failures so far.
+    pub fn candidates(&self) -> Vec<(ServerAddr, u32)> {
+        let given_up = |failures| self.rules.max_failures.is_some_and(|most| failures > most);
+        let eligible = self.servers.iter().filter(|server| !given_up(server.failures));
+        eligible.map(|server| (server.addr.clone(), server.failures)).collect()
+    }
+
+    /// The next server in turn, and how long to wait before the attempt. None: all are given up.
+    pub fn next_in_turn(&mut self) -> Option<(ServerAddr, Duration)> {
+        if let Some(most) = self.rules.max_failures {
+            self.servers.retain(|server| server.failures <= most);
+        }
+        let server = self.servers.pop_front()?;
+        let addr = server.addr.clone();
+        let wait = server.last_attempt.map(|last| {
+            let due = last + self.rules.pause();
+            due.saturating_duration_since(Instant::now())
+        });
+        self.servers.push_back(server);
+        Some((addr, wait.unwrap_or_default()))
+    }
+
+    /// It is waited for as after an attempt that failed.
+    pub fn suspect(&mut self, addr: &ServerAddr) {
+        if let Some(server) = self.get_mut(addr) {
+            server.last_attempt = Some(Instant::now());
+        }
+    }
+
+    pub fn failed(&mut self, addr: &ServerAddr) {
+        if let Some(server) = self.get_mut(addr) {
+            server.failures += 1;
+            server.last_attempt = Some(Instant::now());
+        }
+    }
+
+    pub fn succeeded(&mut self, addr: &ServerAddr) {
+        if let Some(server) = self.get_mut(addr) {
+            server.failures = 0;
+            server.last_attempt = None;
+        }
+    }
+}
+
+fn check_schemes(servers: &VecDeque<Server>) -> Result<()> {
+    let websocket = servers.iter().filter(|server| server.addr.is_websocket()).count();
+    if websocket == 0 || websocket == servers.len() {
+        return Ok(());
+    }
+    let all: Vec<_> = servers.iter().map(|server| url(&server.addr)).collect();
+    Err(JetError::BadAddress {
+        address: all.join(", "),
+        cause: "mixing of websocket and non websocket URLs is not allowed".into(),
+    })
+}
+
+/// From 0 to 1. The keys of a new hasher are random enough to spread clients.
+fn random() -> f64 {
+    RandomState::new().hash_one(0) as f64 / u64::MAX as f64
+}
+
+fn shuffle<T>(items: &mut [T]) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, (random() * last as f64).round() as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests;

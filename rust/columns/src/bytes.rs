@@ -1,0 +1,108 @@
+//! Columns of byte strings and texts, while they grow.
+//!
+//! arrow's own builders grow by copying: for a moment a large column is there twice. These have room for all that is
+//! expected, see `room`.
+
+use std::sync::Weak;
+
+use arrow_array::{BinaryArray, StringArray};
+use arrow_buffer::{NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_schema::ArrowError;
+
+use crate::column_buffer::{Room, Spare};
+
+pub struct BytesBuilder {
+    /// Where each begins, and where the last ends.
+    offsets: Vec<i32>,
+    values: Room,
+    nulls: NullBufferBuilder,
+    /// How many there may be in all; 0 is not known.
+    wanted: usize,
+    spare: Weak<Spare>,
+}
+
+/// More than a column has: Arrow counts in 31 bits, and a batch is cut at half of that.
+const MOST_BYTES: usize = 5 << 28;
+
+impl Default for BytesBuilder {
+    fn default() -> Self {
+        let (offsets, nulls) = (vec![0], NullBufferBuilder::new(0));
+        BytesBuilder { offsets, values: Room::default(), nulls, wanted: 0, spare: Weak::new() }
+    }
+}
+
+impl BytesBuilder {
+    /// The caller sees to it that all of them together stay below 2 GiB.
+    pub fn append(&mut self, value: Option<&[u8]>) {
+        let (value_bytes, rows, so_far) = (value.unwrap_or_default(), self.offsets.len(), self.values.len());
+        let (wanted, more) = (self.wanted, value_bytes.len());
+        // All of them, if the others are as large as those that have come.
+        let enough = || (so_far.saturating_add(more) / rows).saturating_mul(wanted).min(MOST_BYTES);
+        self.values.extend(value_bytes, &self.spare, enough);
+        self.offsets.push(self.values.len() as i32);
+        self.nulls.append(value.is_some());
+    }
+
+    /// Makes room for so many more.
+    pub fn reserve_rows(&mut self, rows: usize) {
+        self.offsets.reserve(rows);
+    }
+
+    /// Makes room for so many bytes; there may be `wanted` rows, or more. Before the first.
+    pub fn reserve(&mut self, wanted: usize, bytes: usize, spare: Weak<Spare>) {
+        if self.values.is_empty() {
+            self.values = Room::expecting(bytes, &spare);
+        }
+        (self.wanted, self.spare) = (wanted, spare);
+    }
+
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> usize {
+        self.values.len()
+    }
+
+    /// What was appended, nulls as empty ones.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let values = self.values.as_ref();
+        self.offsets.windows(2).filter_map(|ends| values.get(ends[0] as usize..ends[1] as usize))
+    }
+
+    pub fn finish_binary(&mut self) -> Result<BinaryArray, ArrowError> {
+        let BytesBuilder { offsets, values, mut nulls, .. } = std::mem::take(self);
+        BinaryArray::try_new(ends(offsets), values.finish(), nulls.finish())
+    }
+
+    pub fn finish_texts(&mut self) -> Result<StringArray, ArrowError> {
+        let BytesBuilder { offsets, values, mut nulls, .. } = std::mem::take(self);
+        StringArray::try_new(ends(offsets), values.finish(), nulls.finish())
+    }
+}
+
+fn ends(mut offsets: Vec<i32>) -> OffsetBuffer<i32> {
+    offsets.shrink_to_fit();
+    OffsetBuffer::new(ScalarBuffer::from(offsets))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Array;
+
+    use super::*;
+
+    #[test]
+    fn what_was_appended_comes_out_and_the_builder_starts_anew() -> Result<(), ArrowError> {
+        let mut builder = BytesBuilder::default();
+        for value in [Some(&b"one"[..]), None, Some(b""), Some(b"two")] {
+            builder.append(value);
+        }
+        assert_eq!(builder.iter().collect::<Vec<_>>(), [&b"one"[..], b"", b"", b"two"]);
+        let texts = builder.finish_texts()?;
+        assert_eq!(texts.iter().collect::<Vec<_>>(), [Some("one"), None, Some(""), Some("two")]);
+        assert_eq!(builder.finish_texts()?.len(), 0);
+        builder.append(Some(b"\xff"));
+        assert!(builder.finish_texts().is_err());
+        builder.append(Some(b"\xff"));
+        assert_eq!(builder.finish_binary()?.value(0), b"\xff");
+        Ok(())
+    }
+}

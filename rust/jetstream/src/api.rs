@@ -1,0 +1,320 @@
+//! The JetStream API: its subjects, its answers, its error codes. Everything the engine asks a server for itself.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Value, json};
+
+use crate::publish::dedup;
+use base::error::{JetError, Result};
+use client::Connection;
+use client::request::Request;
+use client::traffic::Verb;
+
+/// How long the engine's own requests may take before they are tried again or given up.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// `code` of an answer: there is no such stream, consumer or message.
+pub const NOT_FOUND: i64 = 404;
+/// `err_code` "bad request": the server does not understand what was asked.
+pub const BAD_REQUEST: i64 = 10003;
+/// `err_code` "batch publish ID unknown": that row was not stored, its batch is over.
+pub const UNKNOWN_BATCH: i64 = 10208;
+/// Most rows of an atomic batch, the server's own limit (err_code 10199).
+pub const MAX_ATOMIC_ROWS: usize = 1_000;
+
+/// The error that a server puts in the place of an answer.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub struct ApiError {
+    pub code: i64,
+    #[serde(default)]
+    pub err_code: i64,
+    #[serde(default)]
+    pub description: String,
+}
+
+impl From<ApiError> for JetError {
+    fn from(e: ApiError) -> JetError {
+        JetError::Api { code: e.code, err_code: e.err_code, description: e.description }
+    }
+}
+
+#[derive(Deserialize)]
+pub struct StreamInfo {
+    /// As the server writes it.
+    pub created: String,
+    pub config: StreamConfig,
+    pub state: StreamState,
+    #[serde(default)]
+    pub cluster: Cluster,
+}
+
+/// Where a stream or a consumer is.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Cluster {
+    pub leader: Option<String>,
+    /// The others that have it; none without replicas.
+    pub replicas: Vec<IgnoredAny>,
+}
+
+/// A server that does not know a flag never shows it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct StreamConfig {
+    pub retention: String,
+    pub allow_direct: bool,
+    pub allow_batched: bool,
+    pub allow_atomic: bool,
+    /// Nanoseconds; 0 where it is not said.
+    pub duplicate_window: u64,
+}
+
+impl StreamConfig {
+    /// How long a message id is known.
+    pub fn duplicate_window(&self) -> Duration {
+        match self.duplicate_window {
+            0 => dedup::DEFAULT,
+            nanos => Duration::from_nanos(nanos),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+pub struct StreamState {
+    pub messages: u64,
+    pub bytes: u64,
+    pub first_seq: u64,
+    pub last_seq: u64,
+    /// When the last message was stored, RFC 3339 in UTC.
+    #[serde(default)]
+    pub last_ts: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub struct ConsumerInfo {
+    pub num_pending: u64,
+    pub delivered: Delivered,
+    #[serde(default)]
+    pub cluster: Cluster,
+}
+
+#[derive(Deserialize)]
+pub struct Delivered {
+    pub stream_seq: u64,
+}
+
+#[derive(Deserialize)]
+pub struct FoundMessage {
+    pub seq: u64,
+    /// When it was stored, RFC 3339 in UTC.
+    pub time: String,
+}
+
+/// What a consumer has delivered, and what of it is acknowledged.
+#[derive(Deserialize)]
+pub struct ConsumerState {
+    pub config: ConsumerConfig,
+    pub delivered: Position,
+    pub ack_floor: Position,
+    #[serde(default)]
+    pub num_pending: u64,
+    #[serde(default)]
+    pub num_ack_pending: u64,
+}
+
+#[derive(Deserialize)]
+pub struct Position {
+    pub consumer_seq: u64,
+    pub stream_seq: u64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct ConsumerConfig {
+    pub ack_policy: String,
+    pub filter_subject: String,
+    pub filter_subjects: Vec<String>,
+    pub max_ack_pending: i64,
+    pub headers_only: bool,
+}
+
+impl ConsumerConfig {
+    /// None is all subjects.
+    pub fn filters(&self) -> Vec<String> {
+        let one = (!self.filter_subject.is_empty()).then(|| self.filter_subject.clone());
+        one.into_iter().chain(self.filter_subjects.iter().cloned()).collect()
+    }
+}
+
+/// A message as it is stored.
+pub struct Stored {
+    pub subject: String,
+    pub seq: u64,
+    /// As they were published; none where there are none.
+    pub headers: Vec<u8>,
+    pub payload: Vec<u8>,
+    /// RFC 3339.
+    pub time: String,
+}
+
+/// The API of one connection under one prefix, `$JS.API` or that of a domain.
+#[derive(Clone, Copy)]
+pub struct Api<'a> {
+    conn: &'a Connection,
+    prefix: &'a str,
+    timeout: Duration,
+}
+
+impl<'a> Api<'a> {
+    pub fn new(conn: &'a Connection, prefix: &'a str) -> Self {
+        Api { conn, prefix, timeout: REQUEST_TIMEOUT }
+    }
+
+    /// How long an answer may take.
+    pub fn within(self, timeout: Duration) -> Self {
+        Api { timeout, ..self }
+    }
+
+    /// One request: JSON there and back, the server's error as `JetError::Api`.
+    async fn call<T: DeserializeOwned>(self, verb: &str, body: &Value) -> Result<T> {
+        let subject = format!("{}.{verb}", self.prefix);
+        let payload = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+        let answer = self.conn.request(subject.clone(), payload, None, self.timeout).await?;
+        #[derive(Deserialize)]
+        struct Failure {
+            error: ApiError,
+        }
+        if let Ok(Failure { error }) = serde_json::from_slice(answer.payload()) {
+            return Err(error.into());
+        }
+        serde_json::from_slice(answer.payload())
+            .map_err(|e| JetError::Protocol { what: format!("{subject:?}"), answer: e.to_string() })
+    }
+
+    pub async fn stream_info(self, stream: &str) -> Result<StreamInfo> {
+        self.call(&format!("STREAM.INFO.{stream}"), &Value::Null).await
+    }
+
+    /// How many subjects of the stream the filter takes.
+    pub async fn subjects(self, stream: &str, filter: &str) -> Result<u64> {
+        #[derive(Deserialize)]
+        struct Page {
+            #[serde(default)]
+            total: u64,
+        }
+        // A page beyond the last one: no names come, only how many there are.
+        let body = json!({"subjects_filter": filter, "offset": u32::MAX});
+        Ok(self.call::<Page>(&format!("STREAM.INFO.{stream}"), &body).await?.total)
+    }
+
+    /// The stream that takes this subject.
+    pub async fn stream_of(self, subject: &str) -> Result<String> {
+        #[derive(Deserialize)]
+        struct Names {
+            streams: Option<Vec<String>>,
+        }
+        let names: Names = self.call("STREAM.NAMES", &json!({"subject": subject})).await?;
+        let first = names.streams.unwrap_or_default().into_iter().next();
+        first.ok_or_else(|| JetError::NoStream { subject: subject.to_owned() })
+    }
+
+    /// The message that `wanted` describes, as the stream's leader sees it; None where there is none.
+    pub async fn find_message(self, stream: &str, wanted: &Value) -> Result<Option<FoundMessage>> {
+        #[derive(Deserialize)]
+        struct Found {
+            message: FoundMessage,
+        }
+        match self.call::<Found>(&format!("STREAM.MSG.GET.{stream}"), wanted).await {
+            Ok(found) => Ok(Some(found.message)),
+            Err(JetError::Api { code: NOT_FOUND, .. }) => Ok(None),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// The message that `wanted` describes, as it is stored; None where there is none.
+    pub async fn get_message(self, stream: &str, wanted: &Value) -> Result<Option<Stored>> {
+        #[derive(Deserialize)]
+        struct Found {
+            message: FoundMessage,
+        }
+        #[derive(Deserialize)]
+        struct FoundMessage {
+            subject: String,
+            seq: u64,
+            #[serde(default)]
+            hdrs: String,
+            #[serde(default)]
+            data: String,
+            time: String,
+        }
+        let FoundMessage { subject, seq, hdrs, data, time } =
+            match self.call::<Found>(&format!("STREAM.MSG.GET.{stream}"), wanted).await {
+                Ok(found) => found.message,
+                Err(JetError::Api { code: NOT_FOUND, .. }) => return Ok(None),
+                Err(err) => return Err(err),
+            };
+        let bytes = |text: &str| {
+            BASE64_STANDARD
+                .decode(text)
+                .map_err(|e| JetError::Protocol { what: "STREAM.MSG.GET".into(), answer: e.to_string() })
+        };
+        Ok(Some(Stored { subject, seq, headers: bytes(&hdrs)?, payload: bytes(&data)?, time }))
+    }
+
+    /// The first message from `from` on that one of the filters takes; no filter takes all.
+    pub async fn next_stored(self, stream: &str, from: u64, filters: &[String]) -> Result<Option<Stored>> {
+        let all = [">".to_owned()];
+        let mut next: Option<Stored> = None;
+        for filter in if filters.is_empty() { &all[..] } else { filters } {
+            let found = self.get_message(stream, &json!({"seq": from, "next_by_subj": filter})).await?;
+            next = next.into_iter().chain(found).min_by_key(|stored| stored.seq);
+        }
+        Ok(next)
+    }
+
+    /// An error where the consumer, or the answer to this, cannot be had.
+    pub async fn check_consumer(self, stream: &str, consumer: &str) -> Result<()> {
+        self.call::<Value>(&format!("CONSUMER.INFO.{stream}.{consumer}"), &Value::Null).await.map(drop)
+    }
+
+    pub async fn consumer_state(self, stream: &str, consumer: &str) -> Result<ConsumerState> {
+        self.call(&format!("CONSUMER.INFO.{stream}.{consumer}"), &Value::Null).await
+    }
+
+    pub async fn create_consumer(self, stream: &str, name: &str, body: &Value) -> Result<ConsumerInfo> {
+        self.call(&format!("CONSUMER.CREATE.{stream}.{name}"), body).await
+    }
+
+    /// Queued at once, before whatever is asked next; what is returned waits for the answer, and is false without one.
+    pub fn delete_consumer(self, stream: &str, name: &str) -> impl Future<Output = bool> + Send + use<> {
+        let subject = format!("{}.CONSUMER.DELETE.{stream}.{name}", self.prefix);
+        let asked = self.conn.ask(Request {
+            subject: subject.into(),
+            payload: Bytes::new(),
+            headers: None,
+            timeout: self.timeout,
+            verb: Verb::Request,
+        });
+        async move {
+            match asked {
+                Ok(answer) => answer.await.is_ok(),
+                Err(_) => false,
+            }
+        }
+    }
+}
+
+/// Where a pull consumer's requests go.
+pub fn next_message(prefix: &str, stream: &str, consumer: &str) -> String {
+    format!("{prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}")
+}
+
+/// Where direct gets go (ADR-31).
+pub fn direct_get(prefix: &str, stream: &str) -> String {
+    format!("{prefix}.DIRECT.GET.{stream}")
+}

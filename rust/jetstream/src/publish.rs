@@ -1,0 +1,173 @@
+//! Publishing into a stream: one message with its ack, or rows under an in-flight window.
+
+pub mod atomic;
+pub mod body;
+pub mod content_ids;
+pub mod dedup;
+pub mod fast;
+pub mod inflight;
+pub mod outcome;
+pub mod pack;
+pub mod puback;
+pub mod publisher;
+pub mod rows;
+pub mod subject_template;
+pub mod table;
+pub mod unheard;
+pub mod window;
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, sleep};
+
+use crate::api::{Api, StreamConfig};
+use crate::publish::atomic::atomic;
+use crate::publish::fast::fast;
+use crate::publish::outcome::{Blocks, Fill, Outcome, RowFeed};
+use crate::publish::puback::PubAck;
+use crate::publish::rows::{Rows, Subjects};
+use crate::publish::unheard::Patience;
+use crate::publish::window::{Window, run};
+use base::choice::choose;
+use base::error::{JetError, Result};
+use client::Connection;
+use client::request::Request;
+use client::traffic::Verb;
+use wire::nats::HeaderMap;
+
+/// Before a question is asked once more.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Publishes one message and waits for its ack. Where nobody takes the subject it is tried again, see `unheard`.
+pub async fn publish(
+    conn: &Connection,
+    subject: String,
+    payload: Bytes,
+    headers: Option<HeaderMap>,
+    prefix: String,
+    timeout: Duration,
+) -> Result<PubAck> {
+    let deadline = Instant::now() + timeout;
+    let mut patience = Patience::new(conn, &prefix, deadline);
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let (again, payload, headers) = (subject.clone(), payload.clone(), headers.clone());
+        let request = Request { subject: again.into(), payload, headers, timeout: left, verb: Verb::Publisher };
+        match conn.ask(request)?.await {
+            Ok(answer) => return puback::parse(answer.payload()),
+            Err(JetError::NoResponders { .. }) => {
+                if !patience.more(&subject).await {
+                    return Err(patience.error(subject, timeout));
+                }
+                conn.traffic.resent(Verb::Publisher);
+            }
+            Err(JetError::Timeout { what, .. }) => return Err(JetError::Timeout { what, after: timeout }),
+            Err(other) => return Err(other),
+        }
+    }
+}
+
+/// How a batch goes to the server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mode {
+    /// An ack for every row.
+    Window,
+    Fast,
+    Atomic,
+    /// `Fast` where server and stream allow it, else `Window`.
+    Auto,
+}
+
+impl FromStr for Mode {
+    type Err = JetError;
+
+    fn from_str(word: &str) -> Result<Mode> {
+        let known = [("window", Mode::Window), ("fast", Mode::Fast), ("atomic", Mode::Atomic), ("auto", Mode::Auto)];
+        choose("mode", word, &known)
+    }
+}
+
+/// Looks the stream of the first row up. It matters that this comes before the first message: servers that do not know
+/// these protocols store every message of a batch on its own.
+async fn find_stream(api: Api<'_>, rows: &Rows) -> Result<(String, StreamConfig)> {
+    let stream = match &rows.expected_stream {
+        Some(stream) => stream.to_string(),
+        None => api.stream_of(rows.subject(0).unwrap_or_default()).await?,
+    };
+    let info = api.stream_info(&stream).await?;
+    Ok((stream, info.config))
+}
+
+pub async fn publish_batch(
+    conn: &Connection,
+    blocks: Blocks,
+    mode: Mode,
+    window: Window,
+    done: Arc<AtomicU64>,
+) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let mut feed = RowFeed::new(blocks);
+    let mode = if mode == Mode::Window {
+        mode
+    } else {
+        choose_mode(conn, &window.prefix, &mut feed, mode, window.timeout).await?
+    };
+    let mut fill = Fill { outcome: &mut outcome, done: &done };
+    match mode {
+        Mode::Atomic => atomic(conn, feed, &mut fill, &window).await?,
+        Mode::Fast => fast(conn, feed, &mut fill, &window).await?,
+        Mode::Window | Mode::Auto => run(conn, feed, fill, window).await?,
+    }
+    outcome.errors.sort_by_key(|(row, _)| *row);
+    outcome.counts_duplicates = mode != Mode::Fast;
+    Ok(outcome)
+}
+
+/// Checks that server and stream can do it, and settles what `Auto` means.
+async fn choose_mode(
+    conn: &Connection,
+    prefix: &str,
+    feed: &mut RowFeed,
+    mode: Mode,
+    timeout: Duration,
+) -> Result<Mode> {
+    let Some(rows) = feed.first_block().await? else { return Ok(Mode::Window) };
+    if rows.len == 0 {
+        return Ok(Mode::Window);
+    }
+    // A fast batch goes to one stream; rows that name their own subject may go to several.
+    let one_stream = rows.expected_stream.is_some() || matches!(rows.subjects, Subjects::One(_));
+    if mode == Mode::Auto && !one_stream {
+        return Ok(Mode::Window);
+    }
+    let lacks = |stream: String, flag: &str, since: &str| JetError::Unsupported {
+        feature: format!("publish_batch(mode=\"{}\")", if mode == Mode::Atomic { "atomic" } else { "fast" }),
+        needs: format!("nats-server {since} or newer, and a stream with {flag}=True"),
+        has: format!("stream {stream:?} has it off, on nats-server {}", conn.client.server_info().version),
+    };
+    let (breaks, deadline) = (conn.breaks(), Instant::now() + timeout);
+    let found = loop {
+        let asked = tokio::time::timeout_at(deadline, find_stream(Api::new(conn, prefix), &rows)).await;
+        let late = |_| JetError::Timeout { what: "the question which stream takes the rows".into(), after: timeout };
+        match asked.map_err(late).flatten() {
+            // The question went with the link, or to a server that has just started. It changes nothing: once more.
+            Err(err) if err.is_transient() && conn.breaks() != breaks && Instant::now() < deadline => {
+                sleep(RETRY_PAUSE).await;
+            }
+            found => break found,
+        }
+    };
+    match (mode, found) {
+        (Mode::Auto, Ok((_, StreamConfig { allow_batched: true, .. }))) => Ok(Mode::Fast),
+        (Mode::Auto, Err(err)) if Instant::now() >= deadline => Err(err),
+        (Mode::Auto, _) => Ok(Mode::Window),
+        (_, Err(err)) => Err(err),
+        (Mode::Fast, Ok((stream, config))) if !config.allow_batched => Err(lacks(stream, "allow_batched", "2.14")),
+        (Mode::Atomic, Ok((stream, config))) if !config.allow_atomic => Err(lacks(stream, "allow_atomic", "2.12")),
+        (mode, Ok(_)) => Ok(mode),
+    }
+}

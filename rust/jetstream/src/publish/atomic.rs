@@ -1,0 +1,188 @@
+//! An atomic batch (ADR-50): all rows are stored, in order and side by side, or none is.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use serde::Deserialize;
+use tokio::time::{Instant, timeout_at};
+
+use crate::api::{ApiError, MAX_ATOMIC_ROWS};
+use crate::publish::outcome::{Fill, RowFeed};
+use crate::publish::unheard::Patience;
+use crate::publish::window::{Item, Window};
+use base::error::{About, JetError, Result};
+use client::Connection;
+use client::outbox::Outgoing;
+use client::refusals::Refused;
+use client::traffic::{Flying, Verb};
+use wire::arena::Arena;
+use wire::message::Message;
+use wire::nats::HeaderMap;
+use wire::size::check_size;
+
+#[derive(Deserialize)]
+struct Answer {
+    error: Option<ApiError>,
+    stream: Option<String>,
+    seq: Option<u64>,
+    count: Option<u64>,
+}
+
+pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>, window: &Window) -> Result<()> {
+    let mut rows = Vec::new();
+    while let Some(item) = feed.next().await.transpose()? {
+        if rows.len() == MAX_ATOMIC_ROWS {
+            return Err(JetError::Value(format!("mode=\"atomic\" takes at most {MAX_ATOMIC_ROWS} rows in a call")));
+        }
+        rows.push(item);
+    }
+    check(conn, &rows)?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let timeout = window.timeout;
+    let deadline = Instant::now() + timeout;
+    let mut patience = Patience::new(conn, &window.prefix, deadline);
+    loop {
+        match timeout_at(deadline, attempt(conn, &rows, outlet, timeout)).await {
+            Err(_) => {
+                return Err(late(timeout));
+            }
+            // Nothing of it is stored, and the stream may be away for a moment only.
+            Ok(Err(JetError::Batch { row, cause })) => {
+                let JetError::NoStream { subject } = *cause else { return Err(JetError::Batch { row, cause }) };
+                if !patience.more(&subject).await {
+                    return Err(refused(row, patience.error(subject, timeout)));
+                }
+            }
+            Ok(ended) => return ended,
+        }
+    }
+}
+
+/// One batch, from its first row to the answer to its last.
+async fn attempt(conn: &Connection, rows: &[Item], outlet: &mut Fill<'_>, within: Duration) -> Result<()> {
+    let inbox = conn.new_inbox()?;
+    let messages = prepare(rows, &inbox, conn.client.max_payload())?;
+    let subscription = format!("{inbox}.*");
+    let mut refusals = conn.refusals();
+    conn.in_order().await;
+    let mut answers = conn.subscribe(subscription.clone())?;
+    let breaks = conn.breaks();
+    let mut flying = Flying::new(&conn.traffic);
+    flying.tell(rows.len(), rows.iter().map(|(_, body)| body.size()).sum());
+    send(conn, messages, within).await?;
+    let mut link = conn.link.clone();
+    loop {
+        tokio::select! {
+            biased;
+            message = answers.next() => {
+                let message = message.ok_or_else(|| conn.closed())?;
+                conn.traffic.received(Verb::PublishBatch, message.payload().len());
+                if take_answer(&message, rows, outlet)? {
+                    return Ok(());
+                }
+            }
+            Ok(()) = link.changed() => {
+                if conn.breaks() != breaks {
+                    return Err(JetError::Unconfirmed { what: About::Other("the atomic batch".into()) });
+                }
+                check_refused(&refusals.take(), &subscription, rows)?;
+            }
+        }
+    }
+}
+
+fn late(after: Duration) -> JetError {
+    JetError::Timeout { what: "the atomic batch (all of it is stored, or nothing)".into(), after }
+}
+
+fn refused(row: Option<u64>, cause: JetError) -> JetError {
+    JetError::Batch { row, cause: Box::new(cause) }
+}
+
+/// The rows with what makes them a batch, each no larger than the server takes: it would end the connection.
+fn prepare(rows: &[Item], inbox: &str, max_payload: usize) -> Result<Vec<Outgoing>> {
+    let mut arena = Arena::default();
+    let id = inbox.rsplit('.').next().unwrap_or_default();
+    let message = |(index, (row, body)): (usize, &Item)| {
+        let place = index + 1;
+        let mut headers = body.wire_headers().unwrap_or_else(HeaderMap::new);
+        headers.insert("Nats-Batch-Id", id);
+        headers.insert("Nats-Batch-Sequence", place.to_string().as_str());
+        if place == rows.len() {
+            headers.insert("Nats-Batch-Commit", "1");
+        }
+        let payload = body.wire_payload(&mut arena).unwrap_or_default();
+        check_size(|| About::Row(*row), payload.len(), Some(&headers), max_payload)
+            .map_err(|err| refused(Some(*row), err))?;
+        // An answer to each, empty where all is well: so an error names its row.
+        let reply = Some(format!("{inbox}.{place}").into());
+        Ok(Outgoing { subject: body.subject(), reply, headers: Some(headers), payload })
+    };
+    rows.iter().enumerate().map(message).collect()
+}
+
+async fn send(conn: &Connection, messages: Vec<Outgoing>, timeout: Duration) -> Result<()> {
+    for message in messages {
+        conn.traffic.sent(Verb::PublishBatch, message.payload.len());
+        conn.publish(message, timeout).await?;
+    }
+    Ok(())
+}
+
+/// An error where the server did not let a row, or the answers, through.
+fn check_refused(found: &Refused, subscription: &str, rows: &[Item]) -> Result<()> {
+    if let Some(cause) = found.subscription(subscription) {
+        return Err(refused(None, cause.clone()));
+    }
+    match rows.iter().find_map(|(row, body)| Some((*row, found.publish(body.subject().as_str())?))) {
+        Some((row, cause)) => Err(refused(Some(row), cause.clone())),
+        None => Ok(()),
+    }
+}
+
+/// True once the batch is stored.
+fn take_answer(message: &Message, rows: &[Item], outlet: &mut Fill<'_>) -> Result<bool> {
+    let place = message.subject().rsplit('.').next().and_then(|n| n.parse::<usize>().ok()).unwrap_or(0);
+    let row = rows.get(place.wrapping_sub(1)).map(|(row, _)| *row);
+    if message.status().is_some() {
+        let subject = rows.first().map_or_else(String::new, |(_, body)| body.subject().to_string());
+        return Err(refused(row, JetError::NoStream { subject }));
+    }
+    if message.payload().is_empty() {
+        return Ok(false);
+    }
+    let last = place == rows.len();
+    match serde_json::from_slice(message.payload()) {
+        // The commit is checked as a whole, and its error names no row.
+        Ok(Answer { error: Some(error), .. }) => Err(refused(row.filter(|_| !last), error.into())),
+        Ok(Answer { stream: Some(stream), seq: Some(seq), count: Some(count), .. }) if last => {
+            outlet.outcome.note_stream(&stream);
+            for (index, (row, _)) in rows.iter().enumerate() {
+                outlet.set_stored(*row, (seq + 1 + index as u64).saturating_sub(count), false);
+            }
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// What can be known before anything is sent.
+fn check(conn: &Connection, rows: &[Item]) -> Result<()> {
+    let mut ids = HashSet::new();
+    for (row, body) in rows {
+        body.check(*row, conn.client.max_payload()).map_err(|err| refused(Some(*row), err))?;
+        if body.payload().is_none() {
+            return Err(refused(Some(*row), body.no_payload(*row)));
+        }
+        if body.msg_id().is_some_and(|id| !ids.insert(id)) {
+            return Err(refused(
+                Some(*row),
+                JetError::Row { row: *row, reason: "its message id is there twice".into() },
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! One message as the publish loops hold it: a row of a block, or one that came alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::publish::rows::{NULL, Rows, Subjects};
+use base::error::{JetError, Result};
+use client::transport::Client;
+use wire::arena::{Arena, LARGE};
+use wire::frames::{self, Frame};
+use wire::nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
+use wire::nats::{HeaderMap, HeaderValue, Subject};
+use wire::size::header_size;
+
+/// A row's payload, where it lies.
+struct InPlace {
+    rows: Arc<Rows>,
+    row: usize,
+}
+
+impl AsRef<[u8]> for InPlace {
+    fn as_ref(&self) -> &[u8] {
+        self.rows.payloads.get(self.row).unwrap_or_default()
+    }
+}
+
+/// One message as the publish loop holds it.
+pub enum Body {
+    /// A row of a block.
+    Row(Arc<Rows>, usize),
+    Single(Box<Single>),
+}
+
+/// A message that came alone; its headers are complete.
+pub struct Single {
+    pub subject: Subject,
+    pub payload: Bytes,
+    pub headers: Option<HeaderMap>,
+    /// Instead of the window's timeout.
+    pub timeout: Option<Duration>,
+}
+
+impl Body {
+    pub fn timeout(&self) -> Option<Duration> {
+        match self {
+            Body::Row(..) => None,
+            Body::Single(single) => single.timeout,
+        }
+    }
+
+    /// True for one message that its caller waits for.
+    pub fn is_awaited(&self) -> bool {
+        self.timeout().is_some()
+    }
+
+    /// `None`: the row is null.
+    pub fn payload(&self) -> Option<&[u8]> {
+        match self {
+            Body::Row(rows, row) => rows.payloads.get(*row),
+            Body::Single(single) => Some(&single.payload),
+        }
+    }
+
+    /// Why row `number` has no payload.
+    pub fn no_payload(&self, number: u64) -> JetError {
+        match self {
+            Body::Row(rows, row) => rows.no_payload(*row, number),
+            Body::Single(_) => JetError::Row { row: number, reason: NULL.into() },
+        }
+    }
+
+    /// What `Rows::checked` would have found, for rows that it has not seen.
+    pub fn check(&self, number: u64, max_payload: usize) -> Result<()> {
+        match self {
+            Body::Row(rows, row) if !rows.checked => rows.check(*row, number, max_payload),
+            _ => Ok(()),
+        }
+    }
+
+    /// The payload as it is sent: a row's small one is copied, many to an allocation. `None`: the row is null.
+    pub fn wire_payload(&self, arena: &mut Arena) -> Option<Bytes> {
+        match self {
+            Body::Row(rows, row) => Some(match rows.payloads.get(*row)? {
+                small if small.len() < LARGE => arena.copy(small),
+                _ => Bytes::from_owner(InPlace { rows: rows.clone(), row: *row }),
+            }),
+            Body::Single(single) => Some(single.payload.clone()),
+        }
+    }
+
+    /// About what it takes on the wire, and in memory until it is there.
+    pub fn size(&self) -> usize {
+        match self {
+            Body::Row(rows, row) => {
+                let payload = rows.payloads.get(*row).map_or(0, <[u8]>::len);
+                let subject = rows.subject(*row).map_or(0, str::len);
+                payload + subject + rows.header_size(*row, rows.msg_id(*row))
+            }
+            Body::Single(single) => {
+                let headers = single.headers.as_ref().map_or(0, header_size);
+                single.payload.len() + single.subject.len() + headers
+            }
+        }
+    }
+
+    /// The stream that it must go to, where it says so.
+    pub fn expected_stream(&self) -> Option<&str> {
+        match self {
+            Body::Row(rows, _) => rows.expected_stream.as_deref(),
+            Body::Single(single) => single.headers.as_ref()?.get(NATS_EXPECTED_STREAM).map(HeaderValue::as_str),
+        }
+    }
+
+    pub fn subject_text(&self) -> &str {
+        match self {
+            Body::Single(single) => &single.subject,
+            Body::Row(rows, row) => rows.subject(*row).unwrap_or_default(),
+        }
+    }
+
+    pub fn subject(&self) -> Subject {
+        match self {
+            Body::Single(single) => single.subject.clone(),
+            Body::Row(rows, row) => match &rows.subjects {
+                Subjects::One(subject) => subject.clone(),
+                Subjects::Each(texts) => texts.get(*row).unwrap_or_default().into(),
+            },
+        }
+    }
+
+    pub fn msg_id(&self) -> Option<&str> {
+        match self {
+            Body::Row(rows, row) => rows.msg_id(*row),
+            Body::Single(single) => single.headers.as_ref()?.get(NATS_MESSAGE_ID).map(HeaderValue::as_str),
+        }
+    }
+
+    /// A header that the caller gave.
+    pub fn has_header(&self, name: &str) -> bool {
+        let own = match self {
+            Body::Row(rows, row) => rows.own_headers(*row),
+            Body::Single(single) => single.headers.as_ref(),
+        };
+        own.is_some_and(|headers| headers.get(name).is_some())
+    }
+
+    pub fn has_id(&self) -> bool {
+        self.msg_id().is_some()
+    }
+
+    pub fn wire_headers(&self) -> Option<HeaderMap> {
+        match self {
+            Body::Row(rows, row) => rows.wire_headers(*row),
+            Body::Single(single) => single.headers.clone(),
+        }
+    }
+
+    /// The same as bytes; nothing where there are none.
+    pub fn write_headers(&self, out: &mut Vec<u8>) {
+        match self {
+            Body::Row(rows, row) => rows.write_headers(*row, out),
+            Body::Single(single) => {
+                let headers = single.headers.iter().filter(|headers| !headers.is_empty());
+                headers.for_each(|headers| frames::header_block(out, headers));
+            }
+        }
+    }
+
+    /// Sends it, where it can go at once, with this reply subject; `block` is what its headers are written in. A large one
+    /// would be copied.
+    pub fn send_now(&self, client: &Client, reply: &[u8], block: &mut Vec<u8>) -> bool {
+        let Some(payload) = self.payload().filter(|payload| payload.len() < LARGE) else { return false };
+        block.clear();
+        self.write_headers(block);
+        client.send_now(&Frame { subject: self.subject_text(), reply, headers: block, payload })
+    }
+}

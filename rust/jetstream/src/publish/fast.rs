@@ -1,0 +1,384 @@
+//! The server's fast ingest (ADR-50): no ack per row, but one for some hundred, and a last word on how many were
+//! stored.
+//!
+//! Rows go out under a window; what is not confirmed is kept, at most the window. Gap mode `fail` makes the count in
+//! the last word exact: the first row that is refused or lost ends the batch there, and the rows after it, which the
+//! server did not store, go into a new one. So every row ends as stored or as an error, in order and without a row
+//! twice.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use tokio::task::unconstrained;
+use tokio::time::{Instant, sleep_until};
+
+use crate::publish::outcome::{Fill, RowFeed};
+use crate::publish::unheard::{PAUSE, Patience};
+use crate::publish::window::{Item, Outlet, Window, run};
+use base::error::{About, JetError, Result};
+use client::Connection;
+use client::refusals::Refusals;
+use client::traffic::{Flying, Verb};
+use wire::message::Message;
+
+mod batch;
+mod growth;
+
+use batch::{Answer, Batch, Operation};
+use growth::Growth;
+
+/// The server drops a batch that is idle for 10 s; a ping keeps it.
+const IDLE: Duration = Duration::from_secs(3);
+const LAST_MSG_ID: &str = "Nats-Expected-Last-Msg-Id";
+/// After this many batches in a row that stored nothing the rest goes out in mode window: it has an answer for each row,
+/// where a batch has one for the first that is refused.
+const MAX_EMPTY_BATCHES: u32 = 3;
+
+/// How a batch ended.
+enum End {
+    /// Its rows are stored, or go into another batch.
+    Complete,
+    /// It had no beginning: nobody took its first row.
+    Unheard,
+    /// It stopped short because of rows that have their errors.
+    Refused,
+    /// Its rows that had no answer got this error, and nothing more is to be tried.
+    Abandoned(JetError),
+}
+
+/// Sends all of the feed.
+pub async fn fast(conn: &Connection, feed: RowFeed, outlet: &mut Fill<'_>, window: &Window) -> Result<()> {
+    let growth = Growth::new(conn, window);
+    let mut fast = Fast { conn, feed, outlet, window, growth, again: VecDeque::new(), any: false, heard: true };
+    let (mut empty, mut patience) = (0, None);
+    while let Some(item) = fast.next().await? {
+        let (before, subject) = (fast.outlet.outcome.stored(), item.1.subject().to_string());
+        let end = unconstrained(fast.one_batch(item)).await?;
+        if matches!(end, End::Unheard) {
+            let new = || Patience::new(conn, &window.prefix, Instant::now() + window.timeout);
+            // Where it is not worth to try once more the next time is the last.
+            fast.heard = patience.get_or_insert_with(new).more(&subject).await;
+            continue;
+        }
+        (patience, fast.heard) = (None, true);
+        empty = if fast.outlet.outcome.stored() > before { 0 } else { empty + 1 };
+        match end {
+            End::Refused if empty == MAX_EMPTY_BATCHES => {
+                let Fast { feed, outlet, again, .. } = fast;
+                let rest = futures_util::stream::iter(again.into_iter().map(Ok)).chain(feed);
+                return run(conn, rest, outlet.reborrow(), window.clone()).await;
+            }
+            End::Complete | End::Unheard | End::Refused => {}
+            // The connection is closed, or the server silent.
+            End::Abandoned(cause) => {
+                while let Some((row, _)) = fast.next().await? {
+                    fast.outlet.failed(row, cause.clone());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Fast<'a, 'o> {
+    conn: &'a Connection,
+    feed: RowFeed,
+    outlet: &'a mut Fill<'o>,
+    window: &'a Window,
+    growth: Growth,
+    /// Rows that a batch which ended early did not store.
+    again: VecDeque<Item>,
+    /// Something was stored: from now on errors are those of rows.
+    any: bool,
+    /// Where nobody takes the first row of a batch, it is tried once more.
+    heard: bool,
+}
+
+impl Fast<'_, '_> {
+    /// The next row that can be sent; the others before it end with their error.
+    async fn next(&mut self) -> Result<Option<Item>> {
+        loop {
+            let item = match self.again.pop_front() {
+                Some(item) => item,
+                None => match self.feed.next().await.transpose()? {
+                    Some(item) => item,
+                    None => return Ok(None),
+                },
+            };
+            // nats-server 2.15.1 counts a row that fails this check as stored, and then never ends its batch.
+            if item.1.has_header(LAST_MSG_ID) {
+                let reason = format!("mode=\"fast\" cannot take the header {LAST_MSG_ID}");
+                self.outlet.failed(item.0, JetError::Row { row: item.0, reason });
+                continue;
+            }
+            match item.1.check(item.0, self.conn.client.max_payload()) {
+                Ok(()) if item.1.payload().is_some() => return Ok(Some(item)),
+                Ok(()) => {
+                    self.outlet.failed(item.0, item.1.no_payload(item.0));
+                }
+                Err(err) => self.outlet.failed(item.0, err),
+            }
+        }
+    }
+
+    /// One batch, from its first row on.
+    async fn one_batch(&mut self, first: Item) -> Result<End> {
+        let mut refusals = self.conn.refusals();
+        let mut batch = match Batch::open(self.conn, self.window, &first).await {
+            Ok(batch) => batch,
+            Err(cause) if self.any => {
+                self.outlet.failed(first.0, cause.clone());
+                return Ok(End::Abandoned(cause));
+            }
+            Err(cause) => return Err(cause),
+        };
+        if let Err(cause) = batch.send(self.conn, first, Operation::Start).await {
+            return Ok(self.abandon(&mut batch, cause));
+        }
+        // After the first row is on its way: a break before that lost nothing.
+        batch.breaks = self.conn.breaks();
+        (batch.begun, batch.last_answer) = (Instant::now(), Instant::now());
+        self.growth.begin(&batch);
+        let mut link = self.conn.link.clone();
+        let pause = IDLE.min(self.window.timeout / 3);
+        let mut asked = batch.last_answer;
+        let mut flying = Flying::new(&self.conn.traffic);
+        loop {
+            let sent = match self.send_at_hand(&mut batch).await? {
+                Ok(()) => batch.close_if_done(self.conn).await,
+                stuck => stuck,
+            };
+            if let Err(cause) = sent {
+                return Ok(self.abandon(&mut batch, cause));
+            }
+            flying.tell(batch.rows.len(), batch.bytes);
+            let end = tokio::select! {
+                biased;
+                message = batch.answers.next() => match message {
+                    Some(message) => self.take_answer(&mut batch, &message)?,
+                    None => Some(self.abandon(&mut batch, self.conn.closed())),
+                },
+                // Where the feed was slower than the server: its next row goes out as it comes.
+                item = self.next(), if batch.is_hungry(self.window, self.growth.bytes()) => {
+                    self.add(&mut batch, item?).await?;
+                    None
+                }
+                Ok(()) = link.changed() => self.link_changed(&mut batch, &mut refusals)?,
+                () = sleep_until(batch.last_answer.max(asked) + if batch.unheard { PAUSE } else { pause }) => {
+                    asked = Instant::now();
+                    self.silence(&mut batch).await?
+                }
+            };
+            if let Some(end) = end {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Nothing goes out before the server has accepted the batch: an older one would store every row on its own. The
+    /// outer error is the feed's, the inner one says why a row could not be sent.
+    async fn send_at_hand(&mut self, batch: &mut Batch) -> Result<Result<()>> {
+        while batch.is_hungry(self.window, self.growth.bytes()) {
+            let ready = match self.again.is_empty() {
+                true => self.next().now_or_never().transpose()?,
+                false => Some(self.next().await?),
+            };
+            match ready {
+                Some(item) => {
+                    let sent = self.add(batch, item).await;
+                    if sent.is_err() {
+                        return Ok(sent);
+                    }
+                }
+                None => return Ok(Ok(())),
+            }
+        }
+        if batch.accepted && !batch.exhausted {
+            self.growth.is_full(batch);
+        }
+        Ok(Ok(()))
+    }
+
+    /// Sends the row, or keeps it until others are confirmed.
+    async fn add(&mut self, batch: &mut Batch, item: Option<Item>) -> Result<()> {
+        match item {
+            Some(item) if batch.fits(&item, self.window) => batch.send(self.conn, item, Operation::Add).await,
+            Some(item) => {
+                self.again.push_front(item);
+                batch.wait_for_room();
+                Ok(())
+            }
+            None => {
+                batch.exhausted = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn link_changed(&mut self, batch: &mut Batch, refusals: &mut Refusals) -> Result<Option<End>> {
+        if self.conn.breaks() != batch.breaks {
+            // The server keeps the batch for 10 s; its last word says what came through.
+            (batch.broken, batch.accepted) = (true, true);
+        }
+        if self.conn.link.borrow().closed {
+            return Ok(Some(self.abandon(batch, self.conn.closed())));
+        }
+        let refused = refusals.take();
+        let Some(cause) = refused.publish(&batch.subject).or_else(|| refused.subscription(&batch.inbox)) else {
+            return Ok(None);
+        };
+        let cause = cause.clone();
+        if batch.accepted {
+            return Ok(Some(self.abandon(batch, cause)));
+        }
+        self.end_at_start(batch, cause)
+    }
+
+    /// No answer came for a while.
+    async fn silence(&mut self, batch: &mut Batch) -> Result<Option<End>> {
+        if batch.last_answer.elapsed() > self.window.timeout {
+            let what = "the publish (the server has been silent)".to_owned();
+            return Ok(Some(self.abandon(batch, JetError::Timeout { what, after: self.window.timeout })));
+        }
+        if batch.accepted && self.conn.link.borrow().up {
+            // Recovers a lost ack and keeps the batch; the end is asked for again, in case that was lost.
+            if let Err(cause) = batch.ping_or_close(self.conn).await {
+                return Ok(Some(self.abandon(batch, cause)));
+            }
+            if !batch.closing && batch.rows.is_empty() {
+                // It was the feed that was slow, not the server.
+                batch.last_answer = Instant::now();
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_answer(&mut self, batch: &mut Batch, message: &Message) -> Result<Option<End>> {
+        self.conn.traffic.received(Verb::PublishBatch, message.payload().len());
+        let (now, before) = (Instant::now(), batch.last_answer);
+        batch.last_answer = now;
+        match batch.parse(message) {
+            Answer::Note => Ok(None),
+            Answer::Ack(seq) => {
+                if !std::mem::replace(&mut batch.accepted, true) {
+                    self.growth.accepted(batch, self.conn);
+                }
+                self.growth.confirmed(seq, batch, self.conn);
+                self.any |= seq > 0;
+                batch.unheard = false;
+                self.confirm(batch, seq);
+                Ok(None)
+            }
+            Answer::Nobody(_) if !batch.accepted && self.heard => {
+                // The stream is away, perhaps for a moment only. There is no batch yet, so nothing of it is stored.
+                self.finish(batch);
+                Ok(Some(End::Unheard))
+            }
+            Answer::Nobody(place) if batch.accepted => {
+                batch.lost = batch.lost.min(place.unwrap_or(u64::MAX));
+                // Its leader went. The batch is ended as soon as there is one again; that nobody answers is no answer.
+                (batch.last_answer, batch.unheard, batch.broken) = (before, true, true);
+                Ok(None)
+            }
+            Answer::Nobody(_) => {
+                let err = JetError::NoStream { subject: batch.subject.to_string() };
+                self.end_at_start(batch, err)
+            }
+            Answer::Refused(1, err) => self.end_at_start(batch, err),
+            Answer::Refused(seq, err) => {
+                batch.refused.insert(seq, err);
+                Ok(None)
+            }
+            Answer::Unknown(seq) => {
+                let end = batch.end();
+                let stored = batch.refused.keys().next().map_or(batch.confirmed, |refused| refused - 1);
+                self.confirm(batch, stored);
+                // What nobody took, and what came after it, was not stored.
+                self.end_unconfirmed(batch, seq.min(batch.lost));
+                self.finish(batch);
+                Ok(Some(end))
+            }
+            Answer::End { stream, seq, count } => {
+                self.any = true;
+                self.outlet.outcome.note_stream(&stream);
+                self.confirm(batch, count);
+                // The server gives the sequence of the last row only, and only where no row was refused.
+                if count == batch.sent
+                    && let Some(row) = batch.last_row
+                {
+                    self.outlet.outcome.set_seq(row, seq);
+                }
+                let end = batch.end();
+                self.finish(batch);
+                Ok(Some(end))
+            }
+        }
+    }
+
+    /// Refused at its start: there is no batch, and no last word.
+    fn end_at_start(&mut self, batch: &mut Batch, err: JetError) -> Result<Option<End>> {
+        if !self.any {
+            return Err(JetError::Batch { row: None, cause: Box::new(err) });
+        }
+        batch.refused.insert(1, err);
+        self.finish(batch);
+        Ok(Some(End::Refused))
+    }
+
+    fn confirm(&mut self, batch: &mut Batch, seq: u64) {
+        while batch.confirmed < seq {
+            let Some((row, body)) = batch.rows.pop_front() else { return };
+            batch.confirmed += 1;
+            batch.bytes = batch.bytes.saturating_sub(body.size());
+            batch.no_room = false;
+            batch.last_row = Some(row);
+            self.outlet.set_stored(row, 0, false);
+        }
+    }
+
+    /// It is not known what became of the rows before `seq` that have no answer: those with an id can safely go again,
+    /// the others end here. From `seq` on nothing was stored.
+    fn end_unconfirmed(&self, batch: &mut Batch, seq: u64) {
+        for (index, (row, body)) in batch.rows.iter().enumerate() {
+            let place = batch.confirmed + 1 + index as u64;
+            if place < seq && !self.window.resend.unwrap_or_else(|| body.has_id()) {
+                let unconfirmed = || JetError::Unconfirmed { what: About::Row(*row) };
+                batch.refused.entry(place).or_insert_with(unconfirmed);
+            }
+        }
+    }
+
+    /// Refused rows end with their errors; the rest was not stored and goes again, in its order.
+    fn finish(&mut self, batch: &mut Batch) {
+        let mut rest = VecDeque::new();
+        for (index, (row, body)) in batch.rows.drain(..).enumerate() {
+            match batch.refused.remove(&(batch.confirmed + 1 + index as u64)) {
+                Some(err) => self.outlet.failed(row, err),
+                None => {
+                    self.conn.traffic.resent(Verb::PublishBatch);
+                    rest.push_back((row, body));
+                }
+            }
+        }
+        rest.append(&mut self.again);
+        self.again = rest;
+    }
+
+    /// Gives up on a batch: its unconfirmed rows get the cause.
+    fn abandon(&mut self, batch: &mut Batch, cause: JetError) -> End {
+        for (row, body) in batch.rows.drain(..) {
+            // It was sent: it may be stored, or may still be.
+            let unanswered = |after| {
+                let subject = body.subject().to_string();
+                JetError::Unanswered { verb: "publish", subject, after, sent: true }
+            };
+            let error = match &cause {
+                JetError::Timeout { after, .. } => unanswered(*after),
+                other => other.clone().of_sent(About::Row(row)),
+            };
+            self.outlet.failed(row, error);
+        }
+        End::Abandoned(cause)
+    }
+}

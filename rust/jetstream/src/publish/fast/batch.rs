@@ -1,0 +1,267 @@
+//! One batch of a fast ingest: what goes out, and what an answer means.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::End;
+use crate::api::{ApiError, UNKNOWN_BATCH};
+use crate::publish::body::Body;
+use crate::publish::window::{Item, Window};
+use base::error::{JetError, Result};
+use client::Connection;
+use client::congestion::MOST_MESSAGES;
+use client::outbox::Outgoing;
+use client::traffic::Verb;
+use client::transport::Subscriber;
+use wire::arena::Arena;
+use wire::message::Message;
+use wire::nats::Subject;
+
+/// The most rows to one ack that a server grants.
+const FLOW: usize = 500;
+/// Most bytes that wait for a confirmation.
+const BYTES: usize = 32 << 20;
+/// Most rows that do, unless the caller says how many, or the way carries more (`growth`).
+const ROWS: usize = 5_000;
+
+fn most_rows(window: &Window) -> usize {
+    window.max_inflight.unwrap_or(ROWS)
+}
+
+pub fn most_bytes(window: &Window) -> usize {
+    BYTES.min(window.max_bytes)
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Flow {
+    Ack { seq: u64 },
+    Gap {},
+    Err { seq: u64, error: ApiError },
+}
+
+#[derive(Deserialize)]
+struct Last {
+    stream: Option<String>,
+    seq: Option<u64>,
+    batch: Option<String>,
+    count: Option<u64>,
+    error: Option<ApiError>,
+}
+
+pub enum Answer {
+    /// Rows up to here are stored, or duplicates.
+    Ack(u64),
+    Refused(u64, JetError),
+    /// There is no one to take it: this row, or a message that is none.
+    Nobody(Option<u64>),
+    /// The batch is over and this row was not stored.
+    Unknown(u64),
+    End {
+        stream: String,
+        seq: u64,
+        count: u64,
+    },
+    /// Nothing to act on.
+    Note,
+}
+
+/// What a message does to the batch, as the server writes it.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub enum Operation {
+    Start = b'0',
+    Add = b'1',
+    /// Ends the batch and stores nothing.
+    End = b'3',
+    Ping = b'4',
+}
+
+/// The open batch. Row `n` of it is `rows[n - 1 - confirmed]`.
+pub struct Batch {
+    /// Of its first row; pings and the end go there too.
+    pub subject: Subject,
+    /// What the answers are subscribed with.
+    pub inbox: String,
+    prefix: String,
+    /// The last reply subject, and what headers are written in.
+    text: Vec<u8>,
+    block: Vec<u8>,
+    arena: Arena,
+    pub answers: Subscriber,
+    pub rows: VecDeque<Item>,
+    pub bytes: usize,
+    /// The next row does not fit before others are confirmed.
+    pub no_room: bool,
+    pub sent: u64,
+    pub confirmed: u64,
+    /// The row that was confirmed last.
+    pub last_row: Option<u64>,
+    pub refused: BTreeMap<u64, JetError>,
+    /// The end was asked for.
+    pub closing: bool,
+    flow: usize,
+    /// The server has answered, so it knows the protocol.
+    pub accepted: bool,
+    /// It gets no more rows.
+    pub exhausted: bool,
+    /// The link broke since the batch began, or its leader went.
+    pub broken: bool,
+    /// Nobody was there for the last message; and the first row that nobody took.
+    pub unheard: bool,
+    pub lost: u64,
+    pub breaks: u64,
+    pub begun: Instant,
+    pub last_answer: Instant,
+    /// How long a message may wait until it can be sent.
+    timeout: Duration,
+}
+
+impl Batch {
+    pub async fn open(conn: &Connection, window: &Window, first: &Item) -> Result<Batch> {
+        let base = conn.new_inbox()?;
+        let inbox = format!("{base}.>");
+        // Where the core messages before it are stuck, so is this one, and says so.
+        let _stuck = tokio::time::timeout(window.timeout, conn.in_order()).await;
+        let answers = conn.subscribe(inbox.clone())?;
+        let id = base.rsplit('.').next().unwrap_or_default().to_owned();
+        let size = first.1.payload().map_or(1, <[u8]>::len).max(1);
+        // One ack must come before the window is full, in rows and in bytes.
+        let flow = FLOW.min(most_rows(window)).min(most_bytes(window) / 2 / size).max(1);
+        Ok(Batch {
+            subject: first.1.subject(),
+            prefix: format!("{base}.{id}.{flow}.fail."),
+            text: Vec::new(),
+            block: Vec::new(),
+            arena: Arena::default(),
+            inbox,
+            answers,
+            rows: VecDeque::new(),
+            bytes: 0,
+            no_room: false,
+            sent: 0,
+            confirmed: 0,
+            last_row: None,
+            refused: BTreeMap::new(),
+            closing: false,
+            flow,
+            accepted: false,
+            exhausted: false,
+            broken: false,
+            unheard: false,
+            lost: u64::MAX,
+            breaks: conn.breaks(),
+            begun: Instant::now(),
+            last_answer: Instant::now(),
+            timeout: window.timeout,
+        })
+    }
+
+    pub async fn send(&mut self, conn: &Connection, item: Item, operation: Operation) -> Result<()> {
+        self.sent += 1;
+        let body = &item.1;
+        self.bytes += body.size();
+        conn.traffic.sent(Verb::PublishBatch, body.payload().map_or(0, <[u8]>::len));
+        self.write_reply(self.sent, operation);
+        let gone = body.send_now(&conn.client, &self.text, &mut self.block);
+        let message = if gone { None } else { Some(self.message(body)?) };
+        self.rows.push_back(item);
+        match message {
+            Some(message) => conn.publish(message, self.timeout).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A row that has to wait for room, or is so large that it is sent from where it lies.
+    fn message(&mut self, body: &Body) -> Result<Outgoing> {
+        let (payload, reply) = (body.wire_payload(&mut self.arena).unwrap_or_default(), Some(self.reply()?));
+        Ok(Outgoing { subject: body.subject(), reply, headers: body.wire_headers(), payload })
+    }
+
+    /// Asks for the end once nothing more goes out.
+    pub async fn close_if_done(&mut self, conn: &Connection) -> Result<()> {
+        if self.accepted && (self.exhausted || self.broken) && !self.closing && conn.link.borrow().up {
+            self.closing = true;
+            self.ping_or_close(conn).await?;
+        }
+        Ok(())
+    }
+
+    /// A message that stores nothing: a ping or, while closing, the end.
+    pub async fn ping_or_close(&mut self, conn: &Connection) -> Result<()> {
+        match self.closing {
+            true => self.write_reply(self.sent + 1, Operation::End),
+            false => self.write_reply(self.sent, Operation::Ping),
+        }
+        let (subject, reply) = (self.subject.clone(), Some(self.reply()?));
+        conn.publish(Outgoing { subject, reply, headers: None, payload: Bytes::new() }, self.timeout).await
+    }
+
+    /// Rows may go out; `grown` bytes of them however many they are.
+    pub fn is_hungry(&self, window: &Window, grown: usize) -> bool {
+        let many = self.rows.len() >= most_rows(window) && self.bytes >= grown || self.rows.len() >= MOST_MESSAGES;
+        self.accepted && !self.broken && !self.exhausted && !self.no_room && !many
+    }
+
+    /// Whether a row may go out besides those that are not confirmed; alone it always may.
+    pub fn fits(&self, (_, body): &Item, window: &Window) -> bool {
+        self.rows.is_empty() || self.bytes.saturating_add(body.size()) <= most_bytes(window)
+    }
+
+    /// Nothing more fits before others are confirmed. Where too few are out to bring an ack by themselves this batch
+    /// ends: the next one asks for acks as its own first row is.
+    pub fn wait_for_room(&mut self) {
+        self.no_room = true;
+        self.exhausted |= self.rows.len() <= self.flow;
+    }
+
+    /// How it ends, as far as its rows say.
+    pub fn end(&self) -> End {
+        if self.refused.is_empty() { End::Complete } else { End::Refused }
+    }
+
+    /// Everything about a row's place in the batch is in its reply subject.
+    fn write_reply(&mut self, seq: u64, operation: Operation) {
+        let text = &mut self.text;
+        text.clear();
+        text.extend_from_slice(self.prefix.as_bytes());
+        text.extend_from_slice(itoa::Buffer::new().format(seq).as_bytes());
+        text.extend_from_slice(&[b'.', operation as u8]);
+        text.extend_from_slice(b".$FI");
+    }
+
+    /// As it was written last.
+    fn reply(&mut self) -> Result<Subject> {
+        Subject::from_utf8(self.arena.copy(&self.text)).map_err(|_| JetError::Internal("reply subject".into()))
+    }
+
+    /// Each answer comes on the reply subject of the message that caused it.
+    pub fn parse(&self, message: &Message) -> Answer {
+        let subject = message.subject();
+        let mut tokens = subject.strip_prefix(self.prefix.as_str()).unwrap_or_default().split('.');
+        let Some(place) = tokens.next().and_then(|seq| seq.parse::<u64>().ok()) else { return Answer::Note };
+        if message.says_no_responders() {
+            let is_row = matches!(tokens.next(), Some("0" | "1"));
+            return Answer::Nobody(is_row.then_some(place));
+        }
+        match serde_json::from_slice(message.payload()) {
+            Ok(Flow::Ack { seq }) => return Answer::Ack(seq),
+            // Its last word follows at once.
+            Ok(Flow::Gap {}) => return Answer::Note,
+            Ok(Flow::Err { seq, error }) => return Answer::Refused(seq, error.into()),
+            Err(_) => {}
+        }
+        match serde_json::from_slice::<Last>(message.payload()) {
+            Ok(Last { error: Some(error), .. }) if error.err_code == UNKNOWN_BATCH => Answer::Unknown(place),
+            Ok(Last { error: Some(error), .. }) => Answer::Refused(place, error.into()),
+            Ok(Last { stream: Some(stream), seq, batch: Some(_), count: Some(count), .. }) => {
+                Answer::End { stream, seq: seq.unwrap_or(0), count }
+            }
+            _ => Answer::Note,
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! How many bytes of rows may be unconfirmed on a way that carries more than the rows that always may, where the caller
+//! leaves that to us.
+
+use tokio::time::Instant;
+
+use super::batch::{Batch, most_bytes};
+use crate::publish::window::Window;
+use client::Connection;
+use client::congestion::Congestion;
+
+pub struct Growth {
+    congestion: Option<Congestion>,
+    /// Of the link that it knows.
+    breaks: u64,
+}
+
+impl Growth {
+    pub fn new(conn: &Connection, window: &Window) -> Self {
+        let steady = || Congestion::steady(&conn.path, conn.breaks(), most_bytes(window));
+        Growth { congestion: window.max_inflight.is_none().then(steady), breaks: conn.breaks() }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.congestion.as_ref().map_or(0, Congestion::window)
+    }
+
+    /// Another batch, with places of its own, and perhaps on another link.
+    pub fn begin(&mut self, batch: &Batch) {
+        let same = std::mem::replace(&mut self.breaks, batch.breaks) == batch.breaks;
+        let begin = if same { Congestion::forget } else { Congestion::restart };
+        self.congestion.iter_mut().for_each(begin);
+    }
+
+    /// The first row, which waited for no other, was answered.
+    pub fn accepted(&self, batch: &Batch, conn: &Connection) {
+        if self.congestion.is_some() && batch.sent == 1 {
+            conn.path.measured(batch.breaks, batch.begun.elapsed());
+        }
+    }
+
+    /// No more rows go out before some of them are confirmed.
+    pub fn is_full(&mut self, batch: &Batch) {
+        if let Some(congestion) = &mut self.congestion {
+            congestion.sent(batch.sent, batch.bytes, Instant::now());
+            congestion.is_full(batch.bytes, batch.bytes / batch.rows.len().max(1));
+        }
+    }
+
+    /// Rows up to here are confirmed.
+    pub fn confirmed(&mut self, place: u64, batch: &Batch, conn: &Connection) {
+        if let Some(congestion) = &mut self.congestion {
+            congestion.answered(place, Instant::now(), &conn.path, batch.breaks);
+        }
+    }
+}

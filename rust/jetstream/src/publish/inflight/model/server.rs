@@ -1,0 +1,221 @@
+//! The model's servers, and their troubles.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{TIMEOUT, World};
+use crate::publish::puback::Origin;
+
+/// SplitMix64.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.roll() % end
+    }
+
+    pub fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+}
+
+/// A stream of the model's servers.
+pub struct Stream {
+    pub origin: Arc<Origin>,
+    pub seq: u64,
+    /// Sequences by message id.
+    pub ids: HashMap<u64, u64>,
+}
+
+impl Stream {
+    pub fn new(name: &str, domain: Option<&str>) -> Self {
+        let origin = Arc::new(Origin { stream: name.into(), domain: domain.map(str::to_owned) });
+        Stream { origin, seq: 0, ids: HashMap::new() }
+    }
+}
+
+/// The streams: that of subjects a, b, m; that of c, and half of m; a twin in another domain; one of the same name.
+pub const MAIN: usize = 0;
+pub const OTHER: usize = 1;
+pub const LEAF: usize = 2;
+pub const TWIN: usize = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Trouble {
+    Lost,
+    Doubled,
+    Late,
+    Reordered,
+    Rejections,
+    UnnamedRejections,
+    Full,
+    NoStream,
+    Leaf,
+    Service,
+    OtherStream,
+    Mapped,
+    Duplicates,
+    Cancels,
+    Breaks,
+    Recreated,
+    Restored,
+    Purged,
+    NewLeader,
+}
+
+pub const TROUBLES: [Trouble; 19] = [
+    Trouble::Lost,
+    Trouble::Doubled,
+    Trouble::Late,
+    Trouble::Reordered,
+    Trouble::Rejections,
+    Trouble::UnnamedRejections,
+    Trouble::Full,
+    Trouble::NoStream,
+    Trouble::Leaf,
+    Trouble::Service,
+    Trouble::OtherStream,
+    Trouble::Mapped,
+    Trouble::Duplicates,
+    Trouble::Cancels,
+    Trouble::Breaks,
+    Trouble::Recreated,
+    Trouble::Restored,
+    Trouble::Purged,
+    Trouble::NewLeader,
+];
+
+#[derive(Clone, Debug)]
+pub enum Kind {
+    Ack { origin: Arc<Origin>, seq: u64, duplicate: bool },
+    Rejected { stream: Option<String> },
+    NoResponders,
+    Unreadable,
+}
+
+/// An answer on its way.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub token: u64,
+    /// The message that it answers.
+    pub row: u64,
+    pub kind: Kind,
+}
+
+/// A message as the server gets it.
+pub struct Published {
+    pub token: u64,
+    pub row: u64,
+    pub subject: char,
+    pub id: Option<u64>,
+}
+
+impl World {
+    /// The servers take the next message.
+    pub fn serve(&mut self) {
+        let Some(message) = self.wire.pop_front() else { return };
+        let Published { token, row, subject, .. } = message;
+        let reply = |kind| Reply { token, row, kind };
+        if self.is(Trouble::Service) && self.dice.once_in(3) {
+            self.send(reply(Kind::Unreadable));
+        }
+        if self.is(Trouble::NoStream) {
+            return self.send(reply(Kind::NoResponders));
+        }
+        let other = subject == 'c' || subject == 'm' && self.dice.once_in(2);
+        let stream = if other { OTHER } else { MAIN };
+        let refused = (self.is(Trouble::Rejections) || self.is(Trouble::UnnamedRejections)) && self.dice.once_in(5);
+        if refused || self.is(Trouble::Full) {
+            let unnamed = self.is(Trouble::UnnamedRejections);
+            let name = self.streams[stream].origin.stream.clone();
+            self.send(reply(Kind::Rejected { stream: (!unnamed).then_some(name) }));
+        } else {
+            self.store(stream, &message);
+        }
+        if self.is(Trouble::Leaf) {
+            self.store(LEAF, &message);
+        }
+        if self.has_twin && stream == MAIN {
+            self.store(TWIN, &message);
+        }
+    }
+
+    fn store(&mut self, stream: usize, message: &Published) {
+        let stream = &mut self.streams[stream];
+        let known = message.id.and_then(|id| stream.ids.get(&id).copied());
+        if known.is_none() {
+            stream.seq += 1;
+            message.id.map(|id| stream.ids.insert(id, stream.seq));
+        }
+        let (origin, seq, duplicate) = (stream.origin.clone(), known.unwrap_or(stream.seq), known.is_some());
+        self.send(Reply { token: message.token, row: message.row, kind: Kind::Ack { origin, seq, duplicate } });
+    }
+
+    fn send(&mut self, reply: Reply) {
+        if self.is(Trouble::Lost) && self.dice.once_in(3) {
+            return;
+        }
+        self.last_replies.push_back(reply.clone());
+        if self.last_replies.len() > 50 {
+            self.last_replies.pop_front();
+        }
+        let later =
+            self.is(Trouble::Late) && self.dice.once_in(2) || self.is(Trouble::Reordered) && self.dice.once_in(9);
+        if self.is(Trouble::Doubled) && self.dice.once_in(2) {
+            let due = (self.ms + self.dice.below(20), self.dice.roll());
+            self.late.insert(due, reply.clone());
+        }
+        if later {
+            let most = if self.is(Trouble::Late) { 2 * TIMEOUT.as_millis() as u64 } else { 3 };
+            let due = (self.ms + self.dice.below(most), self.dice.roll());
+            self.late.insert(due, reply);
+        } else {
+            self.replies.push_back(reply);
+        }
+    }
+
+    pub fn begin(&mut self, trouble: Trouble) {
+        let main = &mut self.streams[MAIN];
+        match trouble {
+            Trouble::Recreated => *main = Stream::new("S", None),
+            Trouble::Restored => {
+                main.seq -= self.dice.below(main.seq + 1).min(1_000);
+                let seq = main.seq;
+                main.ids.retain(|_, stored| *stored <= seq);
+            }
+            Trouble::Purged => main.ids.clear(),
+            Trouble::NewLeader => {
+                // Messages on their way are lost with the old leader; the new one repeats acknowledgements.
+                let gone = self.dice.below(self.wire.len() as u64 + 1) as usize;
+                self.wire.drain(..gone);
+                let repeated = self.dice.below(self.last_replies.len() as u64 + 1) as usize;
+                self.replies.extend(self.last_replies.iter().take(repeated).cloned());
+            }
+            Trouble::Breaks => {
+                self.replies.clear();
+                let gone = self.dice.below(self.wire.len() as u64 + 1) as usize;
+                self.wire.truncate(self.wire.len() - gone);
+                for sent in self.book.take_all() {
+                    if sent.body.has_id() { self.again.push_back(sent) } else { self.end(&sent) }
+                }
+            }
+            Trouble::Cancels => {
+                let mut tokens: Vec<_> = self.wire.iter().map(|message| message.token).collect();
+                tokens.retain(|_| self.dice.once_in(3));
+                for token in tokens {
+                    if let Some(sent) = self.book.withdraw(token) {
+                        self.end(&sent);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Rows on their way in, and what became of them: what the modes of a batch have in common.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use futures_util::{Stream, StreamExt};
+
+use crate::publish::body::Body;
+use crate::publish::puback::{Origin, PubAck};
+use crate::publish::rows::Rows;
+use crate::publish::window::{Item, Outlet};
+use base::error::{JetError, Result};
+
+/// What happened to each row. `seqs` is 0 where there is none.
+#[derive(Default)]
+pub struct Outcome {
+    pub stream: Option<String>,
+    pub seqs: Vec<i64>,
+    pub duplicate: Vec<bool>,
+    pub errors: Vec<(u64, JetError)>,
+    stored: u64,
+    pub duplicates: u64,
+    /// False: the server does not say which rows were duplicates.
+    pub counts_duplicates: bool,
+    mixed_streams: bool,
+}
+
+impl Outcome {
+    /// Rows that are known to be stored so far, without duplicates.
+    pub fn stored(&self) -> u64 {
+        self.stored
+    }
+
+    pub fn note_stream(&mut self, stream: &str) {
+        match &self.stream {
+            None if !self.mixed_streams => self.stream = Some(stream.to_owned()),
+            Some(known) if known != stream => {
+                self.stream = None;
+                self.mixed_streams = true;
+            }
+            _ => {}
+        }
+    }
+
+    pub fn set_seq(&mut self, row: u64, seq: u64) {
+        let row = self.reserve(row);
+        self.seqs[row] = seq as i64;
+    }
+
+    fn reserve(&mut self, row: u64) -> usize {
+        let row = row as usize;
+        if row >= self.seqs.len() {
+            self.seqs.resize(row + 1, 0);
+            self.duplicate.resize(row + 1, false);
+        }
+        row
+    }
+}
+
+/// Fills an outcome; rows may end in any order.
+pub struct Fill<'a> {
+    pub outcome: &'a mut Outcome,
+    pub done: &'a AtomicU64,
+}
+
+impl Fill<'_> {
+    /// The same, for another who fills it.
+    pub fn reborrow(&mut self) -> Fill<'_> {
+        Fill { outcome: self.outcome, done: self.done }
+    }
+
+    /// A row that is stored, or was before.
+    pub fn set_stored(&mut self, row: u64, seq: u64, duplicate: bool) {
+        let row = self.outcome.reserve(row);
+        self.outcome.seqs[row] = seq as i64;
+        self.outcome.duplicate[row] = duplicate;
+        match duplicate {
+            true => self.outcome.duplicates += 1,
+            false => self.outcome.stored += 1,
+        }
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Outlet for Fill<'_> {
+    fn stored(&mut self, row: u64, _origin: &Arc<Origin>, seq: u64, duplicate: bool) {
+        self.set_stored(row, seq, duplicate);
+    }
+
+    // The first ack of a stream always comes here.
+    fn stored_in_full(&mut self, row: u64, ack: PubAck) {
+        self.outcome.note_stream(&ack.stream);
+        self.set_stored(row, ack.seq, ack.duplicate);
+    }
+
+    fn failed(&mut self, row: u64, err: JetError) {
+        self.outcome.reserve(row);
+        self.outcome.errors.push((row, err));
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Blocks of rows, the next one asked for when the last is sent: of an input that is read as it goes, one block is
+/// here.
+pub type Blocks = Pin<Box<dyn Stream<Item = Result<Arc<Rows>>> + Send>>;
+
+pub struct RowFeed {
+    blocks: Blocks,
+    block: Option<(Arc<Rows>, usize)>,
+    row: u64,
+}
+
+impl RowFeed {
+    pub fn new(blocks: Blocks) -> Self {
+        RowFeed { blocks, block: None, row: 0 }
+    }
+
+    /// The first block, which stays to be sent.
+    pub async fn first_block(&mut self) -> Result<Option<Arc<Rows>>> {
+        let rows = self.blocks.next().await.transpose()?;
+        self.block = rows.clone().map(|rows| (rows, 0));
+        Ok(rows)
+    }
+}
+
+impl Stream for RowFeed {
+    type Item = Result<Item>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let row = self.row;
+            if let Some((rows, at)) = &mut self.block
+                && *at < rows.len
+            {
+                let body = Body::Row(rows.clone(), *at);
+                *at += 1;
+                self.row += 1;
+                return Poll::Ready(Some(Ok((row, body))));
+            }
+            match ready!(self.blocks.as_mut().poll_next(cx)) {
+                Some(Ok(rows)) => self.block = Some((rows, 0)),
+                Some(Err(err)) => return Poll::Ready(Some(Err(err))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}

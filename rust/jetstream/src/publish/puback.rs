@@ -1,0 +1,204 @@
+//! The server's answer to a stored message, `{"stream":"S","seq":7}`: read without a JSON parser where it can be.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::api::ApiError;
+use base::error::{JetError, Result};
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+pub struct PubAck {
+    #[serde(default)]
+    pub stream: String,
+    #[serde(default)]
+    pub seq: u64,
+    #[serde(default)]
+    pub duplicate: bool,
+    pub domain: Option<String>,
+    /// The batch that it ended, and how many messages that had.
+    pub batch: Option<String>,
+    pub count: Option<u64>,
+    /// The counter's value, in counter streams.
+    pub val: Option<String>,
+}
+
+/// What all acks of one stream have in common.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Origin {
+    pub stream: String,
+    pub domain: Option<String>,
+}
+
+impl PubAck {
+    /// More than where the message is stored.
+    pub fn says_more(&self) -> bool {
+        self.batch.is_some() || self.count.is_some() || self.val.is_some()
+    }
+}
+
+impl Origin {
+    pub fn ack(&self, seq: u64, duplicate: bool) -> PubAck {
+        let Origin { stream, domain } = self.clone();
+        PubAck { stream, domain, seq, duplicate, ..PubAck::default() }
+    }
+}
+
+/// An answer to a publish.
+pub enum Reading {
+    Ack(PubAck),
+    /// The error that the server put in its place, and the stream that it names.
+    Rejected {
+        stream: Option<String>,
+        error: JetError,
+    },
+    Unreadable(JetError),
+}
+
+pub fn read(payload: &[u8]) -> Reading {
+    #[derive(Deserialize)]
+    struct Answer {
+        error: Option<ApiError>,
+        #[serde(flatten)]
+        ack: PubAck,
+    }
+    match serde_json::from_slice::<Answer>(payload) {
+        Ok(Answer { error: Some(error), ack }) => {
+            Reading::Rejected { stream: Some(ack.stream).filter(|name| !name.is_empty()), error: error.into() }
+        }
+        Ok(Answer { ack, .. }) if !ack.stream.is_empty() && ack.seq > 0 => Reading::Ack(ack),
+        _ => Reading::Unreadable(JetError::Protocol {
+            what: "a publish".into(),
+            answer: String::from_utf8_lossy(&payload[..payload.len().min(200)]).into_owned(),
+        }),
+    }
+}
+
+/// Either the acknowledgement or the error in its place.
+pub fn parse(payload: &[u8]) -> Result<PubAck> {
+    match read(payload) {
+        Reading::Ack(ack) => Ok(ack),
+        Reading::Rejected { error, .. } | Reading::Unreadable(error) => Err(error),
+    }
+}
+
+/// Reads the acks of one stream by comparing with the first one: only the digits and the tail differ.
+#[derive(Default)]
+pub struct Parser {
+    /// The bytes up to the sequence's first digit.
+    prefix: Vec<u8>,
+    origin: Arc<Origin>,
+}
+
+impl Parser {
+    /// Sequence, and whether it is a duplicate; `None`: not of this shape, use `parse`.
+    pub fn quick(&self, payload: &[u8]) -> Option<(u64, bool)> {
+        let rest = payload.strip_prefix(self.prefix.as_slice()).filter(|_| !self.prefix.is_empty())?;
+        let digits = rest.iter().position(|b| !b.is_ascii_digit())?;
+        // The server counts from 1, and writes no zeros before.
+        if digits == 0 || digits > 18 || rest[0] == b'0' {
+            return None;
+        }
+        let seq = rest[..digits].iter().fold(0u64, |n, b| n * 10 + u64::from(b - b'0'));
+        match &rest[digits..] {
+            b"}" => Some((seq, false)),
+            b",\"duplicate\": true}" | b",\"duplicate\":true}" => Some((seq, true)),
+            _ => None,
+        }
+    }
+
+    /// Where the acks of this shape come from.
+    pub fn origin(&self) -> &Arc<Origin> {
+        &self.origin
+    }
+
+    /// The origin of an ack that was parsed in full.
+    pub fn origin_of(&self, ack: &PubAck) -> Arc<Origin> {
+        if self.origin.stream == ack.stream && self.origin.domain == ack.domain {
+            return self.origin.clone();
+        }
+        Arc::new(Origin { stream: ack.stream.clone(), domain: ack.domain.clone() })
+    }
+
+    /// Takes an ack that was parsed in full as the pattern for the following, which say nothing more than it does.
+    pub fn learn(&mut self, payload: &[u8], ack: &PubAck) {
+        const KEY: &[u8] = b"\"seq\":";
+        if ack.says_more() {
+            return;
+        }
+        if let Some(at) = payload.windows(KEY.len()).position(|w| w == KEY) {
+            self.prefix = payload[..at + KEY.len()].to_vec();
+            self.origin = self.origin_of(ack);
+            if self.quick(payload).is_none() {
+                // What follows the sequence says more: that of this ack is not true of the next.
+                self.prefix.clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acks_and_errors() {
+        let ack = parse(br#"{"stream":"S", "seq":7,"duplicate": true,"domain":"hub"}"#).unwrap_or_default();
+        assert_eq!(
+            ack,
+            PubAck { stream: "S".into(), seq: 7, duplicate: true, domain: Some("hub".into()), ..PubAck::default() }
+        );
+        let error = parse(br#"{"type":"x","error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"S","seq":0}"#);
+        assert_eq!(
+            error,
+            Err(JetError::Api { code: 400, err_code: 10071, description: "wrong last sequence: 3".into() })
+        );
+        for junk in [&b""[..], b"{", b"[]", b"{}", b"{\"stream\":\"S\"}", b"{\"stream\":\"S\",\"seq\":-1}", b"\xff"] {
+            assert!(matches!(parse(junk), Err(JetError::Protocol { .. })), "{junk:?}");
+        }
+    }
+
+    #[test]
+    fn quick_agrees_with_parse_or_steps_aside() {
+        let first = br#"{"stream":"S", "seq":7}"#;
+        let mut parser = Parser::default();
+        assert_eq!(parser.quick(first), None);
+        parser.learn(first, &PubAck { stream: "S".into(), seq: 7, ..PubAck::default() });
+        assert_eq!(parser.quick(br#"{"stream":"S", "seq":123456789012}"#), Some((123456789012, false)));
+        assert_eq!(parser.quick(br#"{"stream":"S", "seq":9,"duplicate": true}"#), Some((9, true)));
+        for other in [
+            &br#"{"stream":"T", "seq":7}"#[..],
+            br#"{"stream":"S", "seq":}"#,
+            br#"{"stream":"S", "seq":7"#,
+            br#"{"stream":"S", "seq":0}"#,
+            br#"{"stream":"S", "seq":07}"#,
+            br#"{"stream":"S", "seq":7,"domain":"d"}"#,
+            br#"{"stream":"S", "seq":99999999999999999999}"#,
+        ] {
+            assert_eq!(parser.quick(other), None);
+        }
+    }
+
+    #[test]
+    fn quick_loses_nothing() {
+        let mut parser = Parser::default();
+        for (first, next) in [
+            (&br#"{"stream":"S", "domain":"hub", "seq":1}"#[..], &br#"{"stream":"S", "domain":"hub", "seq":2}"#[..]),
+            (br#"{"stream":"S", "seq":1}"#, br#"{"stream":"S", "seq":2}"#),
+            (br#"{"stream":"S", "seq":1,"domain":"hub"}"#, br#"{"stream":"S", "seq":2}"#),
+            (br#"{"val":"1","stream":"S", "seq":1}"#, br#"{"val":"1","stream":"S", "seq":2}"#),
+            (br#"{"batch":"b","count":1,"stream":"S","seq":1}"#, br#"{"batch":"b","count":1,"stream":"S","seq":2}"#),
+        ] {
+            let ack = parse(first).unwrap_or_default();
+            parser.learn(first, &ack);
+            let all = parse(next).unwrap_or_default();
+            if let Some((seq, duplicate)) = parser.quick(next) {
+                let Origin { stream, domain } = (**parser.origin()).clone();
+                assert_eq!(PubAck { stream, seq, duplicate, domain, ..PubAck::default() }, all);
+            } else {
+                let more = all.says_more() || ack.domain != all.domain;
+                assert!(more, "{all:?} could be read quickly");
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A publish loop that is fed message by message.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use futures_util::Stream;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+use crate::publish::window::{Item, Outlet, Window, run};
+use base::error::{JetError, Result};
+use client::Connection;
+use client::gate::Opener;
+use runtime::task::spawn;
+
+/// How long a loop that has let go of its channel may take to say why.
+const LAST_WORD: Duration = Duration::from_millis(100);
+
+/// The way in. How many messages may wait in it is the caller's to limit. Dropping it ends the loop, after the results.
+pub struct Publisher {
+    send: Option<UnboundedSender<Vec<Feed>>>,
+    conn: Arc<Connection>,
+    task: Option<JoinHandle<()>>,
+    urgent: Arc<Urgent>,
+    /// What the loop ended with before its time.
+    failure: Arc<OnceLock<JetError>>,
+}
+
+/// What a publisher is fed with.
+pub enum Feed {
+    Item(Item),
+    /// All before it is to be handed over before others go on.
+    Gate(Opener),
+}
+
+impl Feed {
+    fn is_urgent(&self) -> bool {
+        match self {
+            Feed::Item((_, body)) => body.is_awaited(),
+            Feed::Gate(_) => true,
+        }
+    }
+}
+
+/// Counts what somebody waits for among that which a loop was fed with and has not taken: awaited messages, and gates of
+/// core messages. The loop sends these, and all before them, whatever its window says: most of the window may belong to a
+/// stream that does not answer.
+#[derive(Default)]
+pub struct Urgent {
+    waiting: AtomicUsize,
+    added: Notify,
+}
+
+impl Urgent {
+    pub fn count(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    pub fn is_any(&self) -> bool {
+        self.count() > 0
+    }
+
+    /// Waits for more.
+    pub async fn added(&self) {
+        self.added.notified().await;
+    }
+}
+
+struct Channel {
+    receive: UnboundedReceiver<Vec<Feed>>,
+    now: std::vec::IntoIter<Feed>,
+    urgent: Arc<Urgent>,
+}
+
+impl Stream for Channel {
+    type Item = Result<Item>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let next = self.now.next();
+            if next.as_ref().is_some_and(Feed::is_urgent) {
+                self.urgent.waiting.fetch_sub(1, Ordering::Relaxed);
+            }
+            match next {
+                Some(Feed::Item(item)) => return Poll::Ready(Some(Ok(item))),
+                // Whoever asks for more has handed over what came before. The others go first now.
+                Some(Feed::Gate(opener)) => {
+                    drop(opener);
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                None => {}
+            }
+            match ready!(self.receive.poll_recv(cx)) {
+                Some(items) => self.now = items.into_iter(),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl Publisher {
+    /// Starts the loop. `failed` is told where it ends before its time, and with it all that was handed over.
+    pub fn start(
+        conn: Arc<Connection>,
+        window: Window,
+        outlet: impl Outlet + 'static,
+        failed: impl Fn(JetError) + Clone + Send + 'static,
+    ) -> Result<Self> {
+        let (send, receive) = unbounded_channel();
+        let (for_loop, urgent) = (conn.clone(), window.urgent.clone());
+        let counted = urgent.clone();
+        let failure = Arc::new(OnceLock::new());
+        let known = failure.clone();
+        let failed = move |error: JetError| {
+            let _first = known.set(error.clone());
+            failed(error);
+        };
+        let panicked = failed.clone();
+        let work = async move {
+            let feed = Channel { receive, now: Vec::new().into_iter(), urgent: counted };
+            if let Err(error) = run(&for_loop, feed, outlet, window).await {
+                failed(error);
+            }
+        };
+        let task = spawn(work, panicked)?;
+        Ok(Publisher { send: Some(send), conn, task: Some(task), urgent, failure })
+    }
+
+    /// Hands messages over, many at once where there are many: each hand-over may have to wake a thread. They come
+    /// back where the connection is closed.
+    pub fn send(&self, items: Vec<Feed>) -> std::result::Result<(), (Vec<Feed>, JetError)> {
+        let Some(send) = &self.send else { return Err((items, self.over())) };
+        let urgent = items.iter().filter(|item| item.is_urgent()).count();
+        self.urgent.waiting.fetch_add(urgent, Ordering::Relaxed);
+        send.send(items).map_err(|refused| (refused.0, self.over()))?;
+        if urgent > 0 {
+            self.urgent.added.notify_one();
+        }
+        Ok(())
+    }
+
+    fn over(&self) -> JetError {
+        // A loop that panics lets go of its channel a moment before it can say why.
+        let until = Instant::now() + LAST_WORD;
+        while self.failure.get().is_none()
+            && self.task.as_ref().is_some_and(|task| !task.is_finished())
+            && Instant::now() < until
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.failure.get().cloned().unwrap_or_else(|| self.conn.closed())
+    }
+
+    pub fn max_payload(&self) -> usize {
+        self.conn.client.max_payload()
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.send = None;
+        if let Some(task) = self.task.take() {
+            // The end of the process waits until the server has what is on its way.
+            let conn = self.conn.clone();
+            runtime::linger(async move {
+                let answered = async {
+                    let _cut_off = task.await;
+                };
+                conn.while_moving(answered).await;
+            });
+        }
+    }
+}

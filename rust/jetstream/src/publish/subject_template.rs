@@ -1,0 +1,134 @@
+//! Subjects made of columns: `orders.{region}.{id}`.
+
+use arrow_array::builder::StringBuilder;
+use arrow_array::{Array, StringArray, StructArray};
+use arrow_schema::ArrowError;
+
+use base::error::{JetError, Result};
+use columns::encode::{Fault, Texts};
+use wire::subject;
+
+enum Part {
+    Text(String),
+    /// A column, whose value is one token.
+    Token(usize),
+    /// A column that is the subject.
+    Whole(usize),
+}
+
+pub struct Template(Vec<Part>);
+
+impl Template {
+    /// A name in braces is a column; a doubled brace is a brace.
+    pub fn parse(text: &str, position: impl Fn(&str) -> Result<usize>) -> Result<Template> {
+        let wrong =
+            || JetError::Value(format!("subject {text:?} has a brace without its other; a brace itself is doubled"));
+        let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
+        while let Some(at) = rest.find(['{', '}']) {
+            plain.push_str(&rest[..at]);
+            let (brace, tail) = rest[at..].split_at(1);
+            if let Some(tail) = tail.strip_prefix(brace) {
+                plain.push_str(brace);
+                rest = tail;
+                continue;
+            }
+            let (name, tail) = tail.split_once('}').filter(|_| brace == "{").ok_or_else(wrong)?;
+            if !plain.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut plain)));
+            }
+            parts.push(Part::Token(position(name)?));
+            rest = tail;
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() || parts.is_empty() {
+            parts.push(Part::Text(plain));
+        }
+        // What stands around the columns has to be right whatever they hold.
+        let sample: String =
+            parts.iter().map(|part| if let Part::Text(text) = part { text.as_str() } else { "x" }).collect();
+        subject::check(&sample)?;
+        Ok(Template(parts))
+    }
+
+    pub fn whole(column: usize) -> Template {
+        Template(vec![Part::Whole(column)])
+    }
+
+    pub fn columns(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().filter_map(|part| match part {
+            Part::Text(_) => None,
+            Part::Token(column) | Part::Whole(column) => Some(*column),
+        })
+    }
+
+    /// A subject a row; null, and a fault, where a value cannot be in one.
+    pub fn fill(
+        &self,
+        table: &StructArray,
+        faults: &mut Vec<(usize, Fault)>,
+    ) -> std::result::Result<StringArray, ArrowError> {
+        let columns = self
+            .columns()
+            .map(|column| Texts::new(table.column(column)))
+            .collect::<std::result::Result<Vec<_>, _>>()?;
+        let mut subjects = StringBuilder::with_capacity(table.len(), table.len() * 24);
+        let mut subject = Vec::new();
+        for row in 0..table.len() {
+            subject.clear();
+            match self.write(table, row, &columns, &mut subject) {
+                Ok(()) => subjects.append_option(std::str::from_utf8(&subject).ok()),
+                Err(fault) => {
+                    faults.push((row, fault));
+                    subjects.append_null();
+                }
+            }
+        }
+        Ok(subjects.finish())
+    }
+
+    fn write(
+        &self,
+        table: &StructArray,
+        row: usize,
+        columns: &[Texts],
+        out: &mut Vec<u8>,
+    ) -> std::result::Result<(), Fault> {
+        let mut columns = columns.iter();
+        for part in &self.0 {
+            let (column, token) = match part {
+                Part::Text(text) => {
+                    out.extend_from_slice(text.as_bytes());
+                    continue;
+                }
+                Part::Token(column) => (*column, true),
+                Part::Whole(column) => (*column, false),
+            };
+            let Some(texts) = columns.next() else { continue };
+            let start = out.len();
+            let fault = match texts.write(row, out) {
+                Ok(true) if token => check_token(&out[start..]),
+                Ok(true) => Ok(()),
+                Ok(false) => Err(Fault::new("null cannot be in a subject")),
+                Err(fault) => Err(fault),
+            };
+            fault.map_err(|fault| fault.within(table.fields()[column].name()))?;
+        }
+        Ok(())
+    }
+}
+
+/// What can be between two dots.
+fn check_token(token: &[u8]) -> std::result::Result<(), Fault> {
+    let reason = if token.is_empty() {
+        "the empty text"
+    } else if token.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
+        "a text with white space or a control character"
+    } else if token.contains(&b'.') {
+        "a text with a dot"
+    } else if token.iter().any(|byte| matches!(byte, b'*' | b'>')) {
+        "a text with a wildcard"
+    } else {
+        return Ok(());
+    };
+    Err(Fault::new(format!("{reason} cannot be a token of a subject")))
+}

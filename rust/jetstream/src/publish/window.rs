@@ -1,0 +1,361 @@
+//! The publish loop: sends what a feed gives while the window has room, and frees room as acks come in.
+//!
+//! One task owns the window's slots and an inbox of its own, so nothing here is shared or locked. Each message ends as
+//! exactly one of stored, duplicate, error. What the loop holds is bounded by the window, whatever the feed and however
+//! long the server is silent.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, Stream, StreamExt};
+use tokio::time::{Instant, MissedTickBehavior, sleep_until};
+
+use crate::publish::body::Body;
+use crate::publish::dedup::DuplicateWindows;
+use crate::publish::inflight::{Inflight, Sent};
+use crate::publish::puback::{Origin, Parser, PubAck};
+use crate::publish::publisher::Urgent;
+use crate::publish::unheard::Unheard;
+use base::error::{JetError, Result};
+use client::Connection;
+use client::congestion::{Congestion, MOST_MESSAGES};
+use client::refusals::Refusals;
+use client::traffic::{Flying, Verb};
+use client::transport::{Refused, Subscriber};
+use runtime::task::{Spot, weak_spot};
+use wire::arena::Arena;
+
+mod answer;
+mod hand_over;
+mod intake;
+mod patience;
+mod room;
+mod send;
+mod trouble;
+
+use intake::Intake;
+use patience::Asked;
+pub use trouble::silence;
+
+/// How often lost links and late messages are looked for.
+const TICK: Duration = Duration::from_millis(100);
+
+#[derive(Clone)]
+pub struct Window {
+    /// Messages that may be unanswered at once; `None`: as many as the way to the server carries, see `congestion`.
+    pub max_inflight: Option<usize>,
+    /// Bytes of them. A larger message goes alone.
+    pub max_bytes: usize,
+    /// Where it is left to us: bytes that may be unanswered just now.
+    pub told: Arc<AtomicUsize>,
+    /// How long a message may stay unanswered, and how long the server may be silent altogether.
+    pub timeout: Duration,
+    /// After a lost link: `None` sends messages with an id again, `Some` forces it either way.
+    pub resend: Option<bool>,
+    /// Of JetStream's API.
+    pub prefix: String,
+    /// What somebody waits for in the feed.
+    pub urgent: Arc<Urgent>,
+    /// One call's rows: once the server was silent for too long the rest is not tried any more.
+    pub one_call: bool,
+}
+
+impl Window {
+    fn verb(&self) -> Verb {
+        if self.one_call { Verb::PublishBatch } else { Verb::Publisher }
+    }
+}
+
+/// A message, and the number of its result.
+pub type Item = (u64, Body);
+
+/// Takes the results.
+pub trait Outlet: Send {
+    fn stored(&mut self, row: u64, origin: &Arc<Origin>, seq: u64, duplicate: bool);
+    /// The first ack of a stream, and each that says more than the others.
+    fn stored_in_full(&mut self, row: u64, ack: PubAck);
+    fn failed(&mut self, row: u64, err: JetError);
+    /// No more results are at hand for now.
+    fn flush(&mut self) {}
+}
+
+/// Sends all of the feed and returns when every message has its result; an error of the feed ends it at once.
+pub async fn run(
+    conn: &Connection,
+    feed: impl Stream<Item = Result<Item>> + Send + Unpin,
+    outlet: impl Outlet,
+    window: Window,
+) -> Result<()> {
+    let inbox = format!("{}.", conn.new_short_inbox()?);
+    let refusals = conn.refusals();
+    let breaks = conn.breaks();
+    let intake = Intake { places: 0, timeout: window.timeout, one_call: window.one_call };
+    let acks = conn.subscribe(format!("{inbox}*"))?;
+    let now = Instant::now();
+    let mut run = Run {
+        conn,
+        verb: window.verb(),
+        flying: Flying::new(&conn.traffic),
+        feed,
+        exhausted: false,
+        outlet,
+        intake,
+        again: VecDeque::new(),
+        unheard: Unheard::default(),
+        asked: Asked::new(window.timeout, now),
+        inflight: Inflight::new(window.max_inflight.unwrap_or(MOST_MESSAGES), window.resend != Some(false)),
+        congestion: match window.max_inflight {
+            Some(_) => None,
+            None => Some(Congestion::new(&conn.path, breaks, window.max_bytes, window.told.clone())),
+        },
+        window,
+        inbox: inbox.into_bytes(),
+        acks,
+        arena: Arena::default(),
+        block: Vec::new(),
+        parser: Parser::default(),
+        breaks,
+        refusals,
+        refused: 0,
+        deaf: None,
+        windows: DuplicateWindows::default(),
+        asking: None,
+        last_answer: now,
+        last_answered: None,
+        overtaken_before: now,
+        blocked: false,
+        down_since: None,
+        over: None,
+        now,
+        handing: None,
+        in_order: true,
+        moved: 0,
+    };
+    // Without tokio's budget of 128 operations a burst is as long as the window: fewer, fuller writes.
+    tokio::task::unconstrained(run.drive()).await?;
+    // Dropping the subscriber unsubscribes, without waiting for room on the way out.
+    Ok(())
+}
+
+/// What became of a message on its way to the connection.
+enum Handed {
+    Over,
+    Not,
+    Late,
+    Refused(Refused),
+    /// The connection is closed.
+    Ended,
+}
+
+struct Run<'a, F, O> {
+    conn: &'a Connection,
+    verb: Verb,
+    flying: Flying<'a>,
+    feed: F,
+    exhausted: bool,
+    outlet: O,
+    intake: Intake,
+    /// Messages to be sent before any of the feed, in the order in which they were published.
+    again: VecDeque<Sent>,
+    unheard: Unheard,
+    asked: Asked<'a>,
+    inflight: Inflight,
+    /// Where the window is ours to choose.
+    congestion: Option<Congestion>,
+    window: Window,
+    inbox: Vec<u8>,
+    acks: Subscriber,
+    arena: Arena,
+    /// What headers are written in.
+    block: Vec<u8>,
+    parser: Parser,
+    breaks: u64,
+    refusals: Refusals,
+    /// The link's count of refusals when they were taken last.
+    refused: u64,
+    /// The server does not let acks through on this link.
+    deaf: Option<JetError>,
+    windows: DuplicateWindows,
+    /// The question for the duplicate window, before anything is sent again.
+    asking: Option<BoxFuture<'a, Duration>>,
+    last_answer: Instant,
+    /// When the last message was sent that has its answer; and up to when messages count as overtaken.
+    last_answered: Option<Instant>,
+    overtaken_before: Instant,
+    /// The next message has to wait for answers to others.
+    blocked: bool,
+    down_since: Option<Instant>,
+    /// Why the rest of the feed is not tried.
+    over: Option<JetError>,
+    /// Refreshed once per burst of messages, not once per message.
+    now: Instant,
+    /// The message that waits to be handed over.
+    handing: Option<u64>,
+    /// What was published before has gone; and how much of the outbox had gone at the last look.
+    in_order: bool,
+    moved: u64,
+}
+
+impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
+    async fn drive(&mut self) -> Result<()> {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut link = self.conn.link.clone();
+        loop {
+            self.now = Instant::now();
+            weak_spot(Spot::Publisher);
+            // What was published before goes first, by whatever way.
+            self.wait_for_others().await;
+            self.ask_for_window();
+            self.ask_for_streams();
+            self.note_overtaken();
+            if let Some(until) = self.conn.path.reuse_suspended() {
+                self.inflight.suspend_reuse(until);
+            }
+            let mut up = self.over.is_some() || (self.in_order && self.asking.is_none() && self.is_up());
+            while up && self.inflight.len() < self.inflight.window() {
+                let Some(sent) = self.at_hand()? else { break };
+                if let Some(token) = self.send_now(sent) {
+                    up = self.send_patiently(token, &mut tick).await?;
+                }
+            }
+            if !up || self.inflight.len() >= self.inflight.window() {
+                self.take_in()?;
+            }
+            if self.exhausted && self.inflight.is_empty() && self.again.is_empty() && self.unheard.is_empty() {
+                self.outlet.flush();
+                return Ok(());
+            }
+            self.report_in_flight();
+            let waits = if up { self.is_full() || !self.again.is_empty() } else { self.window.one_call };
+            let hungry = !self.exhausted && !waits;
+            let quiet = self.quiet_from().filter(|_| up && self.blocked).filter(|at| self.now < *at);
+            let (asking, leader) = (&mut self.asking, &mut self.asked.leader);
+            tokio::select! {
+                biased;
+                // Once the connection is closed its subscriptions end, and would be ready for ever.
+                message = self.acks.next(), if self.over.is_none() => match message {
+                    Some(message) => {
+                        self.now = Instant::now();
+                        self.answer(message);
+                    }
+                    None => self.connection_ended(),
+                },
+                item = self.feed.next(), if hungry => match item.transpose()? {
+                    Some(item) => {
+                        let sent = self.intake.first(item, Instant::now());
+                        self.again.push_back(sent);
+                    }
+                    None => self.exhausted = true,
+                },
+                known = async { match asking { Some(asking) => asking.await, None => pending().await } } => {
+                    self.asking = None;
+                    self.windows.learn(known);
+                }
+                Some((subject, verdict)) = self.asked.subjects.next(), if !self.asked.subjects.is_empty() => {
+                    self.learn_stream(&subject, verdict);
+                }
+                () = self.window.urgent.added() => {}
+                () = async { match quiet { Some(at) => sleep_until(at).await, None => pending().await } } => {}
+                leads = async { match leader { Some(asked) => asked.await, None => pending().await } } => {
+                    self.learn_leader(leads);
+                }
+                Ok(()) = link.changed() => self.check_time_and_link(),
+                _ = tick.tick() => self.check_time_and_link(),
+            }
+            while let Some(Some(message)) = self.acks.next().now_or_never() {
+                self.answer(message);
+            }
+            self.outlet.flush();
+        }
+    }
+
+    /// The link that was looked at last is still there.
+    fn is_up(&self) -> bool {
+        let link = self.conn.link.borrow();
+        link.up && link.breaks == self.breaks
+    }
+
+    /// For metrics: messages without an answer. Those of publishers are counted where they are published.
+    fn report_in_flight(&mut self) {
+        if self.window.one_call {
+            let bytes = self.inflight.bytes() + self.unheard.bytes();
+            self.flying.tell(self.inflight.len() + self.unheard.len(), bytes);
+        }
+    }
+
+    /// There is no room for more of the feed. How many of a publisher's messages wait is limited where they are published.
+    fn is_full(&self) -> bool {
+        let waiting = if self.window.one_call { self.unheard.len() } else { 0 };
+        self.inflight.len() + waiting >= self.inflight.window()
+    }
+
+    /// What can be sent now, without waiting.
+    fn at_hand(&mut self) -> Result<Option<Sent>> {
+        self.blocked = false;
+        loop {
+            let exceeds = self.may_exceed();
+            let sent = match self.again.pop_front() {
+                Some(sent) => sent,
+                None if self.exhausted || self.is_full() => return Ok(None),
+                None => match self.feed.next().now_or_never() {
+                    Some(Some(item)) => self.intake.first(item?, self.now),
+                    Some(None) => {
+                        self.exhausted = true;
+                        return Ok(None);
+                    }
+                    None => return Ok(None),
+                },
+            };
+            if self.over.is_some() {
+                return Ok(Some(sent));
+            }
+            // What went out before, and what waited for it, had its room then.
+            let fresh = sent.sent_at.is_none() && sent.tries == 0;
+            let full = !exceeds && self.has_no_room(&sent, fresh);
+            let Some(sent) = (if full && fresh { Some(sent) } else { self.hold(sent) }) else { continue };
+            if full {
+                self.blocked = true;
+                self.again.push_front(sent);
+                let (messages, bytes) = self.on_the_way(fresh);
+                self.congestion.iter_mut().for_each(|congestion| congestion.is_full(bytes, bytes / messages.max(1)));
+                return Ok(None);
+            }
+            return Ok(Some(sent));
+        }
+    }
+
+    /// A message that waits for others of its subject has its time meanwhile.
+    fn hold(&mut self, mut sent: Sent) -> Option<Sent> {
+        if self.unheard.is_idle() {
+            return Some(sent);
+        }
+        let deadline = sent.deadline;
+        sent.deadline = deadline.or(Some(self.now + self.window.timeout));
+        let sent = self.unheard.hold(sent)?;
+        Some(Sent { deadline, ..sent })
+    }
+
+    /// Messages that came alone have their time while nothing can be sent, too, and nobody waits behind them then. How many
+    /// come is limited where they are published.
+    fn take_in(&mut self) -> Result<()> {
+        while !self.window.one_call && !self.exhausted {
+            let urgent = self.window.urgent.count();
+            match self.feed.next().now_or_never() {
+                Some(Some(item)) => {
+                    let sent = self.intake.first(item?, Instant::now());
+                    self.again.push_back(sent);
+                }
+                Some(None) => self.exhausted = true,
+                // A feed pauses behind each gate.
+                None if self.window.urgent.count() < urgent => {}
+                None => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+}

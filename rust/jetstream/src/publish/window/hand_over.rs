@@ -1,0 +1,68 @@
+//! The last step of a message: into the connection, which may not take it.
+
+use futures_util::{FutureExt, Stream, StreamExt};
+use tokio::time::{Instant, Interval};
+
+use super::{Handed, Item, Outlet, Run};
+use base::error::{JetError, Result};
+use client::transport::Refused;
+use wire::nats::Subject;
+use wire::token::write_token;
+
+impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
+    /// Waits until the connection has taken the message; takes acks meanwhile, and leaves where the server is gone.
+    pub(super) async fn hand_over(
+        &mut self,
+        token: u64,
+        mut send: std::pin::Pin<&mut (impl Future<Output = std::result::Result<(), Refused>> + Send)>,
+        tick: &mut Interval,
+    ) -> Result<Handed> {
+        let sent = match send.as_mut().now_or_never() {
+            Some(sent) => sent,
+            None => loop {
+                // What is sent after a break goes out first on the next link.
+                if self.silent() || !self.is_up() || self.conn.breaks() != self.breaks {
+                    return Ok(Handed::Not);
+                }
+                if self.inflight.get(token).is_none() {
+                    return Ok(Handed::Late);
+                }
+                self.report_in_flight();
+                let message = tokio::select! {
+                    biased;
+                    sent = send.as_mut() => break sent,
+                    message = self.acks.next() => match message {
+                        Some(message) => Some(message),
+                        // It would be ready for ever, and the connection is over, whatever its state still says.
+                        None => return Ok(Handed::Ended),
+                    },
+                    _ = tick.tick() => None,
+                };
+                self.now = Instant::now();
+                match message {
+                    Some(message) => self.answer(message),
+                    // Before the rows get their errors one by one: silence is an end of all of them.
+                    None if self.silent() => return Ok(Handed::Not),
+                    None => {
+                        self.take_in()?;
+                        self.expire();
+                        self.outlet.flush();
+                    }
+                }
+            },
+        };
+        Ok(match sent {
+            Ok(()) => Handed::Over,
+            Err(Refused::LinkLost) => Handed::Not,
+            Err(refused) => Handed::Refused(refused),
+        })
+    }
+
+    pub(super) fn reply(&mut self, token: u64) -> Result<Subject> {
+        let prefix = self.inbox.len();
+        write_token(token, &mut self.inbox);
+        let bytes = self.arena.copy(&self.inbox);
+        self.inbox.truncate(prefix);
+        Subject::from_utf8(bytes).map_err(|_| JetError::Internal("reply subject".into()))
+    }
+}

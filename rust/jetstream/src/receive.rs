@@ -1,0 +1,17 @@
+//! Messages on their way in: pulled, fetched, read or subscribed to, and acknowledged.
+
+pub mod ack;
+pub mod batch_builder;
+pub mod column;
+mod demand;
+pub mod fetch;
+mod headers_column;
+pub mod limits;
+pub mod marker;
+pub mod message;
+pub mod priority;
+pub mod pull;
+pub mod read;
+pub mod rollback;
+pub mod subscribe;
+pub mod typed;

@@ -1,0 +1,153 @@
+//! Acknowledging messages, many at once.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tokio::task::unconstrained;
+
+use base::error::{JetError, Result};
+use client::Connection;
+use client::outbox::Outgoing;
+use client::traffic;
+use wire::nats::Subject;
+use wire::size::message_size;
+
+/// What the server gets to know about a delivered message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    Ack,
+    Nak(Option<Duration>),
+    Progress,
+    Term(Option<String>),
+}
+
+/// A kind of ack by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Ack,
+    Nak,
+    InProgress,
+    Term,
+}
+
+impl Verb {
+    const ALL: [Verb; 4] = [Verb::Ack, Verb::Nak, Verb::InProgress, Verb::Term];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Verb::Ack => "ack",
+            Verb::Nak => "nak",
+            Verb::InProgress => "in_progress",
+            Verb::Term => "term",
+        }
+    }
+
+    /// With the options that it takes; the others are left out.
+    pub fn with(self, delay: Option<Duration>, reason: Option<String>) -> Kind {
+        match self {
+            Verb::Ack => Kind::Ack,
+            Verb::Nak => Kind::Nak(delay),
+            Verb::InProgress => Kind::Progress,
+            Verb::Term => Kind::Term(reason),
+        }
+    }
+}
+
+impl FromStr for Verb {
+    type Err = JetError;
+
+    fn from_str(word: &str) -> Result<Verb> {
+        let found = Verb::ALL.into_iter().find(|verb| verb.name() == word);
+        found.ok_or_else(|| JetError::Value(format!("unknown kind of ack {word:?}")))
+    }
+}
+
+impl Kind {
+    pub fn payload(&self) -> Bytes {
+        match self {
+            Kind::Ack => Bytes::from_static(b"+ACK"),
+            Kind::Nak(None) => Bytes::from_static(b"-NAK"),
+            Kind::Nak(Some(delay)) => format!("-NAK {{\"delay\": {}}}", delay.as_nanos()).into(),
+            Kind::Progress => Bytes::from_static(b"+WPI"),
+            Kind::Term(None) => Bytes::from_static(b"+TERM"),
+            Kind::Term(Some(reason)) => format!("+TERM {reason}").into(),
+        }
+    }
+}
+
+/// Hands one acknowledgement per reply subject to the connection.
+pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>, kind: &Kind) -> Result<()> {
+    let payload = kind.payload();
+    conn.in_order().await;
+    for subject in replies {
+        let message = Outgoing { subject, reply: None, headers: None, payload: payload.clone() };
+        let bytes = message_size(&message);
+        if !conn.client.has_room(bytes) {
+            conn.while_up(conn.client.room(bytes)).await;
+        }
+        if conn.link.borrow().up {
+            conn.traffic.sent(traffic::Verb::Ack, payload.len());
+            conn.client.send(&message, bytes).map_err(|_| conn.closed())?;
+        } else if conn.link.borrow().closed {
+            return Err(conn.closed());
+        } else {
+            conn.outbox.push(message, traffic::Verb::Ack);
+        }
+    }
+    Ok(())
+}
+
+/// Sends the acks, and returns when all are on the wire; while the link is down they wait for it, and the caller does not.
+pub async fn ack(conn: &Connection, replies: Vec<Subject>, kind: &Kind) -> Result<()> {
+    unconstrained(send(conn, replies, kind)).await?;
+    conn.while_up(conn.client.flush()).await;
+    if conn.link.borrow().closed { Err(conn.closed()) } else { Ok(()) }
+}
+
+/// Acknowledges and waits for the server's word on each, all under one deadline.
+pub async fn ack_sync(conn: &Connection, replies: Vec<Subject>, kind: &Kind, timeout: Duration) -> Result<()> {
+    let inbox = conn.new_inbox()?;
+    let mut answers = conn.subscribe(inbox.clone())?;
+    let (all, payload, inbox) = (replies.len(), kind.payload(), Subject::from(inbox));
+    let mut confirmed = 0;
+    let work = async {
+        for subject in replies {
+            conn.traffic.sent(traffic::Verb::Ack, payload.len());
+            let (reply, payload) = (Some(inbox.clone()), payload.clone());
+            conn.publish(Outgoing { subject, reply, headers: None, payload }, timeout).await?;
+        }
+        while confirmed < all {
+            let Some(answer) = answers.next().await else { return Err(conn.closed()) };
+            // Without the consumer there is no responder.
+            if answer.says_no_responders() {
+                return Err(JetError::NoResponders { subject: "the consumer's acks".into() });
+            }
+            confirmed += 1;
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(timeout, work).await {
+        Ok(done) => done,
+        Err(_) => Err(JetError::Timeout { what: format!("{} of {all} acks", all - confirmed), after: timeout }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_are_the_servers_words() {
+        for (kind, text) in [
+            (Kind::Ack, "+ACK"),
+            (Kind::Nak(None), "-NAK"),
+            (Kind::Nak(Some(Duration::from_millis(1_500))), "-NAK {\"delay\": 1500000000}"),
+            (Kind::Progress, "+WPI"),
+            (Kind::Term(Some("bad row".into())), "+TERM bad row"),
+        ] {
+            assert_eq!(kind.payload(), text.as_bytes());
+        }
+    }
+}

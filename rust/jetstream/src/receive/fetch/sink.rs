@@ -1,0 +1,175 @@
+//! Where fetched messages go, and what becomes of them when nobody takes them from there.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::kept::Kept;
+use super::returns::{Returns, Undecided};
+use crate::receive::batch_builder::Builder;
+use crate::receive::message::Received;
+use base::error::{JetError, Result};
+use wire::ack_subject::parse_meta;
+use wire::message::Message;
+use wire::nats::Subject;
+
+pub trait Sink: Send + 'static {
+    fn rows(&self) -> usize;
+    fn bytes(&self) -> usize;
+    /// How many bytes it still takes.
+    fn room(&self) -> usize;
+    /// False for what is no message of a stream.
+    fn push(&mut self, message: &Message) -> Result<bool>;
+    /// Of the last message: the stream's sequence, and how many more the consumer had for us then.
+    fn last(&self) -> Option<(u64, u64)>;
+    /// Ack subjects of what is in it, to give the messages back when the call was cancelled.
+    fn replies(&self) -> Vec<Subject>;
+    /// What is in it, for another sink.
+    fn keep(self) -> Vec<Kept>;
+}
+
+impl Sink for Builder {
+    fn rows(&self) -> usize {
+        self.len()
+    }
+
+    fn bytes(&self) -> usize {
+        Builder::bytes(self)
+    }
+
+    fn room(&self) -> usize {
+        Builder::room(self)
+    }
+
+    fn push(&mut self, message: &Message) -> Result<bool> {
+        let Some(meta) = message.meta() else { return Ok(false) };
+        Builder::push(self, message, &meta)?;
+        Ok(true)
+    }
+
+    fn last(&self) -> Option<(u64, u64)> {
+        Builder::last(self)
+    }
+
+    fn replies(&self) -> Vec<Subject> {
+        Builder::replies(self)
+    }
+
+    fn keep(mut self) -> Vec<Kept> {
+        self.finish().map(|batch| Kept::of_batch(&batch)).unwrap_or_default()
+    }
+}
+
+/// Messages one by one, each in memory of its own. In blocks, which go one after the other when they are handed out: a
+/// list that grows, or is turned into another one, would be there twice.
+#[derive(Default)]
+pub struct Messages {
+    pub messages: Blocks,
+    bytes: usize,
+}
+
+#[derive(Default)]
+pub struct Blocks(VecDeque<Vec<Received>>);
+
+impl Blocks {
+    const SIZE: usize = 4096;
+
+    fn push(&mut self, message: Received) {
+        // The first may be the last, with a message or two.
+        let first = self.0.is_empty();
+        match self.0.back_mut().filter(|block| block.len() < Self::SIZE) {
+            Some(block) => block.push(message),
+            None => {
+                let mut block = Vec::with_capacity(if first { 1 } else { Self::SIZE });
+                block.push(message);
+                self.0.push_back(block);
+            }
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Received> {
+        self.0.iter().flatten()
+    }
+
+    pub fn len(&self) -> usize {
+        let full = self.0.len().saturating_sub(1) * Self::SIZE;
+        full + self.0.back().map_or(0, Vec::len)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl IntoIterator for Blocks {
+    type Item = Received;
+    type IntoIter = std::iter::Flatten<std::collections::vec_deque::IntoIter<Vec<Received>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter().flatten()
+    }
+}
+
+impl Sink for Messages {
+    fn rows(&self) -> usize {
+        self.messages.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    fn push(&mut self, message: &Message) -> Result<bool> {
+        let of_a_stream = message.reply().is_some_and(|reply| reply.starts_with("$JS.ACK."));
+        if of_a_stream {
+            self.bytes += message.size();
+            self.messages.push(Received::one_of_many(message));
+        }
+        Ok(of_a_stream)
+    }
+
+    fn last(&self) -> Option<(u64, u64)> {
+        let meta = parse_meta(self.messages.0.back()?.last()?.reply())?;
+        Some((u64::try_from(meta.seq).ok()?, u64::try_from(meta.pending).unwrap_or_default()))
+    }
+
+    fn replies(&self) -> Vec<Subject> {
+        self.messages.iter().map(|message| Subject::from(message.reply())).collect()
+    }
+
+    fn keep(self) -> Vec<Kept> {
+        self.messages.iter().map(Kept::of_message).collect()
+    }
+}
+
+/// Messages on their way to the caller; dropped on the way, they are for another call.
+pub struct Unclaimed<S: Sink> {
+    returns: Arc<Returns>,
+    pub(super) sink: Option<S>,
+    /// Goes last.
+    _undecided: Option<Undecided>,
+}
+
+impl<S: Sink> Unclaimed<S> {
+    pub(super) fn new(returns: Arc<Returns>, sink: Option<S>) -> Self {
+        Unclaimed { returns, sink, _undecided: None }
+    }
+
+    /// A call's result: the next call waits until it is claimed, or not, because it may have to begin with it.
+    pub(super) fn result(returns: &Arc<Returns>, sink: Option<S>) -> Self {
+        Unclaimed { returns: returns.clone(), sink, _undecided: returns.may_come_back() }
+    }
+
+    pub fn claim(mut self) -> Result<S> {
+        self.sink.take().ok_or_else(|| JetError::Internal("claimed twice".into()))
+    }
+}
+
+impl<S: Sink> Drop for Unclaimed<S> {
+    fn drop(&mut self) {
+        self.returns.take(self.sink.take(), None);
+    }
+}

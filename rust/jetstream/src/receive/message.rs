@@ -1,0 +1,126 @@
+//! One message by itself.
+
+use allocator_api2::{alloc::System, boxed, vec};
+
+use wire::headers::{Headers, block};
+use wire::message::Message;
+
+/// A message copied out of the connection's read buffer, which one small message would otherwise keep alive as a whole.
+pub struct Received {
+    /// Subject, reply, payload.
+    bytes: Memory,
+    reply_at: u32,
+    data_at: u32,
+    // Boxed: most have none, and there may be many of them.
+    pub headers: Option<Box<Headers>>,
+}
+
+/// Where a message's bytes are.
+enum Memory {
+    /// In a block of the allocator, up to a quarter larger than what is in it.
+    Quick(Box<[u8]>),
+    /// In one of the system's, which is as large as they are and takes longer: where there are many at a time.
+    Exact(boxed::Box<[u8], System>),
+}
+
+impl AsRef<[u8]> for Memory {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Memory::Quick(bytes) => bytes,
+            Memory::Exact(bytes) => bytes,
+        }
+    }
+}
+
+/// The parts of a message in memory of their own.
+fn quick(parts: [&[u8]; 3]) -> Memory {
+    Memory::Quick(parts.concat().into_boxed_slice())
+}
+
+fn exact(parts: [&[u8]; 3]) -> Memory {
+    let size = parts.iter().map(|part| part.len()).sum();
+    let mut bytes = vec::Vec::with_capacity_in(size, System);
+    // This crate's own way to append a slice goes byte by byte.
+    bytes.resize(size, 0);
+    let mut rest = &mut bytes[..];
+    for part in parts {
+        let (here, after) = rest.split_at_mut(part.len());
+        here.copy_from_slice(part);
+        rest = after;
+    }
+    Memory::Exact(bytes.into_boxed_slice())
+}
+
+impl Received {
+    pub fn new(subject: &str, reply: &str, data: &[u8], headers: Option<Headers>) -> Self {
+        Self::in_memory(quick, subject, reply, data, headers)
+    }
+
+    /// One of many that are handed out together.
+    pub fn one_of_many(message: &Message) -> Self {
+        Self::from_message(message, exact)
+    }
+
+    fn in_memory(
+        memory: impl FnOnce([&[u8]; 3]) -> Memory,
+        subject: &str,
+        reply: &str,
+        data: &[u8],
+        headers: Option<Headers>,
+    ) -> Self {
+        let bytes = memory([subject.as_bytes(), reply.as_bytes(), data]);
+        // No server takes texts that long.
+        let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let (reply_at, data_at) = (place(subject.len()), place(subject.len() + reply.len()));
+        Received { bytes, reply_at, data_at, headers: headers.map(Box::new) }
+    }
+
+    fn text(&self, from: u32, to: u32) -> &str {
+        let text = self.bytes.as_ref().get(from as usize..to as usize).unwrap_or_default();
+        std::str::from_utf8(text).unwrap_or_default()
+    }
+
+    pub fn subject(&self) -> &str {
+        self.text(0, self.reply_at)
+    }
+
+    pub fn reply(&self) -> &str {
+        self.text(self.reply_at, self.data_at)
+    }
+
+    pub fn data(&self) -> &[u8] {
+        self.bytes.as_ref().get(self.data_at as usize..).unwrap_or_default()
+    }
+
+    fn from_message(message: &Message, memory: impl FnOnce([&[u8]; 3]) -> Memory) -> Self {
+        let mut headers = message.headers();
+        // nats-py shows what stands on the header's first line as two headers.
+        if let Some((code, description)) = message.status() {
+            let headers = headers.get_or_insert_default();
+            headers.insert("Status".to_owned(), [code.to_string()].into());
+            if !description.is_empty() {
+                headers.insert("Description".to_owned(), [description].into());
+            }
+        }
+        let reply = message.reply().unwrap_or_default();
+        Self::in_memory(memory, &message.subject(), reply, message.payload(), headers)
+    }
+
+    /// As it would have come.
+    pub fn message(&self) -> Message {
+        let headers = self.headers.as_deref().map(block).unwrap_or_default();
+        Message::new(self.subject(), self.reply(), &headers, self.data())
+    }
+}
+
+impl From<&Message> for Received {
+    fn from(message: &Message) -> Self {
+        Self::from_message(message, quick)
+    }
+}
+
+impl From<Message> for Received {
+    fn from(message: Message) -> Self {
+        Self::from(&message)
+    }
+}

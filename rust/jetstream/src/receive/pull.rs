@@ -1,0 +1,229 @@
+//! Pull requests over a plain subscription of our own: what they say, and what an answer means (ADR-13, ADR-37).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::api::next_message;
+use crate::receive::limits::Limit;
+use crate::receive::priority::Member;
+use base::error::{JetError, Result};
+use client::Connection;
+use client::outbox::Outgoing;
+use client::refusals::Refusals;
+use client::traffic::Verb;
+use client::transport::Subscriber;
+use client::underway::Share;
+use wire::message::Message;
+
+/// Most messages of one request.
+pub const PULL_ROWS: usize = 10_000;
+/// Most bytes outstanding: the server cuts a client that it cannot write 64 MiB to, and 16 MiB keep it busy.
+pub const PULL_BYTES: usize = 16 << 20;
+
+/// What the server counts beside payload and headers: subject and reply, and they share a line of 4,096 bytes.
+pub const PROTOCOL_LINE: usize = 4096;
+
+/// How long a request may wait until it can be sent, where its caller has no deadline of its own.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Status of a request with the id of a pin that another client has, or none.
+const WRONG_PIN: u16 = 423;
+
+/// One request as the server reads it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PullRequest {
+    pub batch: usize,
+    pub max_bytes: usize,
+    /// Zero: none, then `no_wait` must be set.
+    pub expires: Duration,
+    pub no_wait: bool,
+    pub heartbeat: Duration,
+}
+
+impl PullRequest {
+    fn json(&self) -> String {
+        let mut text = format!("{{\"batch\":{}", self.batch);
+        for (key, value) in [
+            ("max_bytes", self.max_bytes as u128),
+            ("expires", self.expires.as_nanos()),
+            ("idle_heartbeat", self.heartbeat.as_nanos()),
+        ] {
+            if value > 0 {
+                text.push_str(&format!(",\"{key}\":{value}"));
+            }
+        }
+        if self.no_wait {
+            text.push_str(",\"no_wait\":true");
+        }
+        text.push('}');
+        text
+    }
+}
+
+/// What a message without a payload says about a pull.
+#[derive(Debug, PartialEq)]
+pub enum Status {
+    Heartbeat,
+    /// The request is over, nothing is wrong: no messages, timeout, batch completed, bytes reached.
+    Over {
+        /// How many messages of the request will not come, where the server says so.
+        unserved: Option<usize>,
+        /// A message is larger than what the request allowed.
+        too_large: bool,
+    },
+    /// The server forgot the consumer's leader for now, or the consumer is gone: look, then ask again.
+    Gone(String),
+    /// More than the consumer allows; the server's words are for those who cannot ask for less.
+    Limited(Limit, JetError),
+    /// Asking again would get the same answer.
+    Refused(JetError),
+}
+
+/// One consumer's request subject and the inbox that its answers come to.
+pub struct PullInbox {
+    /// Where requests go.
+    subject: String,
+    inbox: String,
+    pub messages: Subscriber,
+    refusals: Refusals,
+    requests: u64,
+    /// Whose requests these are, where the consumer has priority groups.
+    pub member: Option<Member>,
+    verb: Verb,
+    /// Of what all requests may bring, while one is under way.
+    pub share: Option<Share>,
+}
+
+impl PullInbox {
+    pub fn new(conn: &Connection, prefix: &str, stream: &str, consumer: &str, verb: Verb) -> Result<Self> {
+        Self::for_subject(conn, next_message(prefix, stream, consumer), verb)
+    }
+
+    /// For requests to this subject.
+    pub fn for_subject(conn: &Connection, subject: String, verb: Verb) -> Result<Self> {
+        let inbox = conn.new_inbox()?;
+        let refusals = conn.refusals();
+        let messages = conn.subscribe(format!("{inbox}.*"))?;
+        Ok(PullInbox { subject, inbox, messages, refusals, requests: 0, member: None, verb, share: None })
+    }
+
+    /// Sends the request and returns its number.
+    pub async fn request(&mut self, conn: &Connection, request: &PullRequest) -> Result<u64> {
+        let mut text = request.json();
+        if let Some(member) = &self.member {
+            text.pop();
+            text.push_str(&member.json());
+            text.push('}');
+        }
+        self.send(conn, text).await
+    }
+
+    /// Sends a request that is already text.
+    pub async fn send(&mut self, conn: &Connection, request: String) -> Result<u64> {
+        // An ack that makes room for more must be there first.
+        let _stuck = tokio::time::timeout(SEND_TIMEOUT, conn.in_order()).await;
+        self.requests += 1;
+        let reply = format!("{}.{}", self.inbox, self.requests);
+        let payload = Bytes::from(request);
+        conn.traffic.sent(self.verb, payload.len());
+        let (subject, reply) = (self.subject.as_str().into(), Some(reply.into()));
+        conn.publish(Outgoing { subject, reply, headers: None, payload }, SEND_TIMEOUT).await?;
+        Ok(self.requests)
+    }
+
+    /// Why no answer will come, where the server has refused the request or the inbox.
+    pub fn refused(&mut self) -> Option<JetError> {
+        let refused = self.refusals.take();
+        refused.publish(&self.subject).or_else(|| refused.subscription(&format!("{}.*", self.inbox))).cloned()
+    }
+
+    /// Number and meaning of a status; `None` for a message of the stream.
+    pub fn status(&self, message: &Message) -> Option<(u64, Status)> {
+        let rest = message.subject_bytes().strip_prefix(self.inbox.as_bytes());
+        let number = rest.and_then(|rest| str::from_utf8(rest).ok()?.strip_prefix('.')?.parse().ok());
+        if let Some(member) = &self.member {
+            match number {
+                Some(_) if message.status().is_some_and(|(code, _)| code == WRONG_PIN) => member.unpinned(),
+                Some(_) => {}
+                None => member.hear(message),
+            }
+        }
+        Some((number?, status(message)))
+    }
+}
+
+fn status(message: &Message) -> Status {
+    let (code, text) = message.status().unwrap_or_default();
+    let unserved = message.header("Nats-Pending-Messages").and_then(|count| count.parse().ok());
+    let lower = text.to_ascii_lowercase();
+    match code {
+        100 => Status::Heartbeat,
+        404 | 408 | WRONG_PIN => Status::Over { unserved, too_large: false },
+        409 if lower.starts_with("message size exceeds") => Status::Over { unserved, too_large: true },
+        409 if lower.starts_with("batch completed") => Status::Over { unserved, too_large: false },
+        409 if lower.contains("leadership change")
+            || lower.contains("server shutdown")
+            || lower.contains("consumer deleted") =>
+        {
+            Status::Gone(text)
+        }
+        409 if let Some(limit) = Limit::read(&lower) => {
+            Status::Limited(limit, JetError::Api { code: i64::from(code), err_code: 0, description: text })
+        }
+        503 => Status::Gone("no answer from the consumer".into()),
+        _ => Status::Refused(JetError::Api { code: i64::from(code), err_code: 0, description: text }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(code: u16, text: &str, unserved: Option<&str>) -> Status {
+        let unserved = unserved.map_or(String::new(), |n| format!("Nats-Pending-Messages: {n}\r\n"));
+        let headers = format!("NATS/1.0 {code} {text}\r\n{unserved}\r\n");
+        status(&Message::new("_INBOX.x.1", "", headers.as_bytes(), b""))
+    }
+
+    #[test]
+    fn statuses_by_meaning() {
+        assert_eq!(answer(100, "Idle Heartbeat", None), Status::Heartbeat);
+        assert_eq!(answer(404, "No Messages", None), Status::Over { unserved: None, too_large: false });
+        assert_eq!(answer(408, "Request Timeout", Some("9")), Status::Over { unserved: Some(9), too_large: false });
+        assert_eq!(
+            answer(409, "Message Size Exceeds MaxBytes", Some("3")),
+            Status::Over { unserved: Some(3), too_large: true }
+        );
+        assert!(matches!(answer(409, "Leadership Change", None), Status::Gone(_)));
+        assert!(matches!(answer(409, "Consumer Deleted", None), Status::Gone(_)));
+        assert!(matches!(answer(503, "", None), Status::Gone(_)));
+        for (text, expected) in [
+            ("Exceeded MaxRequestBatch of 10", Limit::Batch(10)),
+            ("Exceeded MaxRequestExpires of 1m0.5s", Limit::Expires(Duration::from_millis(60_500))),
+            ("Exceeded MaxRequestMaxBytes of 2048", Limit::Bytes(2048)),
+            ("Exceeded MaxWaiting", Limit::Waiting),
+        ] {
+            let Status::Limited(limit, JetError::Api { code: 409, description, .. }) = answer(409, text, None) else {
+                panic!("{text}");
+            };
+            assert_eq!((limit, description.as_str()), (expected, text));
+        }
+        assert!(matches!(answer(409, "Exceeded something else of 5", None), Status::Refused(_)));
+        assert!(matches!(answer(400, "Bad Request - heartbeat value too large", None), Status::Refused(_)));
+    }
+
+    #[test]
+    fn requests_are_the_servers_json() {
+        let request = PullRequest { batch: 5, no_wait: true, ..PullRequest::default() };
+        assert_eq!(request.json(), r#"{"batch":5,"no_wait":true}"#);
+        let request = PullRequest {
+            batch: 1,
+            max_bytes: 9,
+            expires: Duration::from_secs(1),
+            heartbeat: Duration::from_millis(500),
+            no_wait: false,
+        };
+        assert_eq!(request.json(), r#"{"batch":1,"max_bytes":9,"expires":1000000000,"idle_heartbeat":500000000}"#);
+    }
+}

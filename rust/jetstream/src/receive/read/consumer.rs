@@ -1,0 +1,303 @@
+//! Reading by an ephemeral pull consumer that needs no acks, with some requests outstanding.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use serde_json::json;
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep};
+
+use super::latest::Latest;
+use super::{DELETE_WAIT, EXPIRES, INACTIVE, RETRY, Run, Stop, arrival};
+use crate::api::{Api, ConsumerInfo};
+use crate::receive::demand::{Demand, REQUESTS};
+use crate::receive::pull::{PullInbox, PullRequest, Status};
+use base::error::Result;
+use client::traffic::Verb;
+use wire::message::Message;
+use wire::unique;
+
+/// After so long without a message it is asked again, where the consumer has more of them.
+const DOUBT: Duration = Duration::from_millis(500);
+/// Fewer are not asked for at once: some may be malformed, or deletion markers.
+const FEW_ROWS: usize = 128;
+
+pub struct Consumer {
+    name: String,
+    inbox: PullInbox,
+    /// Messages asked for and not yet come.
+    owed: usize,
+    /// The last requests, those that are under way among them, and how many messages each was for.
+    asked: VecDeque<(u64, usize)>,
+    pub demand: Demand,
+    /// The next message is larger than `ask_bytes`: it is asked for alone, whatever its size.
+    whole: bool,
+    last_consumer_seq: i64,
+    breaks: u64,
+    /// The server has said that it is there.
+    made: bool,
+    /// How many messages it still had behind the last that came.
+    pending: i64,
+    /// What was owed was given up since the last message came.
+    doubted: bool,
+}
+
+impl Consumer {
+    /// Nothing comes though there is more: the server does not say of a request that its messages have filled to the last
+    /// byte that it is over. Should what was asked for still come, it comes besides what is asked for now.
+    fn give_up_owed(&mut self) {
+        (self.owed, self.doubted) = (0, true);
+        self.asked.clear();
+        self.demand.forget();
+    }
+
+    /// How many messages this request was for, if it is one of the last.
+    fn rows_of(&self, number: u64) -> Option<usize> {
+        self.asked.iter().find(|(asked, _)| *asked == number).map(|(_, rows)| *rows)
+    }
+}
+
+impl Run {
+    /// Pulls until something ends it. `next` is always right, so that it can be called again.
+    pub(super) async fn pull(&mut self) -> Result<Stop> {
+        if self.consumer.is_none() {
+            let waiting = self.make_consumer().await?.num_pending;
+            // Behind the consumer: it is gone if the stream goes back from here on.
+            if !self.check_stream().await? {
+                self.drop_consumer();
+                return Ok(Stop::Again);
+            }
+            if !self.open_end() && self.next >= self.end {
+                return Ok(Stop::End);
+            }
+            if waiting == 0 && !self.range.follow {
+                return Ok(Stop::Dry);
+            }
+        }
+        let mut link = self.conn.link.clone();
+        let silence = self.silence();
+        loop {
+            if let Some(stop) = self.ask().await? {
+                return Ok(stop);
+            }
+            let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
+            let breaks = consumer.breaks;
+            let inbox = &mut consumer.inbox;
+            let message = match inbox.messages.next().now_or_never().flatten() {
+                Some(message) => message,
+                None => {
+                    let doubtful = consumer.pending > 0 && !consumer.doubted && self.latest.is_none();
+                    let patience = if doubtful { DOUBT.min(silence) } else { silence };
+                    match arrival(inbox, &self.conn, &mut link, breaks, patience, &self.out).await? {
+                        Ok(message) => message,
+                        Err(Stop::Renew) if doubtful && self.conn.breaks() == breaks => {
+                            consumer.give_up_owed();
+                            continue;
+                        }
+                        Err(stop) => return Ok(stop),
+                    }
+                }
+            };
+            self.conn.traffic.received(Verb::Read, message.payload().len());
+            let stop = self.take(&message)?;
+            if !self.flush_if_full().await? {
+                return Ok(Stop::Dropped);
+            }
+            if let Some(stop) = stop {
+                return Ok(stop);
+            }
+        }
+    }
+
+    /// Asks for as much as may be under way.
+    async fn ask(&mut self) -> Result<Option<Stop>> {
+        let (open_end, silence, most) = (self.open_end(), self.silence(), self.most_wanted());
+        let Some(consumer) = &mut self.consumer else { return Ok(Some(Stop::Renew)) };
+        let (rows, ahead) = match &self.latest {
+            Some(latest) if latest.by_subject() => {
+                let rows = latest.rows(self.ask_bytes, self.conn.client.max_payload());
+                (rows, if self.ask_bytes > self.range.fetch_bytes / 2 { 0 } else { rows })
+            }
+            _ => consumer.demand.rows(self.rows),
+        };
+        let missing = if open_end { u64::MAX } else { self.end - self.next };
+        let missing = usize::try_from(missing).unwrap_or(usize::MAX).min(most);
+        let mut sent = false;
+        while consumer.owed <= ahead && consumer.owed < missing && !(consumer.whole && consumer.owed > 0) {
+            if !self.conn.link.borrow().up {
+                // A request would wait for it, and its consumer may be gone then.
+                return Ok(Some(Stop::Renew));
+            }
+            let whole = std::mem::take(&mut consumer.whole);
+            let batch = if whole { 1 } else { rows.min(missing - consumer.owed) };
+            let request = PullRequest {
+                batch,
+                max_bytes: if whole { 0 } else { self.ask_bytes },
+                expires: EXPIRES,
+                heartbeat: silence / 3,
+                no_wait: false,
+            };
+            let number = consumer.inbox.request(&self.conn, &request).await?;
+            if consumer.asked.len() > REQUESTS {
+                consumer.asked.pop_front();
+            }
+            consumer.asked.push_back((number, batch));
+            consumer.demand.asked(batch, consumer.owed);
+            consumer.owed += batch;
+            sent = true;
+        }
+        if sent {
+            if consumer.owed < missing {
+                consumer.demand.is_full(consumer.owed);
+            }
+            // It goes out now, not once all that has come is taken.
+            yield_now().await;
+        }
+        Ok(None)
+    }
+
+    fn take(&mut self, message: &Message) -> Result<Option<Stop>> {
+        let Some(consumer) = &mut self.consumer else { return Ok(Some(Stop::Renew)) };
+        let Some(meta) = message.meta() else {
+            return match consumer.inbox.status(message) {
+                // Silence: what was to come may have been purged, and the requests would wait for it for ever.
+                Some((_, Status::Heartbeat)) if !self.range.follow => Ok(Some(Stop::Silent)),
+                None | Some((_, Status::Heartbeat)) => Ok(None),
+                Some((_, Status::Refused(err) | Status::Limited(_, err))) => Err(err),
+                Some((_, Status::Gone(_))) => Ok(Some(Stop::Renew)),
+                // "Batch Completed" overtakes the last messages of its request.
+                Some((_, Status::Over { unserved: Some(0), too_large: false })) => Ok(None),
+                Some((_, Status::Over { .. })) if self.latest.as_ref().is_some_and(Latest::by_subject) => {
+                    self.latest.iter_mut().for_each(Latest::cut_short);
+                    Ok(Some(Stop::Renew))
+                }
+                Some((number, Status::Over { unserved, too_large })) => {
+                    // Else the message had no room behind others.
+                    let alone = unserved == consumer.rows_of(number);
+                    match unserved {
+                        Some(unserved) => {
+                            consumer.owed = consumer.owed.saturating_sub(unserved);
+                            consumer.demand.forget();
+                        }
+                        // It is unknown what is owed; a new consumer owes nothing.
+                        None => return Ok(Some(Stop::Renew)),
+                    }
+                    consumer.whole |= too_large && alone;
+                    Ok((consumer.owed == 0 && !too_large).then_some(Stop::Dry))
+                }
+            };
+        };
+        let consumer_seq = meta.consumer_seq;
+        if consumer_seq != consumer.last_consumer_seq + 1 {
+            // A message was lost on its way; it is still in the stream.
+            return Ok(Some(Stop::Renew));
+        }
+        consumer.last_consumer_seq = consumer_seq;
+        consumer.owed = consumer.owed.saturating_sub(1);
+        (consumer.pending, consumer.doubted) = (meta.pending, false);
+        consumer.demand.came(&self.conn, consumer.breaks);
+        self.accept(message, &meta)
+    }
+
+    /// Messages that are worth asking for: with a limit not many more than it, as others are on the way then.
+    fn most_wanted(&self) -> usize {
+        match (self.range.limit, &self.latest) {
+            // Most of them may be no rows.
+            (Some(_), Some(latest)) if !latest.by_subject() => usize::MAX,
+            (Some(left), _) => (left as usize).saturating_sub(self.builder.len()).max(FEW_ROWS),
+            (None, _) => usize::MAX,
+        }
+    }
+
+    fn open_end(&self) -> bool {
+        self.latest.as_ref().is_some_and(Latest::open_end)
+    }
+
+    /// Makes the consumer at `next`.
+    pub(super) async fn make_consumer(&mut self) -> Result<ConsumerInfo> {
+        let name = format!("jetarrow-{}", unique::id()?);
+        let inbox = PullInbox::new(&self.conn, &self.range.prefix, &self.range.stream, &name, Verb::Read)?;
+        let mut body = json!({
+            "stream_name": self.range.stream,
+            "action": "create",
+            "config": {
+                "name": name,
+                "ack_policy": "none",
+                "mem_storage": true,
+                "num_replicas": 1,
+                "inactive_threshold": INACTIVE.as_nanos() as u64,
+            },
+        });
+        let by_subject = self.latest.as_ref().is_some_and(Latest::by_subject);
+        if self.bare || self.latest.as_ref().is_some_and(Latest::headers_only) {
+            body["config"]["headers_only"] = json!(true);
+        }
+        if by_subject {
+            body["config"]["deliver_policy"] = json!("last_per_subject");
+        } else {
+            body["config"]["deliver_policy"] = json!("by_start_sequence");
+            body["config"]["opt_start_seq"] = json!(self.next);
+        }
+        match self.range.subjects.as_slice() {
+            // It must be there for the last of each subject.
+            [] if self.latest.is_some() => body["config"]["filter_subject"] = json!(">"),
+            [] => {}
+            [one] => body["config"]["filter_subject"] = json!(one),
+            several => body["config"]["filter_subjects"] = json!(several),
+        }
+        let breaks = self.conn.breaks();
+        // Known before it is asked for: a read that is closed meanwhile deletes it too.
+        self.consumer = Some(Consumer {
+            name: name.clone(),
+            inbox,
+            owed: 0,
+            asked: VecDeque::new(),
+            demand: Demand::new(&self.conn, self.range.fetch_bytes, self.mean, self.range.fetch_bytes / self.ask_bytes),
+            whole: false,
+            last_consumer_seq: 0,
+            breaks,
+            made: false,
+            pending: 0,
+            doubted: false,
+        });
+        let asked = Instant::now();
+        let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
+        self.away = None;
+        if let Some(consumer) = &mut self.consumer {
+            consumer.made = true;
+            consumer.demand.small(asked.elapsed());
+        }
+        // A consumer that starts below the head is accepted in silence; this is where it really starts.
+        let effective = info.delivered.stream_seq + 1;
+        if effective > self.next && !by_subject {
+            if !self.earliest && self.latest.is_none() {
+                self.lost(self.next, effective).await?;
+            }
+            self.next = effective;
+        }
+        self.earliest = false;
+        Ok(info)
+    }
+
+    /// Has the consumer deleted: best effort, without pulls it removes itself. Only who closes the reader waits for it,
+    /// and the end of the process.
+    pub(super) fn drop_consumer(&mut self) {
+        let Some(Consumer { name, made, .. }) = self.consumer.take() else { return };
+        if !self.conn.link.borrow().up {
+            return;
+        }
+        let first = self.api().within(DELETE_WAIT).delete_consumer(&self.range.stream, &name);
+        let (conn, prefix, stream) = (self.conn.clone(), self.range.prefix.clone(), self.range.stream.clone());
+        let leaving = self.leaving.clone();
+        runtime::linger(async move {
+            let answered = first.await;
+            if answered && !made {
+                // The server may still have been making it.
+                sleep(RETRY).await;
+                let _gone_or_not = Api::new(&conn, &prefix).within(DELETE_WAIT).delete_consumer(&stream, &name).await;
+            }
+            drop(leaving);
+        });
+    }
+}

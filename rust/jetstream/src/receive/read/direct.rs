@@ -1,0 +1,252 @@
+//! Reading by direct gets (ADR-31): nothing is consumed, so it is how work-queue and interest streams are read.
+//!
+//! A request names a sequence and how many messages; they come one by one, then a status that ends them. Any replica
+//! may answer, so an end is believed only when the stream's leader confirms it (`nothing_left`). A mirror with
+//! `mirror_direct` may answer too, and keep less than the stream: what it leaves out is asked of the leader.
+
+use std::borrow::Cow;
+
+use futures_util::{FutureExt, StreamExt};
+use serde_json::json;
+
+use super::{Each, Range, Run, Stop, arrival};
+use crate::api::{Stored, StreamConfig, direct_get};
+use crate::receive::pull::PullInbox;
+use base::error::{JetError, Result};
+use client::traffic::Verb;
+use columns::decode::nanoseconds;
+use wire::ack_subject::Meta;
+use wire::headers::{Lines, text};
+use wire::message::Message;
+
+/// Most messages that are read one by one where a mirror has left some out.
+const MOST_LEFT_OUT: u32 = 4096;
+
+/// What the server adds to a message's own headers, behind them.
+const ADDED: [&str; 6] =
+    ["Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Num-Pending", "Nats-Last-Sequence"];
+
+/// Whether the range is read by direct gets, where that can be done.
+pub fn check_direct(range: &Range, config: &StreamConfig) -> Result<bool> {
+    let consumes = matches!(config.retention.as_str(), "workqueue" | "interest");
+    if !range.direct.unwrap_or(consumes && !range.follow) {
+        return Ok(false);
+    }
+    let latest = range.each != Each::All;
+    if range.follow || latest || range.subjects.len() > 1 {
+        let what = match (range.follow, latest) {
+            (true, _) => "follow=True",
+            (_, true) => "the last message of each subject",
+            _ => "several subjects",
+        };
+        return Err(JetError::Value(format!(
+            "{what} cannot be read by direct gets; stream {:?} has retention {:?}",
+            range.stream, config.retention
+        )));
+    }
+    if !config.allow_direct {
+        return Err(JetError::Unsupported {
+            feature: format!("reading stream {:?} without taking its messages", range.stream),
+            needs: "allow_direct=True in the stream's configuration".into(),
+            has: "it is off there".into(),
+        });
+    }
+    Ok(true)
+}
+
+/// What a message of a direct get says about itself.
+struct Found {
+    /// Who answered: the stream, or a mirror of it.
+    stream: String,
+    subject: String,
+    seq: i64,
+    nanos: i64,
+    /// What the request still has, and the sequence it had before; a server without batches says neither.
+    more: Option<(i64, i64)>,
+}
+
+fn found(message: &Message) -> Option<Found> {
+    let text = text(message.raw_headers());
+    let mut added = ADDED.map(|_| None);
+    for (name, value) in Lines::of(&text) {
+        if let Some(place) = ADDED.iter().position(|added| *added == name) {
+            added[place] = Some(value);
+        }
+    }
+    let [stream, subject, seq, time, pending, last] = added;
+    let number = |text: Option<Cow<'_, str>>| text?.parse().ok();
+    Some(Found {
+        stream: stream?.into_owned(),
+        subject: subject?.into_owned(),
+        seq: number(seq)?,
+        nanos: nanoseconds(time?.as_bytes())?,
+        more: number(pending).zip(number(last)),
+    })
+}
+
+/// The headers that the message was stored with; nothing where it had none.
+fn own(raw: &[u8], found: &Found) -> Vec<u8> {
+    let added = if found.more.is_some() { ADDED.len() } else { ADDED.len() - 2 };
+    let lines: Vec<_> = raw.split_inclusive(|byte| *byte == b'\n').collect();
+    // Behind them comes an empty line.
+    match lines.split_last() {
+        Some((end, lines)) if lines.len() > added + 1 => [&lines[..lines.len() - added], &[end]].concat().concat(),
+        _ => Vec::new(),
+    }
+}
+
+impl Run {
+    /// Gets until something ends it. `next` is always right, so that it can be called again.
+    pub(super) async fn get(&mut self) -> Result<Stop> {
+        self.check_stream().await?;
+        let conn = self.conn.clone();
+        let (breaks, silence, mut link) = (conn.breaks(), self.silence(), conn.link.clone());
+        let subject = direct_get(&self.range.prefix, &self.range.stream);
+        let mut inbox = PullInbox::for_subject(&conn, subject.clone(), Verb::Read)?;
+        let filter = self.range.subjects.first().map_or(">", String::as_str).to_owned();
+        loop {
+            if !conn.link.borrow().up {
+                return Ok(Stop::Renew);
+            }
+            let batch = self.rows.min(usize::try_from(self.end - self.next).unwrap_or(usize::MAX));
+            let ask = json!({"seq": self.next, "batch": batch, "max_bytes": self.ask_bytes, "next_by_subj": filter});
+            inbox.send(&conn, ask.to_string()).await?;
+            let mut last = None;
+            loop {
+                let message = match inbox.messages.next().now_or_never().flatten() {
+                    Some(message) => message,
+                    None => match arrival(&mut inbox, &conn, &mut link, breaks, silence, &self.out).await? {
+                        Ok(message) => message,
+                        Err(stop) => return Ok(stop),
+                    },
+                };
+                conn.traffic.received(Verb::Read, message.payload().len());
+                let Some(found) = found(&message) else {
+                    if message.status().is_none() {
+                        // Its own headers are such that what the server adds is not to be found behind them.
+                        return self.take_stored(u64::MAX, 0).await.map(|stop| stop.unwrap_or(Stop::Again));
+                    }
+                    if ended(&message, &subject)? {
+                        return Ok(Stop::Dry);
+                    }
+                    break;
+                };
+                self.away = None;
+                let (before, more) = (last.replace(found.seq), found.more);
+                if before.is_some_and(|before| more.is_some_and(|(_, said)| said != before)) {
+                    // A message was lost on its way; it is still in the stream.
+                    return Ok(Stop::Renew);
+                }
+                if found.stream != self.range.stream
+                    && let Some(stop) = self.take_what_is_left_out(found.seq as u64).await?
+                {
+                    return Ok(stop);
+                }
+                let stop = self.accept_found(&message, found)?;
+                if !self.flush_if_full().await? {
+                    return Ok(Stop::Dropped);
+                }
+                if let Some(stop) = stop {
+                    return Ok(stop);
+                }
+                if more.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// A mirror's next message is `seq`: takes what the leader has before it. None where that is nothing.
+    async fn take_what_is_left_out(&mut self, seq: u64) -> Result<Option<Stop>> {
+        if seq <= self.next {
+            return Ok(None);
+        }
+        self.take_stored(seq, self.left_out * 2 + 1).await
+    }
+
+    /// Takes what the leader has before `seq`: one message, and `more` after it. None where that is all.
+    async fn take_stored(&mut self, seq: u64, mut more: u32) -> Result<Option<Stop>> {
+        while let Some(stored) = self.api().next_stored(&self.range.stream, self.next, &self.range.subjects).await?
+            && stored.seq < seq
+        {
+            let stop = self.accept_stored(stored)?;
+            if !self.flush_if_full().await? {
+                return Ok(Some(Stop::Dropped));
+            }
+            // That nothing is pending is said by no single message.
+            if let Some(stop @ Stop::End) = stop {
+                return Ok(Some(stop));
+            }
+            if more == 0 {
+                // One by one is slow; the stream itself may answer the next request.
+                return Ok(Some(Stop::Again));
+            }
+            more -= 1;
+            self.left_out = (self.left_out + 1).min(MOST_LEFT_OUT);
+        }
+        Ok(None)
+    }
+
+    fn accept_stored(&mut self, stored: Stored) -> Result<Option<Stop>> {
+        let Stored { subject, seq, headers, payload, time } = stored;
+        let wrong = || JetError::Protocol { what: "STREAM.MSG.GET".into(), answer: time.clone() };
+        let nanos = nanoseconds(time.as_bytes()).ok_or_else(wrong)?;
+        let found = Found { stream: self.range.stream.clone(), subject, seq: seq as i64, nanos, more: None };
+        self.accept_own(&headers, &payload, found)
+    }
+
+    fn accept_found(&mut self, message: &Message, found: Found) -> Result<Option<Stop>> {
+        self.accept_own(&own(message.raw_headers(), &found), message.payload(), found)
+    }
+
+    fn accept_own(&mut self, headers: &[u8], payload: &[u8], found: Found) -> Result<Option<Stop>> {
+        let Found { subject, seq, nanos, .. } = found;
+        if self.earliest && seq as u64 > self.next {
+            self.next = seq as u64;
+        }
+        self.earliest = false;
+        let message = Message::new(&subject, "", headers, payload);
+        let stream = self.range.stream.clone();
+        // The status that follows says when nothing is pending.
+        let pending = i64::MAX;
+        let meta = Meta { stream: &stream, consumer: "", delivered: 1, seq, consumer_seq: 0, nanos, pending };
+        self.accept(&message, &meta)
+    }
+}
+
+/// What ends a request: true when there is nothing more, false when the next request goes on.
+fn ended(message: &Message, subject: &str) -> Result<bool> {
+    let (code, description) = message.status().unwrap_or_default();
+    match code {
+        204 => Ok(message.header("Nats-Num-Pending").is_none_or(|pending| pending == "0")),
+        404 => Ok(true),
+        503 => Err(JetError::NoResponders { subject: subject.to_owned() }),
+        code => Err(JetError::Api { code: code.into(), err_code: 0, description }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_server_has_added_is_taken_away() {
+        let added = "Nats-Stream: S\r\nNats-Subject: a\r\nNats-Sequence: 7\r\n\
+                     Nats-Time-Stamp: 2026-01-02T03:04:05Z\r\n";
+        for (stored, wanted) in [
+            ("NATS/1.0\r\n", ""),
+            ("NATS/1.0\r\nA: 1\r\n", "NATS/1.0\r\nA: 1\r\n\r\n"),
+            ("NATS/1.0\r\nNats-Stream: mine\r\nA: 1\r\n", "NATS/1.0\r\nNats-Stream: mine\r\nA: 1\r\n\r\n"),
+            ("NATS/1.0\r\nNats-Sequence: 1\r\n", "NATS/1.0\r\nNats-Sequence: 1\r\n\r\n"),
+            ("NATS/2.0\r\nno colon\r\n", "NATS/2.0\r\nno colon\r\n\r\n"),
+        ] {
+            for more in ["", "Nats-Num-Pending: 5\r\nNats-Last-Sequence: 6\r\n"] {
+                let raw = format!("{stored}{added}{more}\r\n");
+                let Some(found) = found(&Message::new("x", "", raw.as_bytes(), b"")) else { panic!("{raw:?}") };
+                assert_eq!(own(raw.as_bytes(), &found), wanted.as_bytes(), "{raw:?}");
+                let more = (!more.is_empty()).then_some((5, 6));
+                assert_eq!((&*found.stream, &*found.subject, found.seq, found.more), ("S", "a", 7, more), "{raw:?}");
+            }
+        }
+    }
+}

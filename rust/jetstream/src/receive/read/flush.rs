@@ -1,0 +1,71 @@
+//! Batches on their way to the reader.
+
+use super::{Form, Item, Run};
+use base::error::Result;
+use columns::batch::Batch;
+
+impl Run {
+    /// Sends a batch that is full to the reader; false when the reader is gone.
+    pub(super) async fn flush_if_full(&mut self) -> Result<bool> {
+        let builder = &self.builder;
+        let (rows, bytes) = self.sizes.now();
+        let most = self.range.limit.map_or(rows, |left| rows.min(left as usize));
+        let full = builder.len() >= most || builder.bytes() >= bytes || builder.room() == 0;
+        Ok(!full || self.flush().await?)
+    }
+
+    /// Sends what there is to the reader, as a batch; false when the reader is gone, or has all the rows that it wants.
+    pub(super) async fn flush(&mut self) -> Result<bool> {
+        if let Some(gap) = self.gap.take() {
+            self.report_loss_since(gap).await?;
+        }
+        if self.builder.is_empty() {
+            return Ok(true);
+        }
+        self.last.into_iter().for_each(|last| self.marks.push(last));
+        let sizes = self.builder.sizes();
+        let batch = self.builder.finish()?;
+        self.builder.expect(sizes);
+        match &mut self.form {
+            Form::Messages => self.send(batch).await,
+            Form::Typed(typed) => {
+                let batch = typed.apply(batch)?;
+                self.send(batch).await
+            }
+            Form::Tables(unpack) => {
+                unpack.take(batch);
+                while let Form::Tables(unpack) = &mut self.form
+                    && let Some(batch) = unpack.rows()?
+                {
+                    if !self.send(batch).await? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    async fn send(&mut self, mut batch: Batch) -> Result<bool> {
+        if batch.record.num_rows() == 0 {
+            return Ok(true);
+        }
+        if self.out.capacity() == 0
+            && let Some(consumer) = &mut self.consumer
+        {
+            // The reader is slower than the server.
+            consumer.demand.forget();
+        }
+        let mut more = true;
+        if let Some(left) = &mut self.range.limit {
+            if batch.record.num_rows() as u64 > *left {
+                // A message may hold more rows than are wanted.
+                batch = batch.slice(0, *left as usize);
+            }
+            *left = left.saturating_sub(batch.record.num_rows() as u64);
+            more = *left > 0;
+        }
+        let place = self.sizes.place(batch.bytes).await;
+        Ok(self.out.send(Ok((Item::Batch(batch), place))).await.is_ok() && more)
+    }
+}

@@ -1,0 +1,186 @@
+//! What the task of a read is held by: its items one after another, its failure, its end.
+
+use std::convert::Infallible;
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::task::{JoinHandle, unconstrained};
+
+use super::by_time::first_at;
+use super::direct::check_direct;
+use super::latest::Latest;
+use super::sizes::{AHEAD, Place, Sizes};
+use super::{BARE, Bound, Each, Form, Item, LARGE, REPLY, Range, Run};
+use crate::api::Api;
+use crate::receive::batch_builder::Builder;
+use crate::receive::demand::REQUESTS;
+use crate::receive::pull::{PROTOCOL_LINE, PULL_ROWS};
+use crate::receive::rollback::{Extent, Mark, Marks};
+use base::error::{JetError, Loss, Result};
+use client::Connection;
+use runtime::task::spawn;
+
+/// Used by any number of tasks and threads; each item goes to one of them.
+pub struct Reader {
+    items: Mutex<mpsc::Receiver<Result<(Item, Place)>>>,
+    closed: watch::Sender<bool>,
+    task: Mutex<Option<JoinHandle<()>>>,
+    /// The panic that ended the task.
+    failure: Arc<OnceLock<JetError>>,
+    /// Ends when the task has ended and its consumers are deleted.
+    left: Mutex<mpsc::Receiver<Infallible>>,
+    pub start: u64,
+    pub end: u64,
+    /// When the stream was created, as the server writes it.
+    pub created: String,
+    /// The stream's last message when the read was opened.
+    pub opened: Option<Mark>,
+}
+
+impl Reader {
+    pub async fn open(conn: Arc<Connection>, range: Range, form: Form) -> Result<Reader> {
+        let opening = Self::open_while_up(conn.clone(), range, form);
+        tokio::select! {
+            biased;
+            opened = opening => opened,
+            () = conn.hub.ending() => Err(conn.closed()),
+        }
+    }
+
+    async fn open_while_up(conn: Arc<Connection>, range: Range, form: Form) -> Result<Reader> {
+        let api = Api::new(&conn, &range.prefix).within(range.timeout);
+        let info = api.stream_info(&range.stream).await?;
+        let direct = check_direct(&range, &info.config)?;
+        let past = info.state.last_seq + 1;
+        let start = match &range.start {
+            Bound::Open => info.state.first_seq,
+            Bound::Seq(seq) => *seq,
+            Bound::Time(time) => first_at(api, &range.stream, &info.state, time).await?.unwrap_or(past),
+        };
+        let end = match &range.end {
+            _ if range.follow => u64::MAX,
+            Bound::Open => past,
+            Bound::Seq(seq) => past.min(*seq),
+            Bound::Time(time) => {
+                first_at(api, &range.stream, &info.state, time).await?.map_or(past, |seq| past.min(seq))
+            }
+        };
+        let start = start.max(1);
+        let (out, items) = mpsc::channel(AHEAD);
+        let wants_none = matches!(&range.end, Bound::Seq(seq) if *seq <= start);
+        if matches!(range.start, Bound::Seq(_)) && start > past && !range.follow && !wants_none {
+            let loss = Loss { stream: range.stream.clone(), asked: (start, start + 1), available: past };
+            if !range.warn_on_loss {
+                return Err(JetError::DataLoss(Box::new(loss)));
+            }
+            let _first = out.send(Ok((Item::Loss(loss), None))).await;
+        }
+        let (leaving, left) = mpsc::channel(1);
+        let mean = (info.state.bytes / info.state.messages.max(1)).max(1) as usize;
+        // A message as large as this server allows has to fit.
+        let requests = if range.each == Each::All { REQUESTS } else { 2 };
+        let ask_bytes = (range.fetch_bytes / requests).max(conn.client.max_payload() + PROTOCOL_LINE);
+        let bare = mean >= LARGE && range.each == Each::All && !range.layout.has_contents();
+        let mean = if bare { BARE } else { mean };
+        let rows = (ask_bytes / (mean + REPLY)).clamp(1, PULL_ROWS);
+        let created = info.created.clone();
+        let builder = Builder::new(range.layout.clone(), false);
+        let latest = match range.each {
+            Each::All => None,
+            Each::Latest { markers } => Some(Latest::new(markers)),
+        };
+        let opened = Extent::from(&info.state).last();
+        let mut run = Run {
+            earliest: !matches!(range.start, Bound::Seq(_)),
+            created: info.created.clone(),
+            next: start,
+            consumer: None,
+            gap: None,
+            away: None,
+            breaks: conn.breaks(),
+            left_out: 0,
+            last: None,
+            marks: Marks::default(),
+            opened,
+            doubtful: !range.marks.is_empty(),
+            start,
+            sizes: Sizes::new(&range),
+            conn,
+            range,
+            end,
+            mean,
+            bare,
+            rows,
+            ask_bytes,
+            direct,
+            latest,
+            builder,
+            form,
+            out,
+            leaving,
+        };
+        run.open_latest(&info).await?;
+        let end = run.end;
+        let failure = Arc::new(OnceLock::new());
+        let known = failure.clone();
+        let task = spawn(unconstrained(run.drive()), move |error| drop(known.set(error)))?;
+        Ok(Reader {
+            items: Mutex::new(items),
+            closed: watch::Sender::new(false),
+            task: Mutex::new(Some(task)),
+            failure,
+            left: Mutex::new(left),
+            start,
+            end,
+            created,
+            opened,
+        })
+    }
+
+    /// The next item; `None` when the range is read, or the reader closed.
+    pub async fn next(&self) -> Option<Result<Item>> {
+        let mut closed = self.closed.subscribe();
+        let next = async { self.items.lock().await.recv().await };
+        let item = tokio::select! {
+            biased;
+            _ = closed.wait_for(|closed| *closed) => return None,
+            item = next => item,
+        };
+        if let Some(item) = item {
+            return Some(item.map(|(item, _place)| item));
+        }
+        // The end of the channel is not the end of the range: only the task knows.
+        self.ended().await.err().map(Err)
+    }
+
+    /// Waits for the task; an error where it did not come to its end.
+    async fn ended(&self) -> Result<()> {
+        let mut task = self.task.lock().await;
+        if let Some(handle) = task.as_mut() {
+            let cut_off = handle.await.is_err();
+            *task = None;
+            if cut_off {
+                let _first = self.failure.set(JetError::Internal("the read was cut off".into()));
+            }
+        }
+        self.failure.get().cloned().map_or(Ok(()), Err)
+    }
+
+    /// True once `close` was called: that `next` has nothing is not the end of the range then.
+    pub fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
+    /// Ends whoever waits for the next item, then the read; its consumer is deleted then, if the server is there.
+    pub async fn close(&self) {
+        self.closed.send_replace(true);
+        {
+            // The task sees the closed channel and ends.
+            let mut items = self.items.lock().await;
+            items.close();
+            while items.recv().await.is_some() {}
+        }
+        let _whatever = self.ended().await;
+        let _never = self.left.lock().await.recv().await;
+    }
+}

@@ -1,0 +1,66 @@
+//! What the stream itself says: whether messages were lost, whether any are left, whether it is still the same.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{Item, Run, SILENCE};
+use crate::api::{Api, StreamInfo};
+use base::error::{JetError, Loss, Result};
+
+impl Run {
+    /// A gap is deleted messages, which is fine, or the head of the stream has moved past it, which is loss.
+    pub(super) async fn report_loss_since(&mut self, gap: u64) -> Result<()> {
+        let first = self.stream_info().await?.state.first_seq;
+        if first > gap { self.lost(gap, first).await } else { Ok(()) }
+    }
+
+    pub(super) async fn lost(&mut self, from: u64, first: u64) -> Result<()> {
+        let loss = Loss { stream: self.range.stream.clone(), asked: (from, self.end), available: first };
+        // With a filter it is unknown whether what is gone would have matched.
+        if !self.range.warn_on_loss && self.range.subjects.is_empty() {
+            return Err(JetError::DataLoss(Box::new(loss)));
+        }
+        let _ = self.out.send(Ok((Item::Loss(loss), None))).await;
+        Ok(())
+    }
+
+    pub(super) fn api(&self) -> Api<'_> {
+        Api::new(&self.conn, &self.range.prefix).within(self.range.timeout.min(self.range.outage))
+    }
+
+    /// How long nothing may be heard of a server.
+    pub(super) fn silence(&self) -> Duration {
+        SILENCE.min(self.range.outage)
+    }
+
+    /// What is left of the time for which servers may be away, which begins now if it has not.
+    pub(super) fn outage_left(&mut self) -> Duration {
+        let since = self.away.get_or_insert_with(Instant::now);
+        self.range.outage.saturating_sub(since.elapsed())
+    }
+
+    pub(super) fn away_too_long(&self) -> JetError {
+        JetError::Timeout { what: format!("a read of stream {:?}", self.range.stream), after: self.range.outage }
+    }
+
+    pub(super) async fn stream_info(&self) -> Result<StreamInfo> {
+        self.api().stream_info(&self.range.stream).await
+    }
+
+    /// Asks the stream's leader for the next message there is, for each filter in turn.
+    pub(super) async fn nothing_left(&self) -> Result<bool> {
+        for filter in self.range.filters() {
+            let next = self
+                .api()
+                .find_message(&self.range.stream, &json!({"seq": self.next, "next_by_subj": filter}))
+                .await?
+                .map(|found| found.seq);
+            if next.is_some_and(|seq| seq < self.end) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

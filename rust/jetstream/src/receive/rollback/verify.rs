@@ -1,0 +1,68 @@
+//! Asks the server for what `decide` needs.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::{Extent, Mark, Rollback, Verdict, decide};
+use crate::api::{Api, StreamState};
+use base::error::{JetError, Result};
+use columns::decode::nanoseconds;
+
+/// A new leader may not have applied all that is committed when it answers, so a contradiction is looked at again.
+const CONFIRMATIONS: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(300);
+
+impl From<&StreamState> for Extent {
+    fn from(state: &StreamState) -> Self {
+        Extent {
+            first_seq: state.first_seq,
+            last_seq: state.last_seq,
+            last_nanos: state.last_ts.as_deref().and_then(|time| nanoseconds(time.as_bytes())),
+        }
+    }
+}
+
+/// The time of a stored message as the stream's leader has it; a mirror that answers direct gets may have kept what the
+/// stream lost. `None`: there is no such message.
+pub async fn look_up(api: Api<'_>, stream: &str, seq: u64) -> Result<Option<i64>> {
+    let Some(found) = api.find_message(stream, &json!({"seq": seq})).await? else { return Ok(None) };
+    let wrong = || JetError::Protocol { what: "STREAM.MSG.GET".into(), answer: found.time.clone() };
+    nanoseconds(found.time.as_bytes()).map(Some).ok_or_else(wrong)
+}
+
+/// Compares marks, the newest first, with the stream, which is asked for its extent unless that is known. `None`: nothing
+/// contradicts them. Without permission for `STREAM.MSG.GET` only a stream that ends before them does.
+pub async fn verify(api: Api<'_>, stream: &str, marks: &[Mark], mut known: Option<Extent>) -> Result<Option<Rollback>> {
+    let mut found = None;
+    for attempt in 0..=CONFIRMATIONS {
+        if marks.is_empty() {
+            return Ok(None);
+        }
+        if attempt > 0 {
+            sleep(PAUSE).await;
+        }
+        let extent = match known.take() {
+            Some(extent) => extent,
+            None => Extent::from(&api.stream_info(stream).await?.state),
+        };
+        let mut looked_up = Vec::new();
+        found = loop {
+            match decide(marks, &extent, &looked_up) {
+                Verdict::Holds => return Ok(None),
+                Verdict::RolledBack { expected, found, last_good } => {
+                    break Some(Rollback { stream: stream.to_owned(), expected, found, last_good });
+                }
+                Verdict::Look(seq) => {
+                    match look_up(api, stream, seq).await {
+                        // Not asked for each of them: a refusal is told to `error_cb`.
+                        Err(JetError::Permission { .. }) => looked_up.extend(marks.iter().map(|mark| (mark.seq, None))),
+                        time => looked_up.push((seq, time?)),
+                    }
+                }
+            }
+        };
+    }
+    Ok(found)
+}

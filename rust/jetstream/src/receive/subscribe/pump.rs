@@ -1,0 +1,244 @@
+//! The task behind a subscription: from the connection's channel into the queue, with what a push consumer's status
+//! messages ask for.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use futures_util::{FutureExt, StreamExt};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+
+use super::flow::answer;
+use super::{Kind, Limits, Notice, OnNotice, Order, Shared, State, Waiting};
+use crate::receive::rollback::Mark;
+use client::Connection;
+use client::fault::malformed;
+use client::outbox::Turn;
+use client::traffic::Verb;
+use client::transport::Subscriber;
+use runtime::task::{Spot, weak_spot};
+use wire::message::Message;
+
+/// The server's sign of life, or its question for one.
+const IDLE_HEARTBEAT: u16 = 100;
+/// After this many messages those who wait are woken, even where more are at hand.
+const BURST: usize = 1024;
+/// One of this many messages is kept as a mark, to tell later whether the stream went back.
+const MARK_EVERY: u64 = 1_024;
+
+/// The task that moves messages from the connection's channel, which drops silently when full, into the queue.
+pub struct Pump {
+    /// Comes once the subscription was handed to the connection.
+    pub subscriber: oneshot::Receiver<Subscriber>,
+    pub orders: UnboundedReceiver<(Order, Turn)>,
+    pub shared: Arc<Shared>,
+    pub conn: Arc<Connection>,
+    pub on_notice: OnNotice,
+}
+
+impl Pump {
+    pub async fn run(mut self) {
+        let mut due = VecDeque::new();
+        let subscriber = loop {
+            tokio::select! {
+                biased;
+                made = &mut self.subscriber => break made.ok(),
+                order = self.orders.recv() => match order {
+                    // It is never made.
+                    Some((Order::Unsubscribe, _)) | None => break None,
+                    Some(order) => due.push_back(order),
+                },
+            }
+        };
+        if let Some(mut subscriber) = subscriber {
+            self.pass_on(&mut subscriber, due).await;
+        }
+        self.shared.end(self.conn.hub.failure());
+    }
+
+    /// Until the subscription ends; `due` are the orders whose turn has not come.
+    async fn pass_on(&mut self, subscriber: &mut Subscriber, mut due: VecDeque<(Order, Turn)>) {
+        loop {
+            let more = tokio::select! {
+                biased;
+                order = self.orders.recv() => match order {
+                    Some((order, turn)) => {
+                        if matches!(order, Order::Unsubscribe) {
+                            // What has arrived by now is the last.
+                            let (shared, conn, tell) = (&self.shared, &self.conn, &self.on_notice);
+                            while Self::burst(subscriber, shared, conn, tell).now_or_never() == Some(true) {}
+                            self.shared.end(None);
+                        }
+                        due.push_back((order, turn));
+                        true
+                    }
+                    // Nobody holds the subscription any more.
+                    None => obey(subscriber, Order::Unsubscribe),
+                },
+                open = come(&mut due) => match due.pop_front() {
+                    Some((order, turn)) if open => {
+                        let more = obey(subscriber, order);
+                        turn.pass();
+                        more
+                    }
+                    // The connection is closed, which ends the channel too, after what is still in it.
+                    _ => true,
+                },
+                more = Self::burst(subscriber, &self.shared, &self.conn, &self.on_notice) => {
+                    self.shared.came();
+                    if self.shared.lock().flow.take_answered() {
+                        // It goes out now, not once all that has come is in the queue.
+                        yield_now().await;
+                    }
+                    more
+                }
+            };
+            if !more {
+                return;
+            }
+        }
+    }
+
+    /// Takes what is there, at least one message; false at the end.
+    async fn burst(subscriber: &mut Subscriber, shared: &Shared, conn: &Connection, on_notice: &OnNotice) -> bool {
+        poll_fn(|cx| {
+            let mut taken = 0;
+            let mut dropped = 0;
+            let more = loop {
+                match subscriber.poll_next_unpin(cx) {
+                    Poll::Pending if taken == 0 => return Poll::Pending,
+                    Poll::Pending => break true,
+                    Poll::Ready(None) => break false,
+                    Poll::Ready(Some(message)) => {
+                        weak_spot(Spot::Subscription);
+                        match shared.keep(conn, message) {
+                            None => (),
+                            Some(Notice::Dropped(more)) => dropped += more,
+                            Some(notice) => on_notice(notice),
+                        }
+                        taken += 1;
+                        if taken == BURST {
+                            break true;
+                        }
+                    }
+                }
+            };
+            if dropped > 0 {
+                conn.traffic.dropped(dropped);
+                on_notice(Notice::Dropped(dropped));
+            }
+            Poll::Ready(more)
+        })
+        .await
+    }
+}
+
+/// Waits until the first order may be handed over; false where none ever will be.
+async fn come(due: &mut VecDeque<(Order, Turn)>) -> bool {
+    match due.front_mut() {
+        Some((_, turn)) => turn.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// False where the subscription ends with it.
+fn obey(subscriber: &mut Subscriber, order: Order) -> bool {
+    match order {
+        Order::After(limit) => {
+            subscriber.unsubscribe_after(limit);
+            true
+        }
+        Order::Withdraw => {
+            subscriber.withdraw();
+            true
+        }
+        Order::Unsubscribe => {
+            subscriber.unsubscribe();
+            false
+        }
+    }
+}
+
+impl Shared {
+    fn is_full(&self, state: &State, more: usize) -> bool {
+        let full = |limit: usize, held: usize| limit > 0 && held > limit;
+        full(self.limits.messages, state.messages + 1) || full(self.limits.bytes, state.bytes + more)
+    }
+
+    fn keep(&self, conn: &Connection, message: Message) -> Option<Notice> {
+        conn.traffic.received(Verb::Subscribe, message.payload().len());
+        let malformed = malformed(&message, None);
+        let mut state = self.lock();
+        if state.ended {
+            return None;
+        }
+        let mut nanos = 0;
+        if self.kind != Kind::Core {
+            if message.status().is_some_and(|(code, _)| code == IDLE_HEARTBEAT) {
+                return state.heartbeat(conn, self.kind, self.limits, &message);
+            }
+            let meta = message.meta();
+            // Lost on the way, or the consumer began anew: nothing after it is in order.
+            let in_order = meta.is_some_and(|meta| meta.consumer_seq == state.consumer_seq + 1);
+            if self.kind == Kind::Ordered && (state.gap || !in_order) {
+                state.gap = true;
+                return None;
+            }
+            if let Some(meta) = meta {
+                state.consumer_seq = meta.consumer_seq;
+                (state.seq, nanos) = (meta.seq, meta.nanos);
+            }
+        }
+        state.delivered += 1;
+        if self.is_full(&state, message.payload().len()) {
+            state.dropped += 1;
+            if self.kind == Kind::Ordered {
+                // It is read again, from here.
+                state.gap = true;
+                state.seq = state.held_seq;
+            }
+            return Some(Notice::Dropped(1));
+        }
+        (state.held_seq, state.held_nanos) = (state.seq, nanos);
+        if state.delivered % MARK_EVERY == 1 && state.seq > 0 {
+            let mark = Mark { seq: state.seq as u64, nanos };
+            state.marks.push(mark);
+        }
+        state.messages += 1;
+        let waiting = Waiting::behind(state.bytes, message);
+        state.bytes += waiting.payload();
+        state.queue.push_back(waiting);
+        drop(state);
+        malformed.into_iter().for_each(|error| conn.hub.tell(error));
+        None
+    }
+}
+
+impl State {
+    /// Or flow control.
+    fn heartbeat(&mut self, conn: &Connection, kind: Kind, limits: Limits, message: &Message) -> Option<Notice> {
+        if let Some(reply) = message.reply() {
+            self.flow.asked(conn, reply.into(), (self.messages, self.bytes), limits);
+            return None;
+        }
+        // The server waits for an answer that it asked for; it comes by itself unless that request was lost.
+        if let Some(stalled) = message.header("Nats-Consumer-Stalled")
+            && self.queue.is_empty()
+        {
+            answer(conn, stalled.into());
+        }
+        let last = message.header("Nats-Last-Consumer").and_then(|last| last.parse::<i64>().ok())?;
+        if last == self.consumer_seq {
+            return None;
+        }
+        if kind == Kind::Ordered {
+            self.gap = true;
+            return None;
+        }
+        // Nothing has come yet: the consumer is older than this subscription.
+        (self.consumer_seq > 0).then_some(Notice::Missed { seq: self.seq, consumer_seq: self.consumer_seq, last })
+    }
+}

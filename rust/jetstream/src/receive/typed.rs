@@ -1,0 +1,88 @@
+//! JSON payloads as a typed column: `data` gives way to `value`.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StructArray};
+use arrow_schema::{ArrowError, Fields, Schema, SchemaRef};
+use arrow_select::nullif::nullif;
+
+use base::error::{JetError, Result};
+use columns::batch::Batch;
+use columns::decode::{Decoder, Error, Mode};
+
+pub struct Typed {
+    decoder: Decoder,
+    /// Where `data` is.
+    at: usize,
+    /// Its fields are columns of their own.
+    flat: bool,
+    pub schema: SchemaRef,
+}
+
+impl Typed {
+    /// For batches of the schema `input`, whose `data` has the given fields; `flat` makes each a column of its own.
+    pub fn new(input: &Schema, fields: &Fields, mode: Mode, flat: bool) -> Result<Self> {
+        let decoder = Decoder::new(fields, mode).map_err(|reason| JetError::Value(format!("schema: {reason}")))?;
+        let at = input
+            .index_of("data")
+            .or_else(|_| input.index_of("value"))
+            .map_err(|_| JetError::Value("schema= decodes the column data, which columns= leaves out".into()))?;
+        let mut output = Vec::with_capacity(input.fields().len() + 1);
+        for (index, field) in input.fields().iter().enumerate() {
+            if index == at {
+                match flat {
+                    // The fields of a malformed row are null.
+                    true => output.extend(fields.iter().map(|f| Arc::new(f.as_ref().clone().with_nullable(true)))),
+                    false => output.push(decoder.value_field()),
+                }
+                output.extend(decoder.corrupt_field().map(Arc::new));
+                output.extend(decoder.error_field().map(Arc::new));
+            } else {
+                output.push(field.clone());
+            }
+        }
+        if flat {
+            let mut names: Vec<_> = output.iter().map(|field| field.name().as_str()).collect();
+            names.sort_unstable();
+            if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+                let name = twice[0];
+                return Err(JetError::Value(format!(
+                    "flatten=True: there would be two columns {name:?}; leave one out with columns="
+                )));
+            }
+        }
+        Ok(Typed { decoder, at, flat, schema: Arc::new(Schema::new(output)) })
+    }
+
+    pub fn apply(&mut self, mut batch: Batch) -> Result<Batch> {
+        let broken = |err: ArrowError| JetError::Internal(err.to_string());
+        let data = batch.record.remove_column(self.at);
+        let decoded = self.decoder.decode(data.as_binary()).map_err(|err| match err {
+            Error::Malformed(bad) => {
+                JetError::Decode { seq: batch.seqs.value(bad.row), column: bad.column, reason: bad.reason }
+            }
+            Error::Internal(text) => JetError::Internal(text),
+        })?;
+        if let Some(keep) = decoded.keep {
+            batch = batch.filter(&keep).map_err(broken)?;
+        }
+        let mut columns = batch.record.columns().to_vec();
+        let mut new = match self.flat {
+            true => flattened(decoded.value).map_err(broken)?,
+            false => vec![Arc::new(decoded.value) as ArrayRef],
+        };
+        new.extend([decoded.corrupt, decoded.errors].into_iter().flatten().map(|texts| Arc::new(texts) as ArrayRef));
+        columns.splice(self.at..self.at, new);
+        batch.record = RecordBatch::try_new(self.schema.clone(), columns).map_err(broken)?;
+        Ok(batch)
+    }
+}
+
+/// The fields, null where the whole is.
+fn flattened(value: StructArray) -> Result<Vec<ArrayRef>, ArrowError> {
+    let (_, columns, nulls) = value.into_parts();
+    let Some(nulls) = nulls else { return Ok(columns) };
+    let malformed = BooleanArray::new(!nulls.inner(), None);
+    columns.iter().map(|column| nullif(column, &malformed)).collect()
+}

@@ -1,0 +1,100 @@
+//! Acknowledging rows of a batch, as Python calls it.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::batch::Batch;
+use crate::call::Call;
+use crate::connect::Connection;
+use crate::convert::optional_seconds;
+use crate::error::PyResult;
+use client::outbox::Outgoing;
+use client::traffic;
+use jetstream::receive::ack::{Kind, Verb, ack, ack_sync};
+use wire::nats::Subject;
+use wire::subject;
+
+#[pymethods]
+impl Connection {
+    /// Sends one ack per chosen row of `batch`: `rows` is None, row numbers, or a mask.
+    #[pyo3(signature = (batch, kind, rows, *, delay=None, reason=None, confirm=None))]
+    fn ack_rows(
+        &self,
+        batch: &Batch,
+        kind: &str,
+        rows: Option<&Bound<'_, PyAny>>,
+        delay: Option<f64>,
+        reason: Option<String>,
+        confirm: Option<f64>,
+    ) -> PyResult<Call> {
+        let chosen = batch.select(rows)?;
+        let Some(replies) = &batch.inner.replies else {
+            return Err(PyValueError::new_err("these messages were read without a consumer that takes acks").into());
+        };
+        let subjects = chosen.into_iter().map(|row| replies.value(row).into()).collect();
+        self.acknowledge(subjects, kind, delay, reason, confirm)
+    }
+
+    /// Queues one ack, which goes out at the end of the loop's turn, or at once where there is no loop.
+    #[pyo3(signature = (event_loop, reply, kind, *, delay=None, reason=None))]
+    fn ack_one(
+        slf: &Bound<'_, Self>,
+        event_loop: Option<&Bound<'_, PyAny>>,
+        reply: &str,
+        kind: &str,
+        delay: Option<f64>,
+        reason: Option<String>,
+    ) -> PyResult<()> {
+        let conn = slf.get().connection()?;
+        subject::check(reply)?;
+        if conn.link.borrow().closed {
+            return Err(conn.closed().into());
+        }
+        let payload = parse_kind(kind, delay, reason)?.payload();
+        let message = Outgoing { subject: reply.into(), reply: None, headers: None, payload };
+        Connection::hold(slf, conn, event_loop, message, traffic::Verb::Ack).map(drop)
+    }
+
+    /// Sends one ack to each reply subject; with `confirm` (seconds) waits for the server's word.
+    #[pyo3(signature = (replies, kind, *, delay=None, reason=None, confirm=None))]
+    fn ack(
+        &self,
+        replies: Vec<String>,
+        kind: &str,
+        delay: Option<f64>,
+        reason: Option<String>,
+        confirm: Option<f64>,
+    ) -> PyResult<Call> {
+        replies.iter().try_for_each(|reply| subject::check(reply))?;
+        self.acknowledge(replies.into_iter().map(Subject::from).collect(), kind, delay, reason, confirm)
+    }
+}
+
+impl Connection {
+    fn acknowledge(
+        &self,
+        replies: Vec<Subject>,
+        kind: &str,
+        delay: Option<f64>,
+        reason: Option<String>,
+        confirm: Option<f64>,
+    ) -> PyResult<Call> {
+        let conn = self.get()?;
+        let kind = parse_kind(kind, delay, reason)?;
+        let confirm = optional_seconds("timeout", confirm)?;
+        let work = async move {
+            match confirm {
+                Some(timeout) => ack_sync(&conn, replies, &kind, timeout).await,
+                None => ack(&conn, replies, &kind).await,
+            }
+        };
+        Ok(Call::unit(work))
+    }
+}
+
+/// The delay counts for a nak only, and is looked at there only.
+fn parse_kind(kind: &str, delay: Option<f64>, reason: Option<String>) -> PyResult<Kind> {
+    let verb: Verb = kind.parse()?;
+    let delay = if verb == Verb::Nak { optional_seconds("delay", delay)? } else { None };
+    Ok(verb.with(delay, reason))
+}

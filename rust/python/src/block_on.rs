@@ -1,0 +1,51 @@
+//! Waiting in a thread of Python: the GIL is released, signals are served.
+
+use std::future::Future;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use tokio::sync::oneshot;
+
+use crate::error::PyResult;
+use crate::python_call::begin_call;
+use base::error::JetError;
+use runtime::task::spawn;
+use runtime::visit;
+
+/// How long a signal may wait while native code blocks.
+const POLL: Duration = Duration::from_millis(50);
+
+/// The only place that blocks: waits with the GIL released, and lets Ctrl-C and the caller's `tick` in every 50 ms.
+/// An error from either ends the work. Meanwhile this thread drives the connection.
+pub fn block_on<T: Send + 'static>(
+    py: Python<'_>,
+    future: impl Future<Output = T> + Send + 'static,
+    mut tick: impl FnMut(Python<'_>) -> PyResult<()>,
+) -> PyResult<T> {
+    let (send, receive) = oneshot::channel();
+    let (failed, failure) = oneshot::channel();
+    let work = async move {
+        let _nobody_waits = send.send(future.await);
+    };
+    let task = spawn(work, move |error| drop(failed.send(error)))?;
+    let mut answer = Box::pin(async move {
+        match receive.await {
+            Ok(value) => Ok(value),
+            // A panic: its words follow.
+            Err(_) => Err(failure.await.unwrap_or_else(|_| JetError::Internal("the work was dropped".into()))),
+        }
+    });
+    loop {
+        let answer = &mut answer;
+        match py.detach(move || visit(answer, POLL))? {
+            Some(value) => return Ok(value?),
+            None => {
+                let _call = begin_call(py);
+                if let Err(err) = py.check_signals().and_then(|()| Ok(tick(py)?)) {
+                    task.abort();
+                    return Err(err.into());
+                }
+            }
+        }
+    }
+}

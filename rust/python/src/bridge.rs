@@ -1,0 +1,269 @@
+//! Completions into asyncio: one wake-up for many.
+//!
+//! A tokio thread puts a finished result into the loop's mailbox, and writes one byte to a pipe if the mailbox was
+//! empty. The loop watches the pipe with `add_reader` and calls `drain`, which resolves all futures that are due. No
+//! tokio thread takes the GIL. A loop that watches no pipe is woken by `call_soon_threadsafe`, also once for many.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use idle::Idle;
+use pyo3::exceptions::{PyException, PyRuntimeError, PyStopIteration, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use system::until_due;
+use tokio::sync::Notify;
+use wake::Wake;
+
+use crate::error::{PyResult, Raised};
+use crate::python_call::begin_call;
+use base::error::Result;
+use base::lock::lock;
+use base::panics::caught;
+use runtime::foreign;
+
+mod idle;
+#[cfg_attr(unix, path = "bridge/unix.rs")]
+#[cfg_attr(not(unix), path = "bridge/elsewhere.rs")]
+mod system;
+mod wake;
+
+/// A result that becomes a Python object once the GIL is held.
+pub type Reply = Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send>;
+
+pub enum Event {
+    Done(Result<Reply>),
+    /// Time to call the progress function.
+    Tick,
+    /// Many small results at once, from a source that keeps its own futures.
+    Many(Box<dyn FnOnce(Python<'_>) -> PyResult<()> + Send>),
+}
+
+#[derive(Default)]
+struct Events {
+    waiting: Vec<(u64, Event)>,
+    /// The loop's thread waits in `Bridge::linger`, not in its selector.
+    lingering: bool,
+}
+
+pub struct Mailbox {
+    events: Mutex<Events>,
+    /// Something came while the loop's thread lingered.
+    arrived: Notify,
+    wake: Wake,
+}
+
+impl Mailbox {
+    pub fn push(&self, id: u64, event: Event) {
+        let (first, lingering) = {
+            let mut events = lock(&self.events);
+            events.waiting.push((id, event));
+            (events.waiting.len() == 1, events.lingering)
+        };
+        if first && lingering {
+            self.arrived.notify_one();
+        } else if first {
+            self.wake.ring();
+        }
+    }
+
+    /// From now on nobody is woken; false where something waits already.
+    fn begin_linger(&self) -> bool {
+        let mut events = lock(&self.events);
+        events.lingering = events.waiting.is_empty();
+        events.lingering
+    }
+
+    /// What came meanwhile: nothing else announces it.
+    fn end_linger(&self) -> Vec<(u64, Event)> {
+        let mut events = lock(&self.events);
+        events.lingering = false;
+        std::mem::take(&mut events.waiting)
+    }
+}
+
+/// A progress function, and how to call it.
+pub struct Progress {
+    pub report: Box<dyn Fn(Python<'_>) -> PyResult<()> + Send + Sync>,
+}
+
+impl Progress {
+    pub fn tell(&self, py: Python<'_>) -> PyResult<()> {
+        Ok((self.report)(py).map_err(|err| raisable(py, err.into()))?)
+    }
+}
+
+struct Waiting {
+    future: Py<PyAny>,
+    progress: Option<Arc<Progress>>,
+    cancel: tokio::task::AbortHandle,
+}
+
+/// One event loop's mailbox. Holds no reference to the loop, so that it goes when the loop goes.
+#[pyclass(frozen, module = "jetarrow._jetarrow")]
+pub struct Bridge {
+    pub mailbox: Arc<Mailbox>,
+    waiting: Mutex<(u64, HashMap<u64, Waiting>)>,
+    idle: OnceLock<Idle>,
+}
+
+impl Bridge {
+    /// Starts work for a future of the loop; `start` gets the id under which to push its events.
+    pub fn register(
+        &self,
+        future: Py<PyAny>,
+        progress: Option<Arc<Progress>>,
+        start: impl FnOnce(u64) -> Result<tokio::task::AbortHandle>,
+    ) -> Result<()> {
+        let id = {
+            let mut waiting = lock(&self.waiting);
+            waiting.0 += 1;
+            waiting.0
+        };
+        // Its events wait until the loop's thread, this one, comes to drain them.
+        let cancel = start(id)?;
+        lock(&self.waiting).1.insert(id, Waiting { future, progress, cancel });
+        Ok(())
+    }
+
+    fn take(&self, id: u64) -> Option<Waiting> {
+        lock(&self.waiting).1.remove(&id)
+    }
+
+    fn deliver_all(&self, py: Python<'_>, events: Vec<(u64, Event)>) -> PyResult<()> {
+        let _call = begin_call(py);
+        let delivered = events.into_iter().map(|(id, event)| {
+            caught(|| self.deliver(py, id, event)).map_err(Raised::from).and_then(|delivered| delivered)
+        });
+        let raised = all(py, delivered);
+        foreign::release();
+        raised
+    }
+
+    fn deliver(&self, py: Python<'_>, id: u64, event: Event) -> PyResult<()> {
+        match event {
+            Event::Many(deliver) => deliver(py),
+            Event::Done(result) => {
+                let Some(waiting) = self.take(id) else { return Ok(()) };
+                let future = waiting.future.bind(py);
+                // Cancelled meanwhile: the result is dropped as it is, which gives fetched messages back.
+                if future.call_method0(intern!(py, "done"))?.is_truthy()? {
+                    return Ok(());
+                }
+                settle(future, result.map_err(Raised::from).and_then(|reply| reply(py)))
+            }
+            Event::Tick => {
+                let progress = lock(&self.waiting).1.get(&id).and_then(|waiting| waiting.progress.clone());
+                let Some(Err(err)) = progress.map(|progress| progress.tell(py)) else { return Ok(()) };
+                // The caller's own function failed: that ends the call.
+                let Some(waiting) = self.take(id) else { return Ok(()) };
+                waiting.cancel.abort();
+                settle(waiting.future.bind(py), Err(err))
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Bridge {
+    /// `wake` is called, from any thread, when `drain` has something to do; without it `fileno` becomes readable.
+    #[new]
+    #[pyo3(signature = (wake=None))]
+    fn new(wake: Option<Py<PyAny>>) -> PyResult<Self> {
+        let mailbox = Mailbox { events: Mutex::default(), arrived: Notify::new(), wake: Wake::new(wake)? };
+        Ok(Bridge { mailbox: Arc::new(mailbox), waiting: Mutex::default(), idle: OnceLock::new() })
+    }
+
+    /// The file descriptor that becomes readable when `drain` has something to do.
+    fn fileno(&self) -> PyResult<i32> {
+        let none = || PyValueError::new_err("this bridge calls a function: it has no descriptor");
+        Ok(self.mailbox.wake.descriptor().ok_or_else(none)?)
+    }
+
+    /// Wakes whoever drains, though there may be nothing to do.
+    fn ring(&self) {
+        self.mailbox.wake.ring();
+    }
+
+    /// Resolves every future that is due. Runs in the loop's thread.
+    fn drain(&self, py: Python<'_>) -> PyResult<()> {
+        self.mailbox.wake.heard()?;
+        let events = std::mem::take(&mut lock(&self.mailbox.events).waiting);
+        self.deliver_all(py, events)
+    }
+
+    /// Lets `linger` see whether the loop has something to do: its selector's descriptor, its queue, its timers, its
+    /// clock.
+    fn watch_loop(&self, selector: i32, ready: Py<PyAny>, scheduled: Py<PyAny>, clock: Py<PyAny>) {
+        let _already_set = self.idle.set(Idle::new(selector, ready, scheduled, clock));
+    }
+
+    /// Where the loop has nothing else to do, waits here for the next event: this thread drives the connection, so that
+    /// a short round trip needs no hand-over between threads. Ends as soon as anything is due in the loop.
+    fn linger(&self, py: Python<'_>) -> PyResult<()> {
+        self.linger_after(py, None)
+    }
+}
+
+impl Bridge {
+    /// `linger`, where the loop has nothing to do but this one call of ours, which is made first.
+    pub fn linger_after(&self, py: Python<'_>, call: Option<&dyn Fn() -> PyResult<()>>) -> PyResult<()> {
+        let Some(idle) = self.idle.get() else { return Ok(()) };
+        let Some(spell) = idle.spell(py, usize::from(call.is_some()))? else { return Ok(()) };
+        if let Some(call) = call {
+            call()?;
+        }
+        if !self.mailbox.begin_linger() {
+            return Ok(());
+        }
+        let (mailbox, selector) = (&self.mailbox, idle.selector);
+        let waited = py.detach(|| runtime::visit(until_due(&mailbox.arrived, selector), spell));
+        let events = mailbox.end_linger();
+        idle.learn(!events.is_empty());
+        waited?;
+        self.deliver_all(py, events)
+    }
+}
+
+/// Gives a future its outcome. One that has an outcome keeps it: it was cancelled.
+pub fn settle<'py>(future: &Bound<'py, PyAny>, outcome: PyResult<Bound<'py, PyAny>>) -> PyResult<()> {
+    let py = future.py();
+    let set = match outcome {
+        Ok(value) => future.call_method1(intern!(py, "set_result"), (value,)),
+        Err(err) => future.call_method1(intern!(py, "set_exception"), (raisable(py, err.into()).into_value(py),)),
+    };
+    match set {
+        // asyncio and concurrent.futures have each their own.
+        Err(err) if err.get_type(py).name()? != "InvalidStateError" => Err(err.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Goes through all of it, whatever fails: the rest is not to wait for ever. One error is raised at the end; the others
+/// go where Python reports what nobody can catch.
+pub fn all(py: Python<'_>, outcomes: impl Iterator<Item = PyResult<()>>) -> PyResult<()> {
+    let mut raised: Option<PyErr> = None;
+    for err in outcomes.filter_map(PyResult::err).map(PyErr::from) {
+        // Ctrl-C before any other.
+        let (first, second) = match raised.take() {
+            Some(earlier) if earlier.is_instance_of::<PyException>(py) => (err, Some(earlier)),
+            Some(earlier) => (earlier, Some(err)),
+            None => (err, None),
+        };
+        raised = Some(first);
+        if let Some(other) = second {
+            other.write_unraisable(py, None);
+        }
+    }
+    raised.map_or(Ok(()), |err| Err(err.into()))
+}
+
+/// No future takes a StopIteration: in a coroutine it would mean something else.
+fn raisable(py: Python<'_>, err: PyErr) -> PyErr {
+    if !err.is_instance_of::<PyStopIteration>(py) {
+        return err;
+    }
+    let other = PyRuntimeError::new_err("a function of the caller's raised StopIteration");
+    other.set_cause(py, Some(err));
+    other
+}

@@ -1,0 +1,112 @@
+//! Header dictionaries, both ways.
+
+use std::str::FromStr;
+
+use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+
+use crate::convert::{SURROGATE, type_name, utf8};
+use crate::error::PyResult;
+use base::error::{JetError, Result};
+use wire::nats::{HeaderMap, HeaderName, HeaderValue};
+use wire::subject::check_header;
+
+/// A name or a value, as text; `wrong` is said of what is none. A lone surrogate has no UTF-8.
+fn text(value: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>, wrong: impl Fn() -> String) -> PyResult<String> {
+    value.extract().map_err(|err: PyErr| match err.is_instance_of::<PyUnicodeEncodeError>(value.py()) {
+        true => JetError::BadHeader { name: shown(name), reason: SURROGATE }.into(),
+        false => PyTypeError::new_err(wrong()).into(),
+    })
+}
+
+fn shown(name: &Bound<'_, PyAny>) -> String {
+    name.repr().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The argument `headers`: any mapping, as a dictionary.
+pub struct Given<'py>(pub Bound<'py, PyDict>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Given<'py> {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> pyo3::PyResult<Self> {
+        if let Ok(dict) = given.cast::<PyDict>() {
+            return Ok(Given(dict.to_owned()));
+        }
+        if !given.hasattr(intern!(given.py(), "items"))? {
+            return Err(PyTypeError::new_err(format!("headers must be a mapping, not {}", type_name(&given))));
+        }
+        let dict = PyDict::new(given.py());
+        for entry in given.call_method0(intern!(given.py(), "items"))?.try_iter()? {
+            let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = entry?.extract()?;
+            dict.set_item(name, value)?;
+        }
+        Ok(Given(dict))
+    }
+}
+
+/// `{"Name": "value"}` or `{"Name": ["one", "two"]}`. The dictionary is only read.
+pub fn from_python(headers: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers.iter() {
+        let name: String =
+            text(&name, &name, || format!("the names in headers must be str, not {}", type_name(&name)))?;
+        if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+            for value in value.try_iter()? {
+                append_python(&mut map, &name, &value?)?;
+            }
+        } else {
+            append_python(&mut map, &name, &value)?;
+        }
+    }
+    Ok(map)
+}
+
+/// A value that goes out in the header `name`.
+pub fn value(name: &str, text: &Bound<'_, PyString>) -> PyResult<PyBackedStr> {
+    utf8(text, || JetError::BadHeader { name: name.to_owned(), reason: SURROGATE })
+}
+
+/// As nats-py's core publish reads them: names and values are trimmed, entries without a name left out, and line breaks
+/// in a value become spaces. None where nothing is left.
+pub fn lenient(headers: Option<Given<'_>>) -> PyResult<Option<HeaderMap>> {
+    let Some(Given(headers)) = headers else { return Ok(None) };
+    let tidy = PyDict::new(headers.py());
+    let value = |name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>| -> PyResult<String> {
+        let text = text(value, name, || {
+            format!("the value of {} in headers must be str or a list of str, not {}", shown(name), type_name(value))
+        })?;
+        Ok(text.trim().replace(['\r', '\n'], " "))
+    };
+    for (key, values) in headers.iter() {
+        let name: String = text(&key, &key, || format!("the names in headers must be str, not {}", type_name(&key)))?;
+        if name.trim().is_empty() {
+            continue;
+        }
+        if values.is_instance_of::<PyList>() || values.is_instance_of::<PyTuple>() {
+            let values = values.try_iter()?.map(|v| value(&key, &v?)).collect::<PyResult<Vec<_>>>()?;
+            tidy.set_item(name.trim(), values)?;
+        } else {
+            tidy.set_item(name.trim(), value(&key, &values)?)?;
+        }
+    }
+    Ok(Some(from_python(&tidy)?).filter(|map| !map.is_empty()))
+}
+
+fn append_python(map: &mut HeaderMap, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let key = PyString::new(value.py(), name);
+    let value = text(value, &key, || format!("the value of header {name:?} must be str or a list of str"))?;
+    Ok(append(map, name, &value)?)
+}
+
+pub fn append(map: &mut HeaderMap, name: &str, value: &str) -> Result<()> {
+    check_header(name, value)?;
+    let bad = |reason| JetError::BadHeader { name: name.to_owned(), reason };
+    let parsed_name = HeaderName::from_str(name).map_err(|_| bad("the name is not valid"))?;
+    let parsed_value = HeaderValue::from_str(value).map_err(|_| bad("the value is not valid"))?;
+    map.append(parsed_name, parsed_value);
+    Ok(())
+}

@@ -1,0 +1,374 @@
+//! One message as Python holds it: what came lies here; what a program writes over it or hangs on it lies in a
+//! dictionary that is made for it then. Its verbs are Python's (`jetarrow.core.message`).
+
+mod form;
+
+use std::borrow::Cow;
+use std::num::NonZeroU64;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::prelude::*;
+use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::{PyTraverseError, PyVisit, intern};
+
+use crate::error::PyResult;
+use crate::python_names::{JS_API, MESSAGE, METADATA, import};
+use base::error::JetError;
+use jetstream::receive::message::Received;
+use wire::ack_subject::{Meta, domain, parse_meta};
+use wire::headers::Headers;
+
+pub use form::Form;
+
+/// A message, with verbs that are awaited.
+#[pyclass(frozen, subclass, weakref, module = "jetarrow.aio.msg")]
+pub struct Msg {
+    /// What its verbs go through; None where it was made by hand.
+    session: Option<Py<PyAny>>,
+    content: Received,
+    acked: AtomicBool,
+    /// Its subscription's number, where it came from one.
+    sid: Option<NonZeroU64>,
+    /// The fields that were written, and what was hung on it. It goes before what came.
+    written: OnceLock<Py<PyDict>>,
+}
+
+/// The same with verbs that block. Not beside `Msg` but on top of it: a common base would cost every message time when
+/// the garbage collector goes through it.
+#[pyclass(frozen, subclass, extends = Msg, name = "Msg", module = "jetarrow.sync.msg")]
+pub struct SyncMsg;
+
+#[pymethods]
+impl SyncMsg {
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyClassInitializer<Self> {
+        PyClassInitializer::from(Msg::empty()).add_subclass(SyncMsg)
+    }
+}
+
+/// Adds the classes to the module, complete: the functions that Python has for them are set on them first.
+pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let (msg, sync_msg) = (py.get_type::<Msg>(), py.get_type::<SyncMsg>());
+    import(py, MESSAGE, "complete")?.call1((&msg, &sync_msg))?;
+    module.add("Msg", msg)?;
+    Ok(module.add("SyncMsg", sync_msg)?)
+}
+
+impl Msg {
+    fn new(session: Option<Py<PyAny>>, content: Received, sid: Option<u64>) -> Self {
+        Msg {
+            session,
+            content,
+            acked: AtomicBool::new(false),
+            sid: sid.and_then(NonZeroU64::new),
+            written: OnceLock::new(),
+        }
+    }
+
+    /// What came.
+    pub fn content(&self) -> &Received {
+        &self.content
+    }
+
+    fn empty() -> Self {
+        Msg::new(None, Received::new("", "", b"", None), None)
+    }
+
+    fn written<'py>(&self, py: Python<'py>, name: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.written.get().map_or(Ok(None), |written| Ok(written.bind(py).get_item(name)?))
+    }
+
+    /// Made when it is first needed. Of two threads that make it at once, one throws its own away.
+    fn dictionary<'py>(&self, py: Python<'py>) -> Bound<'py, PyDict> {
+        if let Some(written) = self.written.get() {
+            return written.bind(py).clone();
+        }
+        let _theirs_came_first = self.written.set(PyDict::new(py).unbind());
+        self.written.get().map_or_else(|| PyDict::new(py), |written| written.bind(py).clone())
+    }
+
+    fn write(&self, py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        Ok(self.dictionary(py).set_item(name, value)?)
+    }
+
+    /// The reply subject, if it is one.
+    fn reply_subject(&self, py: Python<'_>) -> PyResult<Cow<'_, str>> {
+        Ok(match self.written(py, intern!(py, "reply"))? {
+            None => Cow::Borrowed(self.content.reply()),
+            Some(reply) => Cow::Owned(reply.extract().unwrap_or_default()),
+        })
+    }
+
+    /// The headers as they came: name to its values.
+    fn headers_that_came<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        Ok(self.content.headers.as_deref().map(|headers| headers.into_py_dict(py)).transpose()?)
+    }
+
+    /// The same with one value each, the last.
+    fn last_headers<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let last = |headers: &Headers| headers.iter().map(|(name, values)| (name, values.last())).into_py_dict(py);
+        Ok(self.content.headers.as_deref().map(last).transpose()?)
+    }
+}
+
+#[pymethods]
+impl Msg {
+    /// The fields are for `__init__`, which is Python's.
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn py_new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Self {
+        Msg::empty()
+    }
+
+    /// What it was published to.
+    #[getter]
+    fn subject<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let written = self.written(py, intern!(py, "subject"))?;
+        Ok(written.unwrap_or_else(|| PyString::new(py, self.content.subject()).into_any()))
+    }
+
+    #[setter]
+    fn set_subject(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, "subject", value)
+    }
+
+    /// Where an answer goes; for a message of a stream, where its acknowledgement goes.
+    #[getter]
+    fn reply<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let written = self.written(py, intern!(py, "reply"))?;
+        Ok(written.unwrap_or_else(|| PyString::new(py, self.content.reply()).into_any()))
+    }
+
+    #[setter]
+    fn set_reply(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, "reply", value)
+    }
+
+    /// The payload.
+    #[getter]
+    fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let written = self.written(py, intern!(py, "data"))?;
+        Ok(written.unwrap_or_else(|| PyBytes::new(py, self.content.data()).into_any()))
+    }
+
+    #[setter]
+    fn set_data(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, "data", value)
+    }
+
+    /// Header name to its value, the last where there are several; None without headers. What is written into it is kept.
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if let Some(headers) = self.written(py, intern!(py, "headers"))? {
+            return Ok(Some(headers));
+        }
+        let Some(headers) = self.last_headers(py)? else { return Ok(None) };
+        self.write(py, "headers", &headers)?;
+        Ok(Some(headers.into_any()))
+    }
+
+    #[setter]
+    fn set_headers(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, "headers", value)
+    }
+
+    /// The same as `headers`.
+    #[getter]
+    fn header<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.headers(py)
+    }
+
+    /// Header name to all its values; None without headers. What was written to `headers` is in it.
+    #[getter]
+    fn headers_all<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let came = self.headers_that_came(py)?;
+        let Some(headers) = self.written(py, intern!(py, "headers"))? else { return Ok(came.map(Bound::into_any)) };
+        let Ok(headers) = headers.cast::<PyDict>() else { return Ok(Some(headers)) };
+        let all = PyDict::new(py);
+        for entry in headers.items() {
+            let (name, value): (Bound<'py, PyAny>, Bound<'py, PyAny>) = entry.extract()?;
+            let values = came.as_ref().map_or(Ok(None), |came| came.get_item(&name))?;
+            let values = match values {
+                Some(values) if values.get_item(-1).is_ok_and(|last| last.eq(&value).unwrap_or(false)) => values,
+                _ if value.is_instance_of::<PyList>() => value,
+                _ => PyList::new(py, [value])?.into_any(),
+            };
+            all.set_item(name, values)?;
+        }
+        Ok(Some(all.into_any()))
+    }
+
+    /// The stream's sequence; None for a message that comes from no stream.
+    #[getter]
+    fn seq(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        Ok(parse_meta(&self.reply_subject(py)?).map(|meta| meta.seq))
+    }
+
+    /// True when it was delivered before.
+    #[getter]
+    fn redelivered(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(parse_meta(&self.reply_subject(py)?).is_some_and(|meta| meta.delivered > 1))
+    }
+
+    /// Where it stands in stream and consumer.
+    #[getter]
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(written) = self.written(py, intern!(py, "_metadata"))?.filter(|metadata| !metadata.is_none()) {
+            return Ok(written);
+        }
+        let reply = self.reply_subject(py)?;
+        let Some(meta) = parse_meta(&reply) else { return Err(JetError::NotJetStream.into()) };
+        let Meta { stream, consumer, delivered, seq, consumer_seq, nanos, pending } = meta;
+        Ok(import(py, METADATA, "build")?.call1((
+            stream,
+            consumer,
+            delivered,
+            seq,
+            consumer_seq,
+            nanos,
+            pending,
+            domain(&reply),
+        ))?)
+    }
+
+    /// The same as `metadata`; nats.js's name.
+    #[getter]
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.metadata(py)
+    }
+
+    /// True once one of the verbs that can be sent only once was.
+    #[getter]
+    fn is_acked(&self) -> bool {
+        self.acked.load(Ordering::Relaxed)
+    }
+
+    /// Number of the subscription that it came from.
+    #[getter]
+    fn sid<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.sid_or_none(py)?.ok_or(JetError::NoSubscription)?)
+    }
+
+    /// nats-py's names: the ack protocol's words, and the class of `metadata`.
+    #[classattr]
+    #[pyo3(name = "Ack")]
+    fn ack_words(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        Ok(import(py, METADATA, "Ack")?)
+    }
+
+    #[classattr]
+    #[pyo3(name = "Metadata")]
+    fn metadata_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        Ok(import(py, METADATA, "Metadata")?)
+    }
+
+    // nats-py's other fields, which programs read and write.
+
+    /// The client that it came by, or was made with.
+    #[getter(_client)]
+    fn client<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match (self.written(py, intern!(py, "_client"))?, &self.session) {
+            (Some(client), _) => Ok(Some(client)),
+            (None, Some(session)) => Ok(session.bind(py).getattr(intern!(py, "client")).map(Some)?),
+            (None, None) => Ok(None),
+        }
+    }
+
+    #[setter(_client)]
+    fn set_client(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, "_client", value)
+    }
+
+    #[getter(_metadata)]
+    fn written_metadata<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.written(py, intern!(py, "_metadata"))
+    }
+
+    #[setter(_metadata)]
+    fn set_metadata(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, "_metadata", value)
+    }
+
+    #[getter(_ackd)]
+    fn ackd(&self) -> bool {
+        self.is_acked()
+    }
+
+    #[setter(_ackd)]
+    fn set_ackd(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.acked.store(value.is_truthy()?, Ordering::Relaxed);
+        Ok(())
+    }
+
+    #[getter(_sid)]
+    fn sid_or_none<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.written(py, intern!(py, "_sid"))? {
+            Some(sid) => Ok(Some(sid).filter(|sid| !sid.is_none())),
+            None => self.sid.map(|sid| Ok(sid.get().into_pyobject(py)?.into_any())).transpose(),
+        }
+    }
+
+    #[setter(_sid)]
+    fn set_sid(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, "_sid", value)
+    }
+
+    // What its verbs need.
+
+    /// Where an ack goes: the connection that it came by, and its consumer's subject. None where another client was
+    /// written, or the reply subject is no consumer's.
+    fn _consumer<'py>(&self, py: Python<'py>) -> PyResult<Option<(&Bound<'py, PyAny>, Cow<'_, str>)>> {
+        let Some(session) = self.came_by(py)? else { return Ok(None) };
+        let reply = self.reply_subject(py)?;
+        Ok(parse_meta(&reply).is_some().then_some((session, reply)))
+    }
+
+    /// The connection that it came by; None where another client was written.
+    #[getter(_session)]
+    fn came_by<'py>(&self, py: Python<'py>) -> PyResult<Option<&Bound<'py, PyAny>>> {
+        let replaced = self.written(py, intern!(py, "_client"))?.is_some();
+        Ok(self.session.as_ref().filter(|_| !replaced).map(|session| session.bind(py)))
+    }
+
+    /// Marks it acknowledged; False where it was before.
+    fn _claim(&self) -> bool {
+        !self.acked.swap(true, Ordering::Relaxed)
+    }
+
+    /// A kind of ack, its name or its value, as an `AckKind`, whose error lists them.
+    #[staticmethod]
+    fn _kind<'py>(kind: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(import(kind.py(), JS_API, "AckKind")?.call1((kind,))?)
+    }
+
+    // Attributes of the program's own.
+
+    fn _hang(&self, py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(py, name, value)
+    }
+
+    fn _hung<'py>(&self, name: &Bound<'py, PyString>, default: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.written(name.py(), name)?.unwrap_or(default))
+    }
+
+    /// All fields and what was hung on it, as an object of nats-py has them; what is written there counts.
+    #[getter(__dict__)]
+    fn attributes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        let written = slf.get().dictionary(slf.py());
+        for name in ["_client", "subject", "reply", "data", "headers", "_metadata", "_sid"] {
+            if !written.contains(name)? {
+                written.set_item(name, slf.getattr(name)?)?;
+            }
+        }
+        written.set_item("_ackd", slf.get().is_acked())?;
+        Ok(written)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.session)?;
+        visit.call(self.written.get())
+    }
+}

@@ -1,0 +1,59 @@
+//! Messages made as their session wants them.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::{Msg, SyncMsg};
+use crate::error::PyResult;
+use jetstream::receive::message::Received;
+
+/// Which class the messages of a session have.
+pub enum Form {
+    Awaited,
+    Blocking,
+    /// A program's own (`Client.msg_class`).
+    Own(Py<PyAny>),
+}
+
+impl Form {
+    pub fn new(class: &Bound<'_, PyAny>) -> Self {
+        let py = class.py();
+        if class.is(py.get_type::<Msg>()) {
+            Form::Awaited
+        } else if class.is(py.get_type::<SyncMsg>()) {
+            Form::Blocking
+        } else {
+            Form::Own(class.clone().unbind())
+        }
+    }
+
+    pub fn of(session: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Form::new(&session.getattr(intern!(session.py(), "msg_class"))?))
+    }
+
+    pub fn make<'py>(
+        &self,
+        py: Python<'py>,
+        session: &Py<PyAny>,
+        message: impl Into<Received>,
+        sid: Option<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let msg = Msg::new(Some(session.clone_ref(py)), message.into(), sid);
+        let class = match self {
+            Form::Awaited => return Ok(Bound::new(py, msg)?.into_any()),
+            Form::Blocking => {
+                return Ok(Bound::new(py, PyClassInitializer::from(msg).add_subclass(SyncMsg))?.into_any());
+            }
+            Form::Own(class) => class.bind(py),
+        };
+        let fields = PyDict::new(py);
+        fields.set_item("_client", msg.client(py)?)?;
+        fields.set_item("subject", msg.subject(py)?)?;
+        fields.set_item("reply", msg.reply(py)?)?;
+        fields.set_item("data", msg.data(py)?)?;
+        fields.set_item("headers", msg.headers(py)?)?;
+        fields.set_item("_sid", sid)?;
+        Ok(class.call((), Some(&fields))?)
+    }
+}

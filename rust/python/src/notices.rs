@@ -1,0 +1,82 @@
+//! Events of a connection, on their way to the user's callbacks.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use pyo3::prelude::*;
+
+use crate::bridge::{Bridge, Event, Mailbox, all};
+use crate::error::{PyResult, to_exception};
+use base::lock::lock;
+use client::hub::{self, Notice};
+
+/// Calls `sink(kind, error)` in the event loop for each notice, in order.
+#[pyclass(frozen, module = "jetarrow._jetarrow")]
+pub struct Notices {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    waiting: Arc<Mutex<Vec<Notice>>>,
+    sink: Py<PyAny>,
+    /// The bridge's. Weak: what lies in it, never to be fetched once the loop is closed, holds this.
+    mailbox: Weak<Mailbox>,
+    in_loop: bool,
+}
+
+impl Notices {
+    /// The connection's end.
+    pub fn taker(&self) -> hub::Notices {
+        let inner = self.inner.clone();
+        let wake = move || {
+            let inner = inner.clone();
+            if let Some(mailbox) = inner.mailbox.upgrade() {
+                mailbox.push(0, Event::Many(Box::new(move |py| inner.deliver(py))));
+            }
+        };
+        hub::Notices { waiting: self.inner.waiting.clone(), wake: Box::new(wake) }
+    }
+
+    /// The event loop's mailbox; None where a thread of its own takes the notices.
+    pub fn of_loop(&self) -> Option<Arc<Mailbox>> {
+        self.inner.in_loop.then(|| self.inner.mailbox.upgrade()).flatten()
+    }
+}
+
+impl Inner {
+    fn deliver(&self, py: Python<'_>) -> PyResult<()> {
+        let notices = std::mem::take(&mut *lock(&self.waiting));
+        all(py, notices.into_iter().map(|notice| self.tell(py, notice)))
+    }
+
+    fn tell(&self, py: Python<'_>, notice: Notice) -> PyResult<()> {
+        let (kind, error) = match notice {
+            Notice::Error(error) => ("error", Some(to_exception(py, &error)?)),
+            Notice::Disconnected => ("disconnected", None),
+            Notice::Reconnected => ("reconnected", None),
+            Notice::Closed => ("closed", None),
+            Notice::Discovered => ("discovered_server", None),
+            Notice::LameDuck => ("lame_duck_mode", None),
+        };
+        Ok(self.sink.call1(py, (kind, error)).map(drop)?)
+    }
+}
+
+#[pymethods]
+impl Notices {
+    #[new]
+    #[pyo3(signature = (sink, bridge, *, in_loop=true))]
+    fn new(sink: Py<PyAny>, bridge: &Bridge, in_loop: bool) -> Self {
+        let inner = Inner { waiting: Arc::default(), sink, mailbox: Arc::downgrade(&bridge.mailbox), in_loop };
+        Notices { inner: Arc::new(inner) }
+    }
+
+    /// Wakes whoever drains the bridge.
+    fn wake(&self) {
+        (self.taker().wake)();
+    }
+
+    /// Delivers now what has come so far.
+    fn deliver(&self, py: Python<'_>) -> PyResult<()> {
+        self.inner.deliver(py)
+    }
+}

@@ -1,0 +1,126 @@
+//! Core publish: queued without waiting, in order.
+
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::call::Call;
+use crate::connect::Connection;
+use crate::convert::Word;
+use crate::error::PyResult;
+use crate::headers;
+use crate::payload::{Cell, message};
+use base::error::About;
+use base::lock::lock;
+use client as engine;
+use client::outbox::{Held, Outgoing};
+use client::traffic::Verb;
+use wire::arena::LARGE;
+use wire::size::message_size;
+
+#[pymethods]
+impl Connection {
+    /// Queues one message and returns how many bytes are queued now. While the link is down at most `pending_size` are.
+    /// With an event loop, the messages of one turn are sent together at its end.
+    #[pyo3(signature = (event_loop, subject, payload, reply, headers))]
+    fn send(
+        slf: &Bound<'_, Self>,
+        event_loop: Option<&Bound<'_, PyAny>>,
+        subject: Word<'_>,
+        payload: &Bound<'_, PyAny>,
+        reply: Option<Word<'_>>,
+        headers: Option<headers::Given<'_>>,
+    ) -> PyResult<usize> {
+        let this = slf.get();
+        let conn = this.connection()?;
+        let (subject, reply) = (subject.0, reply.map_or("", |reply| reply.0));
+        let checked = lock(&this.copies).subject(subject, |subject| conn.check(subject))?;
+        if !reply.is_empty() {
+            conn.check(reply)?;
+        }
+        let what = || About::Other(format!("the message for {subject:?}"));
+        let (payload, headers) =
+            message(what, payload, |cell| this.copied(cell), || headers::lenient(headers), conn.client.max_payload())?;
+        let link = *conn.link.borrow();
+        if link.closed {
+            return Err(conn.closed().into());
+        }
+        let reply = (!reply.is_empty()).then(|| reply.into());
+        let message = Outgoing { subject: checked, reply, headers, payload };
+        this.lanes.close_gates(&conn.outbox);
+        if !link.up {
+            conn.check_room(message_size(&message))?;
+        }
+        Ok(Connection::hold(slf, conn, event_loop, message, Verb::Publish)?.bytes)
+    }
+
+    /// Sends what was queued in this turn of the loop.
+    fn kick(&self) -> PyResult<()> {
+        self.promised.store(0, Ordering::Relaxed);
+        self.connection()?.outbox.kick();
+        Ok(())
+    }
+
+    /// Waits until at most `bytes` are queued, or the link is down; 0 is none.
+    fn room(&self, bytes: usize) -> PyResult<Call> {
+        let conn = self.get()?;
+        let work = async move {
+            conn.while_up(conn.outbox.room(bytes)).await;
+            Ok(())
+        };
+        Ok(Call::unit(work))
+    }
+
+    /// Bytes of whole messages that are queued.
+    #[getter]
+    fn pending_bytes(&self) -> PyResult<usize> {
+        Ok(self.connection()?.outbox.bytes())
+    }
+}
+
+impl Connection {
+    /// A payload that is sent without an answer. Python's object is dropped without the lock.
+    fn copied(&self, payload: Cell) -> Bytes {
+        match payload {
+            Cell::Copied(bytes) => bytes.into(),
+            cell => lock(&self.copies).arena.copy(cell.as_slice()),
+        }
+    }
+
+    /// One that has an answer: copied where that is less than to send it from where it lies.
+    pub fn of_a_request(&self, payload: Cell) -> Bytes {
+        if payload.as_slice().len() < LARGE { self.copied(payload) } else { payload.in_place() }
+    }
+
+    /// Queues a message that is sent at the end of the loop's turn, or as soon as many wait; at once where there is no loop.
+    pub fn hold(
+        slf: &Bound<'_, Self>,
+        conn: &engine::Connection,
+        event_loop: Option<&Bound<'_, PyAny>>,
+        message: Outgoing,
+        verb: Verb,
+    ) -> PyResult<Held> {
+        let Some(event_loop) = event_loop else { return Ok(conn.outbox.push(message, verb)) };
+        let held = conn.outbox.hold(message, verb);
+        if held.enough {
+            conn.outbox.kick();
+        } else {
+            Connection::kick_later(slf, event_loop)?;
+        }
+        Ok(held)
+    }
+
+    /// Kicks the outbox at the end of the loop's turn. What another loop has promised counts for nothing: it may be
+    /// gone.
+    pub fn kick_later(slf: &Bound<'_, Self>, event_loop: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = slf.py();
+        let promise = event_loop.as_ptr() as usize;
+        if slf.get().promised.swap(promise, Ordering::Relaxed) != promise {
+            let kick = slf.getattr(intern!(py, "kick"))?;
+            event_loop.call_method1(intern!(py, "call_soon"), (kick,))?;
+        }
+        Ok(())
+    }
+}

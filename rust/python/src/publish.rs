@@ -1,0 +1,223 @@
+//! Publishing, as Python calls it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_array::{Array as _, ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyString, PyTuple};
+
+use crate::arrow::is_producer;
+use crate::batch::{Array, export, export_schema};
+use crate::bridge::Progress;
+use crate::call::Call;
+use crate::connect::Connection;
+use crate::convert::{Timeout, Word, seconds};
+use crate::error::{PyResult, to_exception};
+use crate::payload::message;
+use crate::rows::{self, RowArguments};
+use crate::{headers, puback};
+use base::error::{About, JetError};
+use jetstream::publish::outcome::{Blocks, Outcome};
+use jetstream::publish::window::Window;
+use jetstream::publish::{self as engine, Mode};
+use wire::nats::header::NATS_EXPECTED_STREAM;
+use wire::subject;
+
+#[pymethods]
+impl Connection {
+    /// One message; the result is its `PubAck`.
+    #[pyo3(signature = (subject, payload, *, prefix, timeout, headers=None))]
+    fn publish(
+        &self,
+        subject: Word<'_>,
+        payload: &Bound<'_, PyAny>,
+        prefix: String,
+        timeout: Timeout,
+        headers: Option<headers::Given<'_>>,
+    ) -> PyResult<Call> {
+        let conn = self.get()?;
+        subject::check(subject.0)?;
+        let subject = subject.0.to_owned();
+        let Timeout(timeout) = timeout;
+        let what = || About::Other(format!("the message for {subject:?}"));
+        let headers = || headers.as_ref().map(|given| headers::from_python(&given.0)).transpose();
+        let (payload, headers) =
+            message(what, payload, |cell| self.of_a_request(cell), headers, conn.client.max_payload())?;
+        Ok(Call::new(
+            async move { engine::publish(&conn, subject, payload, headers, prefix, timeout).await },
+            puback::build_in_full,
+        ))
+    }
+
+    /// Many messages under an in-flight window; the result is a `PublishOutcome`.
+    #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, msg_ttl, expected_stream, mode, max_inflight, max_bytes,
+                        timeout, resend, progress, first_row=0, ignore_extra=false))]
+    fn publish_batch(
+        &self,
+        subject: Option<&Bound<'_, PyAny>>,
+        payloads: &Bound<'_, PyAny>,
+        prefix: String,
+        headers: Option<&Bound<'_, PyAny>>,
+        msg_ids: Option<&Bound<'_, PyAny>>,
+        msg_ttl: Option<String>,
+        expected_stream: Option<&Bound<'_, PyString>>,
+        mode: &str,
+        max_inflight: Option<usize>,
+        max_bytes: usize,
+        timeout: f64,
+        resend: Option<bool>,
+        progress: Option<Py<PyAny>>,
+        first_row: u64,
+        ignore_extra: bool,
+    ) -> PyResult<Call> {
+        let conn = self.get()?;
+        subject::check(&prefix)?;
+        let mode: Mode = mode.parse()?;
+        if max_inflight == Some(0) {
+            return Err(PyValueError::new_err("max_inflight must be at least 1").into());
+        }
+        if max_bytes == 0 {
+            return Err(PyValueError::new_err("max_bytes must be at least 1").into());
+        }
+        let expected = |stream| headers::value(NATS_EXPECTED_STREAM.as_ref(), stream).map(|stream| stream.to_string());
+        let expected_stream = expected_stream.map(expected).transpose()?;
+        if let Some(stream) = &expected_stream {
+            subject::check_name("stream", stream)?;
+        }
+        let arguments = RowArguments { subject, headers, msg_ids, expected_stream, msg_ttl, first_row, ignore_extra };
+        let limit = conn.client.max_payload();
+        let (blocks, total, keep) = if is_producer(payloads)? {
+            let (blocks, total) = rows::blocks(payloads, arguments, limit)?;
+            (blocks, total, None)
+        } else {
+            let rows = Arc::new(rows::rows(payloads, arguments, limit)?);
+            let blocks: Blocks = Box::pin(futures_util::stream::iter([Ok(rows.clone())]));
+            // Kept to the end, so that the objects behind the rows are given back where the GIL is held.
+            (blocks, Some(rows.len), Some(rows))
+        };
+        let timeout = seconds("timeout", timeout)?;
+        let (told, urgent) = Default::default();
+        let window = Window { max_inflight, max_bytes, told, urgent, timeout, resend, prefix, one_call: true };
+        let done = Arc::new(AtomicU64::new(0));
+        let report = progress.map(|callback| {
+            let done = done.clone();
+            Progress {
+                report: Box::new(move |py| Ok(callback.call1(py, (done.load(Ordering::Relaxed), total)).map(drop)?)),
+            }
+        });
+        let work = async move {
+            let outcome = engine::publish_batch(&conn, blocks, mode, window, done).await;
+            outcome.map_err(|err| err.counted_from(first_row))
+        };
+        let call = Call::new(work, move |py, outcome| {
+            drop(keep);
+            Ok(PublishOutcome { inner: outcome, first_row }.into_pyobject(py)?.into_any())
+        });
+        Ok(call.with_progress(report))
+    }
+}
+
+/// What became of every row.
+#[pyclass(frozen, module = "jetarrow._jetarrow")]
+pub struct PublishOutcome {
+    inner: Outcome,
+    /// The number of the first row, in errors.
+    first_row: u64,
+}
+
+/// A row that was not stored, and why.
+#[pyclass(frozen, get_all, module = "jetarrow._jetarrow")]
+pub struct FailedRow {
+    row: u64,
+    error: Py<PyAny>,
+}
+
+impl PublishOutcome {
+    fn seq_array(&self) -> Int64Array {
+        self.inner.seqs.iter().map(|seq| (*seq > 0).then_some(*seq)).collect()
+    }
+
+    fn schema() -> Schema {
+        Schema::new(vec![
+            Field::new("row", DataType::Int64, false),
+            Field::new("seq", DataType::Int64, true),
+            Field::new("status", DataType::Utf8, false),
+            Field::new("error", DataType::Utf8, true),
+        ])
+    }
+
+    fn table(&self) -> Result<RecordBatch, arrow_schema::ArrowError> {
+        let rows = self.inner.seqs.len();
+        let mut errors = vec![None; rows];
+        for (row, err) in &self.inner.errors {
+            errors[*row as usize] = Some(err.clone().counted_from(self.first_row).to_string());
+        }
+        let status = (0..rows).map(|row| match (&errors[row], self.inner.duplicate[row]) {
+            (Some(_), _) => "error",
+            (None, true) => "duplicate",
+            (None, false) => "stored",
+        });
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(0..rows as i64)),
+            Arc::new(self.seq_array()),
+            Arc::new(StringArray::from_iter_values(status)),
+            Arc::new(errors.iter().map(Option::as_deref).collect::<StringArray>()),
+        ];
+        RecordBatch::try_new(Arc::new(Self::schema()), columns)
+    }
+}
+
+#[pymethods]
+impl PublishOutcome {
+    #[getter]
+    fn stream(&self) -> Option<&str> {
+        self.inner.stream.as_deref()
+    }
+
+    #[getter]
+    fn count(&self) -> usize {
+        self.inner.seqs.len()
+    }
+
+    #[getter]
+    fn stored(&self) -> u64 {
+        self.inner.stored()
+    }
+
+    #[getter]
+    fn duplicates(&self) -> Option<u64> {
+        self.inner.counts_duplicates.then_some(self.inner.duplicates)
+    }
+
+    #[getter]
+    fn seqs(&self) -> Array {
+        let array = self.seq_array();
+        Array::new(Field::new("seq", array.data_type().clone(), true), Arc::new(array))
+    }
+
+    /// The rows that failed, in order, counted from `first_row`.
+    fn errors(&self, py: Python<'_>) -> PyResult<Vec<FailedRow>> {
+        let failed = self.inner.errors.iter().map(|(row, err)| {
+            let error = to_exception(py, &err.clone().counted_from(self.first_row))?.unbind();
+            Ok(FailedRow { row: self.first_row.saturating_add(*row), error })
+        });
+        failed.collect()
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        export_schema(py, &Self::schema())
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let table = self.table().map_err(|e| JetError::Internal(e.to_string()))?;
+        export(py, table, requested_schema)
+    }
+}

@@ -1,0 +1,299 @@
+//! Publishing message by message: a future for each, resolved many at a time.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::bridge::{Bridge, Event};
+use crate::connect::Connection;
+use crate::convert::{Timeout, Word, seconds};
+use crate::error::PyResult;
+use crate::headers;
+use crate::lane::{Lane, Lanes};
+use crate::payload::Cell;
+use base::error::About;
+use base::lock::lock;
+use client::congestion::MOST_MESSAGES;
+use jetstream::publish::body::{Body, Single};
+use jetstream::publish::publisher::{self as engine, Feed};
+use jetstream::publish::window::Window;
+use runtime::Owned;
+use wire::arena::LARGE;
+use wire::nats::header::NATS_MESSAGE_ID;
+use wire::size::check_size;
+use wire::subject;
+
+mod answers;
+mod way;
+
+use answers::{Answer, Answers, Shared, Waiting};
+use way::Way;
+
+/// Most bytes of a window that grows, where the caller bounds none.
+const MOST_BYTES: usize = 64 << 20;
+/// As soon as this many messages wait they are handed over, without waiting for the end of the loop's turn.
+const BURST: usize = 128;
+
+#[pyclass(frozen, module = "jetarrow._jetarrow")]
+pub struct Publisher {
+    way: Arc<Way>,
+    shared: Arc<Shared>,
+    lanes: Arc<Lanes>,
+    /// False where there is no loop: every message is handed over by itself.
+    by_turn: bool,
+    /// The loop will call `hand_over`.
+    promised: AtomicBool,
+    /// At most so many messages, and bytes of them, have no answer; `None`: see `is_crowded`.
+    max_inflight: Option<u64>,
+    max_bytes: u64,
+    /// Bytes that the loop has unanswered just now, where that is left to it; and how many messages may wait whatever it
+    /// says.
+    window: Arc<AtomicUsize>,
+    spare: u64,
+    /// Bytes of the message that had no room last.
+    refused: AtomicU64,
+}
+
+#[pymethods]
+impl Connection {
+    /// A publisher for one event loop: that of `bridge`.
+    #[pyo3(signature = (bridge, *, prefix, max_inflight, max_bytes, spare, timeout, by_turn, keep_failed))]
+    fn publisher(
+        &self,
+        bridge: &Bridge,
+        prefix: String,
+        max_inflight: Option<usize>,
+        max_bytes: Option<u64>,
+        spare: u64,
+        timeout: f64,
+        by_turn: bool,
+        keep_failed: bool,
+    ) -> PyResult<Publisher> {
+        let conn = self.get()?;
+        if max_inflight == Some(0) {
+            return Err(PyValueError::new_err("max_inflight must be at least 1").into());
+        }
+        let timeout = seconds("ack_timeout", timeout)?;
+        let told = Arc::new(AtomicUsize::new(0));
+        // The bytes are bounded here, before they are copied; a window that grows has a bound in any case.
+        let most = if max_inflight.is_some() { usize::MAX } else { MOST_BYTES };
+        let window = Window {
+            max_inflight,
+            max_bytes: most,
+            told: told.clone(),
+            urgent: Arc::default(),
+            timeout,
+            resend: None,
+            prefix,
+            one_call: false,
+        };
+        let shared = Arc::new(Shared::new(keep_failed));
+        let outlet = Answers { shared: shared.clone(), mailbox: bridge.mailbox.clone(), ready: Vec::new() };
+        let (all, mailbox) = (shared.clone(), bridge.mailbox.clone());
+        let failed = move |error| {
+            let all = all.clone();
+            mailbox.push(0, Event::Many(Box::new(move |py| all.fail_all(py, &error))));
+        };
+        let inner = Owned::new(engine::Publisher::start(conn, window, outlet, failed)?);
+        let way = Arc::new(Way { inner, shared: shared.clone(), turn: Mutex::default() });
+        let lane: Arc<dyn Lane> = way.clone();
+        self.lanes.add(Arc::downgrade(&lane));
+        Ok(Publisher {
+            way,
+            shared,
+            lanes: self.lanes.clone(),
+            by_turn,
+            promised: AtomicBool::new(false),
+            max_inflight: max_inflight.map(|most| most as u64),
+            max_bytes: max_bytes.unwrap_or(u64::MAX),
+            window: told,
+            spare,
+            refused: AtomicU64::new(0),
+        })
+    }
+}
+
+#[pymethods]
+impl Publisher {
+    /// Queues one message; the future, of the loop, resolves to its `PubAck` or a typed error. None where there is no room.
+    #[pyo3(signature = (event_loop, subject, payload, headers, msg_id, timeout))]
+    fn publish<'py>(
+        this: &Bound<'py, Self>,
+        event_loop: &Bound<'py, PyAny>,
+        subject: Word<'py>,
+        payload: &Bound<'py, PyAny>,
+        headers: Option<headers::Given<'py>>,
+        msg_id: Option<&Bound<'py, PyString>>,
+        timeout: Option<Timeout>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let timeout = timeout.map(|Timeout(timeout)| timeout);
+        let Some(row) = this.get().admit(subject.0, payload, headers, msg_id, timeout)? else { return Ok(None) };
+        let future = event_loop.call_method0(intern!(this.py(), "create_future"))?;
+        row.queue(this, event_loop, future.clone().unbind())?;
+        Ok(Some(future))
+    }
+
+    /// True as long as the message that was refused last would still have to wait.
+    fn full(&self) -> PyResult<bool> {
+        self.way.inner.get()?;
+        Ok(self.is_crowded() || self.is_too_much(self.refused.load(Ordering::Relaxed)))
+    }
+
+    /// Hands over what was published in this turn of the loop.
+    fn hand_over(&self) -> PyResult<()> {
+        self.promised.store(false, Ordering::Relaxed);
+        self.way.hand_over()
+    }
+
+    /// Waits for the next answer as `Bridge.linger`, where the loop has nothing to do but to hand over what was published.
+    fn linger(&self, py: Python<'_>, bridge: &Bridge) -> PyResult<()> {
+        let hand_over = || self.way.hand_over();
+        let promised = self.promised.load(Ordering::Relaxed);
+        bridge.linger_after(py, if promised { Some(&hand_over) } else { None })
+    }
+
+    /// A future that resolves when some message has got its answer.
+    fn room<'py>(&self, py: Python<'py>, event_loop: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        // In a forked process nobody would wake it.
+        self.way.inner.get()?;
+        let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        self.shared.stall(py, future.clone().unbind())?;
+        Ok(future)
+    }
+
+    /// Messages that have no answer yet.
+    #[getter]
+    fn pending(&self) -> PyResult<u64> {
+        self.way.inner.get()?;
+        Ok(self.shared.pending())
+    }
+
+    #[getter]
+    fn pending_bytes(&self) -> u64 {
+        self.shared.pending_bytes()
+    }
+
+    /// Messages stored so far.
+    #[getter]
+    fn stored(&self) -> u64 {
+        self.shared.stored.load(Ordering::Relaxed)
+    }
+
+    /// Messages so far whose id the stream knew.
+    #[getter]
+    fn duplicates(&self) -> u64 {
+        self.shared.duplicates.load(Ordering::Relaxed)
+    }
+
+    /// Messages that failed so far.
+    #[getter]
+    fn errors(&self) -> u64 {
+        self.shared.errors.load(Ordering::Relaxed)
+    }
+
+    /// The futures that failed since the last call.
+    fn take_failed(&self) -> Vec<Py<PyAny>> {
+        self.shared.take_failed()
+    }
+}
+
+impl Publisher {
+    /// The message, checked and copied; None where there is no room.
+    fn admit(
+        &self,
+        subject: &str,
+        payload: &Bound<'_, PyAny>,
+        headers: Option<headers::Given<'_>>,
+        msg_id: Option<&Bound<'_, PyString>>,
+        timeout: Option<Duration>,
+    ) -> PyResult<Option<Row>> {
+        let inner = self.way.inner.get()?;
+        // Whoever waits for the answer is a limit already.
+        if (timeout.is_none() || self.max_inflight.is_some()) && self.is_crowded() {
+            return Ok(None);
+        }
+        let mut map = headers.as_ref().map(|given| headers::from_python(&given.0)).transpose()?;
+        if let Some(id) = msg_id {
+            let name = NATS_MESSAGE_ID.as_ref();
+            headers::append(map.get_or_insert_default(), name, &headers::value(name, id)?)?;
+        }
+        let cell = Cell::new(payload)?;
+        let what = || About::Other(format!("the message for {subject:?}"));
+        let size = check_size(what, cell.as_slice().len(), map.as_ref(), inner.max_payload())?;
+        let bytes = (size + subject.len()) as u64;
+        if self.is_too_much(bytes) {
+            self.refused.store(bytes, Ordering::Relaxed);
+            return Ok(None);
+        }
+        let small = Some(cell.as_slice()).filter(|payload| payload.len() < LARGE);
+        // Python objects, an exception too, are made and dropped when the lock is free again.
+        let taken = {
+            let mut turn = lock(&self.way.turn);
+            turn.copies
+                .subject(subject, subject::check)
+                .map(|subject| (subject, small.map(|small| turn.copies.arena.copy(small))))
+        };
+        let (subject, copied) = taken?;
+        let payload = copied.unwrap_or_else(|| cell.in_place());
+        Ok(Some(Row { message: Box::new(Single { subject, payload, headers: map, timeout }), bytes }))
+    }
+
+    /// Where the loop chooses its window, as much again waits for it, so that it never waits for Python.
+    fn is_crowded(&self) -> bool {
+        let pending = self.shared.pending();
+        match self.max_inflight {
+            Some(most) => pending >= most,
+            None => {
+                let window = self.window.load(Ordering::Relaxed) as u64;
+                pending >= self.spare && self.pending_bytes() >= 2 * window || pending >= 2 * MOST_MESSAGES as u64
+            }
+        }
+    }
+
+    /// A message larger than `max_bytes` goes alone.
+    fn is_too_much(&self, bytes: u64) -> bool {
+        let pending = self.pending_bytes();
+        pending > 0 && pending.saturating_add(bytes) > self.max_bytes
+    }
+}
+
+/// A message that has room.
+struct Row {
+    message: Box<Single>,
+    bytes: u64,
+}
+
+impl Row {
+    /// Hands it over, now or at the end of the turn.
+    fn queue(self, publisher: &Bound<'_, Publisher>, event_loop: &Bound<'_, PyAny>, future: Py<PyAny>) -> PyResult<()> {
+        let (py, this) = (publisher.py(), publisher.get());
+        let (row, others) = this.shared.add(Waiting { future, bytes: self.bytes });
+        this.lanes.publish();
+        let item = Feed::Item((row, Body::Single(self.message)));
+        // With others in flight the wait until the end of the turn costs nothing.
+        if !this.by_turn || others == 0 {
+            return this.way.send(vec![item]);
+        }
+        let waiting = {
+            let mut turn = lock(&this.way.turn);
+            if turn.items.capacity() == 0 {
+                turn.items.reserve_exact(BURST);
+            }
+            turn.items.push(item);
+            turn.items.len()
+        };
+        if !this.promised.load(Ordering::Relaxed) {
+            let hand_over = publisher.getattr(intern!(py, "hand_over"))?;
+            event_loop.call_method1(intern!(py, "call_soon"), (hand_over,))?;
+            this.promised.store(true, Ordering::Relaxed);
+        } else if waiting >= BURST {
+            this.way.hand_over()?;
+        }
+        Ok(())
+    }
+}

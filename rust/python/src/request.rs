@@ -1,0 +1,126 @@
+//! Requests: as a call, or as a future of the loop. They are queued when they are asked for.
+
+use bytes::Bytes;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::bridge::{Bridge, Event, settle};
+use crate::call::Call;
+use crate::connect::Connection;
+use crate::convert::{Timeout, Word};
+use crate::error::{PyResult, Raised};
+use crate::headers;
+use crate::message::Form;
+use crate::payload::message;
+use base::error::{About, JetError};
+use base::lock::lock;
+use client as engine;
+use client::request::Request;
+use client::traffic::Verb;
+use wire::message::Message;
+use wire::subject;
+
+#[pymethods]
+impl Connection {
+    /// One request to the API; the result is the payload of the answer.
+    fn request(&self, subject: Word<'_>, payload: &[u8], timeout: Timeout) -> PyResult<Call> {
+        let conn = self.get()?;
+        subject::check_tokens(subject.0)?;
+        let subject = subject.0.into();
+        let payload = Bytes::copy_from_slice(payload);
+        Ok(Call::new(
+            conn.ask(Request { subject, payload, headers: None, timeout: timeout.0, verb: Verb::Request })?,
+            |py, answer| Ok(PyBytes::new(py, answer.payload()).into_any()),
+        ))
+    }
+
+    /// One request; the result is the whole message. `session` is what its verbs go through.
+    #[pyo3(signature = (session, subject, payload, *, timeout, headers=None))]
+    fn request_msg(
+        &self,
+        session: &Bound<'_, PyAny>,
+        subject: Word<'_>,
+        payload: &Bound<'_, PyAny>,
+        timeout: Timeout,
+        headers: Option<headers::Given<'_>>,
+    ) -> PyResult<Call> {
+        let conn = self.get()?;
+        let request = self.checked(&conn, subject.0, payload, timeout, headers)?;
+        let (form, session) = (Form::of(session)?, session.clone().unbind());
+        Ok(Call::new(conn.ask(request)?, move |py, answer| form.make(py, &session, answer, None)))
+    }
+
+    /// `request_msg` as a future of the loop of `bridge`, which costs no task.
+    fn request_future<'py>(
+        slf: &Bound<'py, Self>,
+        py: Python<'py>,
+        event_loop: &Bound<'py, PyAny>,
+        bridge: &Bridge,
+        session: &Bound<'_, PyAny>,
+        subject: Word<'_>,
+        payload: &Bound<'_, PyAny>,
+        timeout: Timeout,
+        headers: Option<headers::Given<'_>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let conn = slf.get().connection()?;
+        let request = slf.get().checked(conn, subject.0, payload, timeout, headers)?;
+        let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        let (form, session) = (Form::of(session)?, session.clone().unbind());
+        let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
+        let done = Box::new(move |answer: Result<Message, JetError>| {
+            let deliver = move |py: Python<'_>| {
+                let message =
+                    answer.map_err(Raised::from).and_then(|answer| form.make(py, &session, answer, None));
+                settle(waiting.bind(py), message)
+            };
+            mailbox.push(0, Event::Many(Box::new(deliver)));
+        });
+        let others = conn.pending_requests();
+        conn.start_request(request, future.as_ptr() as usize, done)?;
+        // With others under way the wait until the end of the turn costs nothing.
+        if others > 0 {
+            Connection::kick_later(slf, event_loop)?
+        } else {
+            conn.outbox.kick()
+        }
+        Ok(future)
+    }
+
+    /// Ends a request whose future was cancelled: where it was not sent it never will be.
+    fn cancel_request(&self, future: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.connection()?.cancel_request(future.as_ptr() as usize);
+        Ok(())
+    }
+
+    /// A subject that is used nowhere else.
+    fn new_inbox(&self) -> PyResult<String> {
+        Ok(self.connection()?.new_inbox()?)
+    }
+
+    /// A round trip through the server.
+    fn flush(&self, timeout: Timeout) -> PyResult<Call> {
+        let conn = self.get()?;
+        self.lanes.close_gates(&conn.outbox);
+        Ok(Call::unit(async move { conn.round_trip(timeout.0).await }))
+    }
+}
+
+impl Connection {
+    /// The request, if the server would take it.
+    fn checked(
+        &self,
+        conn: &engine::Connection,
+        subject: &str,
+        payload: &Bound<'_, PyAny>,
+        timeout: Timeout,
+        headers: Option<headers::Given<'_>>,
+    ) -> PyResult<Request> {
+        let checked = lock(&self.copies).subject(subject, |subject| conn.check(subject))?;
+        let what = || About::Other(format!("the request to {subject:?}"));
+        let limit = conn.client.max_payload();
+        let (payload, headers) =
+            message(what, payload, |cell| self.of_a_request(cell), || headers::lenient(headers), limit)?;
+        Ok(Request { subject: checked, payload, headers, timeout: timeout.0, verb: Verb::Request })
+    }
+}

@@ -1,0 +1,162 @@
+//! A table as messages to publish.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, StructArray};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef};
+use arrow_select::concat::concat;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use pyo3_arrow::ffi::{ArrayReader, to_stream_pycapsule};
+
+use crate::arrow::{extract, unfit};
+use crate::error::PyResult;
+use crate::requested;
+use base::lock::lock;
+use base::panics::caught;
+use jetstream::publish::pack::Pack;
+use jetstream::publish::table::{Plan, message_fields};
+
+/// Rows that are encoded at once: what is in memory beside the table.
+const ROWS: usize = 8_192;
+
+/// Messages made of a table's rows as they are asked for: an Arrow stream of what `publish_batch` takes.
+#[pyclass(frozen, module = "jetarrow._jetarrow")]
+pub struct TableMessages {
+    messages: Mutex<Option<Messages>>,
+    field: FieldRef,
+    rows: Option<usize>,
+}
+
+#[pymethods]
+impl TableMessages {
+    #[new]
+    #[pyo3(signature = (table, *, columns, subject, msg_id, nulls, arrow=None))]
+    fn new(
+        table: &Bound<'_, PyAny>,
+        columns: Option<Vec<String>>,
+        subject: Option<&str>,
+        msg_id: Option<&str>,
+        nulls: bool,
+        arrow: Option<(Option<String>, usize, usize)>,
+    ) -> PyResult<Self> {
+        // How many messages there will be is known where each row is one.
+        let rows = if arrow.is_none() { table.len().ok() } else { None };
+        let reader = extract("table", table)?.into_reader()?;
+        let field = reader.field();
+        let DataType::Struct(fields) = field.data_type() else {
+            return Err(unfit("table", "struct", field.data_type()).into());
+        };
+        let columns = columns.as_deref();
+        let plan = match arrow {
+            None => Form::Json(Plan::new(fields, columns, subject, msg_id, nulls)?),
+            Some((compression, rows, bytes)) => {
+                Form::Arrow(Box::new(Pack::new(fields, columns, subject, msg_id, compression.as_deref(), rows, bytes)?))
+            }
+        };
+        let field = Arc::new(Field::new("", DataType::Struct(message_fields()), false));
+        let messages = Messages { reader, plan, held: VecDeque::new(), at: 0, field: field.clone() };
+        Ok(TableMessages { messages: Mutex::new(Some(messages)), field, rows })
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.rows.ok_or_else(|| PyValueError::new_err("a stream does not say how many rows it has"))?)
+    }
+
+    /// The messages, once.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let requested = requested::cheap(&self.field, requested_schema)?;
+        let messages =
+            lock(&self.messages).take().ok_or_else(|| PyValueError::new_err("the table was read already"))?;
+        Ok(to_stream_pycapsule(py, Box::new(messages), requested)?)
+    }
+}
+
+/// What a message is.
+enum Form {
+    Json(Plan),
+    Arrow(Box<Pack>),
+}
+
+struct Messages {
+    reader: Box<dyn ArrayReader + Send>,
+    plan: Form,
+    /// Blocks of the table that are not used up.
+    held: VecDeque<StructArray>,
+    /// Rows that are.
+    at: usize,
+    field: FieldRef,
+}
+
+impl Messages {
+    /// The next rows of the table, so many where it has them; a part of a block as it is, or several in one.
+    fn rows(&mut self, wanted: usize, whole: bool) -> Result<Option<StructArray>, ArrowError> {
+        let mut found = 0;
+        let mut pieces: Vec<ArrayRef> = Vec::new();
+        while found < wanted && (whole || found == 0) {
+            let Some(block) = self.held.pop_front() else {
+                match self.reader.next() {
+                    None => break,
+                    Some(block) => self.held.push_back(block?.as_struct().clone()),
+                }
+                continue;
+            };
+            let count = block.len().min(wanted - found);
+            if count < block.len() {
+                self.held.push_front(block.slice(count, block.len() - count));
+            }
+            if count > 0 {
+                pieces.push(Arc::new(block.slice(0, count)));
+                found += count;
+            }
+        }
+        let pieces: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
+        Ok(match pieces[..] {
+            [] => None,
+            [one] => Some(one.as_struct().clone()),
+            _ => Some(concat(&pieces)?.as_struct().clone()),
+        })
+    }
+
+    fn block(&mut self) -> Result<Option<ArrayRef>, ArrowError> {
+        loop {
+            let (wanted, whole) = match &self.plan {
+                Form::Json(_) => (ROWS, false),
+                Form::Arrow(pack) => (pack.window(), true),
+            };
+            let Some(rows) = self.rows(wanted, whole)? else { return Ok(None) };
+            let messages = match &mut self.plan {
+                Form::Json(plan) => plan.messages(&rows)?,
+                Form::Arrow(pack) => pack.messages(&rows, self.at)?,
+            };
+            self.at += rows.len();
+            if !messages.is_empty() {
+                return Ok(Some(Arc::new(messages)));
+            }
+        }
+    }
+}
+
+impl Iterator for Messages {
+    type Item = Result<ArrayRef, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // It is called through Arrow's C interface, which no panic may cross: one there ends the process.
+        let block = caught(|| self.block());
+        block.unwrap_or_else(|err| Err(ArrowError::ExternalError(err.to_string().into()))).transpose()
+    }
+}
+
+impl ArrayReader for Messages {
+    fn field(&self) -> FieldRef {
+        self.field.clone()
+    }
+}

@@ -1,0 +1,36 @@
+//! The decoder that `schema=` and `mode=` ask for.
+
+use arrow_schema::Schema;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use pyo3_arrow::PySchema;
+
+use crate::batch::export_schema;
+use crate::error::PyResult;
+use columns::unpack::{self, Unpack};
+use jetstream::receive::typed::Typed;
+
+/// The decoder of `schema=` (anything with an Arrow schema), `mode=` and `flatten=`.
+pub fn typed(input: &Schema, schema: &Bound<'_, PyAny>, mode: &str, flat: bool) -> PyResult<Typed> {
+    Ok(Typed::new(input, fields(schema)?.as_ref().fields(), mode.parse()?, flat)?)
+}
+
+/// What unpacks messages of Arrow data with the columns of `schema=`.
+pub fn unpack(input: &Schema, schema: &Bound<'_, PyAny>, mode: &str, batch_rows: usize) -> PyResult<Unpack> {
+    Ok(Unpack::new(input, fields(schema)?.as_ref().fields(), mode.parse()?, batch_rows)?)
+}
+
+fn fields(schema: &Bound<'_, PyAny>) -> PyResult<PySchema> {
+    Ok(schema.extract::<PySchema>().map_err(|err| {
+        PyTypeError::new_err(format!("schema must be an Arrow schema or struct type of any library: {err}"))
+    })?)
+}
+
+/// The Arrow schema of a payload, in a capsule; None where it is no Arrow stream. Of no payload it is the empty schema.
+#[pyfunction]
+#[pyo3(signature = (payload))]
+pub fn schema_of_payload<'py>(py: Python<'py>, payload: Option<&[u8]>) -> PyResult<Option<Bound<'py, PyCapsule>>> {
+    let schema = payload.map_or_else(|| Ok(Schema::empty()), unpack::schema_of);
+    schema.ok().map(|schema| export_schema(py, &schema)).transpose()
+}

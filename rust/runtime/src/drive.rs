@@ -1,0 +1,195 @@
+//! Who drives the runtime: whichever Python thread waits for it, and a thread of its own where none does.
+//!
+//! A result that changes threads costs more than all the rest of a short round trip: two system calls and two switches.
+//! So a thread that waits for an answer runs the connection meanwhile, and the runtime's own thread stays away for as
+//! long as such calls follow each other. Only one thread drives at a time; tokio hands over to one of the others.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+
+use base::error::{JetError, Result};
+
+/// How long after a short call the runtime's own thread stays away: what is sent meanwhile without waiting goes out
+/// this much later, at most. A call that took longer brings it back at once.
+const AWAY: Duration = Duration::from_millis(1);
+
+pub struct Driver {
+    pub runtime: Runtime,
+    /// Threads that wait for something.
+    guests: AtomicUsize,
+    /// How often one has gone.
+    gone: AtomicU64,
+    /// The last one has left work behind.
+    hurry: AtomicBool,
+    /// The runtime's own thread drives.
+    inside: AtomicBool,
+    wanted: Notify,
+    thread: OnceLock<Thread>,
+    ended: AtomicBool,
+}
+
+impl Driver {
+    /// A runtime, and its own thread.
+    pub fn start() -> Result<Arc<Self>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .thread_name("jetarrow")
+            .enable_all()
+            .build()
+            .map_err(|e| JetError::Internal(format!("cannot start a runtime: {e}")))?;
+        let driver = Arc::new(Driver {
+            runtime,
+            guests: AtomicUsize::new(0),
+            gone: AtomicU64::new(0),
+            hurry: AtomicBool::new(false),
+            inside: AtomicBool::new(false),
+            wanted: Notify::new(),
+            thread: OnceLock::new(),
+            ended: AtomicBool::new(false),
+        });
+        let own = driver.clone();
+        let thread = std::thread::Builder::new()
+            .name("jetarrow".into())
+            .spawn(move || own.host())
+            .map_err(|e| JetError::Internal(format!("cannot start a thread: {e}")))?;
+        let _only_once = driver.thread.set(thread.thread().clone());
+        Ok(driver)
+    }
+
+    /// Ends the runtime's own thread; else it ends with the process.
+    pub fn end(&self) {
+        self.ended.store(true, SeqCst);
+        self.wanted.notify_one();
+    }
+
+    fn host(&self) {
+        while !self.ended.load(SeqCst) {
+            self.inside.store(true, SeqCst);
+            self.runtime.block_on(self.wanted.notified());
+            self.inside.store(false, SeqCst);
+            loop {
+                let gone = self.gone.load(SeqCst);
+                std::thread::park_timeout(AWAY);
+                let hurry = self.hurry.swap(false, SeqCst);
+                if self.guests.load(SeqCst) == 0 && (hurry || self.gone.load(SeqCst) == gone) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Waits in this thread and drives the runtime meanwhile; None where `patience` is over before.
+    pub fn visit<T>(&self, work: impl Future<Output = T>, patience: Duration) -> Option<T> {
+        let begin = Instant::now();
+        let done = {
+            let _guest = Guest::new(self);
+            self.runtime.block_on(async { tokio::time::timeout(patience, work).await.ok() })
+        };
+        // Where it took long there may be more to do than what was waited for.
+        if done.is_none() || begin.elapsed() > AWAY {
+            self.hurry.store(true, SeqCst);
+            self.thread.get().inspect(|thread| thread.unpark());
+        }
+        done
+    }
+}
+
+struct Guest<'a>(&'a Driver);
+
+impl<'a> Guest<'a> {
+    fn new(driver: &'a Driver) -> Self {
+        driver.guests.fetch_add(1, SeqCst);
+        if driver.inside.load(SeqCst) {
+            driver.wanted.notify_one();
+        }
+        Guest(driver)
+    }
+}
+
+impl Drop for Guest<'_> {
+    fn drop(&mut self) {
+        self.0.gone.fetch_add(1, SeqCst);
+        self.0.guests.fetch_sub(1, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+
+    #[allow(clippy::disallowed_methods)]
+    fn hops(driver: &Arc<Driver>) -> impl Future<Output = thread::ThreadId> + use<> {
+        let task = driver.runtime.spawn(async {
+            tokio::task::yield_now().await;
+            thread::current().id()
+        });
+        async move { task.await.unwrap() }
+    }
+
+    #[test]
+    fn whoever_waits_does_the_work_and_else_its_own_thread() {
+        let driver = Driver::start().unwrap();
+        let long = Duration::from_secs(60);
+        let me = thread::current().id();
+        // The first may still find the other thread at it.
+        let seen: Vec<_> = (0..50).map(|_| driver.visit(hops(&driver), long).unwrap()).collect();
+        assert!(seen.contains(&me), "{seen:?}");
+        let (send, done) = channel();
+        let work = hops(&driver);
+        #[allow(clippy::disallowed_methods)]
+        driver.runtime.spawn(async move { send.send(work.await).unwrap() });
+        assert_ne!(done.recv_timeout(long).unwrap(), me);
+        assert_eq!(driver.guests.load(SeqCst), 0);
+    }
+
+    #[test]
+    fn patience_ends_and_the_work_goes_on() {
+        let driver = Driver::start().unwrap();
+        let (send, heard) = channel();
+        let never = async {
+            std::future::pending::<()>().await;
+        };
+        #[allow(clippy::disallowed_methods)]
+        driver.runtime.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            send.send(()).unwrap();
+        });
+        assert_eq!(driver.visit(never, Duration::from_millis(1)), None);
+        heard.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+
+    #[test]
+    fn many_threads_wait_at_once() {
+        let driver = Driver::start().unwrap();
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let driver = driver.clone();
+                thread::spawn(move || {
+                    for _ in 0..500 {
+                        driver.visit(hops(&driver), Duration::from_secs(60)).unwrap();
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(driver.gone.load(SeqCst), 4_000);
+    }
+
+    #[test]
+    fn its_own_thread_can_be_ended() {
+        let driver = Driver::start().unwrap();
+        driver.end();
+        while Arc::strong_count(&driver) > 1 {
+            thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Memory that Python, or another producer of Arrow data, owns.
+//!
+//! Releasing it can call back into its owner, and a callback of pyarrow takes the GIL: under a lock of ours that is a
+//! deadlock, and once the interpreter finalizes it ends the process. So a drop only hands the memory over, and `release`
+//! drops it in a thread that may take the GIL. What is left once the interpreter is about to finalize stays allocated.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::finalization::{self, PythonCall};
+use crate::task::{blocking, spawn};
+use base::lock::{self, lock};
+
+static HANDED_OVER: Mutex<Vec<Box<dyn Send>>> = Mutex::new(Vec::new());
+/// How long memory waits for a thread that has the GIL anyway.
+const RELEASE_AFTER: Duration = Duration::from_millis(20);
+
+/// A value that is never dropped in place.
+pub struct Foreign<T: Send + 'static>(Option<T>);
+
+impl<T: Send + 'static> Foreign<T> {
+    pub fn new(value: T) -> Self {
+        Foreign(Some(value))
+    }
+
+    pub fn get(&self) -> Option<&T> {
+        self.0.as_ref()
+    }
+
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        self.0.as_mut()
+    }
+}
+
+impl<T: Send + 'static> Drop for Foreign<T> {
+    fn drop(&mut self) {
+        debug_assert_eq!(lock::held(), 0, "foreign memory is dropped under a lock");
+        let Some(value) = self.0.take() else { return };
+        if finalization::has_begun() {
+            return std::mem::forget(value);
+        }
+        let first = {
+            let mut handed_over = lock(&HANDED_OVER);
+            handed_over.push(Box::new(value));
+            handed_over.len() == 1
+        };
+        if first {
+            // Without a runtime there is no other thread, and whoever calls next releases it.
+            let _no_runtime = spawn(release_later(), |_panicked| ());
+        }
+    }
+}
+
+async fn release_later() {
+    tokio::time::sleep(RELEASE_AFTER).await;
+    if !lock(&HANDED_OVER).is_empty() {
+        let _panicked = blocking(|| PythonCall::begin().map(|_call| release())).await;
+    }
+}
+
+/// Drops what was handed over. For threads that hold the GIL, or may wait for it, within a `PythonCall`.
+pub fn release() {
+    debug_assert_eq!(lock::held(), 0, "foreign memory is released under a lock");
+    let values = std::mem::take(&mut *lock(&HANDED_OVER));
+    drop(values);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    struct Owned(Sender<usize>);
+
+    impl Drop for Owned {
+        fn drop(&mut self) {
+            self.0.send(lock::held()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_value_is_dropped_later_and_without_locks() {
+        let (send, dropped) = channel();
+        let mut first = Foreign::new(Owned(send.clone()));
+        assert!(first.get().is_some() && first.get_mut().is_some());
+        drop(first);
+        let rest = Foreign::new(Owned(send));
+        assert_eq!(dropped.recv(), Ok(0));
+        drop(rest);
+        assert_eq!(dropped.recv(), Ok(0));
+    }
+
+    #[test]
+    #[should_panic(expected = "dropped under a lock")]
+    fn a_drop_under_a_lock_is_found() {
+        let mutex = Mutex::new(());
+        let value = Foreign::new(());
+        let _guard = lock(&mutex);
+        drop(value);
+    }
+}

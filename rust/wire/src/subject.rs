@@ -1,0 +1,143 @@
+//! What may stand on a protocol line. Checked here, before anything is sent, because one bad byte on the wire
+//! ends the connection or becomes somebody else's command.
+
+use base::error::{JetError, Result};
+
+/// The server refuses protocol lines over 4,096 bytes and closes the connection; subject and reply share one line.
+const MAX_SUBJECT: usize = 3_072;
+
+/// A subject to publish to: as `check_tokens`, and without wildcards.
+pub fn check(subject: &str) -> Result<()> {
+    check_tokens(subject)?;
+    if subject.split('.').any(|t| t == "*" || t == ">") {
+        let reason = "it has a wildcard, which only subscriptions may have";
+        return Err(JetError::BadSubject { subject: shorten(subject), reason });
+    }
+    Ok(())
+}
+
+/// A subject to subscribe to: `*` is a token, `>` the last one.
+pub fn check_subscription(subject: &str) -> Result<()> {
+    check_tokens(subject)?;
+    let mut tokens = subject.split('.').rev().skip(1);
+    if tokens.any(|t| t == ">") {
+        let reason = "the wildcard > must be the last token";
+        return Err(JetError::BadSubject { subject: shorten(subject), reason });
+    }
+    if subject.split('.').any(|t| t.len() > 1 && t.contains(['*', '>'])) {
+        let reason = "a wildcard must be a whole token";
+        return Err(JetError::BadSubject { subject: shorten(subject), reason });
+    }
+    Ok(())
+}
+
+/// A queue group's name: one word on a protocol line.
+pub fn check_queue(queue: &str) -> Result<()> {
+    if queue.is_empty() || queue.len() > MAX_SUBJECT || queue.bytes().any(|b| b <= b' ' || b == 0x7f) {
+        let reason = "a queue name has at least one character, no white space and no control character";
+        return Err(JetError::BadSubject { subject: shorten(queue), reason });
+    }
+    Ok(())
+}
+
+/// Dot-separated tokens, none empty, no white space or control byte. Wildcards may be there: an API subject can end in
+/// a consumer's filter.
+pub fn check_tokens(subject: &str) -> Result<()> {
+    check_line(subject)?;
+    if subject.split('.').any(str::is_empty) {
+        let reason = "it has an empty token (a dot at an end, or two dots in a row)";
+        return Err(JetError::BadSubject { subject: shorten(subject), reason });
+    }
+    Ok(())
+}
+
+/// Only what would not be one subject on a protocol line: that it means something is the caller's word.
+pub fn check_line(subject: &str) -> Result<()> {
+    let reason = if subject.is_empty() {
+        "it is empty"
+    } else if subject.len() > MAX_SUBJECT {
+        "it is longer than 3072 bytes"
+    } else if subject.bytes().any(|b| b <= b' ' || b == 0x7f) {
+        "it has white space or a control character"
+    } else {
+        return Ok(());
+    };
+    Err(JetError::BadSubject { subject: shorten(subject), reason })
+}
+
+/// A stream or consumer name: it becomes one token of an API subject.
+pub fn check_name(what: &str, name: &str) -> Result<()> {
+    let refused = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '.' | '*' | '>' | '/' | '\\');
+    // Begun in nats-py's words, which programs look for.
+    if name.is_empty() {
+        return Err(JetError::Value(format!("nats: {what} name is required")));
+    }
+    if name.contains(refused) {
+        return Err(JetError::Value(format!(
+            "nats: invalid {what} name: '{}'; no white space, dots, wildcards or path separators",
+            shorten(name).escape_debug()
+        )));
+    }
+    Ok(())
+}
+
+/// Header names are RFC 7230 tokens as far as NATS goes (ADR-4): printable ASCII without the colon.
+pub fn check_header(name: &str, value: &str) -> Result<()> {
+    let reason = if name.is_empty() {
+        "the name is empty"
+    } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)) {
+        "the name may have letters, digits and !#$%&'*+-.^_`|~ only (RFC 7230)"
+    } else if value.bytes().any(|b| b == b'\r' || b == b'\n') {
+        "the value has a line break, which would end the header"
+    } else {
+        return Ok(());
+    };
+    Err(JetError::BadHeader { name: shorten(name), reason })
+}
+
+/// Enough of a text to recognise it in an error message.
+fn shorten(text: &str) -> String {
+    const KEEP: usize = 80;
+    match text.char_indices().nth(KEEP) {
+        Some((cut, _)) => format!("{}...", &text[..cut]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn publish_subjects() {
+        for good in ["a", "a.b", "$JS.API.INFO", "grüße.öl", "a.b*c.d>"] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        let long = "x".repeat(5_000);
+        for bad in
+            ["", " ", "a b", "a\r\nPUB b 0", "a\tb", "a\0b", ".a", "a.", "a..b", "a.*", ">", "a.>", long.as_str()]
+        {
+            assert!(matches!(check(bad), Err(JetError::BadSubject { .. })), "{bad:?}");
+        }
+        assert_eq!(check_subscription("a.*.>"), Ok(()));
+        for bad in ["", "a.>.b", "a b", "a..b", "a>", "*a", "a.b*.c"] {
+            assert!(check_subscription(bad).is_err(), "{bad:?}");
+        }
+        assert!(check_queue("workers").is_ok() && check_queue("a b").is_err() && check_queue("a\r\n").is_err());
+        assert_eq!(check_tokens("$JS.API.CONSUMER.CREATE.S.c.a.*.>"), Ok(()));
+    }
+
+    #[test]
+    fn names_and_headers() {
+        assert!(check_name("stream", "ORDERS-1_x").is_ok());
+        for bad in ["", "a.b", "a b", "*", "a/b"] {
+            assert!(check_name("stream", bad).is_err(), "{bad:?}");
+        }
+        assert!(check_header("Nats-Msg-Id", "any: value, grüße").is_ok());
+        for (name, value) in
+            [("", "v"), ("a b", "v"), ("a:b", "v"), ("a\r\n", "v"), ("ä", "v"), ("a", "x\r\nb: c"), ("a", "\n")]
+        {
+            assert!(check_header(name, value).is_err(), "{name:?} {value:?}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Names that are used nowhere else.
+
+use base::error::{JetError, Result};
+
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// As many as 128 bits take.
+const LENGTH: usize = 22;
+const SHORT: usize = 12;
+
+/// 22 letters and digits. From the operating system each time: what a generator of our own remembered, a forked process
+/// would remember too, and would draw the same.
+pub fn id() -> Result<String> {
+    digits(LENGTH)
+}
+
+/// 12 letters and digits, of 71 bits: for subjects that travel with every message.
+pub fn short_id() -> Result<String> {
+    digits(SHORT)
+}
+
+fn digits(length: usize) -> Result<String> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|err| JetError::Internal(format!("no random numbers: {err}")))?;
+    let mut number = u128::from_le_bytes(random);
+    let digits = (0..length).map(|_| {
+        let digit = DIGITS[(number % 62) as usize];
+        number /= 62;
+        char::from(digit)
+    });
+    Ok(digits.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    #[test]
+    fn ids_differ_and_fit_into_a_subject() {
+        let ids: HashSet<_> = (0..10_000).map(|_| super::id().unwrap()).collect();
+        assert_eq!(ids.len(), 10_000);
+        let short: HashSet<_> = (0..10_000).map(|_| super::short_id().unwrap()).collect();
+        assert!(short.len() == 10_000 && short.iter().all(|id| id.len() == 12));
+        assert!(ids.iter().all(|id| id.len() == 22 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())));
+    }
+}
