@@ -79,18 +79,18 @@ def test_deployment(nats_url: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_permissions_are_enough() -> None:
     """A user with what the table says can do what it says, and has an inbox of its own."""
     page = (DOCS / "deployment.md").read_text("utf-8")
-    rows = [line.split("|")[1:3] for line in re.findall(r"^\|.*\|$", page[page.index("| what |") :], re.MULTILINE)]
-    table = {what.strip(): re.findall(r"`([\w.$>*]+)`", publish) for what, publish in rows}
+    rows = [line.split("|")[1:3] for line in re.findall(r"^\|.*\|$", page[page.index("| operation |") :], re.MULTILINE)]
+    table = {operation.strip(): re.findall(r"`([\w.$>*]+)`", publish) for operation, publish in rows}
 
-    def user(name: str, *what: str) -> str:
-        subjects = ", ".join(f'"{subject}"' for one in what for subject in table[one])
+    def user(name: str, *operations: str) -> str:
+        subjects = ", ".join(f'"{subject}"' for one in operations for subject in table[one])
         permissions = f'publish: {{ allow: [{subjects}] }}, subscribe: {{ allow: ["_INBOX_{name}.>"] }}'
         return f"{{ user: {name}, password: x, permissions: {{ {permissions} }} }}"
 
     users = [
         "{ user: admin, password: x }",
-        user("writer", "publishing"),
-        user("worker", "making and looking at the consumer", "fetching", "acknowledging"),
+        user("writer", "publish"),
+        user("worker", "create and inspect the consumer", "fetch", "acknowledge"),
         user("reader", "`js.read`"),
     ]
     with NatsServer(config=f"authorization {{ users: [ {', '.join(users)} ] }}") as server:
