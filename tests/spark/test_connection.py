@@ -119,7 +119,7 @@ def test_a_context_of_the_nats_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv("JETARROW_SECRET_CONTEXTS", "pro*")
         with connection.connect(given(context="prod")) as client:
             assert client.is_connected
-        with pytest.raises(ValueError, match="option 'context': there is no context 'provisional': there are prod"):
+        with pytest.raises(ValueError, match="option 'context': context 'provisional' does not exist in .*: the contexts are prod"):
             connection.connect(given(context="provisional"))
         with pytest.raises(ValueError, match=r"context 'dev' is not a secret that may be used here: .* allows pro"):
             connection.connect(given(context="dev"))

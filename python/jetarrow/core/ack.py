@@ -1,7 +1,7 @@
-"""Acknowledging and answering a message: what its verbs do, on either face.
+"""Acknowledgements and replies of messages, for the async and the sync classes.
 
-A message that came by a connection of ours goes through its session; one that a program made with another client goes
-through that client's `publish` and `request`, as in nats-py. What they return is returned: the async face awaits it.
+A message that jetarrow received is acknowledged through its session. A message that a program made with another client
+uses that client's `publish` and `request`, as in nats-py; their result is returned, so that the async class awaits it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from jetarrow.core.metadata import Metadata
     from jetarrow.core.session import Session
 
-# As nats-py sends them to a reply subject that is no consumer's: an ack is empty there.
+# Payloads that nats-py sends to a reply subject without a consumer: an ack is empty.
 _PAYLOADS = {"ack": b"", "nak": b"-NAK", "in_progress": b"+WPI", "term": b"+TERM"}
 
 
 class Message:
-    """A message as the native classes have it (`_jetarrow.Msg`)."""
+    """The attributes of the native message classes (`_jetarrow.Msg`)."""
 
     _client: Any
     subject: str
@@ -41,11 +41,11 @@ class Message:
         def _session(self) -> Session | None: ...
         @property
         def seq(self) -> int | None:
-            """Sequence in the stream; None where it comes from no stream."""
+            """Sequence in the stream; None if no stream delivered it."""
 
         @property
         def headers_all(self) -> dict[str, list[str]] | None:
-            """Header name to all its values; None without headers."""
+            """All values by header name; None without headers."""
 
         __match_args__: ClassVar[tuple[str, ...]]
 
@@ -56,7 +56,7 @@ class Message:
 
 
 def session_of(msg: Message) -> Session | None:
-    """The connection that a message's verbs go through; None where its client is not one of ours."""
+    """The session of a message; None if its client is not jetarrow's."""
     from jetarrow.core.session import SharedState
 
     session = msg._session or getattr(msg._client, "_session", None)
@@ -64,7 +64,7 @@ def session_of(msg: Message) -> Session | None:
 
 
 def _consumer_of(msg: Message) -> tuple[Session, str] | None:
-    """Through which connection, and to which subject, the acks of a message of a stream go."""
+    """The session and the ack subject of a message of a stream; None for other messages."""
     consumer = msg._consumer()
     if consumer is None and msg.seq is not None and (session := session_of(msg)) is not None:
         return session, msg.reply
@@ -73,26 +73,26 @@ def _consumer_of(msg: Message) -> tuple[Session, str] | None:
 
 def _client_of(msg: Message) -> Any:
     if not msg._client:
-        raise Error("client not set: the message was made without one")
+        raise Error("client not set: the message was created without a client; pass _client=")
     return msg._client
 
 
 def respond(msg: Message, data: bytes | str) -> Any:
-    """What the client's `publish` returns."""
+    """Publishes a reply, and returns the result of the client's `publish`."""
     if not msg.reply:
-        raise Error("no reply subject available: its sender wants no answer")
+        raise Error("no reply subject available: the message was published without one; only requests can be answered")
     headers = msg.headers_all if session_of(msg) is not None else msg.headers
     return _client_of(msg).publish(msg.reply, data, headers=headers)
 
 
 def mark_acked(msg: Message) -> None:
-    """Marks it as acknowledged, once."""
+    """Marks a message as acknowledged, once."""
     if not msg._claim():
         raise MsgAlreadyAckdError(msg) if msg.reply else NotJSMessageError
 
 
 def send(msg: Message, kind: str, **options: Any) -> Any:
-    """Sends an ack. Where it goes through the client's `publish`, what that returns is returned."""
+    """Sends an ack; returns the result of the client's `publish` if the message uses one, else None."""
     consumer = _consumer_of(msg)
     if consumer is not None:
         session, reply = consumer
@@ -100,16 +100,16 @@ def send(msg: Message, kind: str, **options: Any) -> Any:
         return None
     if not msg.reply:
         raise NotJSMessageError
-    word = _PAYLOADS[kind]
+    payload = _PAYLOADS[kind]
     if options.get("delay"):
-        word += b" " + json.dumps({"delay": int(options["delay"] * 10**9)}).encode()
+        payload += b" " + json.dumps({"delay": int(options["delay"] * 10**9)}).encode()
     if options.get("reason"):
-        word += b" " + options["reason"].encode()
-    return _client_of(msg).publish(msg.reply, word)
+        payload += b" " + options["reason"].encode()
+    return _client_of(msg).publish(msg.reply, payload)
 
 
 def send_once(msg: Message, kind: str, **options: Any) -> Any:
-    """As `_send`, an ack that can be sent only once; where sending fails it counts as not sent."""
+    """As `send`, for an ack that is sent once. If sending fails, the message counts as not acknowledged."""
     mark_acked(msg)
     try:
         return send(msg, kind, **options)
@@ -118,17 +118,17 @@ def send_once(msg: Message, kind: str, **options: Any) -> Any:
         raise
 
 
-async def await_publish(msg: Message, rest: Awaitable[None]) -> None:
-    """The same for what `_finish` has left."""
+async def await_publish(msg: Message, published: Awaitable[None]) -> None:
+    """Awaits the publish that `send_once` returned. If it fails, the message counts as not acknowledged."""
     try:
-        await rest
+        await published
     except BaseException:
         msg._ackd = False
         raise
 
 
 def request_ack(msg: Message, timeout: float | None) -> Any:
-    """The request that is an ack: what the session's, or the client's, `request` returns."""
+    """Sends an ack as a request; returns the result of the `request` of the session or the client."""
     consumer = _consumer_of(msg)
     if consumer is not None:
         session, reply = consumer
@@ -139,7 +139,7 @@ def request_ack(msg: Message, timeout: float | None) -> Any:
 
 
 def ack_with(msg: Any, kind: Enum | str, delay: float | timedelta | None, reason: str | None) -> Any:
-    """What the verb that `kind` names returns."""
+    """Calls the ack method that `kind` names, and returns its result."""
     match msg._kind(kind).name:
         case "ACK":
             return msg.ack()

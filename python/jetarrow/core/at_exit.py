@@ -1,4 +1,4 @@
-"""The end of the process: what was published before it is sent, also where the connection was never closed."""
+"""Sends queued messages at the end of the process, also if the program has not closed its connections."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Publisher(Protocol):
     native: _jetarrow.Publisher
 
 
-# Seconds that the end may take while messages and their answers move.
+# Seconds that the end of the process waits while acks still arrive.
 SEND_TIMEOUT = 1.5
-# Seconds without any answer after which a publisher's server is given up: Ctrl-C ends a program within one second.
+# Seconds without an ack after which the wait ends: Ctrl-C has to end a program within one second.
 STALL = 0.3
 
 _connections: WeakSet[_jetarrow.Connection] = WeakSet()
@@ -28,12 +28,12 @@ _publishers: WeakSet[Publisher] = WeakSet()
 
 
 def register_connection(connection: _jetarrow.Connection) -> None:
-    """Has this connection's messages sent at the end of the process."""
+    """Registers a connection whose queued messages are sent at the end of the process."""
     _connections.add(connection)
 
 
 def register_publisher(publisher: Publisher) -> None:
-    """Waits at the end of the process until the server has this publisher's messages."""
+    """Registers a publisher whose acks are awaited at the end of the process."""
     _publishers.add(publisher)
 
 
@@ -47,23 +47,23 @@ def _pending() -> int:
 
 @atexit.register
 def _flush_at_exit() -> None:
-    # What a forked child has inherited raises ForkError, and is its parent's to send.
-    begin = moved = time.monotonic()
+    # Objects that a forked child has inherited raise ForkError: the parent process sends their messages.
+    begin = last_ack = time.monotonic()
     for publisher in list(_publishers):
         with suppress(Error):
             publisher.native.hand_over()
     before = -1
     while (pending := _pending()) and (now := time.monotonic()) - begin < SEND_TIMEOUT:
         if pending != before:
-            before, moved = pending, now
-        elif now - moved >= STALL:
+            before, last_ack = pending, now
+        elif now - last_ack >= STALL:
             break
         time.sleep(0.002)
-    up = []
+    connected = []
     for connection in list(_connections):
         with suppress(Error):
             if connection.is_connected:
-                up.append(connection)
-    rest = _jetarrow.last_words(up, max(SEND_TIMEOUT - (time.monotonic() - begin), STALL))
-    if rest is not None:
-        rest.block()
+                connected.append(connection)
+    call = _jetarrow.last_words(connected, max(SEND_TIMEOUT - (time.monotonic() - begin), STALL))
+    if call is not None:
+        call.block()

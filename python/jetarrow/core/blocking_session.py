@@ -1,4 +1,4 @@
-"""Waiting by blocking the thread."""
+"""BlockingSession: a session that blocks the thread."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _ThreadLock:
 
 
 class BlockingSession(SharedState):
-    """Blocks the thread in native code, with the GIL released. Nothing that waits here suspends a coroutine."""
+    """Blocks the thread in native code, with the GIL released. No method suspends its coroutine."""
 
     is_blocking = True
     msg_class = SyncMsg
@@ -72,7 +72,7 @@ class BlockingSession(SharedState):
         return call.block()
 
     async def sleep(self, delay: float) -> None:
-        time.sleep(delay)  # noqa: ASYNC251  # there is no event loop here
+        time.sleep(delay)  # noqa: ASYNC251  # no event loop
 
     def bridge(self) -> Bridge | None:
         return None if self._events is None else self._events.bridge
@@ -100,7 +100,7 @@ class BlockingSession(SharedState):
             except BaseException as error:
                 ended.put(error)
 
-        # Daemons: a thread that still waits for its answer after Ctrl-C does not hold up the end of the process.
+        # Daemon threads: after Ctrl-C a thread that waits for its answer does not delay the end of the process.
         threads = [threading.Thread(target=run, daemon=True) for _ in range(min(most, len(todo)))]
         try:
             for thread in threads:
@@ -113,14 +113,14 @@ class BlockingSession(SharedState):
         return [results[number] for number in range(len(items))]
 
     def repeat(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-        over = threading.Event()
+        stopped = threading.Event()
 
         def run() -> None:
-            while not over.wait(seconds):
+            while not stopped.wait(seconds):
                 run_to_completion(work())
 
         threading.Thread(target=run, daemon=True, name="jetarrow-repeat").start()
-        return over.set
+        return stopped.set
 
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
         for sub in subscriptions:

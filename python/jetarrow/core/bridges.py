@@ -1,4 +1,4 @@
-"""The native mailboxes, and how whoever drains one learns that it has something."""
+"""Native mailboxes of event loops and threads, and the wake-up of the loop or thread that drains one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from jetarrow._jetarrow import Bridge
 from jetarrow.core.cpython import loop_internals
 
-# A descriptor is watched where that can be. Windows' selectors know only sockets, and its usual event loop watches
-# nothing: there a function is called, in a thread of the native module, which costs a change of threads.
+# A loop watches the mailbox's descriptor. On Windows selectors accept sockets only, and the default event loop has no
+# `add_reader`: there a thread of the native module calls a function, at the cost of a thread switch.
 _CAN_WATCH_DESCRIPTORS = sys.platform != "win32"
 
 _bridges: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = weakref.WeakKeyDictionary()
 
 
 def bridge_of(loop: asyncio.AbstractEventLoop) -> Bridge:
-    """The loop's mailbox, made at its first use."""
+    """The mailbox of a loop; created at its first use."""
     bridge = _bridges.get(loop)
     if bridge is None:
         bridge = _bridges[loop] = _watched(loop) or Bridge(_waker(loop))
@@ -39,20 +39,20 @@ def _watched(loop: asyncio.AbstractEventLoop) -> Bridge | None:
         return None
     internals = loop_internals(loop)
     if internals is not None:
-        # The bridge then sees whether the loop is idle, without a call into Python.
+        # The native bridge then detects an idle loop without a call into Python.
         bridge.watch_loop(*internals, time.monotonic)
     return bridge
 
 
 def _waker(loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
-    """What wakes a loop that watches no descriptors. It holds neither the loop nor its bridge, which holds it."""
-    held = weakref.ref(loop)
+    """A function that wakes a loop which watches no descriptors. It holds the loop weakly: its bridge holds it."""
+    reference = weakref.ref(loop)
 
     def wake() -> None:
-        there = held()
-        bridge = None if there is None else _bridges.get(there)
-        if there is not None and bridge is not None:
-            there.call_soon_threadsafe(bridge.drain)
+        loop = reference()
+        bridge = None if loop is None else _bridges.get(loop)
+        if loop is not None and bridge is not None:
+            loop.call_soon_threadsafe(bridge.drain)
 
     return wake
 
@@ -70,9 +70,9 @@ class ThreadBridge:
 
     @contextmanager
     def open(self) -> Iterator[Callable[[float], bool]]:
-        """A function that waits so many seconds at most for something to be there, and says whether it is."""
+        """Yields a function that waits for an item, at most the given seconds, and returns whether there is one."""
         if self._event is None:
-            # Not `select.select`, which knows only descriptors below 1024.
+            # Not `select.select`: it accepts descriptors below 1024 only.
             with selectors.DefaultSelector() as selector:
                 selector.register(self.bridge.fileno(), selectors.EVENT_READ)
                 yield lambda seconds: bool(selector.select(seconds))
@@ -83,6 +83,6 @@ class ThreadBridge:
         assert self._event is not None
         if not self._event.wait(seconds):
             return False
-        # What comes from here on rings again.
+        # Cleared before the caller drains: a later item sets it again.
         self._event.clear()
         return True

@@ -17,7 +17,7 @@ from jetarrow.core.subscribe import Subscribe
 
 
 class MessageClass:
-    """`msg_class`: of which class a client's messages are. A subclass or a single client may name another."""
+    """The attribute `msg_class`: the class of a client's messages. A subclass or a client may set another one."""
 
     def __init__(self, default: type[AnyMessage]) -> None:
         self._default = default

@@ -1,4 +1,4 @@
-"""The end of a subscription, to wait for."""
+"""ClosedEvent: the end of a subscription."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jetarrow.core.session import Session
 
 
 class ClosedEvent:
-    """That a subscription has ended: `await sub.closed`, or `sub.closed.wait()` in a thread."""
+    """Is set when a subscription has ended: `await sub.closed`, or `sub.closed.wait()` in a thread."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -20,7 +20,7 @@ class ClosedEvent:
         self._sid: int | None = None
 
     def watch_connection(self) -> ClosedEvent:
-        """Itself, which from now on comes with the end of the connection as well."""
+        """Returns itself; from now on the end of the connection sets it as well."""
         if self._session.is_closed:
             self.set()
         elif self._sid is None and not self._event.is_set():
@@ -29,7 +29,7 @@ class ClosedEvent:
         return self
 
     def set(self) -> None:
-        """It has ended."""
+        """Sets the event: the subscription has ended."""
         self._event.set()
         if self._sid is not None:
             self._session.subscriptions.pop(self._sid, None)
@@ -39,17 +39,17 @@ class ClosedEvent:
                 future.set_result(None)
 
     def is_set(self) -> bool:
-        """Whether it has ended."""
+        """Whether the subscription has ended."""
         return self._event.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Blocks this thread until it has ended.
+        """Blocks this thread until the subscription has ended.
 
         Args:
-            timeout: Most seconds to wait; None waits as long as it takes.
+            timeout: Maximum seconds to wait; None has no limit.
 
         Returns:
-            Whether it has ended.
+            Whether the subscription has ended.
         """
         return self._event.wait(timeout)
 
@@ -59,10 +59,7 @@ class ClosedEvent:
             self._futures.append(future)
             yield from future
 
-    # What a session knows its subscriptions by: the connection is closing, or draining.
-
-    def _stop(self) -> None:
-        self.set()
+    # Called by the session when the connection closes or drains.
 
     def _stop_delivery(self) -> None:
         self.set()

@@ -1,4 +1,4 @@
-"""Connecting, draining and closing."""
+"""The client methods `connect`, `drain` and `close`."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ from jetarrow.core.servers import ReconnectToServerHandler
 from jetarrow.core.session import Session
 from jetarrow.core.tls import TLS
 
-# Seconds that `close` waits for the answers to messages published to streams.
+# Seconds that `close` waits for the acks of messages published to streams.
 LAST_ACKS_TIMEOUT = 2.0
-# The same where the program was interrupted: Ctrl-C ends it within one second.
+# The same if the program was interrupted: Ctrl-C has to end it within one second.
 INTERRUPTED_ACKS_TIMEOUT = 0.3
-# Seconds that `close` gives the callbacks for messages that have come.
+# Seconds that `close` waits for the callbacks of received messages.
 LAST_CALLBACKS_TIMEOUT = 2.0
 
 
 def _is_interruption(kind: type[BaseException] | None) -> bool:
-    """True for Ctrl-C, a cancellation and the like: the caller does not wait any longer."""
+    """Whether the exception is Ctrl-C, a cancellation or similar, so that the caller does not wait."""
     return kind is not None and not issubclass(kind, Exception)
 
 
 class Connect:
-    """The verbs `connect`, `drain` and `close` of a client, and what they need."""
+    """The methods `connect`, `drain`, `close`, `set_server_pool` and `force_reconnect` of a client."""
 
     _session: Session
 
@@ -104,70 +104,71 @@ class Connect:
     ) -> None:
         """Connects to the first server that answers.
 
-        Every server is tried once; with `max_reconnect_attempts` below 0 again and again until one answers.
+        Each server is tried once. If `max_reconnect_attempts` is below 0, the servers are tried until one answers.
 
         Args:
             servers: One address, several separated by commas, or a list: `nats://host:port`, `ws://` and `wss://` for
-                WebSocket, `tls://` for TLS, which is then never left out, not for the other servers either.
-            error_cb: Called with each error that no call raises, failed attempts to connect among them. Without it
-                they go to the log "jetarrow". All callbacks are coroutine functions, and run one after the other.
-            disconnected_cb: Called once for each time that the connection breaks.
-            reconnected_cb: Called once for each time that it is back.
-            closed_cb: Called at the end, after `disconnected_cb`.
+                WebSocket, `tls://` for TLS. One `tls://` address makes TLS required for all servers.
+            error_cb: Called with each error that no call raises, failed connection attempts included. Without it,
+                errors are logged by the logger "jetarrow". All callbacks are coroutine functions and run one at a time.
+            disconnected_cb: Called after each disconnect.
+            reconnected_cb: Called after each reconnect.
+            closed_cb: Called when the connection is closed, after `disconnected_cb`.
             discovered_server_cb: Called when a server announces new ones.
-            lame_duck_mode_cb: Called when the server is about to shut down.
-            name: Shown by the server's monitoring.
-            allow_reconnect: False closes the connection at the first break.
-            connect_timeout: Seconds for one attempt at one server; None waits as long as it takes.
-            reconnect_time_wait: Seconds between two attempts at a server, up to a tenth more; the first is at once.
-            max_reconnect_attempts: Failed attempts at one server until it is given up; the connection is closed when
-                all are. 0 or less is never.
-            ping_interval: Seconds between pings, which go out so that the server says something.
-            max_outstanding_pings: The connection is given up after this many intervals in which the server said
-                nothing.
+            lame_duck_mode_cb: Called when the server announces its shutdown (lame duck mode).
+            name: Client name, shown by the server's monitoring.
+            allow_reconnect: False closes the connection at the first disconnect.
+            connect_timeout: Seconds for one attempt at one server; None has no limit.
+            reconnect_time_wait: Seconds between two attempts at one server, plus a random tenth at most. The first
+                attempt has no delay.
+            max_reconnect_attempts: Failed attempts after which a server is removed from the pool. The connection is
+                closed when the pool is empty. 0 or less has no limit.
+            ping_interval: Seconds between pings.
+            max_outstanding_pings: Number of ping intervals without data from the server after which the client
+                disconnects.
             dont_randomize: Try the servers in the given order.
-            no_echo: The server does not send us our own messages.
-            tls: Trust roots, verification and host check are taken from an `ssl.SSLContext`. A client certificate
-                cannot be read out of one: use `jetarrow.TLS`. TLS is then never left out.
-            tls_hostname: The name that the server's certificate must carry, instead of the address's host.
-            tls_handshake_first: TLS begins before the server's first word; the server must be set so as well.
+            no_echo: The server does not send the client its own messages.
+            tls: Requires TLS. Of an `ssl.SSLContext` the trusted CAs, verification and host name check are used. A
+                client certificate cannot be read from a context: use `jetarrow.TLS` for it.
+            tls_hostname: Host name that the server's certificate must have, instead of the address's host.
+            tls_handshake_first: The TLS handshake precedes the server's INFO; the server needs the same setting.
             user: A string or a function; or as `nats://user:password@host`.
             password: Likewise.
             token: A string or a function; or as `nats://token@host`.
-            user_credentials: Path of a credentials file, (JWT file, seed file), or `RawCredentials`. Read again at each
-                reconnect.
+            user_credentials: Path of a credentials file, (JWT file, seed file), or `RawCredentials`. Files are read
+                again at each reconnect.
             nkeys_seed: Path of a file with an nkey seed.
             nkeys_seed_str: The seed itself.
-            user_jwt_cb: Returns the user's JWT. It, and the other functions, must not block.
+            user_jwt_cb: Returns the user's JWT. Like the other functions, it must not block.
             signature_cb: Called with the server's nonce, returns it signed (base64).
-            inbox_prefix: First tokens of the subjects that answers come to.
-            drain_timeout: Seconds that `drain()` gives the subscriptions.
-            pending_size: Bytes of whole messages, requests among them, that are queued while there is no connection.
-            reconnect_to_server_handler: Called with the servers and the last INFO, returns the server to try (None: the
-                first) and the seconds to wait before.
+            inbox_prefix: First tokens of reply subjects.
+            drain_timeout: Maximum seconds that `drain()` waits for the subscriptions.
+            pending_size: Maximum bytes of messages and requests that are queued while disconnected.
+            reconnect_to_server_handler: Called with the servers and the last INFO; returns the server to try (None: the
+                first) and the seconds to wait before the attempt.
             pedantic: nats-py's, without effect.
             verbose: nats-py's, without effect.
             flusher_queue_size: nats-py's, without effect.
             flush_timeout: nats-py's, without effect.
-            skip_subject_validation: True takes the subjects of `publish`, `request` and `subscribe` as they are, where
-                they are one word on a line of the protocol (no white space, no control characters).
+            skip_subject_validation: True skips the checks of subjects in `publish`, `request` and `subscribe`, except
+                the check for white space and control characters.
             loop: nats-py's, without effect.
             ws_connection_headers: Headers of the request that opens a WebSocket, by name, each with its values.
-            context: A context of the `nats` tool, by name: its servers, credentials, TLS and JetStream domain count
-                where no option here gives them. True is the one of $NATS_CONTEXT, else the selected one.
+            context: Name of a context of the `nats` tool. Its servers, credentials, TLS and JetStream domain are used
+                unless an option here sets them. True is the context of $NATS_CONTEXT, else the selected one.
 
         Raises:
-            NoServersError: No server could be reached; the text names them and the causes.
-            AuthorizationError: A server refused the credentials.
+            NoServersError: No server could be reached; the text has the addresses and the causes.
+            AuthorizationError: A server rejected the credentials.
             SecureConnFailedError: The TLS handshake failed.
-            SecureConnWantedError: TLS was asked for, and the server has none.
-            InvalidUserCredentialsError: The credentials cannot be used.
-            FileNotFoundError: The file of the credentials is not there, or there is no such context.
+            SecureConnWantedError: TLS is required, and the server does not offer it.
+            InvalidUserCredentialsError: The credentials are invalid.
+            FileNotFoundError: The credentials file or the context does not exist.
             InvalidCallbackTypeError: A callback is not a coroutine function.
-            BadAddressError: An address cannot be understood.
-            ValueError: An option has a value that cannot be used.
-            TypeError: An option is of a wrong type.
-            UnsupportedError: The context holds what we have not.
+            BadAddressError: An address is invalid.
+            ValueError: An option has an invalid value.
+            TypeError: An option has a wrong type.
+            UnsupportedError: The context has a field that jetarrow does not support.
         """
         given = locals()
         del given["self"], given["loop"]
@@ -178,7 +179,7 @@ class Connect:
         callbacks = {name: given.pop(name) for name in _options.CALLBACKS}
         context = given["context"]
         if session.connection is not None and not session.connection.is_closed:
-            raise Error("nats: already connected: close() first, or use another client")
+            raise Error("nats: already connected: call close() first, or use another client")
         if context:
             found = load(None if context is True else context)
             merge(given, found)
@@ -202,14 +203,14 @@ class Connect:
             session.connecting = False
 
     async def drain(self) -> None:
-        """Ends all subscriptions, waits until their messages are processed, sends what is queued, and closes.
+        """Drains all subscriptions, flushes queued messages, and closes the connection.
 
-        Subscriptions that take longer than `drain_timeout` (30 seconds unless `connect` sets another time) are given
-        up, and the error callback gets DrainTimeoutError.
+        A drain waits until received messages are processed. Subscriptions that exceed `drain_timeout` (default 30
+        seconds) are cancelled, and the error callback receives a DrainTimeoutError.
 
         Raises:
             ConnectionClosedError: The connection is closed.
-            ConnectionReconnectingError: The link is down.
+            ConnectionReconnectingError: The client is disconnected.
         """
         session = self._session
         if session.draining:
@@ -227,22 +228,22 @@ class Connect:
         except Error as error:
             session.report_error(error)
         except BaseException:
-            # Ctrl-C, or cancelled: the caller does not wait any longer.
+            # Ctrl-C or a cancellation: do not wait.
             await self._close(hurry=True)
             raise
         finally:
             session.draining = "pubs"
-            # They had their time.
+            # The callbacks have had `drain_timeout` seconds.
             await self._close(callbacks=0.0)
             session.draining = ""
 
     async def close(self) -> None:
-        """Sends what is queued, then closes the connection, and returns after `closed_cb`.
+        """Flushes queued messages, closes the connection, and returns after `closed_cb`.
 
-        Messages that have come are still handed out: to callbacks before the connection ends (those that take longer
-        than 2 seconds are cancelled; `drain` waits longer), to iteration and `next_msg` also after it. A second call
-        does nothing. While Ctrl-C or a cancellation is handled, as in a `finally`, it takes at most a second: what a
-        server that stands still has not taken by then is not sent.
+        Received messages are still delivered: to callbacks before the connection closes (callbacks that take longer
+        than 2 seconds are cancelled; `drain` waits longer), to iteration and `next_msg` also afterwards. A second call
+        does nothing. While Ctrl-C or a cancellation is handled, for example in a `finally`, it takes at most one
+        second; messages not yet written to the socket are discarded then.
         """
         await self._close(hurry=_is_interruption(sys.exc_info()[0]))
 
@@ -254,18 +255,18 @@ class Connect:
             return
         session.closed = True
         try:
-            # The link is still there: callbacks may answer, and acknowledge.
+            # Still connected: callbacks may reply and acknowledge.
             await session.deliver_pending(list(session.subscriptions.values()), 0.0 if hurry else callbacks)
         except BaseException:
-            # Cancelled: the next call closes.
+            # Cancelled: the next call of `close` closes the connection.
             session.closed = False
             raise
         session.connection = None
-        # What was published in this turn of the loop goes out at its end.
+        # Messages published in this turn of the loop are enqueued at its end.
         await session.sleep(0)
         deadline = time.monotonic() + INTERRUPTED_ACKS_TIMEOUT
         for publisher in list(session.publishers):
-            # Their futures can still say what became of the messages.
+            # Their futures can still be resolved.
             if publisher.is_usable_here() and connection.is_connected:
                 await publisher.wait_for_acks(max(deadline - time.monotonic(), 0) if hurry else LAST_ACKS_TIMEOUT)
         await session.deliver_pending(list(session.subscriptions.values()), 0.0)
@@ -277,15 +278,15 @@ class Connect:
             await session.wait_for_callbacks()
 
     def set_server_pool(self, servers: list[str]) -> None:
-        """Puts another list of servers in the place of the present one.
+        """Replaces the server pool.
 
-        It counts from the next reconnect on; while there is no connection, from the one after it.
+        It is used from the next reconnect on; while a reconnect is in progress, from the one after it.
 
         Args:
             servers: Addresses, as for `connect`.
 
         Raises:
-            BadAddressError: An address cannot be understood; nothing was changed.
+            BadAddressError: An address is invalid; the pool is unchanged.
             ConnectionClosedError: The connection is closed.
         """
         if self._session.is_closed:
@@ -293,9 +294,9 @@ class Connect:
         self._session.native.set_server_pool(_options.server_list(servers))
 
     async def force_reconnect(self) -> None:
-        """Drops the link and reconnects, to another server where there are several.
+        """Disconnects and reconnects, to another server if the pool has several.
 
-        Does nothing while there is no connection, or where `allow_reconnect` is False.
+        Does nothing while disconnected, or if `allow_reconnect` is False.
         """
         session = self._session
         if session.connection is not None and not session.connection.is_closed:

@@ -1,4 +1,4 @@
-"""What becomes of a connection, in the log "jetarrow"."""
+"""Log records of a connection's events, in the logger "jetarrow.connection"."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ import weakref
 from typing import Any
 
 _log = logging.getLogger("jetarrow.connection")
-# Quiet until the program sets logging up: Python would print warnings that nobody takes on stderr.
+# Without a handler, Python prints warnings on stderr; the program decides with its logging configuration.
 _log.addHandler(logging.NullHandler())
 
 
 class ConnectionLog:
-    """Writes a connection's events to the log: breaks and errors as warnings, the rest as information.
+    """Logs a connection's events: disconnects and errors as warnings, others at level INFO.
 
     Args:
-        session: Whose events.
+        session: The session of the connection; held weakly.
     """
 
     def __init__(self, session: Any) -> None:
         self._session = weakref.ref(session)
         self._down_since: float | None = None
-        # The error just before: what breaks or ends by itself has one.
-        self._why: Exception | None = None
+        # The preceding error: the cause of a disconnect or of the end, if there is one.
+        self._cause: Exception | None = None
 
     def log_event(self, kind: str, error: Exception | None, *, has_callback: bool) -> None:
-        """Writes one event.
+        """Logs one event.
 
         Args:
-            kind: As `Notices` has it.
-            error: Of an event of kind "error".
-            has_callback: There is a callback for it; its errors are the callback's then.
+            kind: The kind of the native notice.
+            error: The error of an event of kind "error".
+            has_callback: A callback handles the event; its errors are not logged.
         """
-        why, self._why = self._why, error
+        cause, self._cause = self._cause, error
         if error is not None:
-            # Each attempt to come back fails alike.
-            again = self._down_since is not None and str(error) == str(why)
+            # Repeated reconnect attempts fail with the same error.
+            again = self._down_since is not None and str(error) == str(cause)
             if not has_callback:
                 log_error(error, logging.DEBUG if again else logging.WARNING)
         elif kind == "disconnected":
             self._down_since = time.monotonic()
-            _log.log(_level(why), "nats: disconnected")
+            _log.log(_level(cause), "nats: disconnected")
         elif kind == "reconnected":
             session = self._session()
             connection = session and session.last_connection
@@ -49,17 +49,17 @@ class ConnectionLog:
             since, self._down_since = self._down_since, None
             _log.info("nats: reconnected to %s after %.1f s", url, time.monotonic() - (since or time.monotonic()))
         elif kind == "closed":
-            _log.log(_level(why), "nats: the connection is closed")
+            _log.log(_level(cause), "nats: connection closed")
         elif kind == "lame_duck_mode":
-            _log.warning("nats: the server is about to shut down (lame duck mode)")
+            _log.warning("nats: the server announced its shutdown (lame duck mode)")
         elif kind == "discovered_server":
-            _log.info("nats: the server has announced others")
+            _log.info("nats: the server announced other servers")
 
 
-def _level(why: Exception | None) -> int:
-    return logging.INFO if why is None else logging.WARNING
+def _level(cause: Exception | None) -> int:
+    return logging.INFO if cause is None else logging.WARNING
 
 
 def log_error(error: Exception, level: int = logging.WARNING) -> None:
-    """What happens to an error without a callback."""
+    """Logs an error that no callback handles."""
     _log.log(level, "nats: encountered error: %s: %s", type(error).__name__, error)

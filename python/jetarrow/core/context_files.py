@@ -1,7 +1,8 @@
-"""The context files of the `nats` tool: named sets of options for `connect`.
+"""Context files of the `nats` tool: named sets of options for `connect`.
 
-They lie in `$XDG_CONFIG_HOME/nats/context/<name>.json` (`~/.config` without it); `context.txt` beside that folder names
-the selected one, and `$NATS_CONTEXT` another one for a shell. Values are secrets: no error shows any.
+A context is the file `$XDG_CONFIG_HOME/nats/context/<name>.json` (default `~/.config`). The file `context.txt` in the
+parent folder has the name of the selected context; `$NATS_CONTEXT` overrides it. Values are secrets, so error texts do
+not contain them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from jetarrow.core.errors import UnsupportedError
 from jetarrow.core.options import DEFAULT_INBOX_PREFIX
 from jetarrow.core.tls import TLS
 
-# A field of the file, and the option of `connect` that it is; TLS has its own.
+# Field of the file to option of `connect`; TLS fields are below.
 _CONNECT = {
     "url": "servers",
     "user": "user",
@@ -32,9 +33,9 @@ _CONNECT = {
 _PATHS = {"creds", "nkey", "cert", "key", "ca"}
 _TLS = ("ca", "cert", "key")
 _JETSTREAM = {"jetstream_domain": "domain", "jetstream_api_prefix": "api_prefix"}
-# Not about the connection.
+# Fields that do not concern the connection.
 _OTHER = {"name", "description", "color_scheme"}
-# What else the tool does with a field, for the error.
+# Requirement of an unsupported field, for the error text.
 _NEEDS = {
     "nsc": "the program nsc, which the nats tool runs",
     "socks_proxy": "a SOCKS proxy",
@@ -43,20 +44,20 @@ _NEEDS = {
 }
 _CREDENTIALS = {"user", "password", "token", "user_credentials", "nkeys_seed", "nkeys_seed_str", "user_jwt_cb"}
 _LOGIN = {"user", "password"}
-# Of an option that has this value the context's counts.
+# Values of an option that a context overrides.
 _NOT_GIVEN: tuple[object, ...] = (None, False, DEFAULT_INBOX_PREFIX)
 
 
 @dataclass(frozen=True)
 class ContextFile:
-    """What a context file says.
+    """The options of a context file.
 
     Attributes:
-        name: Its name.
-        path: Where it lies.
-        connect: Options of `connect`. Holds secrets, which `repr` leaves out.
+        name: The context's name.
+        path: The file.
+        connect: Options of `connect`. They contain secrets, so `repr` omits them.
         jetstream: Options of `nc.jetstream`: `domain` or `api_prefix`, or neither.
-        description: What its owner wrote.
+        description: The description of the context.
     """
 
     name: str
@@ -67,32 +68,34 @@ class ContextFile:
 
 
 def folder() -> Path:
-    """Where the `nats` tool keeps its settings: `context.txt`, and the files in `context/`."""
+    """The folder of the `nats` tool's settings: `context.txt`, and the files in `context/`."""
     parent = os.environ.get("XDG_CONFIG_HOME")
     return (Path(parent) if parent else Path.home() / ".config") / "nats"
 
 
 def path_of(name: str) -> Path:
-    """The file of a context, there or not.
+    """The file of a context, whether it exists or not.
 
     Args:
         name: The context's name.
 
     Raises:
-        ValueError: It cannot be a context's name.
+        ValueError: The name is not a valid context name.
     """
     if not name or ".." in name or "/" in name or os.sep in name or not name.isprintable():
-        raise ValueError(f"{name!r} cannot be the name of a context: it is part of a file's name")
+        raise ValueError(
+            f"invalid context name {name!r}: it is part of a file name; use printable characters without / and .."
+        )
     return folder() / "context" / f"{name}.json"
 
 
 def names() -> list[str]:
-    """The contexts that there are, sorted."""
+    """The names of all contexts, sorted."""
     return sorted(path.stem for path in (folder() / "context").glob("*.json") if path.stat().st_size)
 
 
 def selected() -> str | None:
-    """The context of `$NATS_CONTEXT`, else the one that `nats context select` chose; None where neither is."""
+    """The context of `$NATS_CONTEXT`, else the one that `nats context select` selected; None without both."""
     if name := os.environ.get("NATS_CONTEXT"):
         return name
     try:
@@ -108,10 +111,10 @@ def load(name: str | None = None) -> ContextFile:
         name: The context; None is the selected one.
 
     Raises:
-        FileNotFoundError: There is no such context, or none is selected; the text names those that there are.
-        UnsupportedError: It holds what this client cannot do; the text names the field.
-        ValueError: It is not a context file.
-        OSError: It cannot be read.
+        FileNotFoundError: The context does not exist, or none is selected; the text lists the existing ones.
+        UnsupportedError: The context has a field that jetarrow does not support; the text has the field.
+        ValueError: The file is not a context file.
+        OSError: The file cannot be read.
     """
     name = name or selected()
     if name is None:
@@ -120,41 +123,47 @@ def load(name: str | None = None) -> ContextFile:
         )
     path = path_of(name)
     try:
-        said = json.loads(path.read_text("utf-8"))
+        fields = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no context {name!r}: {_list_contexts()} ({path.parent})") from None
+        raise FileNotFoundError(f"context {name!r} does not exist in {path.parent}: {_list_contexts()}") from None
     except ValueError:
-        # The decoder's own error may hold the text.
-        raise ValueError(f"context {name!r}: {path} is not JSON") from None
-    if not isinstance(said, dict):
-        raise ValueError(f"context {name!r}: {path} must hold a JSON object")
-    said = {key: value for key, value in said.items() if value and key not in _OTHER} | {
-        "description": said.get("description") or ""
+        # The decoder's error may contain the text, which has secrets.
+        raise ValueError(f"could not read context {name!r}: {path} is not JSON; correct or delete the file") from None
+    if not isinstance(fields, dict):
+        raise ValueError(
+            f"could not read context {name!r}: {path} must contain a JSON object; correct or delete the file"
+        )
+    fields = {key: value for key, value in fields.items() if value and key not in _OTHER} | {
+        "description": fields.get("description") or ""
     }
-    return _parse_fields(name, path, said)
+    return _parse_fields(name, path, fields)
 
 
-def _parse_fields(name: str, path: Path, said: dict[str, Any]) -> ContextFile:
-    description = str(said.pop("description"))
+def _parse_fields(name: str, path: Path, fields: dict[str, Any]) -> ContextFile:
+    description = str(fields.pop("description"))
     where = f"context {name!r}: {path}"
-    for key, value in said.items():
+    for key, value in fields.items():
         if key not in _CONNECT and key not in _JETSTREAM and key not in _TLS:
             needs = _NEEDS.get(key, "a later version of jetarrow")
-            message = f"{where} has the field {key!r}, which cannot be used here: it needs {needs}"
-            raise UnsupportedError(f"field {key!r} of a context", needs, "not there", message=message)
+            message = f"{where} has the field {key!r}, which jetarrow does not support: it needs {needs}"
+            raise UnsupportedError(f"field {key!r} of a context", needs, "not available", message=message)
         if not isinstance(value, bool if key == "tls_first" else str):
-            raise ValueError(f"{where}: the field {key!r} is not a {'truth value' if key == 'tls_first' else 'text'}")
+            raise ValueError(
+                f"{where}: the field {key!r} must be {'true or false' if key == 'tls_first' else 'a string'}"
+            )
         if key in _PATHS and isinstance(value, str):
             if "://" in value:
-                message = f"{where}: the field {key!r} is kept elsewhere, which the nats tool fetches: give a file"
+                message = (
+                    f"{where}: the field {key!r} is a reference, which jetarrow does not fetch; use the path of a file"
+                )
                 raise UnsupportedError(f"field {key!r} of a context", "a file", "a reference", message=message)
-            # As the tool: variables in the path of the credentials, and a home directory in every path.
-            said[key] = os.path.expanduser(os.path.expandvars(value) if key == "creds" else value)
-    jetstream = {option: said[key] for key, option in _JETSTREAM.items() if key in said}
+            # As the tool does: expands variables in the path of the credentials, and `~` in every path.
+            fields[key] = os.path.expanduser(os.path.expandvars(value) if key == "creds" else value)
+    jetstream = {option: fields[key] for key, option in _JETSTREAM.items() if key in fields}
     if len(jetstream) > 1:
-        raise ValueError(f"{where}: jetstream_domain and jetstream_api_prefix exclude each other")
-    connect = {option: said[key] for key, option in _CONNECT.items() if key in said}
-    certificates = {key: said[key] for key in _TLS if key in said}
+        raise ValueError(f"{where}: jetstream_domain and jetstream_api_prefix are both set; remove one of them")
+    connect = {option: fields[key] for key, option in _CONNECT.items() if key in fields}
+    certificates = {key: fields[key] for key in _TLS if key in fields}
     if certificates:
         connect["tls"] = TLS(**certificates)
     return ContextFile(name, path, connect, jetstream, description)
@@ -162,17 +171,17 @@ def _parse_fields(name: str, path: Path, said: dict[str, Any]) -> ContextFile:
 
 def _list_contexts() -> str:
     known = names()
-    return f"there are {', '.join(known)}" if known else "there are none"
+    return f"the contexts are {', '.join(known)}" if known else "no context exists"
 
 
 def merge(given: dict[str, Any], context: ContextFile) -> None:
-    """Puts a context's options where the call gave none.
+    """Sets the options of a context that the call does not set.
 
-    One way to log in at a time: what the call gives takes the place of all that the context has, except that a user of
-    the context goes with a password of the call, and the other way round.
+    Credentials of the call replace all credentials of the context. Exception: a user of the context combines with a
+    password of the call, and vice versa.
 
     Args:
-        given: The options of `connect`, which are changed.
+        given: The options of `connect`; changed in place.
         context: The context.
     """
     explicit = {name for name in _CREDENTIALS if given.get(name) is not None}

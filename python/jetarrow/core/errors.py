@@ -1,8 +1,8 @@
 """Errors of the connection and of core NATS.
 
-The tree, the names and the constructors are those of nats-py's `nats.errors`, so `except` clauses carry
-over. Two things are added: every class takes an optional message of its own, and every error can be pickled,
-which Spark and `multiprocessing` need. JetStream's errors are in `jetarrow.js.errors`.
+The classes, their names and their constructors are those of nats-py's `nats.errors`, so `except` clauses keep working.
+Every class also takes an optional message, and every error can be pickled, as Spark and `multiprocessing` require.
+JetStream's errors are in `jetarrow.js.errors`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _E = TypeVar("_E", bound=BaseException)
 
 
 def _rebuild(cls: type[_E], args: tuple[Any, ...], state: dict[str, Any]) -> _E:
-    """Unpickle an error without calling its constructor, whose arguments may have been keywords."""
+    """Rebuilds a pickled error without its constructor, whose arguments may have been keywords."""
     error = cls.__new__(cls, *args)
     error.args = args
     error.__dict__.update(state)
@@ -62,7 +62,7 @@ def _rebuild(cls: type[_E], args: tuple[Any, ...], state: dict[str, Any]) -> _E:
 
 
 def _portable(value: Any) -> Any:
-    """The value itself, or its text where it cannot leave this process (a subscription, a message)."""
+    """The value, or its text if it cannot be pickled (a subscription, a message)."""
     import pickle
 
     try:
@@ -73,14 +73,14 @@ def _portable(value: Any) -> Any:
 
 
 class Error(Exception):
-    """The base of every error that jetarrow raises on its own account.
+    """The base class of jetarrow's errors.
 
     Args:
-        message: What happened, in words. Default: a text that fits the class.
+        message: The error text. Default: the text of the class.
     """
 
     _default: ClassVar[str] = "the operation failed"
-    # Attributes that may hold a live object of this process, hence cannot always be pickled.
+    # Attributes that may hold an object of this process, which cannot always be pickled.
     _local: ClassVar[tuple[str, ...]] = ()
 
     message: str | None
@@ -90,11 +90,11 @@ class Error(Exception):
 
     def _set_message(self, message: str | None, *args: object) -> None:
         self.message = None if message is None else redact(str(message))
-        # Set again here: BaseException.__new__ kept the text as it came, secrets included.
+        # BaseException.__new__ has stored the text with its secrets: replace it.
         Exception.__init__(self, *args if self.message is None else (self.message, *args))
 
     def _describe(self) -> str:
-        """The text where no message was given."""
+        """The text of an error without a message."""
         return self._default
 
     def __str__(self) -> str:
@@ -110,78 +110,86 @@ class Error(Exception):
 
 
 class TimeoutError(Error, builtins.TimeoutError):
-    """No answer came in the time that the call was given. Also a builtin (and asyncio) `TimeoutError`."""
+    """The timeout of the call expired before an answer arrived. Also a builtin (and asyncio) `TimeoutError`."""
 
-    _default = "timeout: no answer came in the time allowed; try again, or allow more with timeout="
+    _default = "timeout: no answer within the time allowed; retry, or pass a longer timeout="
 
 
 class NoRespondersError(Error):
-    """A request had nobody to answer it: no subscription matches its subject."""
+    """No subscription matches the subject of a request: the server answered 503 No Responders."""
 
-    _default = "no responders: nobody listens on the subject of this request, so it cannot be answered"
+    _default = (
+        "no responders: the server answered 503, no subscription matches the subject; check it, or start the service"
+    )
 
 
 class StaleConnectionError(Error):
-    """The server stopped answering pings, so the connection was given up."""
+    """The server did not answer `max_outstanding_pings` pings, so the client closed the connection."""
 
-    _default = "stale connection: the server no longer answers pings"
+    _default = "stale connection: the server did not answer pings; check the server and the network"
 
 
 class OutboundBufferLimitError(Error):
-    """More is waiting to be sent than `pending_size` allows."""
+    """The bytes queued while disconnected exceed `pending_size`."""
 
-    _default = "outbound buffer limit exceeded: publish more slowly, or raise pending_size when connecting"
+    _default = (
+        "outbound buffer limit exceeded: pending_size bytes are queued; publish more slowly, or raise pending_size"
+    )
 
 
 class UnexpectedEOF(StaleConnectionError):
-    """The server ended the connection without a word."""
+    """The server closed the connection without an error message."""
 
-    _default = "unexpected EOF: the server ended the connection"
+    _default = "unexpected EOF: the server closed the connection without an error message; see the server's log"
 
 
 class FlushTimeoutError(TimeoutError):
-    """A flush was not confirmed in time."""
+    """The server did not confirm a flush (PONG) before its timeout."""
 
-    _default = "flush timeout: the server has not confirmed what was sent; it may or may not have arrived"
+    _default = (
+        "flush timeout: the server has not confirmed the flush; messages may or may not have arrived; retry the flush"
+    )
 
 
 class ConnectionClosedError(Error):
-    """The connection has been closed, for good."""
+    """The connection is closed and does not reconnect."""
 
-    _default = "connection closed: this client cannot be used any more; connect again"
+    _default = "connection closed: this client does not reconnect; connect again"
 
 
 class SecureConnRequiredError(Error):
-    """The server takes TLS connections only."""
+    """The server requires TLS."""
 
-    _default = "secure connection required: the server takes TLS only; pass tls= or use a tls:// address"
+    _default = "secure connection required: the server accepts TLS only; pass tls= or use a tls:// address"
 
 
 class SecureConnWantedError(Error):
-    """TLS was asked for, and the server has none."""
+    """The client requires TLS, and the server does not offer it."""
 
-    _default = "secure connection not available: TLS was asked for, but the server does not offer it"
+    _default = (
+        "secure connection not available: the server does not offer TLS; enable it there, or connect without tls="
+    )
 
 
 class SecureConnFailedError(Error):
-    """The TLS handshake failed: a certificate or its name was refused, by us or by the server.
+    """The TLS handshake failed: the client or the server rejected a certificate or its name.
 
-    What `connect` raises is an `ssl.SSLError`, too.
+    The error that `connect` raises is also an `ssl.SSLError`.
     """
 
-    _default = "secure connection failed: the TLS handshake did not succeed; check certificates and host name"
+    _default = "secure connection failed: the TLS handshake failed; check the certificates and the host name"
 
 
 class BadSubscriptionError(Error):
-    """The subscription has ended, or never was valid."""
+    """The subscription is unsubscribed, drained or closed."""
 
-    _default = "invalid subscription: it has been unsubscribed, drained or closed"
+    _default = "invalid subscription: it is unsubscribed, drained or closed; subscribe again"
 
 
 class BadSubjectError(Error):
-    """The subject cannot be used: empty, with white space, or with an empty token."""
+    """The subject is invalid: it is empty, contains white space, or has an empty token."""
 
-    _default = "invalid subject: it must not be empty, hold white space or have an empty part between dots"
+    _default = "invalid subject: it must not be empty, contain white space or have an empty token between dots"
 
 
 class BadHeaderError(Error):
@@ -189,7 +197,7 @@ class BadHeaderError(Error):
 
     Args:
         key: The name of the header. Default: unknown.
-        message: What is wrong with it. Default: a general text with the name.
+        message: The error text. Default: a general text with the name.
     """
 
     def __init__(self, key: str = "", *, message: str | None = None) -> None:
@@ -201,14 +209,14 @@ class BadHeaderError(Error):
 
 
 class SlowConsumerError(Error):
-    """A subscription's buffer was full, and messages for it were dropped.
+    """A subscription's buffer was full, so messages were dropped.
 
     Args:
-        subject: Subject of the message that was dropped.
+        subject: Subject of the dropped message.
         reply: Its reply subject.
-        sid: The number of its subscription.
+        sid: The subscription's id.
         sub: The subscription.
-        message: What happened. Default: a text made of the above.
+        message: The error text. Default: made of the above.
     """
 
     _local = ("sub",)
@@ -222,8 +230,8 @@ class SlowConsumerError(Error):
 
     def _describe(self) -> str:
         return (
-            f"slow consumer: messages on subject {self.subject!r} were dropped, because subscription"
-            f" {self.sid} is read too slowly (sub: {self.sub}); read faster, or raise pending_msgs_limit"
+            f"slow consumer: messages on subject {self.subject!r} were dropped, because the buffer of subscription"
+            f" {self.sid} was full (sub: {self.sub}); consume faster, or raise pending_msgs_limit"
             " and pending_bytes_limit"
         )
 
@@ -235,21 +243,21 @@ class BadTimeoutError(Error):
 
 
 class AuthorizationError(Error):
-    """The server refused the credentials, or the permission."""
+    """The server rejected the credentials or the permission."""
 
-    _default = "authorization failed: the server refused the credentials or the permission"
+    _default = "authorization failed: the server rejected the credentials; check user, password, token or creds file"
 
 
 class PermissionsViolationError(Error):
-    """The server refused a publish or a subscription: this user has no permission for it.
+    """The server rejected a publish or a subscription: the user has no permission for the subject.
 
     Args:
-        message: The server's words. Default: a general text.
+        message: The server's error text. Default: a general text.
         operation: `publish` or `subscription`. Default: unknown.
-        subject: What it was for. Default: unknown.
+        subject: The subject of the operation. Default: unknown.
     """
 
-    _default = "permissions violation: this user may not publish, or subscribe, to the subject"
+    _default = "permissions violation: the user may not publish or subscribe to the subject; change its permissions"
 
     def __init__(self, message: str | None = None, *, operation: str | None = None, subject: str | None = None) -> None:
         self.operation = operation
@@ -258,19 +266,19 @@ class PermissionsViolationError(Error):
 
 
 class BadAddressError(Error, ValueError):
-    """A server address cannot be understood. Also a `ValueError`."""
+    """A server address is invalid. Also a `ValueError`."""
 
     _default = "invalid connect url: use nats://host:port, tls://host:port, ws://host:port or wss://host:port"
 
 
 class NoServersError(Error):
-    """None of the servers could be reached."""
+    """No server could be reached."""
 
-    _default = "no servers available for connection: none of the given addresses could be reached"
+    _default = "no servers available for connection: no address could be reached; check the addresses and the servers"
 
 
 class ConnectTimeoutError(NoServersError, TimeoutError):
-    """None of the servers said anything within `connect_timeout`."""
+    """No server sent anything within `connect_timeout`."""
 
 
 class JsonParseError(Error):
@@ -280,33 +288,35 @@ class JsonParseError(Error):
 
 
 class MaxPayloadError(Error):
-    """The message, headers included, is larger than the server takes."""
+    """The message, headers included, exceeds the server's `max_payload`."""
 
-    _default = "maximum payload exceeded: with its headers the message is larger than the server takes"
+    _default = (
+        "maximum payload exceeded: message and headers exceed the server's max_payload; split it, or raise max_payload"
+    )
 
 
 class DrainTimeoutError(TimeoutError):
     """Draining took longer than `drain_timeout`."""
 
-    _default = "draining the connection timed out: some messages may be left unhandled; see drain_timeout"
+    _default = "draining the connection timed out: some messages may be unprocessed; raise drain_timeout"
 
 
 class ConnectionDrainingError(Error):
-    """The connection is draining and takes nothing new."""
+    """The connection is draining and accepts no new operations."""
 
-    _default = "connection draining: it finishes what it has and takes nothing new"
+    _default = "connection draining: it accepts no new operations; connect again"
 
 
 class ConnectionReconnectingError(Error):
-    """The connection is lost at the moment and being made again."""
+    """The client is disconnected and reconnecting."""
 
-    _default = "connection reconnecting: try again when it is back"
+    _default = "connection reconnecting: the client is disconnected; retry after the reconnect"
 
 
 class InvalidUserCredentialsError(Error):
     """The credentials cannot be read."""
 
-    _default = "invalid user credentials: a JWT and an nkey seed are needed, as in the .creds files of nsc"
+    _default = "invalid user credentials: a JWT and an nkey seed are required, as in a .creds file of nsc"
 
 
 class InvalidCallbackTypeError(Error):
@@ -316,29 +326,29 @@ class InvalidCallbackTypeError(Error):
 
 
 class ProtocolError(Error):
-    """The server sent something that is not NATS protocol."""
+    """The server sent data that is not NATS protocol."""
 
-    _default = "protocol error: the server sent something that is not NATS protocol"
+    _default = "protocol error: the server sent data that is not NATS protocol; check the address and the port"
 
 
 class ServerNotInPoolError(Error):
-    """The chosen server is not among those the client knows."""
+    """The server selected by `reconnect_to_server_handler` is not in the server pool."""
 
-    _default = "the selected server is not in the pool of known servers"
+    _default = "the selected server is not in the pool of known servers; return one of the given servers"
 
 
 class NotJSMessageError(Error):
-    """A JetStream verb (`ack`, `metadata` ...) was used on a message that no stream delivered."""
+    """A JetStream method (`ack`, `metadata` ...) was called on a message that no consumer delivered."""
 
-    _default = "not a JetStream message: it was not delivered by a consumer, so it has no metadata or acks"
+    _default = "not a JetStream message: no consumer delivered it, so it has no metadata and cannot be acknowledged"
 
 
 class MsgAlreadyAckdError(Error):
-    """The message has had its final acknowledgement.
+    """The message was already acknowledged with ack, nak or term.
 
     Args:
         msg: The message. Default: unknown.
-        message: What happened. Default: a text that names the message.
+        message: The error text. Default: a text with the message's subject.
     """
 
     _local = ("_msg",)
@@ -348,25 +358,25 @@ class MsgAlreadyAckdError(Error):
         self._set_message(message, *() if msg is None else (msg,))
 
     def _describe(self) -> str:
-        text = "message was already acknowledged; one message takes one ack, nak or term"
-        # Its subject: a payload is not for a log.
+        text = "message was already acknowledged; send one ack, nak or term per message"
+        # The subject only: payloads do not belong in logs.
         return text if self._msg is None else f"{text}: {getattr(self._msg, 'subject', self._msg)}"
 
 
 class ForkError(Error):
-    """A client made before `os.fork()` was used in the child process."""
+    """A client connected before `os.fork()` was used in the child process."""
 
-    _default = "this client was connected in the parent process; after a fork, connect again in the child"
+    _default = "this client was connected in the parent process, before a fork; connect again in the child process"
 
 
 class UnsupportedError(Error):
-    """Something is missing that the feature needs: in the server, in the stream, or on this machine.
+    """A requirement of the feature is not met by the server, the stream or this machine.
 
     Args:
-        feature: What was asked for.
-        needs: What it needs. Default: unknown.
-        has: What there is instead. Default: unknown.
-        message: The whole text. Default: made of the three.
+        feature: The requested feature.
+        needs: Its requirement. Default: unknown.
+        has: The present state. Default: unknown.
+        message: The error text. Default: made of the three.
     """
 
     def __init__(
@@ -384,7 +394,7 @@ class UnsupportedError(Error):
         return f"{text} ({self.has})" if self.has else text
 
 
-# Tracebacks and pickles name the public path.
+# Tracebacks and pickles use the public module name.
 for _name in __all__:
     globals()[_name].__module__ = "jetarrow.errors"
     add_link(globals()[_name])

@@ -1,4 +1,4 @@
-"""The connection's callbacks: in order, one after the other."""
+"""Events of a connection and their callbacks, called one at a time in order."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from jetarrow.core.errors import InvalidCallbackTypeError
 
 Callback: TypeAlias = Callable[[], Awaitable[None]]
 ErrorCallback: TypeAlias = Callable[[Exception], Awaitable[None]]
-# Of the sync twin.
+# Of the sync client.
 PlainCallback: TypeAlias = Callable[[], object]
 PlainErrorCallback: TypeAlias = Callable[[Exception], object]
 
-# With so many events waiting errors are only counted: anybody may send what makes one.
+# Maximum queued events. Errors beyond it are dropped: other clients can cause errors, for example slow consumers.
 MAX_QUEUED_EVENTS = 10_000
 
 _log = logging.getLogger("jetarrow.callbacks")
@@ -28,7 +28,7 @@ def check_callbacks(callbacks: Mapping[str, Any]) -> None:
     """Checks that every callback is a coroutine function.
 
     Raises:
-        InvalidCallbackTypeError: One is not.
+        InvalidCallbackTypeError: A callback is not a coroutine function.
     """
     for name, callback in callbacks.items():
         if callback and not inspect.iscoroutinefunction(callback):
@@ -36,43 +36,43 @@ def check_callbacks(callbacks: Mapping[str, Any]) -> None:
 
 
 class Events:
-    """A connection's events, on their way to the callbacks. Belongs to the event loop that connected.
+    """Queue of a connection's events, and the task that calls the callbacks in the event loop that connected.
 
-    There is a task only while there are events: a loop that closes finds no task that waits.
+    The task exists only while events are queued, so that a closing loop finds no pending task.
     """
 
     def __init__(self, callbacks: Mapping[str, Any], connection_log: ConnectionLog) -> None:
-        # By the kind of notice: error, disconnected, reconnected, closed, discovered_server, lame_duck_mode.
+        # By kind of event: error, disconnected, reconnected, closed, discovered_server, lame_duck_mode.
         self._callbacks = {name.removesuffix("_cb"): callback for name, callback in callbacks.items() if callback}
         self._connection_log = connection_log
         self._waiting: deque[tuple[str, Exception | None]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._held = False
         self.last_error: Exception | None = None
-        # True once the connection's end has been told, and so what led to it.
+        # True once the event "closed", and the errors before it, were enqueued.
         self.closed = False
 
     def enqueue(self, kind: str, error: Exception | None = None) -> None:
-        """Takes one notice. Called in the event loop; returns at once."""
+        """Enqueues one event. Called in the event loop; does not wait."""
         if error is not None:
             self.last_error = error
         self.closed = self.closed or kind == "closed"
         if error is None or len(self._waiting) < MAX_QUEUED_EVENTS:
             self._waiting.append((kind, error))
-        self._go_on()
+        self._start_task()
 
-    def _go_on(self) -> None:
+    def _start_task(self) -> None:
         if self._waiting and self._task is None and not self._held:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def hold_events(self) -> None:
-        """Keeps what comes from now on for `wait_for_callbacks`."""
+        """Queues events from now on until `wait_for_callbacks`."""
         self._held = True
 
     async def wait_for_callbacks(self) -> None:
-        """Returns when all events so far were handled; a callback that calls this does not wait for itself.
+        """Waits until all queued events are handled; a callback that calls this does not wait for itself.
 
-        What was held is handled in this task: code after it runs even where a callback stops the loop.
+        Held events are handled in the current task, so that the code after it runs even if a callback stops the loop.
         """
         own = asyncio.current_task()
         try:
@@ -82,20 +82,20 @@ class Events:
                 await self._call(*self._waiting.popleft())
         finally:
             self._held = False
-            self._go_on()
+            self._start_task()
 
     async def _run(self) -> None:
         try:
             while self._waiting and not self._held:
                 await self._call(*self._waiting.popleft())
         finally:
-            # A task keeps its loop alive, and the native core keeps us.
+            # A task references its loop, and the native core references this object: break the cycle.
             self._task = None
 
     async def _call(self, kind: str, error: Exception | None) -> None:
         callback = self._callbacks.get(kind)
         if error is not None:
-            # Others may have come since: it is the one that the callback is told of.
+            # Later errors may be queued: the callback reads the error that it is called with.
             self.last_error = error
         try:
             self._connection_log.log_event(kind, error, has_callback=callback is not None)
@@ -105,7 +105,7 @@ class Events:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # The callback's own: the events after this one are not to wait for it.
-            _log.exception("the callback %s_cb has failed", kind)
+            # Raised by the callback itself: handle the next events.
+            _log.exception("callback %s_cb failed", kind)
         except Exception:
-            _log.exception("the callback %s_cb has failed", kind)
+            _log.exception("callback %s_cb failed", kind)

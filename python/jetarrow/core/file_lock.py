@@ -1,4 +1,4 @@
-"""Exclusive locks on open files, which the system releases when the process that holds them ends."""
+"""Exclusive file locks; the operating system releases a lock when the process that holds it ends."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import os
 import sys
 from pathlib import Path
 
-# Windows locks bytes, and a locked byte cannot be read: this one is behind all that a lock file says.
+# Windows locks bytes, and a locked byte cannot be read: this offset is beyond the content of a lock file.
 _WINDOWS_BYTE = 1 << 20
-# Errors of file systems without locks, such as some network mounts: there the caller goes on unprotected.
+# Errors of file systems without locks, for example some network mounts: the caller continues without a lock.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
 
 
 def open_locked(path: Path, mode: int = 0o666) -> int | None:
-    """Opens a file, creates it if it is missing, and locks it. Does not wait.
+    """Opens a file, creates it if it does not exist, and locks it. Does not wait.
 
     On POSIX systems the lock belongs to the open file: a child process that inherits the descriptor holds it as well,
-    and it ends when the last descriptor is closed. On Windows it belongs to the process. A file system that has no
-    locks gives the descriptor without one.
+    and closing the last descriptor releases it. On Windows it belongs to the process. On a file system without locks
+    the descriptor is returned without a lock.
 
     Args:
         path: The file.
-        mode: Permissions of a new file, without those that the umask removes.
+        mode: Permissions of a new file, before the umask.
 
     Returns:
         The descriptor; None if another open file holds the lock.
@@ -46,7 +46,7 @@ def open_locked(path: Path, mode: int = 0o666) -> int | None:
 
 
 def is_at(descriptor: int, path: Path) -> bool:
-    """Whether a path still names an open file, and not another one or none."""
+    """Whether a path still refers to an open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:

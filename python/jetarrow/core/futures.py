@@ -1,4 +1,4 @@
-"""Where the futures of a publisher are made and resolved: in an event loop, or for any thread."""
+"""Futures of a publisher's acks: created and resolved in an event loop, or usable in any thread."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ class AckFuture(Future):
 
 
 class ThreadFutureFactory:
-    """Stands for the event loop where there is none: its futures are for any thread."""
+    """Replaces the event loop of an async publisher; its futures are usable in any thread."""
 
     create_future = AckFuture
 
 
 class AckFutures(Protocol):
-    """Makes the futures of one publisher, and waits for them."""
+    """Creates the futures of one publisher, and waits for them."""
 
-    # Has `create_future`.
+    # The object whose `create_future` is called.
     loop: Any
     bridge: Bridge
-    # Messages of one turn of the loop are handed over together.
+    # The messages of one turn of the loop are enqueued together.
     by_turn: bool
 
     def is_usable_here(self) -> bool:
-        """True where its futures can be waited for: in its own loop."""
+        """Whether the caller can wait for the futures: it runs in their loop."""
 
     def start_resolving(self, native: Publisher, owner: object) -> None:
-        """Begins to resolve the futures, until their publisher's owner is gone and none is left."""
+        """Starts resolving the futures, until the publisher's owner is deleted and no future is pending."""
 
     async def wait_while(self, busy: Callable[[], bool], turn: Callable[[Any], Any], wait: float | None) -> None:
-        """Waits for futures that `turn` makes as long as it is busy.
+        """Waits for futures that `turn` creates while `busy` returns True.
 
         Raises:
-            TimeoutError: It was still busy after `wait` seconds.
+            TimeoutError: `busy` returned True after `wait` seconds.
         """
 
 
 class LoopAckFutures:
-    """The event loop that runs."""
+    """Futures of the running event loop."""
 
     by_turn = True
 
@@ -65,11 +65,11 @@ class LoopAckFutures:
 
     def is_usable_here(self) -> bool:
         """Whether the caller runs in this loop."""
-        # Asking asyncio costs a system call. A thread runs one loop at a time.
+        # `asyncio.get_running_loop` costs a system call. A thread runs one loop at a time.
         return self._thread == threading.get_ident() and self.loop.is_running()
 
     def start_resolving(self, native: Publisher, owner: object) -> None:
-        pass  # The loop watches the bridge.
+        pass  # The loop drains the bridge.
 
     async def wait_while(self, busy: Callable[[], bool], turn: Callable[[Any], Any], wait: float | None) -> None:
         async with asyncio.timeout(wait):
@@ -78,7 +78,7 @@ class LoopAckFutures:
 
 
 class ThreadAckFutures:
-    """Any thread. Its coroutine never suspends: it blocks, and Ctrl-C wakes it."""
+    """Futures for any thread. `wait_while` blocks instead of suspending; Ctrl-C interrupts it."""
 
     by_turn = False
 
@@ -88,14 +88,14 @@ class ThreadAckFutures:
         self.bridge = self._thread_bridge.bridge
 
     def is_usable_here(self) -> bool:
-        """Whether the caller may publish with it: always."""
+        """Returns True: any thread can wait for the futures."""
         return True
 
     def start_resolving(self, native: Publisher, owner: object) -> None:
         bridge = self.bridge
-        gone = weakref.ref(owner, lambda _: bridge.ring())
-        # Not the native thread: what a user hangs on a future may block, and would stop all that the client does.
-        arguments = (self._thread_bridge, native, gone)
+        owner_ref = weakref.ref(owner, lambda _: bridge.ring())
+        # A separate thread: a callback of the user may block, and would stop the native thread of the client.
+        arguments = (self._thread_bridge, native, owner_ref)
         threading.Thread(target=_serve, args=arguments, name="jetarrow-acks", daemon=True).start()
 
     async def wait_while(self, busy: Callable[[], bool], turn: Callable[[Any], Any], wait: float | None) -> None:
@@ -118,7 +118,7 @@ def _serve(thread_bridge: ThreadBridge, native: Publisher, owner: weakref.ref[An
                         future.run_callbacks()
                     except BaseException:
                         # An error of one callback must not keep the other futures unresolved.
-                        _log.exception("a callback of a publish future has failed")
+                        _log.exception("callback of a publish future failed")
                 resolved.clear()
             if owner() is None and not native.pending:
                 return

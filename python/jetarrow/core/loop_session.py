@@ -1,4 +1,4 @@
-"""Waiting on the running event loop."""
+"""LoopSession: a session that awaits on the running event loop."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class LoopSession(SharedState):
         super().__init__()
         self._events: Events | None = None
         self._notices: Notices | None = None
-        # The loop that was here last, and its mailbox: looking that up takes a fifth of a microsecond a call.
-        self._last: tuple[asyncio.AbstractEventLoop, Bridge] | None = None
+        # The loop of the last call, and its mailbox: the lookup takes 0.2 microseconds per call.
+        self._last_loop: tuple[asyncio.AbstractEventLoop, Bridge] | None = None
 
     def begin(self, callbacks: Mapping[str, Any]) -> Notices:
         check_callbacks(callbacks)
@@ -64,8 +64,8 @@ class LoopSession(SharedState):
 
     async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
         loop = asyncio.get_running_loop()
-        last = self._last
-        bridge = last[1] if last is not None and last[0] is loop else self._meet(loop)
+        last = self._last_loop
+        bridge = last[1] if last is not None and last[0] is loop else self._switch_loop(loop)
         future = call.start(loop, bridge)
         try:
             bridge.linger()
@@ -76,15 +76,15 @@ class LoopSession(SharedState):
                 unwanted(future.result()).start(loop, bridge)
             raise
 
-    def _meet(self, loop: asyncio.AbstractEventLoop) -> Bridge:
+    def _switch_loop(self, loop: asyncio.AbstractEventLoop) -> Bridge:
         bridge = bridge_of(loop)
-        self._last = loop, bridge
+        self._last_loop = loop, bridge
         return bridge
 
     async def sleep(self, delay: float) -> None:
         await asyncio.sleep(delay)
 
-    # As it is: a method around it takes a twentieth of a publish.
+    # The function itself: a method around it takes 5 % of the time of a publish.
     loop = staticmethod(asyncio.get_running_loop)
 
     def bridge(self) -> Bridge:
@@ -98,10 +98,10 @@ class LoopSession(SharedState):
         return asyncio.Lock()
 
     async def gather(self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int) -> list[_T]:
-        room = asyncio.Semaphore(most)
+        slots = asyncio.Semaphore(most)
 
         async def run(item: _A) -> _T:
-            async with room:
+            async with slots:
                 return await work(item)
 
         tasks = [asyncio.ensure_future(run(item)) for item in items]
@@ -135,7 +135,7 @@ class LoopSession(SharedState):
             self.report_error(DrainTimeoutError())
         for task in done:
             if not task.cancelled() and (error := task.exception()) is not None:
-                _log.debug("draining a subscription: %s", error)
+                _log.debug("draining a subscription failed: %s", error)
 
     async def deliver_pending(self, subscriptions: Sequence[Closable], wait: float) -> None:
         tasks = [task for sub in subscriptions if (task := sub._stop_delivery()) is not None]
@@ -152,13 +152,13 @@ class LoopSession(SharedState):
     async def wait_until_processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
         await self.run(native.emptied())
         if task is not None and task is not asyncio.current_task():
-            # The last callback may still run.
+            # The last callback may still be running.
             await asyncio.wait([task])
         return True
 
     async def request(self, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None) -> Msg:
-        native, loop, last = self.connection or self.native, asyncio.get_running_loop(), self._last
-        bridge = last[1] if last is not None and last[0] is loop else self._meet(loop)
+        native, loop, last = self.connection or self.native, asyncio.get_running_loop(), self._last_loop
+        bridge = last[1] if last is not None and last[0] is loop else self._switch_loop(loop)
         future = native.request_future(loop, bridge, self, subject, payload, timeout, headers)
         try:
             bridge.linger()

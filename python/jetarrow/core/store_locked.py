@@ -1,4 +1,4 @@
-"""The error of a store directory that another server uses."""
+"""StoreLockedError: another nats-server uses the store directory."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ class StoreLockedError(Error):
     """Another nats-server uses the store directory of a `NatsServer`.
 
     Args:
-        message: What happened. Default: a general text.
+        message: The error text. Default: a general text.
         path: The store directory. Default: None, not known.
         pid: The other server's process. Default: None, not known.
         owner_pid: The process that started it. Default: None, not known.
-        host: The machine that it runs on. Default: None, not known.
-        began: When it was started, as ISO 8601 text in UTC. Default: None, not known.
+        host: Host name of the machine that it runs on. Default: None, not known.
+        began: Its start time, as ISO 8601 text in UTC. Default: None, not known.
     """
 
-    _default = "the store directory is in use by another nats-server: stop that one, or use another directory"
+    _default = "the store directory is in use by another nats-server: stop that server, or use another directory"
 
     def __init__(
         self,
@@ -38,6 +38,6 @@ class StoreLockedError(Error):
         self._set_message(message)
 
 
-# Tracebacks and pickles name the public path.
+# Tracebacks and pickles use the public module name.
 StoreLockedError.__module__ = "jetarrow.errors"
 add_link(StoreLockedError)

@@ -1,4 +1,4 @@
-"""The connection's callbacks without an event loop: plain functions, in a thread of their own, in order."""
+"""Events of a sync connection and their callbacks: plain functions, called one at a time in a separate thread."""
 
 from __future__ import annotations
 
@@ -18,69 +18,69 @@ from jetarrow.core.events import MAX_QUEUED_EVENTS
 
 _log = logging.getLogger("jetarrow.callbacks")
 
-# Seconds between two looks at whether the client is gone.
+# Seconds between two checks whether the client still exists.
 _OWNER_CHECK_INTERVAL = 5.0
 
 
 class ThreadEvents:
-    """A connection's events, on their way to the callbacks and to the log.
+    """Queue of a connection's events, and the thread that calls the callbacks and logs.
 
     Args:
-        callbacks: By the name of the option; plain functions, or None.
-        session: Whose events; held weakly.
+        callbacks: Plain functions or None, by the name of the option.
+        session: The session of the connection; held weakly.
 
     Raises:
-        InvalidCallbackTypeError: One is no plain function.
+        InvalidCallbackTypeError: A callback is not a plain function.
     """
 
     def __init__(self, callbacks: Mapping[str, Any], session: Any) -> None:
         for name, callback in callbacks.items():
             if callback and (not callable(callback) or inspect.iscoroutinefunction(callback)):
                 raise InvalidCallbackTypeError(
-                    f"nats: {name} must be a plain function here: it is called in a thread of its own, without a loop"
+                    f"nats: {name} must be a plain function: the sync client calls it in a thread without an event loop"
                 )
         self._callbacks = {name.removesuffix("_cb"): callback for name, callback in callbacks.items() if callback}
         self._connection_log = ConnectionLog(session)
         self._waiting: deque[tuple[str, Exception | None]] = deque()
-        self._settling: deque[threading.Event] = deque()
-        self._over = False
-        self._ended = False
+        self._waiters: deque[threading.Event] = deque()
+        self._is_stopping = False
+        self._has_ended = False
         self._thread_bridge = ThreadBridge()
         self.bridge = self._thread_bridge.bridge
-        # Not held by what it holds: the collector does not look into native objects.
+        # Weakly: the garbage collector does not traverse native objects, so a cycle would stay in memory.
         me = weakref.ref(self)
-        self.notices = Notices(lambda kind, error: _hand_over(me, kind, error), self.bridge, in_loop=False)
+        self.notices = Notices(lambda kind, error: _enqueue(me, kind, error), self.bridge, in_loop=False)
         self.last_error: Exception | None = None
-        # True once the connection's end has been told, and so what led to it.
+        # True once the event "closed", and the errors before it, were enqueued.
         self.closed = False
         arguments = (weakref.ref(session),)
         self._thread = threading.Thread(target=self._serve, args=arguments, name="jetarrow-events", daemon=True)
         self._thread.start()
 
     def enqueue(self, kind: str, error: Exception | None = None) -> None:
-        """Takes one event, from any thread."""
-        self._take(kind, error)
+        """Enqueues one event, from any thread."""
+        self._append(kind, error)
         self.notices.wake()
 
     def stop(self) -> None:
-        """Ends the thread, once it has handled what there is."""
-        self._over = True
+        """Ends the thread after it has handled the queued events."""
+        self._is_stopping = True
         self.notices.wake()
 
     def wait_for_callbacks(self) -> None:
-        """Waits until all events so far were handled; a callback that calls this does not wait for itself."""
+        """Waits until all queued events are handled; a callback that calls this does not wait for itself."""
         if threading.current_thread() is self._thread:
             return
         done = threading.Event()
-        self._settling.append(done)
-        # After its end nobody answers; before it, whoever ends answers all. In a forked child there is no thread.
-        if self._ended:
+        self._waiters.append(done)
+        # An ended thread sets no waiter; an ending one sets all of them. A forked child has no thread.
+        if self._has_ended:
             return
         self.notices.wake()
         while not done.wait(0.2) and self._thread.is_alive():
             pass
 
-    def _take(self, kind: str, error: Exception | None) -> None:
+    def _append(self, kind: str, error: Exception | None) -> None:
         if error is not None:
             self.last_error = error
         self.closed = self.closed or kind == "closed"
@@ -91,37 +91,37 @@ class ThreadEvents:
         try:
             self._handle_events(owner)
         finally:
-            self._ended = True
-            for done in list(self._settling):
+            self._has_ended = True
+            for done in list(self._waiters):
                 done.set()
 
     def _handle_events(self, owner: weakref.ref[Any]) -> None:
         with self._thread_bridge.open() as wait:
             while True:
                 if wait(_OWNER_CHECK_INTERVAL):
-                    settling = list(self._settling)
+                    waiters = list(self._waiters)
                     self.bridge.drain()
                     while self._waiting:
                         self._call(*self._waiting.popleft())
-                    for done in settling:
-                        self._settling.remove(done)
+                    for done in waiters:
+                        self._waiters.remove(done)
                         done.set()
-                if self._over or owner() is None:
+                if self._is_stopping or owner() is None:
                     return
 
     def _call(self, kind: str, error: Exception | None) -> None:
-        # Nothing comes after it.
-        self._over |= kind == "closed"
+        # "closed" is the last event.
+        self._is_stopping |= kind == "closed"
         callback = self._callbacks.get(kind)
         try:
             self._connection_log.log_event(kind, error, has_callback=callback is not None)
             if callback is not None:
                 callback() if error is None else callback(error)
         except Exception:
-            _log.exception("the callback %s_cb has failed", kind)
+            _log.exception("callback %s_cb failed", kind)
 
 
-def _hand_over(events: weakref.ref[ThreadEvents], kind: str, error: Exception | None) -> None:
-    there = events()
-    if there is not None:
-        there._take(kind, error)
+def _enqueue(events: weakref.ref[ThreadEvents], kind: str, error: Exception | None) -> None:
+    queue = events()
+    if queue is not None:
+        queue._append(kind, error)

@@ -1,4 +1,4 @@
-"""The error of a failed handshake, apart from the others: it needs `ssl`, which is slow to load."""
+"""HandshakeError, in a module of its own: it imports `ssl`, which loads slowly."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from jetarrow.core.errors import SecureConnFailedError
 
 
 class HandshakeError(SecureConnFailedError, ssl.SSLError):
-    """The TLS handshake failed, as an `ssl.SSLError`, too."""
+    """The TLS handshake failed; also an `ssl.SSLError`."""
