@@ -31,7 +31,7 @@ def publish_orders(servers: str, count: int) -> None:
 
 def main(servers: str) -> None:
     publish_orders(servers, 2_000)
-    # Run the workers with this Python, because Spark discovers the format only where jetarrow is installed.
+    # Run the workers with this Python: Spark discovers the format in a Python that has jetarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.appName("orders by country").getOrCreate()
     orders = (

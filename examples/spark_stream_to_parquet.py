@@ -47,7 +47,7 @@ def archive(spark: SparkSession, servers: str, folder: str) -> None:
 
 
 def main(servers: str) -> None:
-    # Run the workers with this Python, because Spark discovers the format only where jetarrow is installed.
+    # Run the workers with this Python: Spark discovers the format in a Python that has jetarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.appName("sensors to parquet").getOrCreate()
     with tempfile.TemporaryDirectory() as folder:

@@ -46,7 +46,7 @@ def forward(spark: SparkSession, servers: str, checkpoint: str) -> None:
 
 
 def main(servers: str) -> None:
-    # Run the workers with this Python, because Spark discovers the format only where jetarrow is installed.
+    # Run the workers with this Python: Spark discovers the format in a Python that has jetarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.appName("clicks to sales").getOrCreate()
     with tempfile.TemporaryDirectory() as folder, jetarrow.sync.connect(servers) as nc:
