@@ -36,11 +36,11 @@ def folder(away: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_contexts(cli: Command, guarded: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "there is no context" in cli("context", "ls").err
+    assert "no contexts" in cli("context", "ls").err
     Path("password").write_text(SECRET + "\n", "utf-8")
     options = ["--server", guarded, "--user", "ann", "--password-file", "password", "--description", "for tests"]
     made = cli("context", "add", "prod", *options)
-    assert (made.code, made.out) == (0, "context prod is there\n")
+    assert (made.code, made.out) == (0, "created context prod\n")
     file = folder / "context" / "prod.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text("utf-8")) == {

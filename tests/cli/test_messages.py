@@ -33,14 +33,11 @@ def lines_in(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
 
 
 def test_publish(cli: Command, stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (
-        cli("publish", f"{stream}.a", "one", "-H", "Colour: red", "--msg-id", "1").out
-        == f"it is stored as {stream} 1\n"
-    )
+    assert cli("publish", f"{stream}.a", "one", "-H", "Colour: red", "--msg-id", "1").out == f"stored {stream} seq 1\n"
     again = cli("publish", f"{stream}.a", "one", "--msg-id", "1", "--json").json
     assert again == {"stream": stream, "seq": 1, "duplicate": True}
     lines_in(monkeypatch, b"two\nthree\r\n\nlast")
-    assert cli("publish", f"{stream}.a").out == f"4 messages stored in {stream}\n"
+    assert cli("publish", f"{stream}.a").out == f"stored 4 messages in {stream}\n"
     rows = cli("read", stream, "--json").lines
     assert [row["data"] for row in rows] == ["one", "two", "three", "", "last"]
     assert rows[0]["headers"] == {"Colour": ["red"], "Nats-Msg-Id": ["1"]}
@@ -70,14 +67,14 @@ def test_load(cli: Command, stream: str, away: Path, ending: str) -> None:
     only_said = cli("load", str(path), "--subject", template, "--dry-run")
     assert (only_said.code, only_said.out) == (0, "")
     assert "id int64, region string, amount double, at timestamp[us" in only_said.err
-    assert f'first: {stream}.eu  {{"id": 1, "region": "eu", "amount": 2.5' in only_said.err
+    assert f'first row: {stream}.eu  {{"id": 1, "region": "eu", "amount": 2.5' in only_said.err
     assert cli("read", stream, "--json").lines == []
     done = cli("load", str(path), "--subject", template, "--msg-id", "id", "--json").json
     assert done == [
         {"file": str(path), "stream": stream, "messages": 3, "stored": 3, "duplicates": 0, "errors": 0},
     ]
     again = cli("load", str(path), "--subject", template, "--msg-id", "id")
-    assert again.out == f"orders.{ending}: 0 of 3 messages stored in {stream}, 3 were there before\n"
+    assert again.out == f"orders.{ending}: stored 0 of 3 messages in {stream} (3 duplicates)\n"
     rows = cli("read", stream, "--schema", "id BIGINT, region STRING, amount DOUBLE, at TIMESTAMP", "--json").lines
     assert [(row["subject"], row["id"], row["amount"]) for row in rows] == [
         (f"{stream}.eu", 1, 2.5),
@@ -90,12 +87,12 @@ def test_load(cli: Command, stream: str, away: Path, ending: str) -> None:
 def test_a_row_that_cannot_be_sent_fails_the_load(cli: Command, stream: str, away: Path) -> None:
     (away / "bad.csv").write_text("id,region\n1,eu\n2,\n3,u s\n4,us\n", "utf-8")
     done = cli("load", "bad.csv", "--subject", f"{stream}.{{region}}")
-    assert (done.code, done.out) == (1, f"bad.csv: 2 of 4 messages stored in {stream}\n")
+    assert (done.code, done.out) == (1, f"bad.csv: stored 2 of 4 messages in {stream}\n")
     assert 'error: bad.csv, row 1: column "region": null cannot be in a subject' in done.err
     assert "row 2" in done.err
     assert cli("load", "bad.txt", "--subject", "x").code == 2
     (away / "bad.txt").touch()
-    assert "known are files that end in" in cli("load", "bad.txt", "--subject", "x").err
+    assert "use one of parquet, arrow, csv" in cli("load", "bad.txt", "--subject", "x").err
 
 
 @pytest.fixture
@@ -107,7 +104,7 @@ def orders(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str) -> str:
 def test_read_into_files(cli: Command, orders: str, away: Path) -> None:
     for ending in ("parquet", "arrow", "csv", "ndjson"):
         done = cli("read", orders, "--schema", "infer", "--to", f"out.{ending}", "--columns", "seq,headers,value")
-        assert (done.code, done.out) == (0, f"3 rows in out.{ending}\n")
+        assert (done.code, done.out) == (0, f"wrote 3 rows to out.{ending}\n")
     table = pq.read_table("out.parquet")
     assert table.column("id").to_pylist() == [1, 2, 3]
     assert pa.ipc.open_file("out.arrow").read_all().select(["seq", "id"]) == table.select(["seq", "id"])
@@ -223,7 +220,7 @@ def test_latest(cli: Command, orders: str) -> None:
     assert ids("--subject", f"{orders}.us") == [("us", 2)]
     assert ids("--as-of", "1h") == []
     assert cli("latest", orders, "--sql", f"select count(*) as n from {orders}", "--json").lines == [{"n": 2}]
-    assert cli("latest", orders, "--to", "state.parquet").out == "2 rows in state.parquet\n"
+    assert cli("latest", orders, "--to", "state.parquet").out == "wrote 2 rows to state.parquet\n"
     assert len(cli("latest", orders).out.splitlines()) == 3
 
 

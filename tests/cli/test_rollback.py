@@ -14,7 +14,7 @@ from tests.rollback.tools import COUNT, STREAM, Copy, publish, with_other_client
 
 @pytest.fixture
 def rolled(own_server: NatsServer, away: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Command) -> None:
-    """A stream that went back behind what is in the archive `archive`."""
+    """A stream that was rolled back behind what is in the archive `archive`."""
     monkeypatch.setenv("NATS_URL", own_server.url)
     assert cli("stream", "add", STREAM, "--subjects", f"{STREAM}.>").code == 0
     copy = Copy(own_server, tmp_path / "copy")
@@ -26,11 +26,11 @@ def rolled(own_server: NatsServer, away: Path, tmp_path: Path, monkeypatch: pyte
     asyncio.run(with_other_client(own_server, lambda js: publish(js, 10, "new")))
 
 
-@pytest.mark.filterwarnings("ignore:stream 'ROLLED' went back")
+@pytest.mark.filterwarnings("ignore:stream 'ROLLED' was rolled back")
 def test_what_a_sink_does(rolled: None, cli: Command) -> None:
     failed = cli("sink", "parquet", STREAM, "archive")
     assert failed.code == 1
-    assert "went back" in failed.err
+    assert "was rolled back" in failed.err
     assert "--on-rollback" in failed.err
     assert failed.err.count("\n") == 1
     assert cli("sink", "parquet", STREAM, "archive", "--on-rollback", "later").code == 2

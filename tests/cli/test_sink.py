@@ -22,7 +22,7 @@ def test_parquet(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, aw
     assert (first["rows"], first["corrupt"], first["last_seq"]) == (2, 1, 2)
     sync_js.publish(f"{stream}.a", '{"id": 4}')
     second = cli("sink", "parquet", stream, "archive", "--schema", "id BIGINT", "--partition-by", "date")
-    assert second.out == "1 rows in 1 file(s) of archive\n"
+    assert second.out == "wrote 1 row to 1 file of archive\n"
     files = [str(path) for path in Path("archive").rglob("date=*/*.parquet")]
     assert sorted(pyarrow.dataset.dataset(files).to_table().column("id").to_pylist()) == [1, 2, 4]
     sync_js.publish(f"{stream}.a", '{"other": "x"}')
@@ -69,7 +69,7 @@ def test_verify(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, awa
     other.write_bytes(swapped[0])
     found = cli("sink", "verify", "archive")
     assert found.code == 1
-    assert "20 in a folder of other values" in found.out
+    assert "verified 30 rows, 30 of them against the stream: 20 misplaced, 0 missing, 0 duplicated\n" in found.out
     assert str(one.relative_to("archive")) in found.out
     # What the stream no longer has cannot be compared.
     sync_js.purge_stream(stream, keep=2)

@@ -27,7 +27,7 @@ ROW = {
 def test_a_stream_is_made_listed_and_removed(cli: Command, sync_js: jetarrow.sync.JetStream) -> None:
     options = "--subjects cli_a.>,cli_b --max-age 7d --max-bytes 64MiB --max-msg-size 1k --dupe-window 1m30s"
     made = cli("stream", "add", "CLI_A", *options.split(), "--storage", "memory", "--description", "for a test")
-    assert (made.code, made.out) == (0, "stream CLI_A takes cli_a.>, cli_b\n")
+    assert (made.code, made.out) == (0, "created stream CLI_A (subjects: cli_a.>, cli_b)\n")
     config = sync_js.stream_info("CLI_A").config
     assert (config.max_age, config.max_bytes, config.max_msg_size) == (604_800, 64 * 1024 * 1024, 1024)
     assert (config.duplicate_window, config.storage, config.description) == (90, "memory", "for a test")
@@ -77,10 +77,14 @@ def test_consumers(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str) 
     assert "durable pull" in cli("consumer", "info", stream, "billing").out
     assert cli("consumer", "info", stream, "billing", "--json").json["config"]["durable_name"] == "billing"
     assert cli("consumer", "pause", stream, "billing", "1h", "--json").json["paused"] is True
+    paused = cli("consumer", "pause", stream, "billing", "2099-11-22T10:00+00:00")
+    assert paused.out == "paused consumer billing until 2099-11-22 10:00 UTC\n"
     assert "Paused for" in cli("consumer", "info", stream, "billing").out
     assert cli("consumer", "resume", stream, "billing", "--json").json == {"paused": False}
+    assert cli("consumer", "resume", stream, "billing").out == "resumed consumer billing\n"
     assert "Paused for" not in cli("consumer", "info", stream, "billing").out
-    assert cli("consumer", "rm", stream, "billing", "-y").code == 0
+    removed = cli("consumer", "rm", stream, "billing", "-y")
+    assert removed.out == f"removed consumer billing of stream {stream}\n"
     assert cli("consumer", "info", stream, "billing").code == 1
 
 

@@ -1,9 +1,9 @@
-"""The command `jetarrow`: thin calls of the public API, for people and for scripts.
+"""The command `jetarrow`, for people and for scripts. It uses the public API only.
 
     pip install "jetarrow[cli]"
     jetarrow --help
 
-Nothing else imports this package, and it needs typer and rich, which nothing else does.
+No other package imports it. Only this package needs typer and rich.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command.
 
     Args:
-        arguments: What stands behind `jetarrow`; None is what this process was started with.
+        arguments: The arguments after `jetarrow`. Default: those of this process.
 
     Returns:
-        The exit code: 0, 1 if it failed, 2 if it was called wrongly; after a signal 130 (Ctrl-C), 143 (SIGTERM) or 129
+        The exit code: 0 on success, 1 on failure, 2 on wrong usage; after a signal 130 (Ctrl-C), 143 (SIGTERM) or 129
         (SIGHUP).
     """
     missing = [name for name in _NEEDS if importlib.util.find_spec(name) is None]

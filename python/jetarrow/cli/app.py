@@ -1,4 +1,4 @@
-"""All subcommands together."""
+"""The application with all of its subcommands."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def start(
     ctx: typer.Context,
     as_json: JSON = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Write the version.")
     ] = False,
     **connection: Any,
 ) -> None:
-    """Look into NATS JetStream, put tables in and get tables out.
+    """Inspect NATS JetStream, publish tables to streams and read streams into tables.
 
-    The server is the one of --server, --context, $NATS_URL or $NATS_CONTEXT, else localhost.
+    The server comes from --server, --context, $NATS_URL or $NATS_CONTEXT; default localhost.
     """
     ctx.obj = {**connection, "as_json": as_json}

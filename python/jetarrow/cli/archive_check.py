@@ -1,4 +1,4 @@
-"""Compares an archive with what its stream still has."""
+"""Comparison of an archive with the messages that its stream still has."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Verification(NamedTuple):
-    """What a comparison found.
+    """Result of a comparison.
 
     Attributes:
         rows: Rows of the archive.
-        compared: Rows whose messages the stream still has.
-        misplaced: Rows of these that lie in a folder of other values.
-        missing: Messages up to the archive's position that it does not have.
-        twice: Rows whose sequence an earlier row of the same epoch has.
+        compared: Rows whose messages are still in the stream.
+        misplaced: Compared rows in a folder of other values.
+        missing: Messages up to the archive's position that have no row.
+        twice: Rows with the sequence of an earlier row of the same epoch.
         files: Files with misplaced rows.
     """
 
@@ -41,30 +41,32 @@ class Verification(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is wrong, as far as the stream can tell."""
+        """Whether no row is misplaced, missing or duplicated."""
         return not (self.misplaced or self.missing or self.twice)
 
 
 def verify_archive(js: JetStream, path: str, *, subjects: list[str] | None = None) -> Verification:
-    """Compares a folder of `to_parquet` with its stream, row by row. It reads the folder, and changes nothing.
+    """Compare a folder of `to_parquet` with its stream, row by row, without changing either.
 
-    Memory grows by 20 bytes a row of the archive.
+    It uses 20 bytes of memory per row of the archive.
 
     Args:
-        js: A context that blocks.
-        path: The folder, or its URI.
-        subjects: The `subjects=` with which it was written; else other messages count as missing.
+        js: A blocking context.
+        path: The folder or its URI.
+        subjects: The `subjects=` of the sink; without them messages of other subjects count as missing.
 
     Raises:
-        SinkError: It is no archive, or cannot be read.
-        StreamRecreatedError: The stream is another one than the archive's.
-        NotFoundError: There is no such stream.
+        SinkError: The folder is not an archive, or cannot be read.
+        StreamRecreatedError: The stream was deleted and created again since.
+        NotFoundError: The stream does not exist.
     """
     table = ParquetTable(path, filesystem=None, partition_by=[], compression="zstd", rows=1)
     table.load()
     newest = table.newest
     if newest is None:
-        raise SinkError(f"{table} has no commit in _jetarrow/: it is no archive of to_parquet")
+        raise SinkError(
+            f"could not verify {table}: _jetarrow/ has no commit; give a folder that to_parquet has written"
+        )
     info = js.stream_info(newest["stream"])
     if info.created_raw != newest["created"]:
         raise StreamRecreatedError
@@ -93,13 +95,13 @@ def verify_archive(js: JetStream, path: str, *, subjects: list[str] | None = Non
 
 
 def _kind(columns: pyarrow.Schema, schema: pyarrow.Schema | None, name: str) -> Any:
-    """The type of a column; `date` and `hour` are made of the timestamp."""
+    """Return the type of a column; `date` and `hour`, derived from the timestamp, are strings."""
     found = next((each for each in (columns, schema) if each is not None and name in each.names), None)
     return needs_pyarrow("a sink").string() if found is None else found.field(name).type
 
 
 class _Archive:
-    """The sequences of an archive, and the file of each."""
+    """Index of an archive: each sequence with its file."""
 
     def __init__(self, table: ParquetTable, kinds: dict[str, Any]) -> None:
         pa = needs_pyarrow("a sink")
@@ -115,7 +117,7 @@ class _Archive:
             for record in table.records.values()
             for file in record["files"]
         ]
-        # Of a sequence in two epochs the later message is compared.
+        # The stream has the messages of the latest epoch, so later epochs come first.
         for epoch, file in sorted(entries, key=lambda entry: -entry[0]):
             if parent(file["path"]) == "_corrupt":
                 continue
@@ -130,10 +132,10 @@ class _Archive:
         self._folders = [_plain(parent(path), kinds) for path in self._paths]
 
     def compare(self, folder: str, seqs: pyarrow.Array) -> None:
-        """Looks the messages of one folder up.
+        """Look up the messages of one folder.
 
         Args:
-            folder: Where they belong.
+            folder: The folder of their partition values.
             seqs: Their sequences.
         """
         import pyarrow.compute as pc
@@ -146,7 +148,7 @@ class _Archive:
         self._misplaced.update({file: count for file, count in counts.items() if self._folders[file] != wanted})
 
     def result(self) -> Verification:
-        """The counts of all comparisons."""
+        """Return the counts of all comparisons."""
         wrong = sorted(self._paths[file] for file in self._misplaced)
         return Verification(len(self._seqs), self._compared, self._misplaced.total(), self._missing, self._twice, wrong)
 
@@ -158,7 +160,7 @@ def _repeated(seqs: Any) -> int:
 
 
 def _plain(folder: str, kinds: dict[str, Any]) -> str:
-    """A folder with its values in one form, however this or an earlier version wrote them."""
+    """Return a folder with its values normalized, because earlier versions formatted them differently."""
     types = needs_pyarrow("verify_archive()").types
     parts = []
     for part in folder.split("/") if folder else []:

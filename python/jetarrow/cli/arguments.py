@@ -1,4 +1,4 @@
-"""Arguments and options of more than one subcommand."""
+"""Arguments and options that several subcommands share."""
 
 from __future__ import annotations
 
@@ -8,33 +8,38 @@ from typing import Annotated, Literal
 import typer
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt for confirmation.")]
 Subjects = Annotated[
-    list[str] | None, typer.Option("--subject", help="Only these subjects; may be given again.", metavar="FILTER")
+    list[str] | None,
+    typer.Option("--subject", help="Only these subjects; repeat the option for more.", metavar="FILTER"),
 ]
 Schema = Annotated[
     str | None,
     typer.Option(
-        help="Decodes JSON: infer, 'id BIGINT, name STRING', a file with that; none is bytes.", metavar="SCHEMA"
+        help="Decodes JSON: infer, 'id BIGINT, name STRING', or a file with a schema; none keeps bytes.",
+        metavar="SCHEMA",
     ),
 ]
 Payload = Annotated[
-    Literal["json", "arrow"], typer.Option(help="arrow: each message is many rows, as load --format arrow.")
+    Literal["json", "arrow"],
+    typer.Option(help="json, or arrow: each message holds many rows, as written by load --format arrow."),
 ]
 
 OnRollback = Annotated[
     Literal["fail", "continue", "earliest"],
-    typer.Option(help="Where the stream went back: from the last message that is still there, or from the beginning."),
+    typer.Option(
+        help="After a rollback of the stream: fail, continue after the last common message, or restart at the earliest."
+    ),
 ]
 
 
 def schema_of(given: str | None, sql: str | None = None, payload: str = "json") -> str | None:
-    """What `schema=` gets: the text, or that of a file; with a query it is inferred unless something else is said.
+    """Return the argument `schema=`: the text, or that of a file. A query infers the schema by default.
 
     Args:
-        given: What was typed.
-        sql: The query, if there is one.
-        payload: What the payloads are; Arrow brings its schema.
+        given: Value of the option `--schema`.
+        sql: The query, if any.
+        payload: Encoding of the payloads; Arrow payloads contain their schema.
     """
     if given is None:
         return "infer" if sql is not None and payload == "json" else None

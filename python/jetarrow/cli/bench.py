@@ -1,4 +1,4 @@
-"""`jetarrow bench`: what this client does against that server."""
+"""`jetarrow bench`: measure publishing, reading and fetching against a server."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from jetarrow.cli.units import show_count, show_size, size
 if TYPE_CHECKING:
     from jetarrow.sync import JetStream
 
-# Messages of the step that waits for each.
+# Messages of the step that awaits each ack.
 _ONE_BY_ONE = 500
-_PIECE = 10_000
+# Messages per fetch.
+_BATCH = 10_000
 
 
 def add_to(app: typer.Typer) -> None:
@@ -31,19 +32,19 @@ def add_to(app: typer.Typer) -> None:
 
 def bench(
     session: Session,
-    msgs: Annotated[int, typer.Option(help="Messages.", min=1)] = 100_000,
-    size_: Annotated[str, typer.Option("--size", help="Of one payload.", metavar="SIZE")] = "128B",
+    msgs: Annotated[int, typer.Option(help="Number of messages.", min=1)] = 100_000,
+    size_: Annotated[str, typer.Option("--size", help="Size of a payload.", metavar="SIZE")] = "128B",
     storage: Annotated[str, typer.Option(help="file or memory.")] = "file",
-    replicas: Annotated[int, typer.Option(help="Servers that keep it.", min=1, max=5)] = 1,
+    replicas: Annotated[int, typer.Option(help="Number of replicas.", min=1, max=5)] = 1,
 ) -> None:
-    """Publishes, reads and fetches messages of a stream that it makes and removes, and says how fast that was."""
+    """Measures publishing, reading and fetching with a temporary stream, which is removed at the end."""
     from jetarrow.js.errors import NotFoundError
 
     length = size(size_)
     js, name = session.js, f"JETARROW_BENCH_{uuid.uuid4().hex[:8]}"
     steps = _Steps(session, js, name, msgs, b"x" * length)
     try:
-        # Within the block: a signal may come before the response does.
+        # Within the block, because a signal may arrive before the response.
         js.add_stream(name=name, subjects=[name], storage=storage, num_replicas=replicas)
         rows = [
             steps.measured("publish_batch", steps.publish, msgs),
@@ -63,7 +64,7 @@ def bench(
         Column("median_ms", "Median ms", lambda ms: "" if ms is None else f"{ms:.2f}"),
     )
     session.rows(rows, columns, "")
-    session.say(f"{show_size(length)} a message, storage {storage}, server {session.nc.connected_server_version}")
+    session.say(f"{show_size(length)} per message, storage {storage}, server {session.nc.connected_server_version}")
 
 
 class _Steps:
@@ -75,7 +76,7 @@ class _Steps:
         self._payload = payload
 
     def measured(self, step: str, run: Callable[[Callable[[int], None]], float | None], count: int) -> dict[str, Any]:
-        """Runs one step under a bar; it returns the median of one message in milliseconds, where it has one."""
+        """Run one step with a progress bar. `run` returns the median time per message in milliseconds, or None."""
         with self._session.progress("messages") as bar:
             task = bar.add_task(step, total=count)
             begin = time.perf_counter()
@@ -93,31 +94,33 @@ class _Steps:
         }
 
     def publish(self, report: Callable[[int], None]) -> None:
-        """All in one batch; the list holds one payload many times, and so costs little."""
+        """Publish all messages in one batch. The list repeats one payload, so its memory is small."""
         payloads = [self._payload] * self._msgs
         result = self._js.publish_batch(self._name, payloads, progress=lambda done, _total: report(done))
         result.raise_for_errors()
 
     def read(self, report: Callable[[int], None]) -> None:
-        """The whole stream into Arrow."""
+        """Read the whole stream into Arrow."""
         done = 0
         for batch in self._js.read(self._name):
             done += len(batch)
             report(done)
 
     def fetch(self, report: Callable[[int], None]) -> None:
-        """Through a consumer, each batch acknowledged."""
+        """Fetch through a consumer and acknowledge each batch."""
         sub, done = self._js.pull_subscribe(self._name, stream=self._name), 0
         while done < self._msgs:
-            batch = sub.fetch_batch(_PIECE, timeout=5)
+            batch = sub.fetch_batch(_BATCH, timeout=5)
             if not len(batch):
-                raise RuntimeError(f"{self._msgs - done:,} messages did not come within 5 s")
+                raise RuntimeError(
+                    f"could not fetch {self._msgs - done:,} of {self._msgs:,} messages: none arrived within 5 s"
+                )
             batch.ack()
             done += len(batch)
             report(done)
 
     def one_by_one(self, report: Callable[[int], None]) -> float:
-        """Each waits for its ack."""
+        """Publish messages one by one, each after the ack of the one before."""
         waits = []
         for done in range(1, min(self._msgs, _ONE_BY_ONE) + 1):
             begin = time.perf_counter()

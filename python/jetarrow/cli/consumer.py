@@ -1,4 +1,4 @@
-"""`jetarrow consumer`: look at consumers, pause and remove them."""
+"""`jetarrow consumer`: list, show, pause and remove consumers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from jetarrow.cli.arguments import Stream, Yes
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
-from jetarrow.cli.units import future, plain_time, show_span, show_time
+from jetarrow.cli.units import future, plain_time, show_span, show_time, show_utc
 
 if TYPE_CHECKING:
     from jetarrow.js.api import ConsumerInfo
 
-group = typer.Typer(no_args_is_help=True, help="Consumers: list, look into, pause, remove; how far they are behind.")
+group = typer.Typer(no_args_is_help=True, help="Consumers: list, show, lag, pause, resume, remove.")
 
 Consumer = Annotated[str, typer.Argument(metavar="CONSUMER", help="The consumer.")]
 
@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def row(info: ConsumerInfo) -> dict[str, Any]:
-    """A consumer as a row of a list."""
+    """Return a consumer as a row of a list."""
     config = info.config
     filters = [config.filter_subject] if config.filter_subject else config.filter_subjects or []
     return {
@@ -61,12 +61,12 @@ def ls(session: Session, stream: Stream) -> None:
         Column("paused", "Paused"),
     )
     rows = [row(info) for info in session.js.stream(stream).consumers()]
-    session.rows(rows, columns, f"stream {stream} has no consumer")
+    session.rows(rows, columns, f"stream {stream} has no consumers")
 
 
 @verb(group, "info", example="jetarrow consumer info ORDERS billing")
 def info(session: Session, stream: Stream, name: Consumer) -> None:
-    """Shows configuration and state of a consumer; `--json` is the server's own answer."""
+    """Shows configuration and state of a consumer; `--json` writes the server's response."""
     found = session.js.consumer_info(stream, name)
     config, short = found.config, row(found)
     session.facts(
@@ -98,9 +98,11 @@ def info(session: Session, stream: Stream, name: Consumer) -> None:
 @verb(group, "lag", example="jetarrow consumer lag ORDERS")
 def lag(
     session: Session,
-    stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="The stream; none is all.")] = None,
+    stream: Annotated[
+        str | None, typer.Argument(metavar="[STREAM]", help="The stream; all streams if omitted.")
+    ] = None,
 ) -> None:
-    """Lists how far consumers are behind, in messages and in time, the furthest first."""
+    """Lists the lag of consumers in messages and in time, the largest first."""
     rows = session.js.lag(stream).to_pylist()
     rows.sort(key=lambda row: (-(row["num_pending"] + row["num_ack_pending"]), row["stream"], row["consumer"]))
     columns = (
@@ -112,7 +114,7 @@ def lag(
         Column("behind", "Behind", lambda behind: "" if behind is None else show_span(behind.total_seconds()) or "0s"),
         Column("last_active", "Last active", show_time),
     )
-    session.rows(rows, columns, "there is no consumer")
+    session.rows(rows, columns, "no consumers")
 
 
 @verb(group, "pause", example="jetarrow consumer pause ORDERS billing 1h")
@@ -120,23 +122,23 @@ def pause(
     session: Session,
     stream: Stream,
     name: Consumer,
-    until: Annotated[datetime, typer.Argument(parser=future, metavar="UNTIL", help="For a span, or until a time.")],
+    until: Annotated[datetime, typer.Argument(parser=future, metavar="UNTIL", help="A duration, or a time.")],
 ) -> None:
-    """Stops the deliveries of a consumer for a while. Server 2.11 or later."""
+    """Pauses the deliveries of a consumer until a time. Needs server 2.11 or later."""
     answer = session.js.pause_consumer(stream, name, until)
-    session.done(f"{name} is paused until {show_time(until)}", paused=answer.paused, pause_until=plain_time(until))
+    session.done(f"paused consumer {name} until {show_utc(until)}", paused=answer.paused, pause_until=plain_time(until))
 
 
 @verb(group, "resume", example="jetarrow consumer resume ORDERS billing")
 def resume(session: Session, stream: Stream, name: Consumer) -> None:
-    """Ends a pause."""
+    """Resumes the deliveries of a paused consumer."""
     answer = session.js.resume_consumer(stream, name)
-    session.done(f"{name} goes on", paused=answer.paused)
+    session.done(f"resumed consumer {name}", paused=answer.paused)
 
 
 @verb(group, "rm", example="jetarrow consumer rm ORDERS billing --yes")
 def rm(session: Session, stream: Stream, name: Consumer, yes: Yes = False) -> None:
-    """Removes a consumer; the messages stay."""
+    """Removes a consumer, but no messages."""
     session.confirm(f"Remove consumer {name} of stream {stream}?", yes=yes)
     session.js.delete_consumer(stream, name)
-    session.done(f"consumer {name} removed", removed=name)
+    session.done(f"removed consumer {name} of stream {stream}", removed=name)

@@ -23,13 +23,13 @@ from jetarrow.core.redaction import MASK, redact, redact_url
 group = typer.Typer(no_args_is_help=True, help="Named servers and credentials, shared with the nats tool.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The context.")]
-# Fields that are secrets, also those of later versions of the nats tool.
+# Names of secret fields, including those of later versions of the nats tool.
 _SECRET = re.compile("password|token|secret|seed|jwt", re.IGNORECASE)
 # Fields that are addresses.
 _URLS = ("url", "socks_proxy")
-# With a user alone, these log in: without any of them the nats tool sends the user as a token.
+# Credentials that go with a user. Without any of them the nats tool sends the user as a token.
 _LOGINS = ("password", "token", "creds", "nkey", "nsc", "user_jwt")
-# An option of the command, and the field of the file.
+# Option of the command: field of the file.
 _FIELDS = {
     "server": "url",
     "user": "user",
@@ -49,24 +49,26 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _read(name: str) -> dict[str, Any]:
-    """All fields of a context's file, also those that only the nats tool knows. Secrets are masked."""
+    """Return all fields of a context's file, including those that only the nats tool uses, with secrets masked."""
     path = context_files.path_of(name)
     try:
         said = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         known = ", ".join(context_files.names()) or "none"
-        raise FileNotFoundError(f"there is no context {name!r}; there are: {known}") from None
+        raise FileNotFoundError(
+            f"could not read context {name!r}: it does not exist; known contexts: {known}"
+        ) from None
     except ValueError:
-        raise ValueError(f"{path} is not JSON") from None
+        raise ValueError(f"could not read context {name!r}: {path} is not valid JSON") from None
     if not isinstance(said, dict):
-        raise ValueError(f"{path} must hold a JSON object")
+        raise ValueError(f"could not read context {name!r}: {path} does not hold a JSON object")
     said = {key: value for key, value in said.items() if value not in ("", None, False)}
     is_token = "user" in said and not any(key in said for key in _LOGINS)
     return {key: MASK if is_token and key == "user" else _masked(key, value) for key, value in said.items()}
 
 
 def _masked(key: str, value: Any) -> Any:
-    """A field's value without its secrets."""
+    """Return a field's value without its secrets."""
     if _SECRET.search(key):
         return MASK
     if isinstance(value, str):
@@ -79,9 +81,9 @@ def _masked(key: str, value: Any) -> Any:
 
 
 def _write(path: Path, text: str) -> None:
-    """A file that only its owner reads, there once it is whole; an existing one keeps its mode."""
+    """Write a file atomically, readable by its owner only; an existing file keeps its mode."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # mkstemp creates it with mode 0600. Its name is short: that of the file may be as long as the file system allows.
+    # mkstemp creates it with mode 0600. The name is short because `path` may have the longest name that is allowed.
     descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -97,7 +99,7 @@ def _write(path: Path, text: str) -> None:
 
 @verb(group, "ls", example="jetarrow context ls", server=False)
 def ls(session: Session) -> None:
-    """Lists the contexts; the selected one has a star."""
+    """Lists the contexts; a star marks the selected one."""
     chosen, rows = context_files.selected(), []
     for name in context_files.names():
         said = _read(name)
@@ -109,41 +111,45 @@ def ls(session: Session) -> None:
         Column("url", "Server"),
         Column("description", "Description"),
     )
-    session.rows(rows, columns, "there is no context; make one: jetarrow context add prod --server nats://host:4222")
+    session.rows(rows, columns, "no contexts; create one: jetarrow context add prod --server nats://host:4222")
 
 
 @verb(group, "show", example="jetarrow context show prod", server=False)
 def show(
     session: Session,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The context; none is the selected one.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="The context; the selected one if omitted.")
+    ] = None,
 ) -> None:
-    """Shows what a context holds, without its secrets."""
+    """Shows the fields of a context with its secrets masked."""
     name = name or context_files.selected()
     if name is None:
-        raise typer.BadParameter("no context is selected: give its name.")
+        raise typer.BadParameter("no context is selected: give the name of one.")
     said = {"name": name, **_read(name), "file": str(context_files.path_of(name))}
     session.facts(said, said.items())
 
 
 @verb(group, "select", example="jetarrow context select prod", server=False)
 def select(session: Session, name: Name) -> None:
-    """Makes a context the one that is used where no server is named."""
+    """Selects the context that is used if no server is given."""
     _read(name)
     _write(context_files.folder() / "context.txt", name)
-    session.done(f"context {name} is selected", selected=name)
+    session.done(f"selected context {name}", selected=name)
 
 
 @verb(group, "add", example="jetarrow context add prod --server tls://nats.example.com --creds ~/prod.creds")
 def add(
     session: Session,
     name: Name,
-    description: Annotated[str | None, typer.Option(help="A text for people.")] = None,
-    select: Annotated[bool, typer.Option("--select", help="Select it, too.")] = False,
+    description: Annotated[str | None, typer.Option(help="Description.")] = None,
+    select: Annotated[bool, typer.Option("--select", help="Also select the context.")] = False,
 ) -> None:
-    """Keeps the options of a connection under a name. A password is asked for, or read from --password-file."""
+    """Saves connection options under a name. The password is prompted for, or read from --password-file."""
     path = context_files.path_of(name)
     if path.exists():
-        raise FileExistsError(f"there is a context {name!r} already: jetarrow context rm {name}")
+        raise FileExistsError(
+            f"could not create context {name!r}: it exists; remove it first: jetarrow context rm {name}"
+        )
     session.address()
     said: dict[str, Any] = {"description": description or ""}
     said |= {field: value for option, field in _FIELDS.items() if (value := session.given.get(option))}
@@ -153,7 +159,7 @@ def add(
     _write(path, json.dumps(said, indent=2) + "\n")
     if select:
         _write(context_files.folder() / "context.txt", name)
-    session.done(f"context {name} is there", name=name, file=str(path), selected=select)
+    session.done(f"created context {name}", name=name, file=str(path), selected=select)
 
 
 @verb(group, "rm", example="jetarrow context rm prod --yes", server=False)
@@ -165,4 +171,4 @@ def rm(session: Session, name: Name, yes: Yes = False) -> None:
     chosen = context_files.folder() / "context.txt"
     if chosen.exists() and chosen.read_text("utf-8").strip() == name:
         chosen.unlink()
-    session.done(f"context {name} removed", removed=name)
+    session.done(f"removed context {name}", removed=name)

@@ -21,7 +21,7 @@ group = typer.Typer(no_args_is_help=True, help="Key-value buckets: get, put, wat
 
 Bucket = Annotated[str, typer.Argument(metavar="BUCKET", help="The bucket.")]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The key.")]
-Value = Annotated[str | None, typer.Argument(metavar="[VALUE]", help="The value; - or none is all of stdin.")]
+Value = Annotated[str | None, typer.Argument(metavar="[VALUE]", help="The value; stdin if it is - or omitted.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -57,13 +57,15 @@ _ENTRY = (
 def add(
     session: Session,
     bucket: Bucket,
-    history: Annotated[int, typer.Option(help="Revisions kept of a key.", min=1, max=64)] = 1,
-    ttl: Annotated[float | None, typer.Option(help="How long a value lives.", parser=span, metavar="SPAN")] = None,
-    max_bytes: Annotated[int | None, typer.Option(help="Most bytes.", parser=size, metavar="SIZE")] = None,
+    history: Annotated[int, typer.Option(help="Number of revisions kept of each key.", min=1, max=64)] = 1,
+    ttl: Annotated[float | None, typer.Option(help="Maximum age of a value.", parser=span, metavar="SPAN")] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(help="Maximum size of the bucket.", parser=size, metavar="SIZE")
+    ] = None,
     storage: Annotated[str, typer.Option(help="file or memory.")] = "file",
-    replicas: Annotated[int, typer.Option(help="Servers that keep it.", min=1, max=5)] = 1,
+    replicas: Annotated[int, typer.Option(help="Number of replicas.", min=1, max=5)] = 1,
 ) -> None:
-    """Makes a bucket."""
+    """Creates a bucket."""
     limits: dict[str, Any] = {"ttl": ttl, "max_bytes": max_bytes}
     session.js.create_key_value(
         bucket=bucket,
@@ -72,7 +74,7 @@ def add(
         replicas=replicas,
         **{name: value for name, value in limits.items() if value is not None},
     )
-    session.done(f"bucket {bucket} is there", bucket=bucket)
+    session.done(f"created bucket {bucket}", bucket=bucket)
 
 
 @verb(group, "rm", example="jetarrow kv rm CONFIG --yes")
@@ -80,16 +82,16 @@ def rm(session: Session, bucket: Bucket, yes: Yes = False) -> None:
     """Removes a bucket with all its keys."""
     session.confirm(f"Remove bucket {bucket} with all its keys?", yes=yes)
     session.js.delete_key_value(bucket)
-    session.done(f"bucket {bucket} removed", removed=bucket)
+    session.done(f"removed bucket {bucket}", removed=bucket)
 
 
 @verb(group, "ls", example="jetarrow kv ls CONFIG 'limits.>'")
 def ls(
     session: Session,
     bucket: Annotated[
-        str | None, typer.Argument(metavar="[BUCKET]", help="The bucket; none lists the buckets.")
+        str | None, typer.Argument(metavar="[BUCKET]", help="The bucket; lists the buckets if omitted.")
     ] = None,
-    keys: Annotated[str, typer.Argument(metavar="[FILTER]", help="Which keys.")] = ">",
+    keys: Annotated[str, typer.Argument(metavar="[FILTER]", help="Keys to select.")] = ">",
 ) -> None:
     """Lists the buckets, or the keys of one."""
     if bucket is None:
@@ -109,7 +111,7 @@ def ls(
             Column("bytes", "Size", show_size),
             Column("history", "History"),
         )
-        session.rows(buckets, columns, "there is no bucket; make one: jetarrow kv add CONFIG")
+        session.rows(buckets, columns, "no buckets; create one: jetarrow kv add CONFIG")
         return
     from jetarrow.js.errors import NoKeysError
 
@@ -122,7 +124,7 @@ def ls(
     elif found:
         output.names(found)
     else:
-        session.say(f"bucket {bucket} has no such key")
+        session.say(f"bucket {bucket} has no keys that match {keys}")
 
 
 @verb(group, "get", example="jetarrow kv get CONFIG limits.eu")
@@ -130,9 +132,9 @@ def get(
     session: Session,
     bucket: Bucket,
     key: Key,
-    revision: Annotated[int | None, typer.Option(help="This revision; else the last.")] = None,
+    revision: Annotated[int | None, typer.Option(help="Revision to read; default the last.")] = None,
 ) -> None:
-    """Writes the value of a key to stdout, as it is."""
+    """Writes the value of a key to stdout without changes."""
     entry = session.js.key_value(bucket).get(key, revision)
     if session.as_json:
         output.json_document(_entry(entry))
@@ -145,35 +147,35 @@ def get(
 
 @verb(group, "put", example="jetarrow kv put CONFIG limits.eu 500")
 def put(session: Session, bucket: Bucket, key: Key, value: Value = None) -> None:
-    """Stores a value, whatever is there."""
+    """Stores a value, whether or not the key exists."""
     revision = session.js.key_value(bucket).put(key, _value(value))
-    session.done(f"{key} is revision {revision}", key=key, revision=revision)
+    session.done(f"{key} stored at revision {revision}", key=key, revision=revision)
 
 
 @verb(group, "create", example="jetarrow kv create LOCKS job-7 $HOSTNAME")
 def create(session: Session, bucket: Bucket, key: Key, value: Value = None) -> None:
-    """Stores a value where the key is not there yet; else it fails."""
+    """Stores a value; fails if the key exists."""
     revision = session.js.key_value(bucket).create(key, _value(value))
-    session.done(f"{key} is revision {revision}", key=key, revision=revision)
+    session.done(f"{key} stored at revision {revision}", key=key, revision=revision)
 
 
 @verb(group, "del", example="jetarrow kv del CONFIG limits.eu")
 def delete(session: Session, bucket: Bucket, key: Key) -> None:
-    """Deletes a key; its history stays."""
+    """Deletes a key and keeps its history."""
     session.js.key_value(bucket).delete(key)
-    session.done(f"{key} deleted", deleted=key)
+    session.done(f"deleted {key} from bucket {bucket}", deleted=key)
 
 
 @verb(group, "purge", example="jetarrow kv purge CONFIG limits.eu")
 def purge(session: Session, bucket: Bucket, key: Key) -> None:
     """Deletes a key with its history."""
     session.js.key_value(bucket).purge(key)
-    session.done(f"{key} purged", purged=key)
+    session.done(f"purged {key} from bucket {bucket}", purged=key)
 
 
 @verb(group, "history", example="jetarrow kv history CONFIG limits.eu")
 def history(session: Session, bucket: Bucket, key: Key) -> None:
-    """Lists the revisions that are kept of a key."""
+    """Lists the stored revisions of a key."""
     rows = [_entry(entry) for entry in session.js.key_value(bucket).history(key)]
     session.rows(rows, _ENTRY, f"bucket {bucket} has no key {key}")
 
@@ -182,11 +184,11 @@ def history(session: Session, bucket: Bucket, key: Key) -> None:
 def watch(
     session: Session,
     bucket: Bucket,
-    keys: Annotated[str, typer.Argument(metavar="[FILTER]", help="Which keys.")] = ">",
-    updates_only: Annotated[bool, typer.Option(help="Not what is there, only what changes from now on.")] = False,
+    keys: Annotated[str, typer.Argument(metavar="[FILTER]", help="Keys to select.")] = ">",
+    updates_only: Annotated[bool, typer.Option(help="Skip current values: write later changes only.")] = False,
     on_rollback: OnRollback = "fail",
 ) -> None:
-    """Writes a line for each key, then for each change, until Ctrl-C."""
+    """Writes a line for each key and then for each change, until Ctrl-C."""
     with session.js.key_value(bucket).watch(keys, updates_only=updates_only, on_rollback=on_rollback) as watcher:
         for entry in watcher:
             if entry is None:

@@ -1,4 +1,4 @@
-"""`jetarrow latest`: the last message of each subject, as `read` gives a range."""
+"""`jetarrow latest`: read the last message of each subject."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def latest(
     session: Session,
     stream: Stream,
     as_of: Annotated[
-        datetime | None, typer.Option(help="As it was at this time, or this long ago.", parser=moment, metavar="TIME")
+        datetime | None, typer.Option(help="State at this time, or this long ago.", parser=moment, metavar="TIME")
     ] = None,
-    as_of_seq: Annotated[int | None, typer.Option(help="As it was when this was the last sequence.", min=0)] = None,
-    deleted: Annotated[bool, typer.Option(help="Also subjects whose last message is a deletion marker.")] = False,
+    as_of_seq: Annotated[int | None, typer.Option(help="State when this was the last sequence.", min=0)] = None,
+    deleted: Annotated[bool, typer.Option(help="Include subjects whose last message is a deletion marker.")] = False,
     subject: Subjects = None,
     payload: Payload = "json",
     schema: Schema = None,
@@ -41,7 +41,7 @@ def latest(
     format: Format = None,
     sql: Sql = None,
 ) -> None:
-    """Reads the last message of each subject: the state of a stream, now or at a time in the past."""
+    """Reads the last message of each subject: the present or a past state of a stream."""
     decoded = schema_of(schema, sql, payload)
 
     def make(progress: Any) -> Reader:

@@ -1,4 +1,4 @@
-"""`jetarrow load`: files into a stream, a message a row."""
+"""`jetarrow load`: publish the rows of files to a stream."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import typer
 from jetarrow.cli import output, row_writers, terminal
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
+from jetarrow.cli.units import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +39,7 @@ def add_to(app: typer.Typer) -> None:
 
 @dataclass
 class _Table:
-    """A file as rows: how many there are, where that is known, and what they are."""
+    """The rows of a file: their number (None if unknown), their schema and their batches."""
 
     rows: int | None
     schema: pa.Schema
@@ -50,20 +51,24 @@ def load(
     file: Annotated[list[Path], typer.Argument(help="Parquet, CSV, TSV, JSON, NDJSON or Arrow files.", exists=True)],
     subject: Annotated[
         str | None,
-        typer.Option(help="One subject, or a template of columns: orders.{region}; else the column subject."),
+        typer.Option(help="A subject, or a template of columns: orders.{region}; default the column subject."),
     ] = None,
     msg_id: Annotated[
         str | None,
-        typer.Option(help="The column with message ids, or content: rows that are sent again are stored once."),
+        typer.Option(help="The column with message ids, or content: a row that is loaded again is stored once."),
     ] = None,
-    columns: Annotated[str | None, typer.Option(help="Columns of the payload, with commas; else all.")] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Columns of the payload, separated with commas; default all.")
+    ] = None,
     format: Annotated[
-        Literal["json", "arrow"], typer.Option(help="json: a message a row; arrow: many rows a message.")
+        Literal["json", "arrow"], typer.Option(help="json: one row per message; arrow: many rows per message.")
     ] = "json",
     mode: Annotated[str, typer.Option(help="window, fast, atomic or auto.")] = "window",
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be sent.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Show schema and first row, publish nothing.")
+    ] = False,
 ) -> None:
-    """Publishes every row of the files. Types are inferred, and said, and a row is shown before anything is sent."""
+    """Publishes every row of the files. Shows the inferred types and the first row before it publishes."""
     done: list[dict[str, Any]] = []
     for path in file:
         table = _open(path)
@@ -88,7 +93,7 @@ def load(
 def _send(
     session: Session, path: Path, table: _Table, batches: Iterator[pa.RecordBatch], **options: Any
 ) -> dict[str, Any]:
-    """Publishes one file, and says what became of its rows."""
+    """Publish one file, and write the number of stored rows and the first errors."""
     import pyarrow as pa
 
     with session.progress() as bar:
@@ -103,11 +108,12 @@ def _send(
         why = str(error.error).removeprefix("nats: ").removeprefix(f"row {error.row}: ")
         session.say(f"error: {path.name}, row {error.row}: {why}")
     if len(result.errors) > _FAILURES_SHOWN:
-        session.say(f"error: {len(result.errors) - _FAILURES_SHOWN:,} more rows of {path.name} failed")
+        more = counted(len(result.errors) - _FAILURES_SHOWN, "more row")
+        session.say(f"error: {path.name}: {more} could not be stored")
     where = f" in {result.stream}" if result.stream else ""
-    twice = f", {result.duplicates:,} were there before" if result.duplicates else ""
+    duplicates = f" ({counted(result.duplicates, 'duplicate')})" if result.duplicates else ""
     if not session.as_json:
-        session.done(f"{path.name}: {result.stored:,} of {result.count:,} messages stored{where}{twice}")
+        session.done(f"{path.name}: stored {result.stored:,} of {counted(result.count, 'message')}{where}{duplicates}")
     return {
         "file": str(path),
         "stream": result.stream,
@@ -119,8 +125,8 @@ def _send(
 
 
 def _described(session: Session, path: Path, table: _Table, subject: str | None) -> Iterator[pa.RecordBatch]:
-    """Says what the file holds, and its first row; then hands out all of it."""
-    count = "" if table.rows is None else f"{table.rows:,} rows; "
+    """Write schema and first row of a file, and return all of its batches."""
+    count = "" if table.rows is None else f"{counted(table.rows, 'row')}; "
     session.say(f"{path.name}: {count}" + ", ".join(f"{field.name} {field.type}" for field in table.schema))
     first = next(table.batches, None)
     if first is None or not first.num_rows:
@@ -128,7 +134,7 @@ def _described(session: Session, path: Path, table: _Table, subject: str | None)
         return iter(())
     (row,) = row_writers.rows_of(first.slice(0, 1))
     to = re.sub(r"\{(\w+)\}", lambda found: str(row.get(found[1])), subject or str(row.get("subject", "")))
-    session.say(f"first: {to}  {json.dumps(row, ensure_ascii=False)}")
+    session.say(f"first row: {to}  {json.dumps(row, ensure_ascii=False)}")
 
     def again() -> Iterator[pa.RecordBatch]:
         yield first
@@ -154,21 +160,23 @@ def _open(path: Path) -> _Table:
         return _Table(None, stream.schema, iter(stream))
     if kind not in _DUCKDB:
         known = ", ".join(["parquet", "arrow", *_DUCKDB])
-        raise typer.BadParameter(f"{path.name}: known are files that end in {known}.", param_hint="FILE")
+        raise typer.BadParameter(f"{path.name}: the file type is not supported; use one of {known}.", param_hint="FILE")
     return _inferred(path, _DUCKDB[kind])
 
 
 def _inferred(path: Path, function: str) -> _Table:
-    """A text file, whose types duckdb infers from all of it."""
+    """Open a text file; duckdb infers the types from all of its rows."""
     try:
         import duckdb
     except ImportError:
-        raise RuntimeError('CSV and JSON files need duckdb: run pip install "jetarrow[cli]"') from None
+        raise RuntimeError(
+            f'could not read {path.name}: CSV and JSON files need duckdb; run pip install "jetarrow[cli]"'
+        ) from None
     import pyarrow as pa
 
     connection = duckdb.connect()
     source = f"{function}('{str(path).replace(chr(39), chr(39) * 2)}'"
-    # Counted only for a bar: it reads the file once more.
+    # Counted only for a progress bar, because counting reads the file once more.
     count = connection.execute(f"select count(*) from {source})").fetchone() if sys.stderr.isatty() else None
     rows = pa.RecordBatchReader.from_stream(connection.sql(f"select * from {source}, sample_size=-1)"))
     return _Table(int(count[0]) if count else None, rows.schema, iter(rows))

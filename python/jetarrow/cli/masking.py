@@ -1,7 +1,7 @@
-"""Secrets that the command must not print: `jetarrow.core.redaction`, and the addresses that were typed or are set.
+"""Masking of secrets in output: `jetarrow.core.redaction`, and addresses of the command line and of $NATS_URL.
 
-An address with a password is refused as an argument, and a usage error would print it. It is masked as it was typed,
-because a password may hold white space, which ends a URL in a text.
+An address with a password is rejected as an argument, and a usage error would print it. The whole argument is masked,
+because a password may contain white space, which ends a URL in a text.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from jetarrow.core.redaction import redact, redact_url
 
 # `user:password@host` without a scheme.
 _LOGIN = re.compile(r"[^@]*:.*@[\w.\[\]:-]+/?", re.DOTALL)
-# Texts with a secret, and what is shown of them.
+# Texts with a secret: their masked form.
 _known: dict[str, str] = {}
 
 
 def _address(text: str) -> str | None:
-    """The address in an argument, if it has a user or a password."""
+    """Return the address in an argument if it has a user or a password."""
     _, _, value = text.partition("=") if text.startswith("-") else ("", "", text)
     return value if "@" in value and ("://" in value or _LOGIN.fullmatch(value)) else None
 
 
 @contextlib.contextmanager
 def known(arguments: Sequence[str]) -> Iterator[None]:
-    """Within the block `mask` masks the addresses among these arguments, and that of $NATS_URL, wherever they occur."""
+    """Have `mask` mask the addresses among these arguments and that of $NATS_URL within the block."""
     for text in (*arguments, os.environ.get("NATS_URL", "")):
         if (address := _address(text)) is not None:
-            # Errors quote what was typed.
+            # Errors quote arguments by `repr`.
             _known[address] = _known[repr(address)[1:-1]] = redact_url(address)
     try:
         yield
@@ -39,7 +39,7 @@ def known(arguments: Sequence[str]) -> Iterator[None]:
 
 
 def mask(text: str) -> str:
-    """The text without passwords, tokens, seeds and JWTs."""
+    """Return the text without passwords, tokens, seeds and JWTs."""
     for secret, shown in _known.items():
         text = text.replace(secret, shown)
     return redact(text)

@@ -12,14 +12,14 @@ from jetarrow.cli.arguments import Yes
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
-from jetarrow.cli.units import show_count, show_size, show_time, size, span
+from jetarrow.cli.units import counted, show_count, show_size, show_time, size, span
 
 if TYPE_CHECKING:
     from jetarrow.js.api import ObjectInfo
 
 group = typer.Typer(no_args_is_help=True, help="Object stores: put and get files of any size.")
 
-Bucket = Annotated[str, typer.Argument(metavar="BUCKET", help="The store.")]
+Bucket = Annotated[str, typer.Argument(metavar="BUCKET", help="The object store.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The object.")]
 
 
@@ -44,29 +44,31 @@ def _row(info: ObjectInfo) -> dict[str, Any]:
 def add(
     session: Session,
     bucket: Bucket,
-    ttl: Annotated[float | None, typer.Option(help="How long an object lives.", parser=span, metavar="SPAN")] = None,
-    max_bytes: Annotated[int | None, typer.Option(help="Most bytes.", parser=size, metavar="SIZE")] = None,
+    ttl: Annotated[float | None, typer.Option(help="Maximum age of an object.", parser=span, metavar="SPAN")] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(help="Maximum size of the store.", parser=size, metavar="SIZE")
+    ] = None,
     storage: Annotated[str, typer.Option(help="file or memory.")] = "file",
-    replicas: Annotated[int, typer.Option(help="Servers that keep it.", min=1, max=5)] = 1,
-    description: Annotated[str | None, typer.Option(help="A text for people.")] = None,
+    replicas: Annotated[int, typer.Option(help="Number of replicas.", min=1, max=5)] = 1,
+    description: Annotated[str | None, typer.Option(help="Description.")] = None,
 ) -> None:
-    """Makes a store."""
+    """Creates an object store."""
     fields: dict[str, Any] = {"ttl": ttl, "max_bytes": max_bytes, "description": description}
     given = {name: value for name, value in fields.items() if value is not None}
     session.js.create_object_store(bucket=bucket, storage=storage, replicas=replicas, **given)
-    session.done(f"store {bucket} is there", bucket=bucket)
+    session.done(f"created object store {bucket}", bucket=bucket)
 
 
 @verb(group, "put", example="jetarrow object put MODELS model.bin")
 def put(
     session: Session,
     bucket: Bucket,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file; - is stdin.")],
-    name: Annotated[str | None, typer.Option(help="The object's name; else the file's.")] = None,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file; - reads stdin.")],
+    name: Annotated[str | None, typer.Option(help="Name of the object; default that of the file.")] = None,
 ) -> None:
-    """Stores a file, in the place of what had its name."""
+    """Stores a file and replaces an object of the same name."""
     if file == "-" and name is None:
-        raise typer.BadParameter("what comes from stdin needs a name.", param_hint="--name")
+        raise typer.BadParameter("an object read from stdin needs a name.", param_hint="--name")
     store = session.js.object_store(bucket)
     with session.progress("bytes") as bar:
         task = bar.add_task("storing", total=None if file == "-" else Path(file).stat().st_size)
@@ -78,7 +80,7 @@ def put(
             info = store.put(name or "", sys.stdin.buffer, progress=report)
         else:
             info = store.put_file(name or Path(file).name, file, progress=report)
-    session.done(f"{info.name} is stored, {show_size(info.size)}", **_row(info))
+    session.done(f"stored {info.name} ({show_size(info.size)})", **_row(info))
 
 
 @verb(group, "get", example="jetarrow object get MODELS model.bin --to model.bin")
@@ -86,11 +88,13 @@ def get(
     session: Session,
     bucket: Bucket,
     name: Name,
-    to: Annotated[str | None, typer.Option(help="The file; - is stdout; else the object's name, here.")] = None,
+    to: Annotated[
+        str | None, typer.Option(help="The file; - writes to stdout; default the object's name in this folder.")
+    ] = None,
 ) -> None:
-    """Reads an object into a file, which is there once it is whole."""
+    """Reads an object into a file, which is replaced once all data is written."""
     store = session.js.object_store(bucket)
-    # An object's name is any text: it names no folder of ours unless asked.
+    # An object's name is arbitrary text, so it selects a folder only with --to.
     target = to or Path(name).name
     with session.progress("bytes") as bar:
         task = bar.add_task("reading", total=None)
@@ -103,28 +107,30 @@ def get(
             store.get(name, sys.stdout.buffer, progress=report)
             return
         info = store.get_file(name, target, progress=report)
-    session.done(f"{target}, {show_size(info.size)}", file=target, **_row(info))
+    session.done(f"wrote {target} ({show_size(info.size)})", file=target, **_row(info))
 
 
 @verb(group, "ls", example="jetarrow object ls MODELS")
 def ls(
     session: Session,
-    bucket: Annotated[str | None, typer.Argument(metavar="[BUCKET]", help="The store; none lists the stores.")] = None,
+    bucket: Annotated[
+        str | None, typer.Argument(metavar="[BUCKET]", help="The object store; lists the stores if omitted.")
+    ] = None,
 ) -> None:
     """Lists the stores, or the objects of one."""
     if bucket is None:
         stores = [{"bucket": status.bucket, "bytes": status.size} for status in session.js.object_stores()]
         heads = (Column("bucket", "Store"), Column("bytes", "Size", show_size))
-        session.rows(stores, heads, "there is no object store; make one: jetarrow object add MODELS")
+        session.rows(stores, heads, "no object stores; create one: jetarrow object add MODELS")
         return
     rows = [_row(info) for info in session.js.object_store(bucket).list(ignore_deletes=True)]
     objects = (Column("name", "Object"), Column("bytes", "Size", show_size), Column("modified", "Stored", show_time))
-    session.rows(rows, objects, f"store {bucket} is empty")
+    session.rows(rows, objects, f"object store {bucket} has no objects")
 
 
 @verb(group, "info", example="jetarrow object info MODELS model.bin")
 def info(session: Session, bucket: Bucket, name: Name) -> None:
-    """Shows what is stored about an object."""
+    """Shows the metadata of an object."""
     row = _row(session.js.object_store(bucket).get_info(name))
     session.facts(
         row,
@@ -143,16 +149,19 @@ def info(session: Session, bucket: Bucket, name: Name) -> None:
 def rm(
     session: Session,
     bucket: Bucket,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The object; none is the whole store.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="The object; the whole store if omitted.")
+    ] = None,
     yes: Yes = False,
 ) -> None:
-    """Removes an object, or a whole store."""
-    session.confirm(f"Remove {name or 'all'} of store {bucket}?", yes=yes)
+    """Removes an object, or an object store."""
+    session.confirm(f"Remove {name or 'all objects'} of object store {bucket}?", yes=yes)
     if name is None:
         session.js.delete_object_store(bucket)
     else:
         session.js.object_store(bucket).delete(name)
-    session.done(f"{name or bucket} removed", removed=name or bucket)
+    what = f"object store {bucket}" if name is None else f"{name} from object store {bucket}"
+    session.done(f"removed {what}", removed=name or bucket)
 
 
 @verb(group, "clean", example="jetarrow object clean MODELS --older-than 1h --dry-run")
@@ -161,11 +170,15 @@ def clean(
     bucket: Bucket,
     older_than: Annotated[
         float | None,
-        typer.Option(help="Younger chunks stay, as their put may go on; else 1h.", parser=span, metavar="SPAN"),
+        typer.Option(
+            help="Minimum age of the chunks: younger ones may belong to a running put; default 1h.",
+            parser=span,
+            metavar="SPAN",
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the chunks.")] = False,
 ) -> None:
-    """Removes chunks that no object refers to, as a put leaves them whose process was killed."""
+    """Removes chunks that no object refers to, such as those of a put whose process was killed."""
     given = {} if older_than is None else {"older_than": older_than}
     found = session.js.object_store(bucket).clean(dry_run=dry_run, **given)
     rows = [
@@ -186,7 +199,8 @@ def clean(
         Column("bytes", "Size", show_size),
         Column("newest", "Newest", show_time),
     )
-    session.rows(rows, columns, f"store {bucket} has no chunks to remove")
+    session.rows(rows, columns, f"object store {bucket} has no chunks to remove")
     if found and not session.as_json:
-        total = f"{sum(each.chunks for each in found):,} chunks ({show_size(sum(each.bytes for each in found))})"
-        session.say(f"{'would remove' if dry_run else 'removed'} {total} from store {bucket}")
+        chunks = counted(sum(each.chunks for each in found), "chunk")
+        total = f"{chunks} ({show_size(sum(each.bytes for each in found))})"
+        session.say(f"{'would remove' if dry_run else 'removed'} {total} from object store {bucket}")

@@ -1,7 +1,7 @@
-"""Answers: a table for people, JSON for scripts; both on stdout. Remarks and errors on stderr.
+"""Output: tables for people and JSON for scripts on stdout, remarks and errors on stderr.
 
-Text for people is always escaped (`jetarrow.cli.terminal`), so that a row is one line, also in a pager. JSON and
-payloads are escaped on a terminal only.
+Text for people is always escaped (`jetarrow.cli.terminal`), so a row is one line in a pager too. JSON and payloads are
+escaped on a terminal only.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from jetarrow.cli import terminal
 from jetarrow.cli.masking import mask
 from jetarrow.cli.units import plain_time, show_count
 
-# Nothing is cut where nobody looks.
+# Columns of a console that is not a terminal, so that no output is truncated.
 _WIDE = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A column of a table: the rows' key, its heading, and how a value is shown."""
+    """A column of a table: key in the rows, heading, and the function that formats a value."""
 
     key: str
     title: str
@@ -38,7 +38,7 @@ class Column:
 
 
 class _Console(Console):
-    """Escapes all texts: also those that rich takes from stdout and stderr while it draws a bar."""
+    """Console that escapes all text, including text that rich captures from stdout and stderr under a progress bar."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -46,36 +46,36 @@ class _Console(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console as wide as the terminal, or without a limit where there is none.
+    """Return a console of the terminal's width, or of unlimited width if the stream is not a terminal.
 
     Args:
-        stderr: For progress and what is said beside the answer.
+        stderr: Whether it writes to stderr, for progress and remarks.
     """
     file = terminal.unguarded(sys.stderr if stderr else sys.stdout)
     return _Console(file=file, width=None if file.isatty() else _WIDE, highlight=False, soft_wrap=False)
 
 
 def line(text: str) -> None:
-    """Writes a line for people to stdout."""
+    """Write a line for people to stdout."""
     sys.stdout.write(f"{terminal.one_line(text)}\n")
 
 
 def remark(text: str) -> None:
-    """Writes a line to stderr: what is said beside the answer, warnings, errors. Secrets in URLs are masked."""
+    """Write a remark, warning or error as a line to stderr, with secrets masked."""
     sys.stderr.write(f"{terminal.one_line(mask(text))}\n")
     sys.stderr.flush()
 
 
 def names(texts: Iterable[str]) -> None:
-    """Writes names to stdout, one a line, for people and for scripts."""
+    """Write names to stdout, one per line, for people and for scripts."""
     if sys.stdout.isatty():
         texts = map(terminal.one_line, texts)
     sys.stdout.write("".join(f"{text}\n" for text in texts))
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold: times as RFC 3339, spans as seconds, bytes as text, or base64 where they are none."""
-    # Most values are one of these; the patterns below look at abstract classes, which takes long.
+    """Return a value as JSON types: times as RFC 3339, durations in seconds, bytes as text or base64."""
+    # Fast path for most values: the patterns below check abstract classes, which is slow.
     if value is None or type(value) in (str, int, bool):
         return value
     match value:
@@ -100,7 +100,7 @@ def plain(value: Any) -> Any:
 
 
 def text_of(data: bytes) -> str:
-    """A payload as text; base64, and `base64:` before it, where it is no UTF-8."""
+    """Return a payload as text, or as `base64:` and base64 if it is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -108,12 +108,12 @@ def text_of(data: bytes) -> str:
 
 
 def json_line(value: Any) -> None:
-    """Writes one value as a line of JSON."""
+    """Write a value as one line of JSON."""
     _write_json(json.dumps(plain(value), ensure_ascii=False, separators=(",", ":")))
 
 
 def json_document(value: Any) -> None:
-    """Writes one value as JSON that a person can read too."""
+    """Write a value as indented JSON."""
     _write_json(json.dumps(plain(value), ensure_ascii=False, indent=2))
 
 
@@ -122,7 +122,7 @@ def _write_json(text: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """A value as text for a table."""
+    """Return a value as text for a table."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -134,18 +134,18 @@ def shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return json.dumps(plain(value), ensure_ascii=False)
     if isinstance(value, list | tuple):
-        # Spark's and Arrow's maps are lists of pairs.
+        # Maps of Spark and Arrow are lists of pairs.
         return ", ".join(shown(inner) for inner in value)
     return str(value)
 
 
 def table_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column], title: str | None = None) -> Table:
-    """A table; numbers stand at the right.
+    """Return a table with numbers aligned to the right.
 
     Args:
-        rows: By the columns' keys.
-        columns: What is shown, in this order.
-        title: What stands above it.
+        rows: Rows by the columns' keys.
+        columns: Columns in display order.
+        title: Title of the table.
     """
     rows = list(rows)
     table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, show_edge=False)
@@ -153,13 +153,13 @@ def table_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column], title
         number = any(isinstance(row[column.key], int | float) for row in rows)
         table.add_column(column.title, justify="right" if number else "left", overflow="fold")
     for row in rows:
-        # As Text: what comes from a server is no markup.
+        # As Text, because data from a server must not be parsed as markup.
         table.add_row(*(Text(terminal.one_line((column.show or shown)(row[column.key]))) for column in columns))
     return table
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> None:
-    """Writes names and values, one pair a line; what is empty is left out."""
+    """Write names and values, one pair per line, without empty values."""
     shown_pairs = [(name, text) for name, value in pairs if (text := shown(value))]
     width = max((len(name) for name, _ in shown_pairs), default=0)
     for name, text in shown_pairs:

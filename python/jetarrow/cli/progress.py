@@ -1,4 +1,4 @@
-"""A bar on stderr."""
+"""Progress bar on stderr."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from jetarrow.cli.units import show_count, show_size
 
 
 class _Done(ProgressColumn):
-    """`12,000 of 90,000 rows  31,000/s`."""
+    """Column of count, total and rate: `12,000 of 90,000 rows  31,000/s`."""
 
     def __init__(self, unit: str) -> None:
         super().__init__()
         self._unit = unit
 
     def render(self, task: Task) -> Text:
-        """What stands in this column."""
+        """Return the text of this column."""
         show = show_size if self._unit == "bytes" else show_count
         unit = "" if self._unit == "bytes" else f" {self._unit}"
         total = f" of {show(task.total)}" if task.total is not None else ""
@@ -29,7 +29,7 @@ class _Done(ProgressColumn):
 
 
 class _Progress(Progress):
-    """Escapes what others write while it draws."""
+    """Progress that escapes text written by others while it is drawn."""
 
     def start(self) -> None:
         super().start()
@@ -37,12 +37,12 @@ class _Progress(Progress):
 
 
 def bar(unit: str) -> Progress:
-    """A bar that is there while its block runs: how many, the rate, the time left.
+    """Return a progress bar for a `with` block: count, rate and remaining time.
 
     Args:
-        unit: What is counted; "bytes" are shown as sizes.
+        unit: Unit of the count; "bytes" are shown as sizes.
     """
-    # Without markup: a description may hold a file's name, whose brackets are none.
+    # Without markup, because a file name in the description may contain brackets.
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),

@@ -1,4 +1,4 @@
-"""`jetarrow publish`: a message, or a message for each line of stdin."""
+"""`jetarrow publish`: publish one message, or each line of stdin as a message."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import typer
 
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
+from jetarrow.cli.units import counted
 
-# Lines that are published at once.
-_PIECE = 10_000
+# Number of lines per `publish_batch`.
+_BATCH_LINES = 10_000
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,34 +26,34 @@ def publish(
     session: Session,
     subject: Annotated[str, typer.Argument(help="The subject.")],
     payload: Annotated[
-        str, typer.Argument(metavar="[PAYLOAD]", help="The payload; - is a message a line of stdin.")
+        str, typer.Argument(metavar="[PAYLOAD]", help="The payload; - publishes each line of stdin.")
     ] = "-",
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", help="'Name: value'; may be given again.")
+        list[str] | None, typer.Option("--header", "-H", help="'Name: value'; repeat the option for more.")
     ] = None,
-    msg_id: Annotated[str | None, typer.Option(help="Message id, for deduplication (one message only).")] = None,
+    msg_id: Annotated[str | None, typer.Option(help="Message id for deduplication (one message only).")] = None,
 ) -> None:
-    """Publishes to a stream, and says where it is stored. Every message is acknowledged, or named as failed."""
+    """Publishes to a stream and writes stream and sequence. An unacknowledged message is an error."""
     headers = _headers(header or ())
     if payload != "-":
         ack = session.js.publish(subject, payload, headers=headers, msg_id=msg_id)
-        was = "was there before as" if ack.duplicate else "is stored as"
-        session.done(f"it {was} {ack.stream} {ack.seq}", stream=ack.stream, seq=ack.seq, duplicate=ack.duplicate)
+        outcome = "duplicate of" if ack.duplicate else "stored"
+        session.done(f"{outcome} {ack.stream} seq {ack.seq}", stream=ack.stream, seq=ack.seq, duplicate=ack.duplicate)
         return
     if msg_id is not None:
-        raise typer.BadParameter("many messages cannot have the same id.", param_hint="--msg-id")
+        raise typer.BadParameter("messages from stdin cannot share one id.", param_hint="--msg-id")
     if sys.stdin.isatty():
-        session.say("a message a line; Ctrl-D ends")
+        session.say("reading one message per line; end with Ctrl-D")
     js, lines = session.js, (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
     stored, stream = 0, None
     with session.progress("messages") as bar:
         task = bar.add_task("publishing", total=None)
-        while piece := list(itertools.islice(lines, _PIECE)):
+        while piece := list(itertools.islice(lines, _BATCH_LINES)):
             result = js.publish_batch(subject, piece, headers=headers)
             stored, stream = stored + result.stored, result.stream or stream
             bar.update(task, completed=stored)
             result.raise_for_errors()
-    session.done(f"{stored:,} messages stored in {stream}", stream=stream, stored=stored)
+    session.done(f"stored {counted(stored, 'message')} in {stream}", stream=stream, stored=stored)
 
 
 def _headers(given: Iterable[str]) -> dict[str, list[str]] | None:
@@ -60,6 +61,6 @@ def _headers(given: Iterable[str]) -> dict[str, list[str]] | None:
     for text in given:
         name, colon, value = text.partition(":")
         if not colon:
-            raise typer.BadParameter(f"{text!r} is no header: write 'Name: value'.", param_hint="--header")
+            raise typer.BadParameter(f"{text!r} is not a header: write 'Name: value'.", param_hint="--header")
         headers.setdefault(name.strip(), []).append(value.strip())
     return headers or None

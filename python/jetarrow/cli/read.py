@@ -1,4 +1,4 @@
-"""`jetarrow read`: a range of a stream to a file, a query, or the terminal."""
+"""`jetarrow read`: read a range of a stream into a file, a query or the terminal."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def read(
         datetime | None, typer.Option(help="Up to this time, or this long ago.", parser=moment, metavar="TIME")
     ] = None,
     from_seq: Annotated[int | None, typer.Option(help="From this sequence.", min=0)] = None,
-    until_seq: Annotated[int | None, typer.Option(help="Up to this sequence, without it.", min=0)] = None,
+    until_seq: Annotated[int | None, typer.Option(help="Up to, but not including, this sequence.", min=0)] = None,
     subject: Subjects = None,
     payload: Payload = "json",
     schema: Schema = None,
     columns: Columns = None,
     limit: Limit = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the stream until Ctrl-C.")] = False,
     on_rollback: OnRollback = "fail",
     to: To = None,
     format: Format = None,
     sql: Sql = None,
 ) -> None:
-    """Reads a range of a stream: exactly, in order, without a consumer that stays."""
+    """Reads a range of a stream exactly and in order; leaves no consumer on the server."""
     if sql is not None and follow:
-        raise typer.BadParameter("a query has no end on a stream that is followed.", param_hint="--sql")
+        raise typer.BadParameter("a query needs an end; leave out --follow.", param_hint="--sql")
     decoded = schema_of(schema, sql, payload)
 
     def make(progress: Any) -> Reader:

@@ -1,4 +1,4 @@
-"""Where rows go to: Parquet, CSV, NDJSON or Arrow files, stdout, or lines for people."""
+"""Writers of rows: Parquet, CSV, NDJSON and Arrow files, stdout, and lines for people."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ FORMATS = {
     ".arrow": "arrow",
     ".feather": "arrow",
 }
-# Made once: `json.dumps` with options makes one a call.
+# A shared encoder: `json.dumps` with options creates one per call.
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-# Widest column of the lines for people, but for the last.
+# Maximum width of a column of the lines for people, except the last one.
 _WIDEST = 48
 
 
 class Writer(Protocol):
-    """Takes record batches of one schema."""
+    """Writer of record batches of one schema."""
 
     def write(self, batch: pa.RecordBatch) -> object:
-        """Writes one."""
+        """Write a batch."""
 
     def close(self) -> object:
-        """Writes what is left. The file below stays open."""
+        """Write buffered data. The underlying file stays open."""
 
 
 def format_of(target: str, given: str | None) -> str:
-    """The format of a file: what was asked for, else by its name.
+    """Return the format of a file: the given one, or that of its name.
 
     Args:
         target: The file's name, or `-`.
-        given: What was asked for.
+        given: Value of the option `--format`.
 
     Raises:
-        BadParameter: Neither says it.
+        BadParameter: The format is not known, or neither of the two names one.
     """
     if given is not None:
         if given not in FORMATS.values():
-            raise typer.BadParameter("it is parquet, csv, ndjson or arrow.", param_hint="--format")
+            raise typer.BadParameter("use parquet, csv, ndjson or arrow.", param_hint="--format")
         return given
     if target == "-":
         return "ndjson"
@@ -66,15 +66,15 @@ def format_of(target: str, given: str | None) -> str:
 
 @contextlib.contextmanager
 def writing(target: str, form: str, schema: pa.Schema, *, keep: Callable[[], bool]) -> Iterator[Writer]:
-    """A writer to a file, which replaces the one of that name when the block ends.
+    """Provide a writer to a file, which replaces an existing one when the block ends.
 
     Until then the data is in a temporary file of mode 0600 in the same folder. An existing file keeps its mode.
 
     Args:
         target: The file's name; `-` is stdout.
         form: One of `FORMATS`.
-        schema: Of what is written.
-        keep: Whether a block that a signal ends leaves a file with all that it has written, or none.
+        schema: Schema of the batches.
+        keep: Whether a block that a signal interrupts leaves a file with the rows written so far, or no file.
     """
     if target == "-":
         sys.stdout.flush()
@@ -82,7 +82,7 @@ def writing(target: str, form: str, schema: pa.Schema, *, keep: Callable[[], boo
         try:
             yield writer
         except KeyboardInterrupt:
-            # The reader of a pipe may be gone, and the signal may have cut off a write.
+            # The reader of a pipe may be gone, and the signal may have interrupted a write.
             with contextlib.suppress(Exception):
                 if keep():
                     writer.close()
@@ -100,7 +100,7 @@ def writing(target: str, form: str, schema: pa.Schema, *, keep: Callable[[], boo
             yield _Whole(writer)
         except BaseException as error:
             if not isinstance(error, KeyboardInterrupt) or not keep():
-                # pyarrow would do it later, and complain that the file is closed.
+                # pyarrow would close it later and report that the file is closed.
                 with contextlib.suppress(Exception):
                     writer.close()
                 raise
@@ -111,7 +111,7 @@ def writing(target: str, form: str, schema: pa.Schema, *, keep: Callable[[], boo
 
 
 class _Whole:
-    """A writer that no signal interrupts within a batch, which would leave a part of a row in the file."""
+    """A writer that defers signals within a batch, so that the file has no partial row."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -138,7 +138,7 @@ class _Parquet:
 
 
 class _Arrow:
-    """A file, or on stdout a stream."""
+    """Arrow IPC file, or Arrow IPC stream on stdout."""
 
     def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
         import pyarrow as pa
@@ -170,7 +170,7 @@ class _Json:
 
 
 class _Csv:
-    """What is nested is JSON text in its cell."""
+    """CSV with nested values as JSON text."""
 
     def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
         import csv
@@ -200,13 +200,13 @@ def _cell(value: Any) -> Any:
 
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows as JSON can hold them."""
+    """Return the rows as JSON types."""
     names = batch.schema.names
     return [dict(zip(names, values, strict=True)) for values in zip(*_columns(batch), strict=True)]
 
 
 def _columns(batch: pa.RecordBatch) -> list[list[Any]]:
-    """The columns as JSON can hold them. Maps (headers) are objects; timestamps keep their nanoseconds."""
+    """Return the columns as JSON types. Maps (headers) are objects; timestamps keep their nanoseconds."""
     return [_plain(field.type, column) for field, column in zip(batch.schema, batch.columns, strict=True)]
 
 
@@ -219,17 +219,17 @@ def _plain(kind: pa.DataType, column: pa.Array) -> list[Any]:
         zone = "" if kind.tz is None else "Z"
         if kind.tz not in (None, "UTC"):
             column = column.cast(pa.timestamp(kind.unit, "UTC"))
-        # As text by Arrow itself: a datetime would cut the nanoseconds.
+        # Formatted by Arrow, because a datetime would drop the nanoseconds.
         text = column.cast(pa.timestamp(kind.unit)).cast(pa.string()).to_pylist()
         return [None if one is None else one.replace(" ", "T") + zone for one in text]
     values: list[Any] = column.to_pylist()
     if types.is_map(kind):
-        # Of headers all is text; keys are unique there.
+        # Headers have text keys, which are unique, and text values.
         texts = _is_text(kind.key_type) and _is_text(getattr(kind.item_type, "value_type", kind.item_type))
         return [None if one is None else dict(one) if texts else output.plain(dict(one)) for one in values]
     if types.is_binary(kind) or types.is_large_binary(kind):
         return [None if one is None else output.text_of(one) for one in values]
-    # Most columns are as JSON has them, and need no look at each value.
+    # Fast path: columns whose values are JSON types already.
     simple = _is_text(kind) or types.is_integer(kind) or types.is_boolean(kind)
     if simple or (types.is_floating(kind) and pc.all(pc.is_finite(column)).as_py() is not False):
         return values
@@ -243,7 +243,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 class Lines:
-    """Rows for people: aligned columns, as wide as the first batch needs; on a terminal a row is cut to a line."""
+    """Writer of rows for people: columns of the widths of the first batch; a terminal truncates rows to one line."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = list(names)
@@ -252,7 +252,7 @@ class Lines:
         self._most = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Writes the rows of one."""
+        """Write the rows of a batch."""
         cells = [[_one_line(row[name]) for name in self._names] for row in rows_of(batch)]
         if not self._widths:
             self._widths = [
@@ -272,7 +272,7 @@ class Lines:
         )
 
     def close(self) -> None:
-        """Nothing is left."""
+        """Do nothing: lines are not buffered."""
 
 
 def _one_line(value: Any) -> str:

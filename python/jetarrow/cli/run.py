@@ -1,4 +1,4 @@
-"""One run of the command: what ends it, and what is then said on stderr."""
+"""One run of the command: its exit code, and its errors on stderr."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from jetarrow.core.errors import TimeoutError as NoAnswer
 from jetarrow.jetstream.errors import StreamRolledBackError
 
 WRONG_USAGE = 2
-# typer's own wrong usage; it exports no common base.
+# The base class of typer's usage errors, which typer does not export.
 _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs the command and says on stderr, in one line, why it failed.
+    """Run the command; write the reason of a failure to stderr as one line.
 
     Args:
-        arguments: What stands behind `jetarrow`.
+        arguments: The arguments after `jetarrow`.
 
     Returns:
         The exit code.
@@ -40,10 +40,10 @@ def run(arguments: Sequence[str]) -> int:
             sys.stdout.flush()
             return signals.exit_code() if code == signals.INTERRUPTED else code
         except (BrokenPipeError, SystemExit) as end:
-            # typer makes an exit with 1 of the first.
+            # typer turns a BrokenPipeError into an exit with code 1.
             if not isinstance(end, BrokenPipeError) and not isinstance(end.__context__, BrokenPipeError):
                 raise
-            # Whoever read our output has had enough, as `head` does.
+            # The reader of a pipe has closed it, as `head` does.
             return 0
         except KeyboardInterrupt:
             return signals.exit_code()
@@ -60,32 +60,32 @@ def _call(arguments: Sequence[str]) -> int:
     except typer.Abort as error:
         if isinstance(error.__context__, KeyboardInterrupt):
             return signals.INTERRUPTED
-        _say("error", "not confirmed: nothing was done")
+        _report("error", "not confirmed: no change was made")
         return 1
     except _UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
         else:
             where = error.ctx.command_path if getattr(error, "ctx", None) else "jetarrow"
-            _say("error", f"{error.format_message()} See {where} --help")
+            _report("error", f"{error.format_message()} See {where} --help")
         return WRONG_USAGE
     except NoAnswer as error:
-        _say("error", f"{error} (here: --timeout)")
+        _report("error", f"{error} (option --timeout)")
         return 1
     except StreamRolledBackError as error:
-        _say("error", f"{error} (here: --on-rollback)")
+        _report("error", f"{error} (option --on-rollback)")
         return 1
     except (Error, OSError, ValueError, TypeError, LookupError, RuntimeError) as error:
-        _say("error", str(error) or type(error).__name__)
+        _report("error", str(error) or type(error).__name__)
         return 1
     except Exception as error:
-        # What duckdb, polars and deltalake raise has no common base.
-        _say("error", f"{type(error).__name__}: {error}")
+        # Exceptions of duckdb, polars and deltalake have no common base class.
+        _report("error", f"{type(error).__name__}: {error}")
         return 1
 
 
 def _flush() -> None:
-    """Writes what stdout holds; if nobody takes it, the interpreter does not try once more at its end and complain."""
+    """Flush stdout; on failure redirect it to /dev/null, so that the interpreter does not report it at exit."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
@@ -93,27 +93,27 @@ def _flush() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _say(kind: str, text: str) -> None:
+def _report(kind: str, text: str) -> None:
     line = re.sub(r"\s*\n\s*", "; ", text.strip().removeprefix("nats: "))
-    # A terminal that was closed takes no more lines.
+    # Writing to a closed terminal fails.
     with contextlib.suppress(OSError, ValueError):
         output.remark(f"{kind}: {line}")
 
 
 class _Log(logging.Handler):
-    """What the library and others log as a warning or worse: lost connections, dropped messages."""
+    """Handler that writes log records of level WARNING and above to stderr, one line each."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        _say(record.levelname.lower(), record.getMessage())
+        _report(record.levelname.lower(), record.getMessage())
 
 
 @contextlib.contextmanager
 def _one_line_each() -> Iterator[None]:
-    """Warnings and logs go to stderr, a line each; those of other libraries too, which Python would write raw."""
+    """Write warnings and log records, including those of other libraries, to stderr as escaped lines."""
     log, handler = logging.getLogger(), _Log(logging.WARNING)
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_args, **_rest: _say("warning", str(message))
+        warnings.showwarning = lambda message, *_args, **_rest: _report("warning", str(message))
         log.addHandler(handler)
         try:
             yield

@@ -1,4 +1,4 @@
-"""`jetarrow serve`: a real nats-server for a laptop."""
+"""`jetarrow serve`: run a local nats-server."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def add_to(app: typer.Typer) -> None:
 def serve(
     session: Session,
     store_dir: Annotated[
-        Path | None, typer.Option(help="Where streams are kept; else a temporary folder, removed at the end.")
+        Path | None, typer.Option(help="Folder of the streams; default a temporary one, removed at the end.")
     ] = None,
     port: Annotated[
-        int, typer.Option(help="Port on this machine's loopback; 0 is a free one.", min=0, max=65535)
+        int, typer.Option(help="Port on the loopback interface; 0 selects a free one.", min=0, max=65535)
     ] = 4222,
     config: Annotated[Path | None, typer.Option(help="Configuration file of nats-server.", exists=True)] = None,
 ) -> None:
-    """Runs a nats-server with JetStream until Ctrl-C. Only this machine can reach it."""
+    """Runs a nats-server with JetStream until Ctrl-C. It listens on the loopback interface only."""
     from jetarrow.server import NatsServer
 
     ended = threading.Event()
@@ -38,10 +38,10 @@ def serve(
             session.done(f"{server.url}", url=server.url, pid=server.pid, store_dir=str(server.store_dir))
             typer.get_text_stream("stdout").flush()
             if not session.as_json:
-                session.say(f"nats-server (pid {server.pid}) keeps its streams in {server.store_dir}; Ctrl-C ends it")
+                session.say(f"started nats-server (pid {server.pid}, store {server.store_dir}); stop it with Ctrl-C")
             while server.running and not ended.wait(0.2):
                 pass
             if not ended.is_set():
-                raise RuntimeError(f"nats-server ended by itself: {server.log.strip().splitlines()[-1]}")
+                raise RuntimeError(f"nats-server stopped unexpectedly: {server.log.strip().splitlines()[-1]}")
     finally:
         signal.signal(signal.SIGTERM, former)

@@ -1,4 +1,4 @@
-"""What every subcommand is handed: the connection, opened at its first use, and the way to answer."""
+"""Session of a subcommand: its connection, opened at the first use, and its output."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Session:
     """One run of a subcommand.
 
     Args:
-        as_json: Whether answers are JSON.
-        given: The options of the connection, by name; None where not given.
+        as_json: Whether output is JSON.
+        given: Connection options by name; None for options that were not given.
     """
 
     def __init__(self, *, as_json: bool, given: Mapping[str, Any]) -> None:
@@ -51,32 +51,32 @@ class Session:
         if self._nc is None:
             import jetarrow.sync
 
-            self._nc = jetarrow.sync.connect(name="jetarrow", error_cb=self._heard, **self.address(), **self.options())
+            self._nc = jetarrow.sync.connect(name="jetarrow", error_cb=self._warn, **self.address(), **self.options())
         return self._nc
 
-    def _heard(self, error: Exception) -> None:
-        # What goes wrong while it connects is in the error that ends the command.
+    def _warn(self, error: Exception) -> None:
+        # Errors of the first connect are part of the error that ends the command.
         if self._nc is not None:
             self.say(f"warning: {str(error).removeprefix('nats: ')}")
 
     @property
     def js(self) -> jetarrow.sync.JetStream:
-        """JetStream on it."""
+        """JetStream on this connection."""
         options: dict[str, Any] = {"timeout": self.given.get("timeout") or 5.0}
         if domain := self.given.get("domain"):
             options["domain"] = domain
         return self.nc.jetstream(**options)
 
     def address(self) -> dict[str, Any]:
-        """Where to connect to, as options of `connect`: servers, a context, or both.
+        """Return the server address as options of `connect`: servers, a context, or both.
 
-        What is typed goes before the environment, and that before the context that is selected. A server that is named
-        gets no credentials of a context that is not.
+        Command line options take precedence over the environment, and the environment over the selected context.
+        Credentials of the selected context are never sent to a server given otherwise.
         """
         server, context = self.given.get("server"), self.given.get("context")
         if "@" in (server or ""):
             raise typer.BadParameter(
-                "an address with a password or token is seen in the list of processes: put it into $NATS_URL,"
+                "an address with a password or token is visible in the process list: put it into $NATS_URL,"
                 " or use --user with --password-file.",
                 param_hint="--server",
             )
@@ -87,8 +87,8 @@ class Session:
         return {name: value for name, value in named.items() if value}
 
     def options(self) -> dict[str, Any]:
-        """The other options of `connect`."""
-        # With a context that is named, the environment's credentials are not meant.
+        """Return the other options of `connect`."""
+        # Credentials of the environment do not apply to a context given by name.
         environment: Mapping[str, str] = {} if self.given.get("context") else os.environ
         options: dict[str, Any] = {}
         if timeout := self.given.get("timeout"):
@@ -112,10 +112,10 @@ class Session:
         return options
 
     def password(self, user: str) -> str:
-        """The password: out of a file, the environment, or asked for; never out of an argument.
+        """Return the password from a file, the environment or a prompt; never from an argument.
 
         Args:
-            user: Whose.
+            user: The user's name, for the prompt.
         """
         if file := self.given.get("password_file"):
             return Path(file).expanduser().read_text("utf-8").rstrip("\r\n")
@@ -126,12 +126,12 @@ class Session:
         raise typer.BadParameter("give --password-file or $NATS_PASSWORD.", param_hint="--user")
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[Column], empty: str) -> None:
-        """Answers with rows: a table, or a JSON array.
+        """Write rows as a table or a JSON array.
 
         Args:
-            rows: By name; `--json` has all of their keys.
-            columns: What the table shows.
-            empty: What is said, on stderr, where there are none.
+            rows: Rows by name; `--json` writes all keys.
+            columns: Columns of the table.
+            empty: Remark on stderr if there are no rows.
         """
         rows = list(rows)
         if self.as_json:
@@ -142,11 +142,11 @@ class Session:
             self.say(empty)
 
     def facts(self, value: Mapping[str, Any], pairs: Iterable[tuple[str, Any]]) -> None:
-        """Answers with one thing: names and values, or a JSON object.
+        """Write one object as names and values or as JSON.
 
         Args:
-            value: All of it, for `--json`.
-            pairs: What people are shown.
+            value: The object, for `--json`.
+            pairs: Names and values for people.
         """
         if self.as_json:
             output.json_document(value)
@@ -154,11 +154,11 @@ class Session:
             output.facts(pairs)
 
     def done(self, text: str, **value: Any) -> None:
-        """Answers that something was done.
+        """Write the result of an action.
 
         Args:
-            text: For people.
-            **value: For `--json`.
+            text: Result for people.
+            **value: Result for `--json`.
         """
         if self.as_json:
             output.json_document(value)
@@ -166,27 +166,27 @@ class Session:
             output.line(mask(text))
 
     def say(self, text: str) -> None:
-        """Says something beside the answer, on stderr."""
+        """Write a remark to stderr."""
         output.remark(text)
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Asks before something is destroyed; ends the command where the answer is not yes.
+        """Prompt before a destructive action; abort unless the answer is yes.
 
         Args:
-            question: What is about to happen.
-            yes: `--yes` was given.
+            question: The prompt.
+            yes: Whether `--yes` was given, which skips the prompt.
         """
         if yes:
             return
         if not sys.stdin.isatty():
-            raise typer.BadParameter("without a terminal to ask on, this needs --yes.", param_hint="--yes")
+            raise typer.BadParameter("confirmation needs a terminal; give --yes.", param_hint="--yes")
         typer.confirm(terminal.one_line(mask(question)), abort=True, err=True)
 
     def progress(self, unit: str = "rows") -> Progress:
-        """A bar on stderr: how many, the rate, the time left. Nothing is drawn where stderr is no terminal.
+        """Return a progress bar on stderr with count, rate and remaining time; hidden unless stderr is a terminal.
 
         Args:
-            unit: What is counted.
+            unit: Unit of the count.
         """
         from jetarrow.cli.progress import bar
 

@@ -1,6 +1,6 @@
-"""Signals that end the command: SIGINT, SIGTERM and SIGHUP unwind it, so that files are finished and consumers removed.
+"""Signals that stop the command: SIGINT, SIGTERM and SIGHUP unwind the stack, so that files and consumers are closed.
 
-All three raise KeyboardInterrupt, so that everything that handles Ctrl-C handles the other two.
+All three raise KeyboardInterrupt, so code that handles Ctrl-C also handles the other two.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-# SIGHUP: the terminal was closed. Windows has none.
+# SIGHUP is sent when the terminal is closed. Windows does not have it.
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-# A shell reports this code plus the number of the signal that ended a process.
+# Exit code of a process killed by a signal, minus the number of the signal (POSIX shells).
 _SIGNAL_CODE = 128
-# typer makes this exit code of every KeyboardInterrupt.
+# Exit code that typer returns for every KeyboardInterrupt.
 INTERRUPTED = _SIGNAL_CODE + signal.SIGINT
 
 
 class _Handler:
-    """The handler of the three signals.
+    """Handler of the three signals.
 
     Attributes:
-        stopped: The signal that came last; None before the first one.
+        stopped: The latest signal; None before the first one.
     """
 
     def __init__(self) -> None:
@@ -32,8 +32,8 @@ class _Handler:
         self._is_pending = False
 
     def __call__(self, signum: int, frame: FrameType | None) -> None:
-        # systemd and terminals send SIGTERM and SIGHUP together: the second signal must not cut short the work that the
-        # first one has begun. A second Ctrl-C does.
+        # systemd and terminals send SIGTERM and SIGHUP together: the second signal must not interrupt the cleanup that
+        # the first one started. A second Ctrl-C interrupts it.
         is_first = self.stopped is None
         if not is_first and signum != signal.SIGINT:
             return
@@ -59,22 +59,22 @@ _handler = _Handler()
 
 
 def exit_code() -> int:
-    """The exit code after a KeyboardInterrupt: 130, 143 or 129."""
+    """Return the exit code after a KeyboardInterrupt: 130, 143 or 129."""
     return _SIGNAL_CODE + (_handler.stopped or signal.SIGINT)
 
 
 def deferred() -> contextlib.AbstractContextManager[None]:
-    """Within the block a first signal waits until its end: for writes that must not be cut off."""
+    """Defer a first signal to the end of the block, for writes that must not be interrupted."""
     return _handler.deferred()
 
 
 @contextlib.contextmanager
 def handled() -> Iterator[None]:
-    """Handle the signals within the block, except those that the parent has set to be ignored, as `nohup` does."""
+    """Handle the signals within the block, except those that the parent process ignores, as `nohup` does."""
     global _handler
     _handler = handler = _Handler()
     former = {}
-    # Python allows handlers in the main thread only.
+    # Python allows signal handlers in the main thread only.
     for number in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             former[number] = signal.signal(number, handler)

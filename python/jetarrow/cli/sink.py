@@ -1,4 +1,4 @@
-"""`jetarrow sink`: a stream archived exactly once, into Parquet files or a Delta table."""
+"""`jetarrow sink`: archive a stream exactly once into Parquet files or a Delta table."""
 
 from __future__ import annotations
 
@@ -9,24 +9,30 @@ from typing import Annotated, Any
 
 import typer
 
+from jetarrow.cli import output
 from jetarrow.cli.arguments import OnRollback, Schema, Stream, Subjects, schema_of
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
-from jetarrow.cli.units import moment, span
+from jetarrow.cli.units import counted, moment, span
 from jetarrow.sync.sinks import Sink
+
+# Misplaced files that `verify` names.
+_FILES_SHOWN = 10
 
 group = typer.Typer(no_args_is_help=True, help="Archive a stream exactly once: Parquet files, Delta tables.")
 
 Since = Annotated[
     datetime | None,
-    typer.Option(help="At the first start: from this time, or this long ago.", parser=moment, metavar="TIME"),
+    typer.Option(help="First start: from this time, or from this long ago.", parser=moment, metavar="TIME"),
 ]
-FromSeq = Annotated[int | None, typer.Option(help="At the first start: from this sequence.", min=0)]
-Partition = Annotated[str | None, typer.Option(help="Columns that are folders, with commas; date and hour are made.")]
-Rows = Annotated[int, typer.Option(help="Most rows of a commit.", min=1)]
-Wait = Annotated[str, typer.Option("--every", help="A commit waits no longer for more rows.", metavar="SPAN")]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")]
-Durable = Annotated[str | None, typer.Option(help="Through this durable consumer; work queues need one.")]
+FromSeq = Annotated[int | None, typer.Option(help="First start: from this sequence.", min=0)]
+Partition = Annotated[
+    str | None, typer.Option(help="Partition columns, separated with commas; date and hour come from the timestamp.")
+]
+Rows = Annotated[int, typer.Option(help="Maximum number of rows per commit.", min=1)]
+Wait = Annotated[str, typer.Option("--every", help="Maximum wait of a commit for more rows.", metavar="SPAN")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Follow the stream until Ctrl-C.")]
+Durable = Annotated[str | None, typer.Option(help="Durable consumer to read from; required for work queues.")]
 Compression = Annotated[str, typer.Option(help="zstd, snappy, gzip, brotli, lz4 or none.")]
 
 
@@ -52,7 +58,7 @@ def parquet(
     on_rollback: OnRollback = "fail",
     follow: Follow = False,
 ) -> None:
-    """Writes Parquet files; started again, it goes on where it was, whatever ended it."""
+    """Writes Parquet files; after any interruption the next run resumes at the last commit."""
     options = _options(
         schema=schema,
         subject=subject,
@@ -87,7 +93,7 @@ def delta(
     on_rollback: OnRollback = "fail",
     follow: Follow = False,
 ) -> None:
-    """Writes a Delta table; started again, it goes on where it was, whatever ended it."""
+    """Writes a Delta table; after any interruption the next run resumes at the last commit."""
     options = _options(
         schema=schema,
         subject=subject,
@@ -110,16 +116,18 @@ def verify(
     target: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder of sink parquet, or its URI.")],
     subject: Subjects = None,
 ) -> None:
-    """Compares an archive with what its stream still has: rows in wrong folders, missing, or there twice."""
+    """Compares an archive with its stream: counts misplaced, missing and duplicated rows."""
     from jetarrow.cli.archive_check import verify_archive
 
     found = verify_archive(session.js, target, subjects=subject)
-    said = (
-        f"{found.rows:,} rows, {found.compared:,} of them compared with the stream: {found.misplaced:,} in a folder of"
-        f" other values, {found.missing:,} missing, {found.twice:,} there twice"
+    summary = (
+        f"verified {counted(found.rows, 'row')}, {found.compared:,} of them against the stream: {found.misplaced:,}"
+        f" misplaced, {found.missing:,} missing, {found.twice:,} duplicated"
     )
-    files = found.files if session.as_json else found.files[:10]
-    session.done("\n".join([said, *(f"  {file}" for file in files)]), **{**found._asdict(), "files": files})
+    session.done(summary, **found._asdict())
+    if not session.as_json:
+        for file in found.files[:_FILES_SHOWN]:
+            output.line(f"  {file}")
     if not found.is_whole:
         raise typer.Exit(1)
 
@@ -134,7 +142,7 @@ def _options(
     every: str,
     **same: Any,
 ) -> dict[str, Any]:
-    """What both kinds take, as the verbs of the library call it; `same` is called the same there."""
+    """Map the options to keywords of `to_parquet` and `to_delta`; `same` has equal names."""
     return {
         "schema": schema_of(schema),
         "subjects": subject,
@@ -155,5 +163,6 @@ def _run(session: Session, make: Callable[..., Sink], target: str) -> None:
 
         with make(progress=report) as sink:
             result = sink.run()
-    aside = f", {result.corrupt:,} that cannot be decoded in _corrupt" if result.corrupt else ""
-    session.done(f"{result.rows:,} rows in {result.files} file(s) of {target}{aside}", **result._asdict())
+    corrupt = f", {counted(result.corrupt, 'undecodable row')} to _corrupt" if result.corrupt else ""
+    written = f"wrote {counted(result.rows, 'row')} to {counted(result.files, 'file')} of {target}"
+    session.done(f"{written}{corrupt}", **result._asdict())

@@ -1,4 +1,4 @@
-"""`jetarrow stream`: look at streams, make and remove them."""
+"""`jetarrow stream`: list, show, create, purge and remove streams."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from jetarrow.cli.arguments import Stream, Yes
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
-from jetarrow.cli.units import plain_time, show_size, show_span, show_time, size, span
+from jetarrow.cli.units import counted, plain_time, show_size, show_span, show_time, size, span
 
 if TYPE_CHECKING:
     from jetarrow.js.api import StreamInfo
 
-group = typer.Typer(no_args_is_help=True, help="Streams: list, look into, make, purge, remove.")
+group = typer.Typer(no_args_is_help=True, help="Streams: list, show, create, purge, remove.")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def row(info: StreamInfo) -> dict[str, Any]:
-    """A stream as a row of a list."""
+    """Return a stream as a row of a list."""
     config, state = info.config, info.state
     return {
         "name": config.name,
@@ -56,16 +56,16 @@ _LIST = (
 @verb(group, "ls", example="jetarrow stream ls")
 def ls(
     session: Session,
-    subject: Annotated[str | None, typer.Option(help="Only those that take this subject.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Only streams that store this subject.")] = None,
 ) -> None:
     """Lists the streams."""
     found = [row(info) for info in session.js.streams(subject)]
-    session.rows(found, _LIST, "there is no stream; make one: jetarrow stream add ORDERS --subjects 'orders.>'")
+    session.rows(found, _LIST, "no streams; create one: jetarrow stream add ORDERS --subjects 'orders.>'")
 
 
 @verb(group, "report", example="jetarrow stream report")
 def report(session: Session) -> None:
-    """Lists the streams, the largest first, and what they hold together."""
+    """Lists the streams, the largest first, and their totals."""
     found = sorted((row(info) for info in session.js.streams()), key=lambda one: -int(one["bytes"]))
     columns = (
         *_LIST[:1],
@@ -73,15 +73,15 @@ def report(session: Session) -> None:
         Column("replicas", "Replicas"),
         *_LIST[2:],
     )
-    session.rows(found, columns, "there is no stream")
+    session.rows(found, columns, "no streams")
     if found and not session.as_json:
         messages, held = (sum(int(one[key]) for one in found) for key in ("messages", "bytes"))
-        session.say(f"{len(found)} streams, {messages:,} messages, {show_size(held)}")
+        session.say(f"{counted(len(found), 'stream')}, {counted(messages, 'message')}, {show_size(held)}")
 
 
 @verb(group, "info", example="jetarrow stream info ORDERS")
 def info(session: Session, name: Stream) -> None:
-    """Shows configuration and state of a stream; `--json` is the server's own answer."""
+    """Shows configuration and state of a stream; `--json` writes the server's response."""
     found = session.js.stream_info(name)
     config, state = found.config, found.state
     session.facts(
@@ -119,27 +119,33 @@ def add(
     session: Session,
     name: Stream,
     subjects: Annotated[
-        list[str] | None, typer.Option(help="What it stores; may be given again, or with commas.")
+        list[str] | None, typer.Option(help="Subjects that it stores; repeat the option, or separate with commas.")
     ] = None,
     storage: Annotated[str, typer.Option(help="file or memory.")] = "file",
     retention: Annotated[str, typer.Option(help="limits, interest or workqueue.")] = "limits",
-    replicas: Annotated[int, typer.Option(help="Servers that keep it.", min=1, max=5)] = 1,
+    replicas: Annotated[int, typer.Option(help="Number of replicas.", min=1, max=5)] = 1,
     max_age: Annotated[
-        float | None, typer.Option(help="How long a message stays.", parser=span, metavar="SPAN")
+        float | None, typer.Option(help="Maximum age of a message.", parser=span, metavar="SPAN")
     ] = None,
-    max_bytes: Annotated[int | None, typer.Option(help="Most bytes.", parser=size, metavar="SIZE")] = None,
-    max_msgs: Annotated[int | None, typer.Option(help="Most messages.")] = None,
-    max_per_subject: Annotated[int | None, typer.Option(help="Most messages of one subject.")] = None,
-    max_msg_size: Annotated[int | None, typer.Option(help="Largest message.", parser=size, metavar="SIZE")] = None,
-    discard: Annotated[str, typer.Option(help="At a limit: drop the old, or refuse the new.")] = "old",
+    max_bytes: Annotated[
+        int | None, typer.Option(help="Maximum size of the stream.", parser=size, metavar="SIZE")
+    ] = None,
+    max_msgs: Annotated[int | None, typer.Option(help="Maximum number of messages.")] = None,
+    max_per_subject: Annotated[int | None, typer.Option(help="Maximum number of messages of one subject.")] = None,
+    max_msg_size: Annotated[
+        int | None, typer.Option(help="Maximum size of a message.", parser=size, metavar="SIZE")
+    ] = None,
+    discard: Annotated[
+        str, typer.Option(help="At a limit: old discards the oldest messages, new rejects new ones.")
+    ] = "old",
     dupe_window: Annotated[
-        float | None, typer.Option(help="How long message ids are remembered.", parser=span, metavar="SPAN")
+        float | None, typer.Option(help="Duration for which message ids are tracked.", parser=span, metavar="SPAN")
     ] = None,
-    mirror: Annotated[str | None, typer.Option(help="The stream that it copies.")] = None,
+    mirror: Annotated[str | None, typer.Option(help="The stream that it mirrors.")] = None,
     compression: Annotated[str | None, typer.Option(help="none or s2.")] = None,
-    description: Annotated[str | None, typer.Option(help="A text for people.")] = None,
+    description: Annotated[str | None, typer.Option(help="Description.")] = None,
 ) -> None:
-    """Makes a stream. Without --subjects it takes its own name as subject."""
+    """Creates a stream. Without --subjects its only subject is its name."""
     from jetarrow.js.api import StreamSource
 
     fields: dict[str, Any] = {
@@ -162,8 +168,8 @@ def add(
         discard=discard,
         **{key: value for key, value in fields.items() if value is not None},
     )
-    taken = ", ".join(made.config.subjects or ()) or "what it mirrors"
-    session.done(f"stream {name} takes {taken}", **row(made))
+    source = f"mirror of {mirror}" if mirror else f"subjects: {', '.join(made.config.subjects or ())}"
+    session.done(f"created stream {name} ({source})", **row(made))
 
 
 @verb(group, "rm", example="jetarrow stream rm ORDERS --yes")
@@ -173,7 +179,7 @@ def rm(session: Session, name: Stream, yes: Yes = False) -> None:
         held = session.js.stream_info(name).state.messages
         session.confirm(f"Remove stream {name} with {held:,} messages?", yes=yes)
     session.js.delete_stream(name)
-    session.done(f"stream {name} removed", removed=name)
+    session.done(f"removed stream {name}", removed=name)
 
 
 @verb(group, "purge", example="jetarrow stream purge ORDERS --subject 'orders.eu.*' --yes")
@@ -181,39 +187,45 @@ def purge(
     session: Session,
     name: Stream,
     subject: Annotated[str | None, typer.Option(help="Only these subjects.")] = None,
-    seq: Annotated[int | None, typer.Option(help="Only what is before this sequence.")] = None,
-    keep: Annotated[int | None, typer.Option(help="Keep this number of newest messages.")] = None,
+    seq: Annotated[int | None, typer.Option(help="Only messages before this sequence.")] = None,
+    keep: Annotated[int | None, typer.Option(help="Number of newest messages to keep.")] = None,
     yes: Yes = False,
 ) -> None:
-    """Removes messages of a stream: all, or some."""
+    """Removes messages of a stream: all of them, or those that the options select."""
     which = "some" if subject or seq or keep else "all"
     session.confirm(f"Remove {which} messages of stream {name}?", yes=yes)
     purged = session.js.stream(name).purge(seq=seq, subject=subject, keep=keep)
-    session.done(f"{purged:,} messages removed", purged=purged)
+    session.done(f"purged {counted(purged, 'message')} from stream {name}", purged=purged)
 
 
 @verb(group, "subjects", example="jetarrow stream subjects ORDERS 'orders.eu.>'")
 def subjects(
     session: Session,
     name: Stream,
-    pattern: Annotated[str, typer.Argument(metavar="[FILTER]", help="Which subjects.")] = ">",
+    pattern: Annotated[str, typer.Argument(metavar="[FILTER]", help="Subjects to list.")] = ">",
 ) -> None:
-    """Lists the subjects that a stream holds, and how many messages of each."""
+    """Lists the subjects of a stream with their number of messages."""
     held = session.js.stream_info(name, subjects_filter=pattern).state.subjects or {}
     rows = [{"subject": subject, "messages": held[subject]} for subject in sorted(held)]
-    session.rows(rows, (Column("subject", "Subject"), Column("messages", "Messages")), "no message has such a subject")
+    session.rows(
+        rows,
+        (Column("subject", "Subject"), Column("messages", "Messages")),
+        f"stream {name} has no messages of subject {pattern}",
+    )
 
 
 @verb(group, "get", example="jetarrow stream get ORDERS 17")
 def get(
     session: Session,
     name: Stream,
-    seq: Annotated[int | None, typer.Argument(metavar="[SEQ]", help="Its sequence.")] = None,
-    subject: Annotated[str | None, typer.Option(help="Instead: the last message of this subject.")] = None,
+    seq: Annotated[int | None, typer.Argument(metavar="[SEQ]", help="The sequence.")] = None,
+    subject: Annotated[
+        str | None, typer.Option(help="Instead of a sequence: the last message of this subject.")
+    ] = None,
 ) -> None:
-    """Shows one message; on a pipe its payload alone."""
+    """Shows one message: its payload on stdout, subject, time and headers on stderr."""
     if (seq is None) == (subject is None):
-        raise typer.BadParameter("give a sequence, or --subject for the last message of one.")
+        raise typer.BadParameter("give a sequence, or --subject for the last message of a subject.")
     message = session.js.get_msg(name, seq, subject)
     data = message.data or b""
     if session.as_json:

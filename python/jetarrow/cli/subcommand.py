@@ -1,4 +1,4 @@
-"""How a subcommand is made of a function: with the options that all of them have."""
+"""Registration of functions as subcommands, with the options that all subcommands share."""
 
 from __future__ import annotations
 
@@ -19,31 +19,38 @@ def _option(*names: str, help: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=_PANEL, **more)
 
 
-# Where none is given, the environment has the say, and then the context.
+# Options that are not given come from the environment, and then from the context.
 CONNECTION: dict[str, Any] = {
     "server": Annotated[
-        str | None, _option("--server", "-s", help="Address, or several with commas; else $NATS_URL.", metavar="URL")
+        str | None,
+        _option("--server", "-s", help="Address, or several separated with commas; default $NATS_URL.", metavar="URL"),
     ],
     "context": Annotated[
-        str | None, _option("--context", help="A context of the nats tool; else $NATS_CONTEXT.", metavar="NAME")
+        str | None, _option("--context", help="A context of the nats tool; default $NATS_CONTEXT.", metavar="NAME")
     ],
-    "user": Annotated[str | None, _option("--user", help="User; else $NATS_USER.", metavar="NAME")],
+    "user": Annotated[str | None, _option("--user", help="User; default $NATS_USER.", metavar="NAME")],
     "password_file": Annotated[
         str | None,
-        _option("--password-file", help="File with the password; else $NATS_PASSWORD, or asked for.", metavar="FILE"),
+        _option("--password-file", help="File with the password; default $NATS_PASSWORD, or a prompt.", metavar="FILE"),
     ],
-    "creds": Annotated[str | None, _option("--creds", help="Credentials file; else $NATS_CREDS.", metavar="FILE")],
-    "nkey": Annotated[str | None, _option("--nkey", help="File with an nkey seed; else $NATS_NKEY.", metavar="FILE")],
-    "tlsca": Annotated[str | None, _option("--tlsca", help="Certificates to trust; else $NATS_CA.", metavar="FILE")],
-    "tlscert": Annotated[str | None, _option("--tlscert", help="Own certificate; else $NATS_CERT.", metavar="FILE")],
-    "tlskey": Annotated[str | None, _option("--tlskey", help="Its key; else $NATS_KEY.", metavar="FILE")],
+    "creds": Annotated[str | None, _option("--creds", help="Credentials file; default $NATS_CREDS.", metavar="FILE")],
+    "nkey": Annotated[
+        str | None, _option("--nkey", help="File with an nkey seed; default $NATS_NKEY.", metavar="FILE")
+    ],
+    "tlsca": Annotated[str | None, _option("--tlsca", help="Certificates to trust; default $NATS_CA.", metavar="FILE")],
+    "tlscert": Annotated[
+        str | None, _option("--tlscert", help="Client certificate; default $NATS_CERT.", metavar="FILE")
+    ],
+    "tlskey": Annotated[
+        str | None, _option("--tlskey", help="Key of the client certificate; default $NATS_KEY.", metavar="FILE")
+    ],
     "domain": Annotated[str | None, _option("--domain", help="JetStream domain.", metavar="NAME")],
     "timeout": Annotated[
         float | None,
-        _option("--timeout", help="How long one answer may take (5s).", parser=span, metavar="SPAN"),
+        _option("--timeout", help="Timeout of a request (5s).", parser=span, metavar="SPAN"),
     ],
 }
-JSON = Annotated[bool, typer.Option("--json", "-j", help="Answer in JSON.")]
+JSON = Annotated[bool, typer.Option("--json", "-j", help="Write JSON.")]
 
 
 def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
@@ -53,19 +60,19 @@ def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
 def verb(
     app: typer.Typer, name: str, *, example: str, server: bool = True
 ) -> Callable[[Callable[Concatenate[Session, _P], None]], Callable[Concatenate[Session, _P], None]]:
-    """Registers a function as a subcommand. It takes the session first; its docstring is the help.
+    """Register a function as a subcommand. Its first parameter is the session, its docstring the help.
 
     Args:
-        app: The group that it belongs to.
-        name: How it is called.
-        example: One call, for the end of the help.
-        server: Whether it connects, and so takes the options of a connection.
+        app: The group of the subcommand.
+        name: Name of the subcommand.
+        example: Example call for the end of the help.
+        server: Whether it connects, so that it has connection options.
     """
 
     def register(function: Callable[Concatenate[Session, _P], None]) -> Callable[Concatenate[Session, _P], None]:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         common = [_keyword(key, kind, None) for key, kind in CONNECTION.items()] if server else []
-        # In the form that typer reads: keywords only, so that arguments may stand before and behind options.
+        # Keyword-only, so that typer accepts arguments before and after options.
         parameters = [
             _keyword("ctx", typer.Context, inspect.Parameter.empty),
             *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
@@ -89,7 +96,7 @@ def verb(
 
 
 def with_connection(function: Callable[..., None]) -> Callable[..., None]:
-    """The options of a connection in the place of `**connection`, so that they may stand before the subcommand."""
+    """Replace `**connection` with the connection options, so that they are accepted before the subcommand."""
     own = inspect.signature(function, eval_str=True).parameters.values()
     parameters = [
         *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own if one.kind != one.VAR_KEYWORD),

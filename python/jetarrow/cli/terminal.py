@@ -1,8 +1,8 @@
-r"""Keeps foreign text from controlling the terminal: shows control and hidden characters as escapes such as `\x1b`.
+r"""Protection of the terminal: control and hidden characters are written as escapes such as `\x1b`.
 
-Subjects, payloads, names and headers are written by others. An escape sequence in one of them could set the title of
-the terminal, hide a line, or type text into the shell. `guarded` replaces stdout and stderr, each if it is a terminal,
-so that every write of the process is covered. Pipes and files get the bytes as they are.
+Subjects, payloads, names and headers are untrusted. An escape sequence in one of them could set the title of the
+terminal, hide a line, or type text into the shell. `guarded` replaces stdout and stderr, each if it is a terminal, so
+every write of the process is covered. Pipes and files receive the bytes unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HIDDEN = (
 _JOINED = "[\u00a1-\u1fff\u2070-\U0010ffff]"
 _JOINER = f"(?<!{_JOINED})[\u200c\u200d]|[\u200c\u200d](?!{_JOINED})"
 _IN_LINE = re.compile(f"[{_HIDDEN}]|{_JOINER}")
-# Line breaks and tabs of a payload or a document stay.
+# Line breaks and tabs of a payload or a document are kept.
 _IN_DOCUMENT = re.compile(f"(?![\n\t])[{_HIDDEN}]|{_JOINER}")
 
 
@@ -42,7 +42,7 @@ def _escape_json(found: re.Match[str]) -> str:
 
 def one_line(text: str) -> str:
     """Escape hidden characters, line breaks and tabs: for a cell, a name, a message."""
-    # Nearly all texts are ASCII that can be printed, and need no search.
+    # Fast path: nearly all texts are printable ASCII.
     return text if text.isascii() and text.isprintable() else _IN_LINE.sub(_escape, text)
 
 
@@ -52,19 +52,19 @@ def document(text: str) -> str:
 
 
 def json_text(text: str) -> str:
-    """Escape hidden characters of a JSON document so that it stays the same document."""
+    """Escape hidden characters of a JSON document without changing its value."""
     return _IN_DOCUMENT.sub(_escape_json, text)
 
 
 def unguarded(stream: Any) -> Any:
-    """The stream below those that `guarded` and rich put around it, for a `rich.Console` that escapes itself."""
+    """Return the stream that `guarded` and rich have wrapped, for a `rich.Console` that escapes by itself."""
     while (inner := getattr(stream, "rich_proxied_file", None)) is not None:
         stream = inner
     return stream
 
 
 class _Stream:
-    """A terminal's text stream that escapes what is written to it.
+    """A text stream that escapes everything written to the terminal.
 
     Args:
         stream: The terminal's stream.
@@ -72,9 +72,9 @@ class _Stream:
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        # rich's proxy has the buffer of the guard below it.
+        # rich's proxy exposes the buffer of the guard that it wraps.
         self.buffer = stream.buffer if isinstance(stream, FileProxy) else _Bytes(self)
-        # rich (typer's help is written with it) takes the stream of this name, because it writes escape codes.
+        # rich, which renders typer's help, writes its escape codes to the stream of this attribute.
         self.rich_proxied_file = stream
 
     def __getattr__(self, name: str) -> Any:
@@ -93,7 +93,7 @@ class _Stream:
 
 
 class _Bytes(io.BufferedIOBase):
-    """The binary side of a `_Stream`: what is not UTF-8 is escaped, too."""
+    """The binary buffer of a `_Stream`. Bytes that are not UTF-8 are escaped too."""
 
     def __init__(self, stream: _Stream) -> None:
         self._stream = stream
@@ -112,13 +112,13 @@ class _Bytes(io.BufferedIOBase):
         self._stream.flush()
 
     def finish(self) -> None:
-        """Write the bytes of a character that was not completed."""
+        """Write the bytes of an incomplete character."""
         if rest := self._decoder.decode(b"", final=True):
             self._stream.write(rest)
 
 
 def guard_proxies() -> None:
-    """Guards the streams that rich puts in the place of stdout and stderr while it draws: it reads escape codes."""
+    """Guard the proxies that rich installs as stdout and stderr while it draws, because they interpret escape codes."""
     for name in ("stdout", "stderr"):
         if isinstance(stream := getattr(sys, name), FileProxy):
             setattr(sys, name, _Stream(stream))
@@ -141,7 +141,7 @@ def _guard(name: str, stream: TextIO) -> Iterator[None]:
     setattr(sys, name, guard)
     try:
         yield
-        # A terminal that is closed takes nothing more.
+        # Writing to a closed terminal fails.
         with contextlib.suppress(OSError, ValueError):
             guard.buffer.finish()
     finally:

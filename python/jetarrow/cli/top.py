@@ -1,4 +1,4 @@
-"""`jetarrow top`: rates of streams and lag of consumers, redrawn."""
+"""`jetarrow top`: display rates of streams and lag of consumers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_to(app: typer.Typer) -> None:
 
 @dataclass
 class _Sample:
-    """What the server said at one time: streams by name, consumers by stream and name."""
+    """State of the server at one time: streams by name, consumers by stream and name."""
 
     at: float = field(default_factory=time.monotonic)
     streams: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -41,13 +41,13 @@ class _Sample:
 
 def top(
     session: Session,
-    every: Annotated[str, typer.Option(help="How often it is redrawn.", metavar="SPAN")] = "1s",
-    once: Annotated[bool, typer.Option(help="Measure once, write it and end.")] = False,
+    every: Annotated[str, typer.Option(help="Refresh interval.", metavar="SPAN")] = "1s",
+    once: Annotated[bool, typer.Option(help="Measure one interval, write it and exit.")] = False,
 ) -> None:
-    """Shows what goes into the streams and out of them, and how far consumers are behind; q ends it."""
+    """Shows message rates of streams and lag of consumers; q quits."""
     seconds = span(every)
     if seconds < 0.1:
-        raise typer.BadParameter("the least is 100ms.", param_hint="--every")
+        raise typer.BadParameter("the minimum is 100ms.", param_hint="--every")
     js = session.js
     if once or session.as_json or not sys.stdout.isatty():
         before = _sample(js)
@@ -76,7 +76,7 @@ def _sample(js: JetStream) -> _Sample:
         sample.streams[name] = {"messages": state.messages, "bytes": state.bytes, "last_seq": state.last_seq}
         if not state.consumer_count:
             continue
-        # A stream may be removed at any moment.
+        # The stream may have been deleted in the meantime.
         with contextlib.suppress(NotFoundError):
             for consumer in js.stream(name).consumers():
                 sample.consumers[name, consumer.name] = {
@@ -89,11 +89,11 @@ def _sample(js: JetStream) -> _Sample:
 
 
 def _rates(before: _Sample, after: _Sample) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Streams and consumers, those that move most first."""
+    """Return rates of streams and consumers: streams by rate, consumers by lag, the largest first."""
     seconds = max(after.at - before.at, 1e-9)
 
     def rate(now: int, was: int | None) -> float:
-        # What was made anew, or reset, counts from where it stands now.
+        # No rate after a counter was reset, as by recreating a stream.
         return 0.0 if was is None or now < was else (now - was) / seconds
 
     consumers = []
@@ -153,15 +153,15 @@ def _write(session: Session, streams: list[dict[str, Any]], consumers: list[dict
 
 
 def _screen(streams: list[dict[str, Any]], consumers: list[dict[str, Any]], height: int | None) -> RenderableType:
-    """Both tables; with a height, as many rows of each as fit, and how many do not."""
+    """Return both tables; with a height, as many rows of each as fit and the number of omitted rows."""
     from rich.console import Group
     from rich.text import Text
 
     if not streams:
-        return Text("there is no stream")
+        return Text("no streams")
     for_consumers = for_streams = None
     if height is not None:
-        # Headings, lines that say what is left out, the last line.
+        # Rows for headings, omitted counts and the last line.
         room = max(height - 10, 4)
         for_consumers = max(min(len(consumers), room // 2), room - len(streams))
         for_streams = room - min(len(consumers), for_consumers)
@@ -173,13 +173,13 @@ def _screen(streams: list[dict[str, Any]], consumers: list[dict[str, Any]], heig
                 parts.append(Text(f"and {len(rows) - most:,} more", style="dim"))
             parts.append(Text())
     if height is not None:
-        parts.append(Text("q ends it", style="dim"))
+        parts.append(Text("q quits", style="dim"))
     return Group(*parts)
 
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Any]:
-    """A function that waits for a key, at most so many seconds, and gives it; the terminal does not wait for Enter."""
+    """Provide a function that waits for a key press for a number of seconds; the terminal does not wait for Enter."""
     if sys.platform == "win32":
         yield _windows_key
         return
@@ -195,7 +195,7 @@ def _keys() -> Iterator[Any]:
 
     def pressed(seconds: float) -> str | None:
         ready, _, _ = select.select([terminal], [], [], seconds)
-        # At the end of input there is nobody left who could press a key.
+        # End of input counts as q.
         return (os.read(terminal, 1) or b"q").decode("latin-1") if ready else None
 
     try:
@@ -207,7 +207,7 @@ def _keys() -> Iterator[Any]:
 def _windows_key(seconds: float) -> str | None:
     import msvcrt
 
-    keys: Any = msvcrt  # its functions are there on Windows only, also for type checkers
+    keys: Any = msvcrt  # its functions exist on Windows only, for type checkers as well
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if keys.kbhit():

@@ -1,4 +1,4 @@
-"""Human units, in and out: sizes, spans, times, counts."""
+"""Sizes, durations, times and counts as people write and read them."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def size(text: str) -> int:
-    """Bytes: `64MiB`, `1.5GB`, `10k` (1024, as the nats tool has it), `4096`; `unlimited` and `-1` are -1.
+    """Parses a size: `64MiB`, `1.5GB`, `10k` (1,024 bytes, as in the nats tool), `4096`; `unlimited` and `-1` are -1.
 
     Args:
-        text: What was typed.
+        text: The option's value.
 
     Raises:
-        BadParameter: It is no size.
+        BadParameter: The text is not a size.
     """
     if text in ("-1", "unlimited"):
         return -1
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise typer.BadParameter(f"{text!r} is no size: write 64MiB, 1.5GB or a number of bytes.")
+        raise typer.BadParameter(f"{text!r} is not a size: write 64MiB, 1.5GB or a number of bytes.")
     number, prefix, binary, unit = found.groups()
     base = 1000 if unit and not binary else 1024
     return int(float(number) * base ** " kmgt".index(prefix.lower() or " "))
 
 
 def span(text: str) -> float:
-    """Seconds: `90s`, `1h30m`, `2d`, `250ms`, or a number of seconds.
+    """Parses a duration into seconds: `90s`, `1h30m`, `2d`, `250ms`, or a number of seconds.
 
     Args:
-        text: What was typed.
+        text: The option's value.
 
     Raises:
-        BadParameter: It is no span.
+        BadParameter: The text is not a duration.
     """
     text = text.strip()
     parts = _SPAN.findall(text)
@@ -47,34 +47,34 @@ def span(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no span of time: write 90s, 1h30m or 2d.") from None
+        raise typer.BadParameter(f"{text!r} is not a duration: write 90s, 1h30m or 2d.") from None
 
 
 def moment(text: str) -> datetime:
-    """A time: `2026-11-21T10:00` (local without a zone), `2026-11-21`, or a span such as `1h`, which is so long ago.
+    """Parses a time: `2026-11-21T10:00` (local time if it has no zone), `2026-11-21`, or a duration before now (`1h`).
 
     Args:
-        text: What was typed.
+        text: The option's value.
 
     Raises:
-        BadParameter: It is no time.
+        BadParameter: The text is not a time.
     """
     if _SPAN.match(text.strip()):
         return datetime.now(UTC) - timedelta(seconds=span(text))
     try:
         return datetime.fromisoformat(text.strip()).astimezone(UTC)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no time: write 2026-11-21T10:00, or a span such as 1h.") from None
+        raise typer.BadParameter(f"{text!r} is not a time: write 2026-11-21T10:00, or a duration such as 1h.") from None
 
 
 def future(text: str) -> datetime:
-    """As `moment`, where a span is so long from now.
+    """Parses a time as `moment`, but a duration counts from now into the future.
 
     Args:
-        text: What was typed.
+        text: The option's value.
 
     Raises:
-        BadParameter: It is no time.
+        BadParameter: The text is not a time.
     """
     if _SPAN.match(text.strip()):
         return datetime.now(UTC) + timedelta(seconds=span(text))
@@ -82,7 +82,7 @@ def future(text: str) -> datetime:
 
 
 def show_size(count: float | None) -> str:
-    """As `1.5 MiB`; a limit that is none is `unlimited`."""
+    """As `1.5 MiB`; None and negative numbers are `unlimited`."""
     if count is None or count < 0:
         return "unlimited"
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -93,12 +93,22 @@ def show_size(count: float | None) -> str:
 
 
 def show_count(count: float | None) -> str:
-    """As `1,234`; nothing where it is not known."""
+    """As `1,234`; empty if the count is None."""
     return "" if count is None else f"{count:,.0f}"
 
 
+def counted(count: int, noun: str) -> str:
+    """As `1 row` or `4,000 rows`.
+
+    Args:
+        count: The number.
+        noun: The singular; its plural ends in `s`.
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def show_span(seconds: float | None) -> str:
-    """As `1h 30m`, its two largest parts; nothing where there is none."""
+    """As `1h 30m`, the two largest units; empty if there is no duration."""
     if not seconds or seconds < 0:
         return ""
     if seconds < 1:
@@ -114,7 +124,7 @@ def show_span(seconds: float | None) -> str:
 
 
 def show_time(when: datetime | str | None) -> str:
-    """In local time, to the second; nothing where there is none (servers say the year 1)."""
+    """As local time in seconds; empty for None and for year 1, which servers send for an unset time."""
     if when is None or when == "":
         return ""
     if isinstance(when, str):
@@ -122,8 +132,14 @@ def show_time(when: datetime | str | None) -> str:
     return "" if when.year <= 1 else when.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def show_utc(when: datetime) -> str:
+    """As `2026-11-22 10:00 UTC`, with seconds unless they are zero."""
+    utc = when.astimezone(UTC)
+    return f"{utc:%Y-%m-%d %H:%M:%S} UTC" if utc.second else f"{utc:%Y-%m-%d %H:%M} UTC"
+
+
 def plain_time(when: datetime | None) -> str | None:
-    """For `--json`: RFC 3339 in UTC; null where there is none."""
+    """As RFC 3339 in UTC for `--json`; None (null) if there is no time."""
     if when is None or when.year <= 1:
         return None
     return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
