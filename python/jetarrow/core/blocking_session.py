@@ -83,7 +83,7 @@ class BlockingSession(SharedState):
     def lock(self) -> AbstractAsyncContextManager[object]:
         return _ThreadLock()
 
-    async def gather(self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int) -> list[_T]:
+    async def gather(self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], limit: int) -> list[_T]:
         results: dict[int, _T] = {}
         ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         todo = list(enumerate(items))[::-1]
@@ -101,7 +101,7 @@ class BlockingSession(SharedState):
                 ended.put(error)
 
         # Daemon threads: after Ctrl-C a thread that waits for its answer does not delay the end of the process.
-        threads = [threading.Thread(target=run, daemon=True) for _ in range(min(most, len(todo)))]
+        threads = [threading.Thread(target=run, daemon=True) for _ in range(min(limit, len(todo)))]
         try:
             for thread in threads:
                 thread.start()

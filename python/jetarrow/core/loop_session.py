@@ -97,8 +97,8 @@ class LoopSession(SharedState):
     def lock(self) -> AbstractAsyncContextManager[object]:
         return asyncio.Lock()
 
-    async def gather(self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int) -> list[_T]:
-        slots = asyncio.Semaphore(most)
+    async def gather(self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], limit: int) -> list[_T]:
+        slots = asyncio.Semaphore(limit)
 
         async def run(item: _A) -> _T:
             async with slots:

@@ -1,7 +1,7 @@
-"""What is done with a message. The native classes hold what it says; `complete` sets these functions on them.
+"""Methods of the message classes. The native classes have the fields; `complete` adds these methods to them.
 
-They are Python's own so that they are coroutine functions, for `inspect` and for mocks, and so that a program may
-replace any of them in a subclass.
+The methods are Python functions, so that `inspect` and mocks see coroutine functions, and so that a subclass can
+override each of them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from jetarrow._jetarrow import Msg, SyncMsg
     from jetarrow.core.metadata import Metadata
 
-# Of a payload, what the text of a message shows.
+# Maximum payload bytes in the `repr` of a message.
 MAX_SHOWN_PAYLOAD = 256
 
 
 @dataclass
 class Fields:
-    """The fields of nats-py's message, which is a dataclass: for `replace`, `fields` and `match`."""
+    """The fields of nats-py's message, a dataclass: for `dataclasses.replace`, `fields` and `match`."""
 
     _client: Any = None
     subject: str = ""
@@ -43,14 +43,14 @@ class Fields:
 
 
 _NAMES = frozenset(field.name for field in fields(Fields))
-# What cannot be written with nats-py either. Whatever else we have more than it, a program may have its own of.
+# Attributes that nats-py does not allow to set. A program may set its own attributes under all other names.
 _READ_ONLY = {"header", "is_acked", "metadata", "sid", "__dict__"}
-# Sets the class of an object, also of one that passes for another.
+# The descriptor sets the real class of an object, also if `__class__` is overridden.
 _CLASS: Any = vars(object)["__class__"]
 
 
 class AnyMessage(ack.Message):
-    """What messages of both faces have."""
+    """Fields and operators of async and sync messages."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class AnyMessage(ack.Message):
             if name in _READ_ONLY:
                 raise
             self._hang(name, value)
-            _open(self, anew=not hasattr(type(self), name))
+            _add_attribute_lookup(self, anew=not hasattr(type(self), name))
 
     def __delattr__(self, name: str) -> None:
         if name in vars(self) and name not in _NAMES:
@@ -95,17 +95,17 @@ class AnyMessage(ack.Message):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in _NAMES)
 
-    # As every dataclass whose fields can be written: equal ones would have to have equal hashes.
+    # As for every dataclass with writable fields: no hash.
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        # A program may have put anything there.
+        # A program may have set a value of any type.
         data: object = self.data
-        said = repr(data)
+        shown = repr(data)
         if isinstance(data, bytes | bytearray | str) and len(data) > MAX_SHOWN_PAYLOAD:
-            said = f"{data[:MAX_SHOWN_PAYLOAD]!r}... ({len(data)} in all)"
+            shown = f"{data[:MAX_SHOWN_PAYLOAD]!r}... ({len(data)} in total)"
         name = type(self).__qualname__
-        return f"{name}(subject={self.subject!r}, reply={self.reply!r}, data={said}, headers={self.headers!r})"
+        return f"{name}(subject={self.subject!r}, reply={self.reply!r}, data={shown}, headers={self.headers!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _NAMES} | vars(self)
@@ -118,57 +118,57 @@ class AnyMessage(ack.Message):
 class AsyncMessage(AnyMessage):
     """A message.
 
-    Made by subscriptions and requests, or by hand. Fields may be written, attributes of a program's own hung on it, and
-    the class may be derived from. The ack verbs are for messages of a stream: each may be sent once, `in_progress`
-    before that as often as needed.
+    Created by subscriptions, requests or programs. Fields are writable, a program may add attributes, and the class can
+    be subclassed. The ack methods are for messages of a stream. One ack, nak or term is sent per message; `in_progress`
+    may be sent before it any number of times.
 
     Args:
-        _client: What its verbs go through. Default: None, it has no verbs.
-        subject: What it was published to. Default: empty.
-        reply: Where an answer goes; for a message of a stream, its acknowledgement. Default: empty.
+        _client: The client that sends replies and acks. Default: None, so that both raise an error.
+        subject: The subject. Default: empty.
+        reply: The reply subject; for a message of a stream, the ack subject. Default: empty.
         data: The payload. Default: empty.
-        headers: Name to value. Default: none.
-        _metadata: What `metadata` gives, instead of what `reply` says. Default: None.
-        _ackd: It counts as acknowledged. Default: False.
-        _sid: Number of its subscription. Default: None.
+        headers: Value by header name. Default: none.
+        _metadata: The value of `metadata`, instead of the metadata in `reply`. Default: None.
+        _ackd: Whether it counts as acknowledged. Default: False.
+        _sid: Id of its subscription. Default: None.
     """
 
     async def respond(self, data: bytes | str) -> None:
-        """Publish an answer to `reply`, with this message's headers.
+        """Publishes a reply to `reply`, with this message's headers.
 
         Args:
-            data: The answer.
+            data: The payload of the reply.
 
         Raises:
-            Error: It has no reply subject, or no client.
+            Error: The message has no reply subject, or no client.
         """
         await ack.respond(self, data)
 
     async def ack(self) -> None:
-        """Confirm that it was processed: it does not come again.
+        """Acknowledges the message: the server does not redeliver it.
 
         Raises:
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It has no reply subject, so that no consumer waits for it.
+            MsgAlreadyAckdError: The message was already acknowledged.
+            NotJSMessageError: The message has no reply subject: no consumer delivered it.
         """
         rest = ack.send_once(self, "ack")
         if rest is not None:
             await ack.await_publish(self, rest)
 
     async def ack_sync(self, timeout: float | timedelta | None = 1.0) -> Msg:
-        """Confirm that it was processed, and wait for the server's word.
+        """Acknowledges the message, and waits for the server's confirmation.
 
         Args:
-            timeout: Most seconds, or a timedelta, to wait; None waits as long as it takes. Default: 1.
+            timeout: Maximum seconds to wait, or a timedelta; None has no limit. Default: 1.
 
         Returns:
-            The server's answer.
+            The server's confirmation.
 
         Raises:
-            TimeoutError: The server has not answered; it may be tried again.
-            NoRespondersError: The consumer is gone.
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It has no reply subject, so that no consumer waits for it.
+            TimeoutError: The server has not confirmed in time; the call can be retried.
+            NoRespondersError: The consumer does not exist.
+            MsgAlreadyAckdError: The message was already acknowledged.
+            NotJSMessageError: The message has no reply subject: no consumer delivered it.
         """
         ack.mark_acked(self)
         try:
@@ -179,68 +179,68 @@ class AsyncMessage(AnyMessage):
         return answer
 
     async def nak(self, delay: float | timedelta | None = None) -> None:
-        """Give it back: it is delivered again.
+        """Rejects the message: the server redelivers it.
 
         Args:
-            delay: Seconds, or a timedelta, until then. Default: at once.
+            delay: Minimum seconds until the redelivery, or a timedelta. Default: no delay.
 
         Raises:
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It has no reply subject, so that no consumer waits for it.
+            MsgAlreadyAckdError: The message was already acknowledged.
+            NotJSMessageError: The message has no reply subject: no consumer delivered it.
         """
         rest = ack.send_once(self, "nak", delay=duration("delay", delay) or None)
         if rest is not None:
             await ack.await_publish(self, rest)
 
     async def in_progress(self) -> None:
-        """Say that work goes on: the time to acknowledge starts anew.
+        """Resets the ack deadline (`ack_wait`): the message is still being processed.
 
         Raises:
-            NotJSMessageError: It has no reply subject, so that no consumer waits for it.
+            NotJSMessageError: The message has no reply subject: no consumer delivered it.
         """
         rest = ack.send(self, "in_progress")
         if rest is not None:
             await rest
 
     async def term(self, reason: str | None = None) -> None:
-        """Give it up: it is delivered to nobody again.
+        """Terminates the message: the server does not redeliver it to any client.
 
         Args:
-            reason: For the server's advisory. Default: none.
+            reason: Text for the server's advisory. Default: none.
 
         Raises:
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It has no reply subject, so that no consumer waits for it.
+            MsgAlreadyAckdError: The message was already acknowledged.
+            NotJSMessageError: The message has no reply subject: no consumer delivered it.
         """
         rest = ack.send_once(self, "term", reason=reason)
         if rest is not None:
             await ack.await_publish(self, rest)
 
     async def working(self) -> None:
-        """The same as `in_progress`."""
+        """Alias of `in_progress`."""
         await self.in_progress()
 
     async def ack_with(
         self, kind: Enum | str, *, delay: float | timedelta | None = None, reason: str | None = None
     ) -> None:
-        """The ack verb that `kind` names.
+        """Sends the ack that `kind` names.
 
         Args:
-            kind: `AckKind.ACK`, `NAK`, `PROGRESS` or `TERM`; also as a string, by name ("ACK", in any case) or by what
-                goes to the server ("+ACK").
+            kind: `AckKind.ACK`, `NAK`, `PROGRESS` or `TERM`; also a string, either the name ("ACK", in any case) or the
+                payload of the protocol ("+ACK").
             delay: As `nak`.
             reason: As `term`.
 
         Raises:
-            ValueError: There is no such kind; the text lists them.
-            MsgAlreadyAckdError: It was acknowledged before.
-            NotJSMessageError: It has no reply subject, so that no consumer waits for it.
+            ValueError: The kind does not exist; the text lists the kinds.
+            MsgAlreadyAckdError: The message was already acknowledged.
+            NotJSMessageError: The message has no reply subject: no consumer delivered it.
         """
         await ack.ack_with(self, kind, delay, reason)
 
 
 class SyncMessage(AnyMessage):
-    """As `jetarrow.aio.msg.Msg`, with verbs that block."""
+    """As `jetarrow.aio.msg.Msg`, with blocking methods."""
 
     def respond(self, data: bytes | str) -> None:
         """As `jetarrow.aio.msg.Msg.respond`."""
@@ -275,7 +275,7 @@ class SyncMessage(AnyMessage):
         ack.send_once(self, "term", reason=reason)
 
     def working(self) -> None:
-        """The same as `in_progress`."""
+        """Alias of `in_progress`."""
         self.in_progress()
 
     def ack_with(self, kind: Enum | str, *, delay: float | timedelta | None = None, reason: str | None = None) -> None:
@@ -283,19 +283,23 @@ class SyncMessage(AnyMessage):
         ack.ack_with(self, kind, delay, reason)
 
 
-def _open(msg: AnyMessage, *, anew: bool) -> None:
-    """Lets a message show what was hung on it: a name that its class has not (`anew`), or one in the place of its own.
+def _add_attribute_lookup(msg: AnyMessage, *, anew: bool) -> None:
+    """Makes the attributes that a program has set on a message readable.
 
-    It gets a class that looks there, and passes for the one it had. Messages on which nothing hangs are read without a
-    look: that is why not all of them do.
+    The message gets a subclass that looks them up and has the `__class__` of the original. Messages without such
+    attributes keep their class, because the lookup slows down every attribute access.
+
+    Args:
+        msg: The message.
+        anew: True for a name that the class does not have, False for one that hides an attribute of the class.
     """
     cls: Any = msg.__class__
-    if type(msg) is not _opened(cls, anew=False):
-        _CLASS.__set__(msg, _opened(cls, anew=anew))
+    if type(msg) is not _class_with_lookup(cls, anew=False):
+        _CLASS.__set__(msg, _class_with_lookup(cls, anew=anew))
 
 
 @functools.cache
-def _opened(cls: Any, *, anew: bool) -> type[AnyMessage]:
+def _class_with_lookup(cls: Any, *, anew: bool) -> type[AnyMessage]:
     def missing(self: AnyMessage, name: str) -> Any:
         found = cls._hung(self, name, cls)
         if found is cls:
@@ -312,7 +316,7 @@ def _opened(cls: Any, *, anew: bool) -> type[AnyMessage]:
 
 
 def complete(msg: type[AnyMessage], sync_msg: type[AnyMessage]) -> None:
-    """Sets on the native classes what this module has for them; called once, by the native module."""
+    """Adds the methods of this module to the native classes. The native module calls it once."""
     for native, given in ((msg, AnyMessage), (msg, AsyncMessage), (sync_msg, SyncMessage)):
         native.__doc__ = given.__doc__
         for name, member in vars(given).items():

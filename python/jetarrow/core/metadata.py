@@ -1,4 +1,4 @@
-"""Where a message stands in its stream and consumer."""
+"""Metadata of messages that a consumer has delivered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass
 class SequencePair:
-    """A message's numbers: `consumer` counts deliveries, `stream` is where it is stored."""
+    """Sequences of a message: `consumer` counts the consumer's deliveries, `stream` is the sequence in the stream."""
 
     consumer: int
     stream: int
@@ -25,16 +25,16 @@ class SequencePair:
 
 @dataclass
 class Metadata:
-    """What the server says about a delivered message, by nats-py's names; nats.js's are there too.
+    """Metadata in the ack subject of a delivered message, with the names of nats-py and of nats.js.
 
     Attributes:
-        sequence: Its numbers in consumer and stream.
-        num_pending: Messages of the consumer that are still to come.
-        num_delivered: How often this message was delivered, this time included.
-        timestamp: When it was stored, in microseconds; `timestamp_ns` is exact.
+        sequence: Its sequences in the consumer and the stream.
+        num_pending: Number of messages that the consumer has not delivered yet.
+        num_delivered: Number of deliveries of this message, this one included.
+        timestamp: Time at which it was stored, in microseconds; `timestamp_ns` has nanoseconds.
         stream: The stream's name.
         consumer: The consumer's name.
-        domain: JetStream domain, where there is one.
+        domain: JetStream domain; None without one.
     """
 
     sequence: SequencePair
@@ -50,37 +50,37 @@ class Metadata:
 
     @property
     def stream_sequence(self) -> int:
-        """Its sequence in the stream."""
+        """The sequence in the stream."""
         return self.sequence.stream
 
     @property
     def consumer_sequence(self) -> int:
-        """Its number among the consumer's deliveries."""
+        """The sequence of the delivery in the consumer."""
         return self.sequence.consumer
 
     @property
     def delivery_count(self) -> int:
-        """The same as `num_delivered`."""
+        """Alias of `num_delivered`."""
         return self.num_delivered
 
     @property
     def delivery_sequence(self) -> int:
-        """The same as `num_delivered`."""
+        """Alias of `num_delivered`."""
         return self.num_delivered
 
     @property
     def timestamp_nanos(self) -> int:
-        """The same as `timestamp_ns`: nanoseconds since 1970."""
+        """Alias of `timestamp_ns`: nanoseconds since 1970."""
         return self.timestamp_ns
 
     @property
     def pending(self) -> int:
-        """The same as `num_pending`."""
+        """Alias of `num_pending`."""
         return self.num_pending
 
     @property
     def redelivered(self) -> bool:
-        """Whether it was delivered before."""
+        """Whether the message was delivered before."""
         return self.num_delivered > 1
 
 
@@ -94,14 +94,14 @@ def build(
     pending: int,
     domain: str | None,
 ) -> Metadata:
-    """From the numbers of an ack subject; called by the native message."""
+    """Builds the metadata from the fields of an ack subject. The native message calls it."""
     timestamp = _EPOCH + timedelta(microseconds=nanos // 1000)
     pair = SequencePair(consumer_seq, seq)
     return Metadata(pair, pending, delivered, timestamp, stream, consumer, domain, timestamp_ns=nanos)
 
 
 class Ack:
-    """The words of the ack protocol, by nats-py's names."""
+    """Payloads of the ack protocol and tokens of the ack subject, by nats-py's names."""
 
     Ack = b"+ACK"
     Nak = b"-NAK"
@@ -110,7 +110,7 @@ class Ack:
 
     Prefix0 = "$JS"
     Prefix1 = "ACK"
-    # Where the tokens of the newer ack subject are.
+    # Token positions in the ack subject with domain and account hash (server 2.10 and later, ADR-15).
     Domain = 2
     AccHash = 3
     Stream = 4
@@ -136,17 +136,18 @@ def _field(name: str, read: Callable[[Metadata], _T], doc: str) -> property:
     return property(get, doc=doc)
 
 
-# Set on the native class by `jetarrow.core.message.complete`.
+# Properties of a message by async-nats' names; None if no consumer delivered it. Added to the native class by
+# `jetarrow.core.message.complete`.
 FIELDS: dict[str, property] = {
     name: _field(name, read, doc)
     for name, (read, doc) in {
-        "stream": (lambda meta: meta.stream, "Its stream's name."),
-        "consumer": (lambda meta: meta.consumer, "Its consumer's name."),
-        "stream_sequence": (lambda meta: meta.sequence.stream, "Its sequence in the stream, as `seq`."),
-        "consumer_sequence": (lambda meta: meta.sequence.consumer, "Its number among the consumer's deliveries."),
-        "delivered": (lambda meta: meta.num_delivered, "How often it was delivered, this time included."),
-        "pending": (lambda meta: meta.num_pending, "Messages of the consumer that are still to come."),
-        "published": (lambda meta: meta.timestamp, "When it was stored: a datetime in UTC, in microseconds."),
+        "stream": (lambda meta: meta.stream, "The stream's name."),
+        "consumer": (lambda meta: meta.consumer, "The consumer's name."),
+        "stream_sequence": (lambda meta: meta.sequence.stream, "The sequence in the stream, as `seq`."),
+        "consumer_sequence": (lambda meta: meta.sequence.consumer, "The sequence of the delivery in the consumer."),
+        "delivered": (lambda meta: meta.num_delivered, "Number of deliveries, this one included."),
+        "pending": (lambda meta: meta.num_pending, "Number of messages that the consumer has not delivered yet."),
+        "published": (lambda meta: meta.timestamp, "Time at which it was stored: a datetime in UTC, in microseconds."),
     }.items()
 }
 
@@ -155,4 +156,4 @@ def _ack_subject(msg: Msg) -> str | None:
     return None if FIELDS["stream"].__get__(msg) is None else msg.reply
 
 
-FIELDS["ack_subject"] = property(_ack_subject, doc="The subject that its acks go to.")
+FIELDS["ack_subject"] = property(_ack_subject, doc="The subject of its acks.")

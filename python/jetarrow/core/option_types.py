@@ -1,7 +1,7 @@
-"""Options that are passed on as keywords, as typed dictionaries: `**options: Unpack[ConnectOptions]`.
+"""Keyword options as typed dictionaries: `**options: Unpack[ConnectOptions]`.
 
-For type checkers and editors only: nothing imports this module when the program runs. Durations are in seconds. What is
-not given has the default of the function behind; a test holds names and types to its signature.
+For type checkers and editors: no module imports this one at run time. Durations are in seconds. An option that is not
+given has the default of the function that receives it; a test compares names and types with that function's signature.
 """
 
 from __future__ import annotations
@@ -25,46 +25,46 @@ if TYPE_CHECKING:
 
 
 class _ConnectOptions(TypedDict, total=False):
-    """Options of both `connect`s: all but the callbacks."""
+    """Options of `jetarrow.connect` and `jetarrow.sync.connect`, except the callbacks."""
 
     name: str | None
-    """Shown by the server's monitoring; default none."""
+    """Client name, shown by the server's monitoring; default none."""
     pedantic: bool
     """nats-py's, without effect."""
     verbose: bool
     """nats-py's, without effect."""
     allow_reconnect: bool
-    """False closes the connection at the first break; default True."""
+    """False closes the connection at the first disconnect; default True."""
     connect_timeout: float | None
     """Seconds for one attempt at one server; default 2."""
     reconnect_time_wait: float
-    """Most seconds between two attempts at a server; default 2."""
+    """Seconds between two attempts at one server; default 2."""
     max_reconnect_attempts: int
-    """Failed attempts at one server until it is given up, 0 or less for never; default 60."""
+    """Failed attempts after which a server is removed from the pool; 0 or less has no limit; default 60."""
     ping_interval: float
     """Seconds between pings; default 10."""
     max_outstanding_pings: int
-    """Intervals without a word of the server until the connection is given up; default 2."""
+    """Ping intervals without data from the server after which the client disconnects; default 2."""
     dont_randomize: bool
     """Try the servers in the given order; default False."""
     flusher_queue_size: int
     """nats-py's, without effect."""
     no_echo: bool
-    """The server does not send us our own messages; default False."""
+    """The server does not send the client its own messages; default False."""
     tls: ssl.SSLContext | TLS | None
-    """How to speak TLS; default as the address says."""
+    """Requires TLS, with these settings; default by the scheme of the address."""
     tls_hostname: str | None
-    """The name that the server's certificate must carry; default the address's host."""
+    """Host name that the server's certificate must have; default the address's host."""
     tls_handshake_first: bool
-    """TLS begins before the server's first word; default False."""
+    """The TLS handshake precedes the server's INFO; default False."""
     user: str | CredentialCallback | None
-    """A string or a function; default as in the address."""
+    """A string or a function; default from the address."""
     password: str | CredentialCallback | None
-    """A string or a function; default as in the address."""
+    """A string or a function; default from the address."""
     token: str | TokenCallback | None
-    """A string or a function; default as in the address."""
+    """A string or a function; default from the address."""
     drain_timeout: float
-    """Seconds that `drain()` gives the subscriptions; default 30."""
+    """Maximum seconds that `drain()` waits for the subscriptions; default 30."""
     signature_cb: SignatureCallback | None
     """Called with the server's nonce, returns it signed (base64); default none."""
     user_jwt_cb: JWTCallback | None
@@ -76,17 +76,17 @@ class _ConnectOptions(TypedDict, total=False):
     nkeys_seed_str: str | None
     """An nkey seed; default none."""
     inbox_prefix: str | bytes
-    """First tokens of the subjects that answers come to; default `_INBOX`."""
+    """First tokens of reply subjects; default `_INBOX`."""
     pending_size: int
-    """Bytes that may be published while there is no connection; default 2 MiB."""
+    """Maximum bytes of messages and requests that are queued while disconnected; default 2 MiB."""
     flush_timeout: float | None
     """nats-py's, without effect."""
     ws_connection_headers: Mapping[str, list[str]] | None
-    """Cannot be sent: anything but None is an `UnsupportedError`."""
+    """Headers of the request that opens a WebSocket, each with its values; default none."""
     reconnect_to_server_handler: ReconnectToServerHandler | None
-    """Called with servers and INFO, returns the server to try and the seconds to wait before; default none."""
+    """Called with servers and INFO; returns the server to try and the seconds to wait before it; default none."""
     skip_subject_validation: bool
-    """nats-py's, without effect: subjects are always checked."""
+    """Skips the checks of subjects, except for white space and control characters; default False."""
     loop: object
     """nats-py's, without effect."""
     context: str | bool | None
@@ -94,45 +94,45 @@ class _ConnectOptions(TypedDict, total=False):
 
 
 class ConnectOptions(_ConnectOptions, total=False):
-    """Options of `jetarrow.connect`. All callbacks are coroutine functions, and run one after the other."""
+    """Options of `jetarrow.connect`. Callbacks are coroutine functions and run one at a time."""
 
     error_cb: ErrorCallback | None
-    """Called with each error that no call raises; default the log "jetarrow"."""
+    """Called with each error that no call raises; default the logger "jetarrow"."""
     disconnected_cb: Callback | None
-    """Called once for each time that the connection breaks; default none."""
+    """Called after each disconnect; default none."""
     closed_cb: Callback | None
-    """Called at the end, after `disconnected_cb`; default none."""
+    """Called when the connection is closed, after `disconnected_cb`; default none."""
     discovered_server_cb: Callback | None
     """Called when a server announces new ones; default none."""
     reconnected_cb: Callback | None
-    """Called once for each time that the connection is back; default none."""
+    """Called after each reconnect; default none."""
     lame_duck_mode_cb: Callback | None
-    """Called when the server is about to shut down; default none."""
+    """Called when the server announces its shutdown (lame duck mode); default none."""
 
 
 class SyncConnectOptions(_ConnectOptions, total=False):
-    """Options of `jetarrow.sync.connect`. Callbacks are plain functions, and run one after the other in a thread."""
+    """Options of `jetarrow.sync.connect`. Callbacks are plain functions and run one at a time in a thread."""
 
     error_cb: PlainErrorCallback | None
-    """Called with each error that no call raises; default the log "jetarrow"."""
+    """Called with each error that no call raises; default the logger "jetarrow"."""
     disconnected_cb: PlainCallback | None
-    """Called once for each time that the connection breaks; default none."""
+    """Called after each disconnect; default none."""
     closed_cb: PlainCallback | None
-    """Called at the end, after `disconnected_cb`; default none."""
+    """Called when the connection is closed, after `disconnected_cb`; default none."""
     discovered_server_cb: PlainCallback | None
     """Called when a server announces new ones; default none."""
     reconnected_cb: PlainCallback | None
-    """Called once for each time that the connection is back; default none."""
+    """Called after each reconnect; default none."""
     lame_duck_mode_cb: PlainCallback | None
-    """Called when the server is about to shut down; default none."""
+    """Called when the server announces its shutdown (lame duck mode); default none."""
 
 
 class SubscribeOptions(TypedDict, total=False):
-    """Options of the sync twin's `nc.subscribe`."""
+    """Options of `jetarrow.sync.Client.subscribe`."""
 
     max_msgs: int | None
-    """Number of messages after which it ends; default 0, no limit."""
+    """Number of messages after which the subscription ends; default 0, no limit."""
     pending_msgs_limit: int | None
-    """Most messages that may wait to be taken; what comes beyond it is dropped. 0 or less is no limit."""
+    """Maximum buffered messages; further messages are dropped. 0 or less has no limit."""
     pending_bytes_limit: int | None
-    """Most payload bytes that may wait to be taken, likewise."""
+    """Maximum buffered payload bytes, likewise."""

@@ -1,4 +1,4 @@
-"""The options of `connect`: defaults, checks, and the form in which the native core takes them."""
+"""The options of `connect`: defaults, checks, and their conversion for the native core."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CredentialCallback: TypeAlias = Callable[[], str]
 Credentials: TypeAlias = "str | tuple[str, str] | RawCredentials | os.PathLike[str]"
 
 CALLBACKS = ("error_cb", "disconnected_cb", "closed_cb", "discovered_server_cb", "reconnected_cb", "lame_duck_mode_cb")
-# Never kept where somebody could print them.
+# Secrets, or functions that return them: not stored in `Client.options`.
 _SECRET = {
     "user",
     "password",
@@ -49,19 +49,19 @@ _TEXTS = ("name", "user", "password", "token", "nkeys_seed", "nkeys_seed_str", "
 
 
 class UserFunctions:
-    """Wraps the caller's own functions: their exceptions are kept for `connect` and reported to the error callback."""
+    """Wraps functions of the user. Their exceptions are stored for `connect` and sent to the error callback."""
 
     def __init__(self, enqueue_event: Callable[[str, Exception], None]) -> None:
         self._enqueue_event = enqueue_event
         self.failure: Exception | None = None
 
     def failed(self, error: Exception) -> None:
-        """Keeps an exception for `connect`, and reports it to the error callback."""
+        """Stores an exception for `connect`, and sends it to the error callback."""
         self.failure = error
         self._enqueue_event("error", error)
 
     def text(self, name: str, function: Callable[..., Any]) -> Callable[..., str]:
-        """A function that returns a string, or bytes that are one."""
+        """Wraps a function that returns a string or UTF-8 bytes."""
 
         def call(*args: Any) -> str:
             try:
@@ -78,7 +78,7 @@ class UserFunctions:
         return call
 
     def choice(self, handler: ReconnectToServerHandler) -> Callable[..., tuple[int | None, float]]:
-        """`reconnect_to_server_handler`, which answers with the index of a server."""
+        """Wraps `reconnect_to_server_handler`; the wrapper returns the index of the server."""
 
         def call(servers: list[tuple[str, int]], info: dict[str, Any]) -> tuple[int | None, float]:
             try:
@@ -104,24 +104,24 @@ def _has_bad_address(addresses: list[str]) -> bool:
 
 
 def _may_have_comma_in_secret(addresses: list[str]) -> bool:
-    """Whether a token with a comma looks like two addresses, of which an error would show the first: `nats://a,b@host`."""
+    """Whether a token with a comma may have been split, so that an error would show its first part: `nats://a,b@host`."""
     pairs = itertools.pairwise(addresses)
     return any("@" not in first and "@" in second and "://" not in second for first, second in pairs)
 
 
 def server_list(servers: object) -> list[str]:
-    """Addresses out of a string, a comma list or a list of strings."""
+    """Returns the addresses of a string, a comma-separated string or a list of strings."""
     if isinstance(servers, str):
         text, servers = servers, servers.split(",")
         if "@" in text and (_has_bad_address(servers) or _may_have_comma_in_secret(servers)):
             raise BadAddressError(
-                "nats: a server address is wrong, and not shown, as there is a user or a password in the text;"
-                " in those, a comma is written as %2C and an @ as %40; addresses with a user need their scheme"
+                "nats: invalid server address (not shown, because it contains a user or a password): in user and"
+                " password write a comma as %2C and an @ as %40, and put the scheme before addresses with a user"
             )
     if not isinstance(servers, Sequence) or not all(isinstance(address, str) for address in servers):
         raise BadAddressError("nats: invalid connect url option: servers must be a string or a list of strings")
     if not servers:
-        raise NoServersError("nats: no server address given")
+        raise NoServersError("nats: no server address given: pass servers=")
     for number, address in enumerate(servers):
         _check_text(f"nats: server address {number}", address, BadAddressError)
     return [address.strip() for address in servers]
@@ -147,8 +147,8 @@ def _check_text(name: str, given: object, error: type[Exception] = ValueError) -
             if isinstance(text, str | UserString):
                 str(text).encode()
         except UnicodeEncodeError:
-            # Python's own error holds the text, which may be a secret.
-            raise error(f"{name} has a lone surrogate, which has no UTF-8") from None
+            # Python's error contains the text, which may be a secret.
+            raise error(f"{name} has a lone surrogate, which UTF-8 cannot encode; remove it") from None
 
 
 def _inbox_prefix(given: object) -> str:
@@ -157,9 +157,7 @@ def _inbox_prefix(given: object) -> str:
         raise TypeError(f"inbox_prefix must be a string, not {type(given).__name__}")
     prefix = prefix.rstrip(".")
     if any(not token or token in "*>" or not token.isprintable() or " " in token for token in prefix.split(".")):
-        raise ValueError(
-            f"inbox_prefix {prefix!r} must be made of non-empty tokens, with no wildcard and no white space"
-        )
+        raise ValueError(f"invalid inbox_prefix {prefix!r}: use non-empty tokens without wildcards and white space")
     return prefix
 
 
@@ -173,7 +171,7 @@ def _source(given: dict[str, Any]) -> tuple[str, str, str | None] | None:
         return None if seed_file is None else ("seed_file", secret_path("nkeys_seed", seed_file), None)
     if isinstance(creds, tuple):
         if len(creds) != 2:
-            raise ValueError("user_credentials: a tuple is (JWT file, seed file)")
+            raise ValueError(f"user_credentials has {len(creds)} items; pass a tuple (JWT file, seed file)")
         return "pair", secret_path("user_credentials", creds[0]), secret_path("user_credentials", creds[1])
     if isinstance(creds, UserString):
         return "raw", creds.data, None
@@ -181,16 +179,16 @@ def _source(given: dict[str, Any]) -> tuple[str, str, str | None] | None:
 
 
 def without_secrets(given: dict[str, Any]) -> dict[str, Any]:
-    """The options as the client shows them: without secrets."""
+    """The options without secrets, as `Client.options` returns them."""
     return {name: value for name, value in given.items() if name not in _SECRET and name != "servers"}
 
 
 def native_options(given: dict[str, Any], functions: UserFunctions) -> dict[str, Any]:
-    """What the native core takes.
+    """Checks the options, and converts them for the native core.
 
     Raises:
-        ValueError: An option has a value that cannot be used.
-        TypeError: An option is of a wrong type.
+        ValueError: An option has an invalid value.
+        TypeError: An option has a wrong type.
     """
     for option in _TEXTS:
         _check_text(option, given[option])
@@ -205,7 +203,7 @@ def native_options(given: dict[str, Any], functions: UserFunctions) -> dict[str,
     return {
         "servers": server_list(given["servers"]),
         "name": given["name"],
-        # Several values of a name are one with commas (RFC 9110, 5.3).
+        # Several values of a header are joined with commas (RFC 9110, section 5.3).
         "websocket_headers": [
             (name, ", ".join(value)) for name, value in (given["ws_connection_headers"] or {}).items()
         ],

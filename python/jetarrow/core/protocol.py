@@ -1,31 +1,31 @@
-"""Words of the protocol that programs look for, and why the rest of nats-py's protocol code is not here."""
+"""Protocol constants of nats-py, and the import errors of nats-py's other protocol code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-# What the server says before it ends a connection, or refuses a subject; in lower case.
+# Error texts of the server, in lower case.
 STALE_CONNECTION = "stale connection"
 AUTHORIZATION_VIOLATION = "authorization violation"
 PERMISSIONS_ERR = "permissions violation"
 
-# The header Status of a message without a sender: nobody listens; a sign of life of a consumer.
+# Values of the header Status: no responders; idle heartbeat or flow control of a consumer.
 NO_RESPONDERS_STATUS = "503"
 CTRL_STATUS = "100"
 
 
 def missing_names(module: str, why: str) -> Callable[[str], Any]:
-    """A module's `__getattr__` for what nats-py has there.
+    """Returns a `__getattr__` for a module that lacks names of nats-py; it raises ImportError with the reason.
 
     Args:
         module: The module's name.
-        why: Why it is not there.
+        why: The reason.
     """
 
     def missing(name: str) -> Any:
         if name.startswith("__"):
-            # Python itself asks for those.
+            # Python reads these names.
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         raise ImportError(f"cannot import {name!r} from {module!r}: {why}", name=module)
 

@@ -1,4 +1,4 @@
-"""Publishing, and waiting until the server has it."""
+"""The client methods `publish`, `flush` and `rtt`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT_FLUSH_TIMEOUT = 10.0
 
 
 class Publish:
-    """The verbs `publish`, `flush` and `rtt` of a client."""
+    """The methods `publish`, `flush` and `rtt` of a client."""
 
     _session: Session
 
@@ -23,36 +23,36 @@ class Publish:
         reply: str | None = "",
         headers: Headers | None = None,
     ) -> None:
-        """Publishes a message. It is queued, and sent in order; `flush` waits until the server has it.
+        """Publishes a message. It is queued and sent in order; `flush` waits until the server has received it.
 
         Args:
-            subject: What to publish to; no wildcards.
+            subject: The subject, without wildcards.
             payload: Bytes-like, or str, which is sent as UTF-8.
-            reply: Subject for answers; None or "" is none.
-            headers: Name to value, or to a list of values. Line breaks in a value become spaces. The mapping is not
-                changed.
+            reply: Reply subject; None or "" for no reply subject.
+            headers: Value, or list of values, by header name. Line breaks in a value are replaced by spaces. The
+                mapping is not changed.
 
         Raises:
-            BadSubjectError: The subject is not valid; nothing was queued.
-            BadHeaderError: A header cannot be sent; nothing was queued.
-            MaxPayloadError: Larger than the server takes, headers counted; nothing was queued.
-            OutboundBufferLimitError: Not connected, and more than `pending_size` bytes are queued.
+            BadSubjectError: The subject is invalid; the message was not queued.
+            BadHeaderError: A header is invalid; the message was not queued.
+            MaxPayloadError: Message and headers exceed the server's `max_payload`; the message was not queued.
+            OutboundBufferLimitError: The client is disconnected, and `pending_size` bytes are queued.
             ConnectionClosedError: The connection is closed.
-            ConnectionDrainingError: The connection is draining, and takes nothing new.
+            ConnectionDrainingError: The connection is draining.
         """
         session = self._session
-        room = session.send(subject, payload, reply, headers)
-        if room is not None:
-            await session.run(room)
+        wait_for_room = session.send(subject, payload, reply, headers)
+        if wait_for_room is not None:
+            await session.run(wait_for_room)
 
     async def flush(self, timeout: float | None = DEFAULT_FLUSH_TIMEOUT) -> None:
-        """Waits until the server has received and processed all that was sent so far.
+        """Waits until the server has processed all messages sent so far (PING, PONG).
 
         Args:
-            timeout: Seconds; None waits as long as it takes.
+            timeout: Maximum seconds to wait; None has no limit.
 
         Raises:
-            FlushTimeoutError: No confirmation in time, or the link broke before it.
+            FlushTimeoutError: No PONG in time, or the client was disconnected before it.
             BadTimeoutError: `timeout` is not positive.
             ConnectionClosedError: The connection is closed.
         """
@@ -65,13 +65,13 @@ class Publish:
         await session.run(session.native.flush(timeout))
 
     async def rtt(self, timeout: float | None = DEFAULT_FLUSH_TIMEOUT) -> float:
-        """Seconds that a round trip to the server takes.
+        """Measures the round trip time to the server, in seconds.
 
         Args:
-            timeout: Seconds; None waits as long as it takes.
+            timeout: Maximum seconds to wait; None has no limit.
 
         Raises:
-            TimeoutError: No answer in time.
+            TimeoutError: No PONG in time.
             BadTimeoutError: `timeout` is not positive.
             ConnectionClosedError: The connection is closed.
         """
@@ -79,5 +79,7 @@ class Publish:
         try:
             await self.flush(timeout)
         except TimeoutError as error:
-            raise TimeoutError(f"no answer from the server within {timeout} s") from error
+            raise TimeoutError(
+                f"no answer from the server within {timeout} s; retry, or pass a longer timeout="
+            ) from error
         return time.perf_counter() - start

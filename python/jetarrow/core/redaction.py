@@ -1,7 +1,7 @@
-"""Masks secrets in texts that are shown: errors, logs, and the output of the command.
+"""Masks secrets in error texts, log records and command output, and keeps secrets passed as paths out of them.
 
-One rule for all of them. It masks too much rather than too little: the part of a URL before its last `@` is masked as a
-whole, because a password may hold any character, also `/`, `,` and `@`.
+All texts use the same rule. It masks rather too much: the part of a URL before its last `@` is masked completely,
+because a password may contain any character, also `/`, `,` and `@`.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ MASK = "***"
 
 # Seeds of nkeys, and JWTs.
 _KEY = re.compile(r"\bS[ACNOUX][A-Z2-7]{56}\b|\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?")
-# User and password of a URL in a text, up to the last @ before white space; also of a URL that is percent-encoded, once
-# or more often, because it is a parameter of another one.
+# User and password of a URL in a text, up to the last @ before white space. The URL may be percent-encoded once or
+# several times, as a parameter of another URL.
 _USERINFO = re.compile(r"(://|%(?:25)*3a%(?:25)*2f%(?:25)*2f)\S*(@|%(?:25)*40)", re.IGNORECASE)
-# An address that is sound and has no user.
+# A valid address without a user.
 ADDRESS = re.compile(r"(?:\w+://)?(?:\[[\w:.%]*\]|[\w.-]*)(?::\d*)?/?")
 _SCHEMES = "nats|opentls|tls|wss?|https?|socks[45][ah]?"
-# A comma that separates two servers: a comma in a password is not followed by a scheme.
+# A comma between two servers: a scheme follows it, unlike a comma in a password.
 _NEXT_SERVER = re.compile(rf",(?=\s*(?:{_SCHEMES})://)", re.IGNORECASE)
 _SCHEME = re.compile(rf"(\s*(?:{_SCHEMES})://)(.*)", re.IGNORECASE | re.DOTALL)
 
 
 def redact(text: str) -> str:
-    """Mask seeds, JWTs, and the users and passwords of URLs, wherever they occur in a text."""
+    """Masks seeds, JWTs, and the users and passwords of URLs in a text."""
     return _KEY.sub(MASK, _USERINFO.sub(rf"\1{MASK}\2", text))
 
 
 def redact_url(text: str) -> str:
-    """Mask users, passwords and tokens of a URL, or of several with commas.
+    """Masks users, passwords and tokens of a URL, or of several separated by commas.
 
-    Stricter than `redact`, because the whole text is known to be addresses: these may have no scheme, and their
-    passwords may hold white space.
+    Stricter than `redact`, because the whole text consists of addresses: they may lack a scheme, and passwords may
+    contain white space.
     """
     if "@" not in text:
         return redact(text)
@@ -44,27 +44,27 @@ def redact_url(text: str) -> str:
 def _redact_server(text: str) -> str:
     before, at, host = text.rpartition("@")
     if not at:
-        # Without an @ it may be the part of a password before a comma.
+        # Without an @, the text may be the part of a password before a comma.
         return text if all(ADDRESS.fullmatch(address.strip()) for address in text.split(",")) else MASK
     scheme = _SCHEME.fullmatch(before)
     return redact(f"{scheme[1] if scheme else ''}{MASK}@{host}")
 
 
-# What a key, a seed or a JWT has, and the path of a file hardly: a seed's letters, a JWT's beginning, a line break or
-# another control character, a part as long as nobody names a file.
+# Marks of keys, seeds and JWTs that paths do not have: the letters of a seed, the beginning of a JWT, PEM dashes,
+# control characters, a part of more than 64 characters.
 _SECRET = re.compile(r"\bS[A-Z2-7]{15,}|\beyJ|-----|[\x00-\x1f\x7f]|[^/\\]{65,}")
 
 
 def secret_path(name: str, given: object) -> str:
-    """The path that an option was given.
+    """Returns the path that an option was given, unless the value looks like the secret itself.
 
     Args:
-        name: The option, for messages.
-        given: What it was given.
+        name: The option, for error texts.
+        given: The value of the option.
 
     Raises:
-        TypeError: It is no path.
-        FileNotFoundError: There is no such file, and the text looks like what would be in it: it is not shown.
+        TypeError: The value is not a path.
+        FileNotFoundError: The file does not exist, and the value looks like a secret; the text does not contain it.
     """
     if not isinstance(given, str | os.PathLike):
         raise TypeError(f"{name} must be a path, not {type(given).__name__}")
@@ -73,7 +73,8 @@ def secret_path(name: str, given: object) -> str:
         path = os.fsdecode(path)
     if _SECRET.search(path) and not _exists(path):
         raise FileNotFoundError(
-            errno.ENOENT, f"{name} takes the path of a file, and got none (not shown: it looks like a secret)"
+            errno.ENOENT,
+            f"{name} takes the path of a file, and the value is none (not shown: it looks like a secret); pass a path",
         )
     return path
 

@@ -1,4 +1,4 @@
-"""Requests."""
+"""The client methods `request`, `request_many` and `new_inbox`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jetarrow.core.subscription import Subscription
 
 
 class Request:
-    """The verbs `request` and `new_inbox` of a client."""
+    """The methods `request` and `new_inbox` of a client."""
 
     _session: Session
 
@@ -25,23 +25,23 @@ class Request:
         old_style: bool = False,
         headers: Headers | None = None,
     ) -> Msg:
-        """Publishes a request and waits for the first answer.
+        """Publishes a request and waits for the first reply.
 
         Args:
-            subject: What to publish to.
+            subject: The subject of the request.
             payload: Bytes-like, or str, which is sent as UTF-8.
-            timeout: Seconds to wait for the answer; None waits as long as it takes.
-            old_style: With an inbox and a subscription of its own, instead of one for all requests.
-            headers: Name to value, or to a list of values.
+            timeout: Maximum seconds to wait for the reply; None has no limit.
+            old_style: Creates an inbox and a subscription for this request, instead of sharing those of the client.
+            headers: Value, or list of values, by header name.
 
         Raises:
-            NoRespondersError: Nobody listens on the subject.
-            TimeoutError: No answer in time.
-            BadSubjectError: The subject is not valid; nothing was sent.
-            BadHeaderError: A header cannot be sent; nothing was sent.
-            MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
+            NoRespondersError: No subscription matches the subject.
+            TimeoutError: No reply in time.
+            BadSubjectError: The subject is invalid; the request was not sent.
+            BadHeaderError: A header is invalid; the request was not sent.
+            MaxPayloadError: Request and headers exceed the server's `max_payload`; the request was not sent.
             ConnectionClosedError: The connection is closed.
-            ConnectionDrainingError: The connection is draining, and takes nothing new.
+            ConnectionDrainingError: The connection is draining.
         """
         session = self._session
         if session.draining == "pubs":
@@ -51,7 +51,7 @@ class Request:
         return await session.request(subject, payload, timeout, headers)
 
     def new_inbox(self) -> str:
-        """A unique subject, for answers."""
+        """Returns a unique reply subject."""
         return self._session.native.new_inbox()
 
 
@@ -62,9 +62,9 @@ async def _request_old_style(
     sub = Subscription(session, session.next_sid(), inbox, max_msgs=1)
     await sub._start()
     try:
-        room = session.send(subject, payload, inbox, headers)
-        if room is not None:
-            await session.run(room)
+        wait_for_room = session.send(subject, payload, inbox, headers)
+        if wait_for_room is not None:
+            await session.run(wait_for_room)
         msg = await sub.next_msg(timeout)
     finally:
         sub._end()
@@ -77,12 +77,12 @@ async def _request_old_style(
 async def open_request(
     session: Session, subject: str, payload: bytes | str, headers: Headers | None = None
 ) -> AsyncIterator[Subscription]:
-    """Publishes a request; gives the subscription that its answers come to.
+    """Publishes a request, and yields the subscription of its reply subject.
 
     Args:
-        session: The connection.
-        subject: What to publish to.
-        payload: What to publish.
+        session: The session.
+        subject: The subject of the request.
+        payload: The payload.
         headers: As `publish`.
 
     Raises:
@@ -93,16 +93,16 @@ async def open_request(
     sub = Subscription(session, session.next_sid(), session.native.new_inbox())
     await sub._open()
     try:
-        room = session.send(subject, payload, sub.subject, headers)
-        if room is not None:
-            await session.run(room)
+        wait_for_room = session.send(subject, payload, sub.subject, headers)
+        if wait_for_room is not None:
+            await session.run(wait_for_room)
         yield sub
     finally:
         sub._end()
 
 
 class RequestMany:
-    """The verb `request_many` of a client."""
+    """The method `request_many` of a client."""
 
     _session: Session
 
@@ -117,26 +117,27 @@ class RequestMany:
         sentinel: Callable[[Msg], bool] | bool = False,
         headers: Headers | None = None,
     ) -> AsyncIterator[Msg]:
-        """Publishes a request and yields its answers (ADR-47): `async for msg in nc.request_many("services.ping")`.
+        """Publishes a request and yields its replies (ADR-47): `async for msg in nc.request_many("services.ping")`.
 
-        The iteration ends with the first of what is given; that the time is over is no error.
+        The iteration ends at the first limit that is reached; the end of `timeout` is not an error.
 
         Args:
-            subject: What to publish to.
+            subject: The subject of the request.
             payload: Bytes-like, or str, which is sent as UTF-8.
-            timeout: Seconds in all.
-            max_messages: Most answers; None is any number.
-            stall: Seconds between one answer and the next; None is no limit but `timeout`.
-            sentinel: Whether an answer says that it was the last; it is not yielded. True takes an empty one for that.
-            headers: Name to value, or to a list of values.
+            timeout: Maximum seconds of the iteration.
+            max_messages: Maximum number of replies; None has no limit.
+            stall: Maximum seconds between two replies; None has no limit other than `timeout`.
+            sentinel: Function that returns whether a reply marks the end; that reply is not yielded. True: an empty
+                reply marks the end.
+            headers: Value, or list of values, by header name.
 
         Raises:
-            NoRespondersError: Nobody listens on the subject.
-            BadSubjectError: The subject is not valid; nothing was sent.
-            BadHeaderError: A header cannot be sent; nothing was sent.
-            MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
+            NoRespondersError: No subscription matches the subject.
+            BadSubjectError: The subject is invalid; the request was not sent.
+            BadHeaderError: A header is invalid; the request was not sent.
+            MaxPayloadError: Request and headers exceed the server's `max_payload`; the request was not sent.
             ConnectionClosedError: The connection is closed.
-            ConnectionDrainingError: The connection is draining, and takes nothing new.
+            ConnectionDrainingError: The connection is draining.
             ValueError: A number is not positive.
         """
         check_whole(max_messages=max_messages)

@@ -1,4 +1,4 @@
-"""Servers and their versions, as the client shows them."""
+"""Servers and server versions, as the client's properties return them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["RawCredentials", "ReconnectToServerHandler", "Server", "ServerVersio
 
 
 class RawCredentials(UserString):
-    """The text of a credentials file, instead of its path."""
+    """The content of a credentials file, in place of its path."""
 
     def __repr__(self) -> str:
         return "RawCredentials(***)"
@@ -21,7 +21,7 @@ class RawCredentials(UserString):
 
 @dataclass
 class Server:
-    """A server of the pool: its address, and the failed attempts since the last success."""
+    """A server of the pool: its address, and the number of failed attempts since the last connection."""
 
     uri: ParseResult
     reconnects: int = 0
@@ -29,7 +29,7 @@ class Server:
 
 @dataclass
 class Srv:
-    """A server with all that is known about it."""
+    """A server with all known attributes, by nats-py's names."""
 
     uri: ParseResult
     reconnects: int = 0
@@ -49,9 +49,9 @@ _VERSION = re.compile(
 
 
 class ServerVersion:
-    """A server's version in its parts: `major`, `minor`, `patch`, `prerelease`, `build`, `dev`.
+    """A server's version and its parts: `major`, `minor`, `patch`, `prerelease`, `build`, `dev`.
 
-    A text that is no semantic version raises ValueError when a part is asked for.
+    Reading a part raises ValueError if the text is not a semantic version.
     """
 
     def __init__(self, server_version: str) -> None:
@@ -65,32 +65,32 @@ class ServerVersion:
 
     @property
     def major(self) -> int:
-        """The first number."""
+        """The major version."""
         return int(self._part("major"))
 
     @property
     def minor(self) -> int:
-        """The second number."""
+        """The minor version."""
         return int(self._part("minor"))
 
     @property
     def patch(self) -> int:
-        """The third number."""
+        """The patch version."""
         return int(self._part("patch"))
 
     @property
     def prerelease(self) -> str:
-        """What follows a hyphen, or an empty string."""
+        """The pre-release after the hyphen, or an empty string."""
         return self._part("prerelease")
 
     @property
     def build(self) -> str:
-        """What follows a plus sign, or an empty string."""
+        """The build after the plus sign, or an empty string."""
         return self._part("build")
 
     @property
     def dev(self) -> str:
-        """Prerelease and build, joined by a plus sign where there is a build."""
+        """Pre-release and build, joined by a plus sign if there is a build."""
         return f"{self.prerelease}+{self.build}" if self.build else self.prerelease
 
     def __repr__(self) -> str:

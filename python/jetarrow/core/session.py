@@ -1,7 +1,7 @@
-"""A client's connection, and how a call on it is waited for: awaited on an event loop, or blocked on in this thread.
+"""Session: a client's connection, and the waiting for its calls, on an event loop or by blocking the thread.
 
-Whatever works on a connection is handed a `Session`, and never the client. The two faces of the package differ in the
-session alone: with a `BlockingSession` no coroutine ever suspends, so that one `send(None)` runs it to its end.
+Objects that use a connection receive a `Session`, not the client. The async and the sync classes differ in the session
+only: with a `BlockingSession` no coroutine suspends, so that one `send(None)` runs it to completion.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _T = TypeVar("_T")
 _A = TypeVar("_A")
 Headers = Mapping[str, str | list[str]]
 
-# While the link is up, a publish waits when more bytes than this are queued.
+# While connected, a publish waits if more bytes than this are queued.
 HIGH_WATER = 8 * 1024 * 1024
 
 
 def run_to_completion(coro: Coroutine[Any, Any, _T]) -> _T:
-    """Runs a coroutine that waits through a `BlockingSession` alone."""
+    """Runs a coroutine that waits through a `BlockingSession` only, and returns its result."""
     try:
         coro.send(None)
     except StopIteration as done:
         result: _T = done.value
         return result
     coro.close()
-    raise RuntimeError("this coroutine needs an event loop")
+    raise RuntimeError("the coroutine suspended: it waits for an event loop, not through a BlockingSession")
 
 
 class Closable(Protocol):
-    """A subscription, as its session knows it."""
+    """The part of a subscription that its session uses."""
 
     def _stop_delivery(self) -> asyncio.Task[None] | None: ...
 
@@ -49,144 +49,144 @@ class Closable(Protocol):
 
 
 class Drainable(Protocol):
-    """A publisher, as its session knows it."""
+    """The part of a publisher that its session uses."""
 
     def is_usable_here(self) -> bool:
-        """True where its futures can be waited for."""
+        """Whether the caller can wait for its futures."""
 
     async def wait_for_acks(self, wait: float | None = None) -> None:
-        """Waits, at most `wait` seconds, until every message has its answer."""
+        """Waits, at most `wait` seconds, until every message is acknowledged or has failed."""
 
     def unanswered(self) -> tuple[int, int]:
-        """Messages that have no answer yet, and their bytes."""
+        """Number of unacknowledged messages, and their bytes."""
 
 
 class Session(Protocol):
-    """A connection and the way to wait. `LoopSession` awaits, `BlockingSession` blocks."""
+    """A connection, and the waiting for its calls: `LoopSession` awaits, `BlockingSession` blocks."""
 
-    # True where one blocking native call is the shortest way to a result: there is no loop to keep free.
+    # True without an event loop: one blocking native call is the fastest implementation then.
     is_blocking: bool
     connection: Connection | None
-    # The same after the end, for what can still be asked.
+    # The connection, also after its end, for its counters and attributes.
     last_connection: Connection | None
     connecting: bool
     closed: bool
-    # What `connect` was given: without secrets, and for TLS.
+    # The options of `connect` without secrets, and its `tls`.
     options: dict[str, Any]
     tls: ssl.SSLContext | TLS | None
-    # What the context file of `connect` says of JetStream.
+    # The JetStream options of the context file.
     jetstream_options: dict[str, str]
-    # "", "subs" while the subscriptions are drained, then "pubs".
+    # "subs" while subscriptions are drained, then "pubs"; otherwise empty.
     draining: str
     drain_timeout: float
     # The error that ended `connect`, or the last one of a session without events.
     failure: Exception | None
     subscriptions: dict[int, Closable]
-    # Weakly, because a publisher's owner may be done with it.
+    # Weakly: the owner of a publisher may delete it.
     publishers: WeakSet[Drainable]
-    # Of which class its messages are.
+    # The class of received messages.
     msg_class: type[Any]
 
     def set_client(self, client: Any) -> None:
-        """Names the client that its messages name as theirs."""
+        """Sets the client that messages refer to; held weakly."""
 
     @property
     def client(self) -> Any:
-        """That client."""
+        """The client that messages refer to."""
 
     @property
     def native(self) -> Connection:
-        """The connection. Raises `ConnectionClosedError` where there is none."""
+        """The connection; raises `ConnectionClosedError` without one."""
 
     @property
     def is_closed(self) -> bool:
-        """True once the connection has ended for good."""
+        """Whether the connection is closed."""
 
     @property
     def last_error(self) -> Exception | None:
         """The last error that no call raised, or that ended `connect`."""
 
     def next_sid(self) -> int:
-        """A new subscription's number."""
+        """Returns the id of a new subscription."""
 
     def begin(self, callbacks: Mapping[str, Any]) -> Notices | None:
-        """Takes the connection's callbacks, and returns where the native core reports events."""
+        """Sets the connection's callbacks, and returns the object that receives events of the native core."""
 
     def hold_events(self) -> None:
-        """Keeps what happens from now on for `wait_for_callbacks`."""
+        """Queues events from now on until `wait_for_callbacks`."""
 
     async def wait_for_callbacks(self) -> None:
-        """Lets the callbacks run for all that has happened so far."""
+        """Waits until the callbacks of all events so far have returned."""
 
     def enqueue_event(self, kind: str, error: Exception) -> None:
-        """An event of Python's own making."""
+        """Enqueues an event that Python code has created."""
 
     def report_error(self, error: Exception) -> None:
-        """An error that no call waits for: to the error callback, or to the log."""
+        """Reports an error that no call raises: to the error callback, or to the log."""
 
     async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
-        """Waits for a native call. Cancelling the wait ends the call.
+        """Waits for a native call. Cancelling the wait cancels the call.
 
-        `unwanted` makes the call that undoes a result which came too late to be wanted.
+        `unwanted` creates the call that reverts a result which arrived after the cancellation.
         """
 
     async def sleep(self, delay: float) -> None:
-        """Waits `delay` seconds; with 0 it gives others a turn."""
+        """Waits `delay` seconds; 0 yields to other tasks."""
 
     def now(self) -> float:
-        """Seconds of a clock that only goes forward."""
+        """Seconds of a monotonic clock."""
 
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that runs; None where there is none."""
+        """The running event loop; None without one."""
 
     def bridge(self) -> Bridge | None:
-        """The mailbox of the event loop that runs; None where there is none."""
+        """The mailbox of the running event loop; None without one."""
 
     def ack_futures(self) -> AckFutures:
-        """Where a publisher's futures are made and resolved."""
+        """Returns the object that creates and resolves a publisher's futures."""
 
     def lock(self) -> AbstractAsyncContextManager[object]:
-        """A lock between those that wait on this session."""
+        """Returns a new lock for coroutines of this session."""
 
-    async def gather(self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], most: int) -> list[_T]:
-        """What `work` makes of each item, in their order; at most `most` of them at a time. The first error ends it."""
+    async def gather(self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], limit: int) -> list[_T]:
+        """Calls `work` for each item, at most `limit` at a time; returns the results in order, or the first error."""
 
     def repeat(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-        """Does `work` again and again, `seconds` apart, beside what waits; what it returns ends that.
+        """Calls `work` every `seconds` in the background; the returned function stops it.
 
-        What `work` raises ends it too.
+        An error of `work` stops it too.
         """
 
     async def drain(self, subscriptions: Sequence[Closable]) -> None:
-        """Drains subscriptions side by side, at most `drain_timeout` seconds."""
+        """Drains subscriptions concurrently, at most `drain_timeout` seconds."""
 
     async def deliver_pending(self, subscriptions: Sequence[Closable], wait: float) -> None:
-        """Ends subscriptions; what has come goes to their callbacks, which are given up after `wait` seconds."""
+        """Unsubscribes; delivers received messages to the callbacks, which are cancelled after `wait` seconds."""
 
     async def wait_until_processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
-        """Waits until a drained subscription's messages were taken; False where only the caller takes them."""
+        """Waits until a drained subscription's messages are processed; False if only the caller consumes them."""
 
     def send(self, subject: str, payload: bytes | str, reply: str | None, headers: Headers | None) -> Call[None] | None:
-        """Queues a message; the call to wait for where too many bytes are queued."""
+        """Queues a message; returns a call to wait for if more than `HIGH_WATER` bytes are queued."""
 
     async def request(self, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None) -> Msg:
-        """Publishes a request and waits for the first answer."""
+        """Publishes a request and waits for the first reply."""
 
     def ack(self, reply: str, kind: str, **options: Any) -> None:
         """Queues an acknowledgement."""
 
 
-class Told(Protocol):
-    """What has been told of a connection."""
+class EventState(Protocol):
+    """The events that a connection has reported."""
 
     last_error: Exception | None
     closed: bool
 
 
 class SharedState(Session):
-    """What both kinds of session have."""
+    """State and methods of both kinds of session."""
 
-    _events: Told | None
+    _events: EventState | None
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
@@ -206,14 +206,14 @@ class SharedState(Session):
         self._client_class: type[Any] | None = None
 
     def set_client(self, client: Any) -> None:
-        # Weakly: nothing here keeps a client alive.
+        # Weakly: a session does not keep its client alive.
         self._client, self._client_class = ref(client), type(client)
 
     @property
     def client(self) -> Any:
         client = self._client and self._client()
         if client is None and self._client_class is not None:
-            # The program has let go of it; another one on the same connection does the same.
+            # The program has deleted the client: create another one with the same session.
             client = object.__new__(self._client_class)
             client._session = self
         return client
@@ -232,12 +232,12 @@ class SharedState(Session):
     @property
     def last_error(self) -> Exception | None:
         connection, events = self.connection or self.last_connection, self._events
-        told = self.failure or (None if events is None else events.last_error)
-        # What ended the connection may still be on its way to the callbacks.
-        on_its_way = connection is not None and connection.is_closed and events is not None and not events.closed
-        if connection is None or (told is not None and not on_its_way):
-            return told
-        return connection.last_error or told
+        reported = self.failure or (None if events is None else events.last_error)
+        # The error that closed the connection may not have been enqueued yet.
+        is_delayed = connection is not None and connection.is_closed and events is not None and not events.closed
+        if connection is None or (reported is not None and not is_delayed):
+            return reported
+        return connection.last_error or reported
 
     def next_sid(self) -> int:
         self._last_sid += 1
@@ -252,7 +252,7 @@ class SharedState(Session):
     def send(self, subject: str, payload: bytes | str, reply: str | None, headers: Headers | None) -> Call[None] | None:
         if self.draining == "pubs":
             raise ConnectionDrainingError
-        # Not `native` at once: a property takes a twentieth of a publish.
+        # Not `native` first: a property takes 5 % of the time of a publish.
         native = self.connection or self.native
         if native.send(self.loop(), subject, payload, reply, headers) > HIGH_WATER:
             return native.room(HIGH_WATER // 2)

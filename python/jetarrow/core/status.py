@@ -1,4 +1,4 @@
-"""What a client knows about its connection."""
+"""Status: the properties and counters of a client."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from jetarrow.core.options import DEFAULT_INBOX_PREFIX
 from jetarrow.core.servers import Server, ServerVersion, Srv
 from jetarrow.core.session import Drainable, Session
 
-# Until a server has announced its own.
+# Used until a server has announced its `max_payload`.
 DEFAULT_MAX_PAYLOAD_SIZE = 1024 * 1024
 _NO_STATS = ("in_msgs", "out_msgs", "in_bytes", "out_bytes", "reconnects", "errors_received")
 
 
 class AckLatency(NamedTuple):
-    """How long acknowledgements took: `Status.ack_latency`."""
+    """Histogram of ack latencies, returned by `Status.ack_latency`."""
 
-    #: By upper bound in seconds (powers of two of a microsecond): acks within it and beyond the bound before.
+    #: Pairs of upper bound in seconds (microseconds times a power of two) and number of acks above the previous bound.
     counts: tuple[tuple[float, int], ...]
-    #: Acks beyond the last bound.
+    #: Number of acks above the last bound.
     beyond: int
-    #: Seconds of all acks together.
+    #: Sum of all latencies in seconds.
     total: float
 
 
 class Status:
-    """The properties of a client, the same on both faces."""
+    """The properties and counters of a client, async or sync."""
 
     DISCONNECTED = 0
     CONNECTED = 1
@@ -45,7 +45,7 @@ class Status:
     _session: Session
 
     def _any_connection(self) -> _jetarrow.Connection | None:
-        """The connection; a closed one too."""
+        """The connection, also if it is closed; None before `connect`."""
         return self._session.connection or self._session.last_connection
 
     @property
@@ -63,66 +63,66 @@ class Status:
 
     @property
     def is_connected(self) -> bool:
-        """True while the link to a server is up."""
+        """Whether the client is connected to a server."""
         return self._status == self.CONNECTED or self.is_draining
 
     @property
     def is_closed(self) -> bool:
-        """True once `close()` was called, or no reconnect is tried any more."""
+        """Whether the connection is closed: by `close()`, or after the last reconnect attempt."""
         return self._status == self.CLOSED
 
     @property
     def is_connecting(self) -> bool:
-        """True while `connect()` is at work."""
+        """Whether `connect()` is in progress."""
         return self._status == self.CONNECTING
 
     @property
     def is_reconnecting(self) -> bool:
-        """True while the link is down and a new one is tried."""
+        """Whether the client is disconnected and reconnecting."""
         return self._status == self.RECONNECTING
 
     @property
     def is_draining(self) -> bool:
-        """True while `drain()` is at work."""
+        """Whether `drain()` is in progress."""
         return self._status in (self.DRAINING_SUBS, self.DRAINING_PUBS)
 
     @property
     def is_draining_pubs(self) -> bool:
-        """True while `drain()` has ended the subscriptions and sends what is queued."""
+        """Whether `drain()` has drained the subscriptions and flushes queued messages."""
         return self._status == self.DRAINING_PUBS
 
     @property
     def last_error(self) -> Exception | None:
-        """The last error that no call raised, or that ended `connect()`."""
+        """The last error that no call raised, or that `connect()` raised."""
         return self._session.last_error
 
     @property
     def connected_url(self) -> ParseResult | None:
-        """The address of the server, without user and password; None while there is no connection."""
+        """The address of the server, without user and password; None while disconnected."""
         connection = self._any_connection()
         url = None if connection is None else connection.connected_url
         return None if url is None else urlparse(url)
 
     @property
     def servers(self) -> list[ParseResult]:
-        """The addresses of all servers that are known, without user and password."""
+        """The addresses of all servers in the pool, without user and password."""
         return [urlparse(server.url) for server in self._servers()]
 
     @property
     def discovered_servers(self) -> list[ParseResult]:
-        """The addresses that servers have announced."""
+        """The addresses in the pool that servers have announced (gossip)."""
         return [urlparse(server.url) for server in self._servers() if server.discovered]
 
     @property
     def server_pool(self) -> list[Server]:
-        """All servers, with the failed attempts since the last success."""
+        """All servers in the pool, with their failed attempts since the last connection."""
         return [Server(urlparse(server.url), server.failures) for server in self._servers()]
 
     def _servers(self) -> list[_jetarrow.PoolServer]:
         connection = self._any_connection()
         return [] if connection is None else connection.servers
 
-    # nats-py's own, which programs are seen to read.
+    # Private attributes of nats-py that existing programs read.
 
     @property
     def _server_info(self) -> dict[str, Any]:
@@ -155,55 +155,54 @@ class Status:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `connect` was given, without secrets."""
+        """The options of `connect`, without secrets."""
         return self._session.options
 
     @property
     def max_payload(self) -> int:
-        """The server's limit for one message, in bytes, headers counted."""
+        """The server's limit for one message, headers included, in bytes."""
         connection = self._any_connection()
         return DEFAULT_MAX_PAYLOAD_SIZE if connection is None else connection.max_payload
 
     @property
     def client_id(self) -> int | None:
-        """The number that the server gave this connection; None without one."""
+        """The server's id of this connection; None without a connection."""
         connection = self._any_connection()
         return None if connection is None or connection.is_closed else connection.client_id
 
     @property
     def client_ip(self) -> str | None:
-        """Our address as the server sees it; None without a connection."""
+        """The client's IP address as the server reports it; None without a connection."""
         connection = self._any_connection()
         return None if connection is None or connection.is_closed else connection.client_ip
 
     @property
     def connected_server_version(self) -> ServerVersion:
-        """The version of the server that we are, or were last, connected to."""
+        """The version of the current server, or of the last one."""
         connection = self._any_connection()
         version = "" if connection is None else connection.server_version
         return ServerVersion(version or "0.0.0-unknown")
 
     @property
     def pending_data_size(self) -> int:
-        """Bytes of whole messages that were published, or requested, and not sent yet."""
+        """Bytes of published messages and requests that are queued and not yet written to the socket."""
         connection = self._any_connection()
         return 0 if connection is None else connection.pending_bytes
 
     @property
     def stats(self) -> dict[str, int]:
-        """Counts so far: in_msgs, out_msgs, in_bytes and out_bytes (payloads only), reconnects, errors_received."""
+        """Counters: in_msgs, out_msgs, in_bytes and out_bytes (payloads only), reconnects, errors_received."""
         connection = self._any_connection()
         return dict.fromkeys(_NO_STATS, 0) if connection is None else connection.stats
 
     def metrics(self) -> dict[str, int]:
-        """What this client has counted, read from the native counters; `jetarrow.metrics` tells it to Prometheus.
+        """Reads the native counters of this client; `jetarrow.metrics` exports them to Prometheus.
 
         Returns:
-            As `stats`: in_msgs, out_msgs, in_bytes, out_bytes, reconnects, errors_received; queue_bytes (published
-            or requested, not sent yet); in_flight and in_flight_bytes (published with `publish_batch`, `publish_async`,
-            by publishers or with the async face's `js.publish`, and not acknowledged yet); resent (published once more,
-            after a break or because no stream's leader was there) and dropped (subscriptions had no room); and
-            connected (1 or 0).
+            The counters of `stats`: in_msgs, out_msgs, in_bytes, out_bytes, reconnects, errors_received. queue_bytes:
+            bytes queued and not yet written. in_flight and in_flight_bytes: unacknowledged messages of `publish_batch`,
+            `publish_async`, publishers and the async `js.publish`. resent: messages resent after a reconnect or a 503
+            No Responders. dropped: messages dropped because a subscription's buffer was full. connected: 1 or 0.
         """
         connection = self._any_connection()
         resent, dropped = (0, 0) if connection is None else connection.troubles()
@@ -221,22 +220,23 @@ class Status:
         }
 
     def metrics_by_verb(self) -> dict[str, dict[str, int]]:
-        """What each verb of this client has moved, read from the native counters.
+        """Reads the native counters of each verb of this client.
 
         Returns:
-            By verb in_msgs, out_msgs, in_bytes and out_bytes (of payloads), and resent. The verbs: `publish` (core
-            messages, answers among them), `request` (JetStream's API too), `publisher` (`js.publish`, `publish_async`
-            and publishers, with their acks), `publish_batch` (with its acks), `subscribe` (push consumers too), `fetch`
-            (of pull consumers), `read` and `ack` (of what was consumed). Empty before the first connection.
+            in_msgs, out_msgs, in_bytes and out_bytes (payloads only), and resent, by verb. Empty before the first
+            connection. The verbs: `publish` (core messages and replies), `request` (JetStream API requests included),
+            `publisher` (`js.publish`, `publish_async`, publishers, and their acks), `publish_batch` (with its acks),
+            `subscribe` (push consumers included), `fetch` (pull consumers), `read`, and `ack` (acks of consumed
+            messages).
         """
         connection = self._any_connection()
         return {} if connection is None else connection.moved()
 
     def ack_latency(self) -> AckLatency:
-        """How long the server took to acknowledge what was published, counted natively for every message.
+        """Returns the histogram of ack latencies, recorded natively for each published message.
 
-        From the moment a message was handed to the connection first until its ack was read. Counted are
-        `publish_async`, publishers, `publish_batch` in the mode window and the async face's `js.publish`.
+        The latency is the time from the first enqueueing of a message until its ack is read. It is recorded for
+        `publish_async`, publishers, `publish_batch` in mode "window" and the async `js.publish`.
         """
         connection = self._any_connection()
         if connection is None:
@@ -246,13 +246,13 @@ class Status:
 
     def _publishers(self) -> list[Drainable]:
         while True:
-            # Prometheus asks from a thread of its own, while others make publishers.
+            # Prometheus calls this in its thread; RuntimeError: another thread has created a publisher meanwhile.
             with contextlib.suppress(RuntimeError):
                 return list(self._session.publishers)
 
     @property
     def ssl_context(self) -> ssl.SSLContext:
-        """The context given as `tls`, or a default one.
+        """The context passed as `tls`, or a default context.
 
         Raises:
             Error: `tls` is a `jetarrow.TLS`.
@@ -261,5 +261,5 @@ class Status:
         if tls is None:
             return ssl.create_default_context()
         if not isinstance(tls, ssl.SSLContext):
-            raise Error("nats: no ssl context provided: tls is a jetarrow.TLS")
+            raise Error("nats: no ssl context provided: tls is a jetarrow.TLS; pass an ssl.SSLContext to connect")
         return tls

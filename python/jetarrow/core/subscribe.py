@@ -1,4 +1,4 @@
-"""Subscribing."""
+"""The client method `subscribe`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from jetarrow.core.subscription import (
     Subscription,
 )
 
-# What `subscribe` makes, where it is not a plain subscription: those of streams go through the client's verb, too, so
-# that what programs have put around it (tracing, for example) sees them. Takes the callback and the two limits.
+# Creates the subscription of `subscribe` from the callback and the two limits, in place of a `Subscription`. JetStream
+# subscriptions call the client's `subscribe` too, so that wrappers around it (for example tracing) see them.
 subscription_factory: ContextVar[Callable[[Callback | None, tuple[int, int]], Subscription] | None] = ContextVar(
     "subscription_factory", default=None
 )
 
 
 class Subscribe:
-    """The verb `subscribe` of a client."""
+    """The method `subscribe` of a client."""
 
     _session: Session
 
@@ -42,21 +42,21 @@ class Subscribe:
         """Subscribes to a subject.
 
         Args:
-            subject: May have wildcards.
-            queue: Queue group; each message goes to one member.
-            cb: Coroutine function called with each message, one after the other. Without it take the messages from the
-                subscription that is returned.
-            future: Resolves to the first message instead.
-            max_msgs: Number of messages after which it ends; 0 or None is no limit.
-            pending_msgs_limit: Most messages that may wait to be taken; what comes beyond it is dropped, counted in
-                `dropped` and reported to the error callback as SlowConsumerError. None, 0 or less is no limit.
-            pending_bytes_limit: Most payload bytes that may wait to be taken, likewise.
+            subject: The subject; may contain wildcards.
+            queue: Queue group; each message is delivered to one member.
+            cb: Coroutine function called with each message, one at a time. Without it, read the messages from the
+                returned subscription.
+            future: Resolves to the first message; used in place of `cb`.
+            max_msgs: Number of messages after which the subscription ends; 0 or None has no limit.
+            pending_msgs_limit: Maximum buffered messages. Further messages are dropped, counted in `dropped` and
+                reported to the error callback as SlowConsumerError. None, 0 or less has no limit.
+            pending_bytes_limit: Maximum buffered payload bytes, likewise.
 
         Raises:
-            BadSubjectError: The subject or the queue name is not valid.
+            BadSubjectError: The subject or the queue group is invalid.
             Error: `cb` is not a coroutine function.
             ConnectionClosedError: The connection is closed.
-            ConnectionDrainingError: The connection is draining, and takes nothing new.
+            ConnectionDrainingError: The connection is draining.
         """
         session = self._session
         if session.is_closed:

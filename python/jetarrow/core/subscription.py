@@ -1,4 +1,4 @@
-"""Subscriptions: messages by callback, by iteration or one at a time."""
+"""Subscription: messages by callback, by iteration or one at a time."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from jetarrow.core.session import Session
 DEFAULT_SUB_PENDING_MSGS_LIMIT = 512 * 1024
 DEFAULT_SUB_PENDING_BYTES_LIMIT = 128 * 1024 * 1024
 
-# Messages handed out before the event loop gets a turn.
+# Messages delivered before other tasks of the event loop run.
 MESSAGES_PER_TURN = 512
 
 Callback = Callable[[Msg], Awaitable[None]]
 
 
 def check_callback(cb: object) -> None:
-    """A callback must be a coroutine function, or a partial of one."""
+    """Checks that a callback is a coroutine function, or a partial of one."""
     if not inspect.iscoroutinefunction(cb) and not inspect.iscoroutinefunction(getattr(cb, "func", None)):
-        raise Error("nats: must use coroutine for subscriptions")
+        raise Error("nats: must use coroutine for subscriptions: define the callback with async def")
 
 
 class Subscription:
-    """Interest in a subject. Made by `nc.subscribe`.
+    """A subscription to a subject. Created by `nc.subscribe`.
 
-    With a callback, messages go to it one after the other. Without one, take them with `async for msg in sub.messages`
-    or `await sub.next_msg()`.
+    With a callback, it is called with each message, one at a time. Without one, read messages with
+    `async for msg in sub.messages` or `await sub.next_msg()`.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Subscription:
         await self._open()
 
     async def _open(self, kind: str = "core") -> None:
-        """Subscribes at the server, and starts what delivers the messages."""
+        """Subscribes at the server, and starts the task that delivers messages."""
         if self._cb is not None:
             check_callback(self._cb)
         self._native_sub = self._subscribe(self._subject, self._queue, kind)
@@ -92,10 +92,10 @@ class Subscription:
         return f"<{type(self).__name__} to {self._subject}{queue}>"
 
     def _subscribe(self, subject: str, queue: str, kind: str) -> _jetarrow.Subscription:
-        # The native side holds it: a strong reference would keep the client for as long as it is connected.
+        # Weak, because the native core holds it: a strong reference would keep the client while it is connected.
         method = WeakMethod(self._on_notice)
 
-        def tell(dropped: int, missed: _jetarrow.Missed | None) -> None:
+        def notify(dropped: int, missed: _jetarrow.Missed | None) -> None:
             notice = method()
             if notice is not None:
                 notice(dropped, missed)
@@ -109,11 +109,11 @@ class Subscription:
             kind=kind,
             msg_class=session.msg_class,
             bridge=session.bridge(),
-            on_notice=tell,
+            on_notice=notify,
         )
 
     def _on_notice(self, dropped: int, missed: _jetarrow.Missed | None) -> None:
-        """Called in the event loop: the limits made it drop messages, or a heartbeat shows that some are missing."""
+        """Called in the event loop after dropped messages, or when a heartbeat shows missing messages."""
         if dropped:
             self._session.report_error(SlowConsumerError(self._subject, "", self._id, self))
 
@@ -129,7 +129,7 @@ class Subscription:
 
     @property
     def pending_msgs(self) -> int:
-        """Messages that have arrived and were not taken yet."""
+        """Number of received messages that are not consumed yet."""
         return self._native.pending_msgs
 
     @property
@@ -139,43 +139,45 @@ class Subscription:
 
     @property
     def delivered(self) -> int:
-        """Messages that have come so far, those that were dropped counted too."""
+        """Number of received messages, dropped ones included."""
         return self._native.delivered
 
     @property
     def dropped(self) -> int:
-        """Messages that were dropped because the pending limits were reached."""
+        """Number of messages dropped at the pending limits."""
         return self._native.dropped
 
     @property
     def messages(self) -> Messages:
-        """The messages as they come: `async for msg in sub.messages` (or `sub.messages()`).
+        """Iterates over received messages: `async for msg in sub.messages` (or `sub.messages()`).
 
         Raises:
             Error: The subscription has a callback or a future.
         """
         if self._cb is not None or self._future is not None:
-            raise Error("cannot iterate over messages with a non iteration subscription type")
+            raise Error(
+                "cannot iterate over messages: the subscription has a callback or a future; subscribe without one"
+            )
         return Messages(self)
 
     def __aiter__(self) -> AsyncIterator[Msg]:
         return self.messages.__aiter__()
 
     async def next_msg(self, timeout: float | None = 1.0) -> Msg:
-        """Takes the next message. What had come before the end of the subscription, or of the connection, still does.
+        """Returns the next message, also after the end of the subscription or connection if it was received before.
 
         Args:
-            timeout: Seconds to wait; None waits as long as it takes.
+            timeout: Maximum seconds to wait; None has no limit.
 
         Raises:
-            TimeoutError: No message came in time.
+            TimeoutError: No message arrived in time.
             ConnectionClosedError: The connection is closed.
             Error: The subscription has a callback.
         """
         if self._cb is not None:
             if self._session.is_closed:
                 raise ConnectionClosedError
-            raise Error("nats: next_msg cannot be used in async subscriptions")
+            raise Error("nats: next_msg cannot be used in async subscriptions: subscribe without cb=")
         if self._native_sub is None and self._session.is_closed:
             raise ConnectionClosedError
         msg = self._native.take(self._session, self._id)
@@ -184,7 +186,7 @@ class Subscription:
         return msg
 
     async def _wait(self, timeout: float | None) -> Msg:
-        """The next message, once there is one. Several may wait: each message goes to one of them."""
+        """Waits for the next message. Several callers may wait: each message is returned to one of them."""
         timeout = seconds("timeout", timeout)
         deadline = None if timeout is None else self._session.now() + timeout
         if self._session.is_closed:
@@ -205,15 +207,15 @@ class Subscription:
                 await self._session.sleep(left)
 
     async def _wait_ready(self, wait: float | None) -> str:
-        """Waits, at most `wait` seconds, for "messages", or that it has "ended"; otherwise it is "late"."""
+        """Waits at most `wait` seconds; returns "messages", "ended", or "late" after a timeout."""
         return await self._session.run(self._native.ready(wait=wait))
 
     async def _wait_for_messages(self) -> bool:
-        """Waits for messages; False when no more will come."""
+        """Waits for messages; returns False when the subscription has ended and is empty."""
         return await self._wait_ready(None) == "messages"
 
     async def _run(self) -> None:
-        """Delivers messages until no more will come; nobody awaits it, so that an error goes to the error callback."""
+        """Delivers messages until the subscription ends. An error is reported to the error callback."""
         try:
             await (self._deliver() if self._cb is not None else self._deliver_one())
         except Exception as error:
@@ -222,7 +224,7 @@ class Subscription:
             self._unregister()
 
     async def _deliver(self) -> None:
-        """Calls the callback for each message, one after the other."""
+        """Calls the callback with each message, one at a time."""
         cb, nc = self._cb, self._session
         assert cb is not None
         since = 0
@@ -240,7 +242,7 @@ class Subscription:
                     nc.report_error(error)
                 since += 1
                 if since >= MESSAGES_PER_TURN:
-                    # A callback that never waits must not keep the loop for itself.
+                    # A callback that does not suspend must not block other tasks.
                     since = 0
                     await asyncio.sleep(0)
 
@@ -270,16 +272,16 @@ class Subscription:
             raise BadSubscriptionError
 
     async def unsubscribe(self, limit: int = 0) -> None:
-        """Ends the interest.
+        """Unsubscribes.
 
         Args:
-            limit: End it only once this number of messages has come, counted from the beginning; 0 ends it now.
-                Messages that have come by then are still handed out: by iteration, `next_msg` and to the callback.
+            limit: Number of messages, counted from the start of the subscription, after which it ends; 0 ends it now.
+                Messages received by then are still delivered: by iteration, `next_msg` and to the callback.
 
         Raises:
             ConnectionClosedError: The connection is closed.
-            ConnectionDrainingError: The connection is draining, and takes nothing new.
-            BadSubscriptionError: It was unsubscribed or drained already.
+            ConnectionDrainingError: The connection is draining.
+            BadSubscriptionError: The subscription was already unsubscribed or drained.
         """
         self._check_open()
         check_whole(limit=limit)
@@ -291,38 +293,38 @@ class Subscription:
         self._end()
 
     async def drain(self) -> None:
-        """Ends the interest, and waits until all messages that had come were processed.
+        """Unsubscribes, and waits until all received messages are processed.
 
         Raises:
             ConnectionClosedError: The connection is closed.
-            ConnectionDrainingError: The connection is draining, and takes nothing new.
-            BadSubscriptionError: It was unsubscribed or drained already.
+            ConnectionDrainingError: The connection is draining.
+            BadSubscriptionError: The subscription was already unsubscribed or drained.
         """
         self._check_open()
         await self._drain()
 
     async def _drain(self) -> None:
         native = self._native
-        over = True
+        is_processed = True
         try:
             await self._session.run(native.drain(self._session.drain_timeout))
-            over = await self._session.wait_until_processed(native, self._task)
+            is_processed = await self._session.wait_until_processed(native, self._task)
         finally:
-            if over:
+            if is_processed:
                 self._closed = True
                 self._unregister()
 
     def _end(self) -> None:
-        """Ends the interest at once. What has come can still be taken."""
+        """Unsubscribes now. Received messages can still be consumed."""
         self._closed = True
         if self._native_sub is not None:
             self._native_sub.unsubscribe()
         if self._task is None:
-            # Otherwise it has still something to hand out, and is known until then.
+            # A task delivers the received messages first; it unregisters afterwards.
             self._unregister()
 
     def _stop_delivery(self) -> asyncio.Task[None] | None:
-        """Ends the interest; what is still handing out messages, unless that is what called this."""
+        """Unsubscribes; returns the task that still delivers messages, unless it is the caller."""
         self._end()
         task = self._task
         return None if task is None or task.done() or task is _current_task() else task
@@ -336,14 +338,14 @@ def _current_task() -> asyncio.Task[Any] | None:
 
 
 class Messages:
-    """The messages of a subscription, one after the other; several iterations share them."""
+    """Iterator over a subscription's messages; concurrent iterations share them."""
 
     def __init__(self, sub: Subscription) -> None:
         self._sub = sub
         self._iterator: AsyncIterator[Msg] | None = None
 
     def __call__(self) -> Messages:
-        """Itself: `sub.messages` and `sub.messages()` are the same."""
+        """Returns itself: `sub.messages` and `sub.messages()` are the same."""
         return self
 
     async def __aiter__(self) -> AsyncIterator[Msg]:
@@ -351,12 +353,12 @@ class Messages:
         nc = sub._session
         since = 0
         while await sub._wait_for_messages():
-            # Looked up each time: an ordered subscription is replaced under the same name.
+            # Looked up each time: an ordered subscription replaces its native subscription.
             take = sub._native.take
             while (msg := take(nc, sub._id)) is not None:
                 since += 1
                 if since >= MESSAGES_PER_TURN:
-                    # The loop has other work too.
+                    # Other tasks run.
                     since = 0
                     await nc.sleep(0)
                 yield msg

@@ -1,4 +1,4 @@
-"""TLS settings that an `ssl.SSLContext` cannot carry to the native core, first of all a client certificate."""
+"""TLS: settings for the native core, including those that cannot be read from an `ssl.SSLContext`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ PathOrPem: TypeAlias = "str | bytes | os.PathLike[str]"
 
 @dataclass(frozen=True)
 class TLS:
-    """How to speak TLS with the servers: `connect(..., tls=jetarrow.TLS(ca="ca.pem"))`.
+    """TLS settings of a connection: `connect(..., tls=jetarrow.TLS(ca="ca.pem"))`.
 
-    The files are read when connecting.
+    The files are read by `connect`.
 
     Attributes:
-        ca: Certificates of the CAs to trust: path of a PEM file, or PEM text. Default: the system's.
+        ca: Certificates of the trusted CAs: path of a PEM file, or PEM text. Default: those of the system.
         cert: The client certificate, with its chain, likewise. Default: none.
         key: Its private key, likewise. Default: none.
-        hostname: The name that the server's certificate must carry. Default: the host of its address.
-        check_hostname: False accepts a certificate of any name, if a trusted CA has signed it.
-        verify: False accepts any certificate: for experiments only.
-        handshake_first: TLS begins before the server's first word; the server must be set so as well.
+        hostname: Host name that the server's certificate must have. Default: the host of its address.
+        check_hostname: False accepts a certificate of any name that a trusted CA has signed. Default: True.
+        verify: False accepts any certificate; for experiments only. Default: True.
+        handshake_first: The TLS handshake precedes the server's INFO; the server needs the same setting. Default:
+            False.
     """
 
     ca: PathOrPem | None = None
@@ -42,11 +43,11 @@ class TLS:
     def from_context(
         cls, context: ssl.SSLContext, *, cert: PathOrPem | None = None, key: PathOrPem | None = None
     ) -> TLS:
-        """What can be read of a context, with the client certificate, which cannot be.
+        """Creates the settings from a context; the client certificate, which cannot be read from it, is passed.
 
         Args:
-            context: Its trusted CAs, `verify_mode` and `check_hostname` are taken.
-            cert: The client certificate that `load_cert_chain` was given: path of a PEM file, or PEM text. Default:
+            context: The source of trusted CAs, `verify_mode` and `check_hostname`.
+            cert: The client certificate that was passed to `load_cert_chain`: path of a PEM file, or PEM text. Default:
                 none.
             key: Its private key, likewise. Default: in the file of `cert`.
         """
@@ -63,11 +64,11 @@ class TLS:
 
 
 def read_pem(name: str, given: PathOrPem) -> bytes:
-    """PEM text itself, or what is in the file.
+    """Returns PEM text, or the content of a PEM file.
 
     Args:
-        name: What it is, for messages.
-        given: Text or path.
+        name: The setting, for error texts.
+        given: PEM text or path.
 
     Raises:
         OSError: The file cannot be read.
@@ -83,11 +84,11 @@ def read_pem(name: str, given: PathOrPem) -> bytes:
 def native_tls(
     given: ssl.SSLContext | TLS | None, hostname: str | None, handshake_first: bool
 ) -> dict[str, Any] | None:
-    """The native core's settings.
+    """Converts TLS settings for the native core.
 
     Raises:
-        TypeError: `given` is neither a context nor TLS.
-        ValueError: A certificate without its key, or the other way round.
+        TypeError: `given` is neither an `ssl.SSLContext` nor a `TLS`.
+        ValueError: Only one of certificate and key is set.
     """
     settings: dict[str, Any] = {
         "required": True,
@@ -105,7 +106,7 @@ def native_tls(
         return {**settings, "required": handshake_first}
     if isinstance(given, TLS):
         if (given.cert is None) != (given.key is None):
-            raise ValueError("jetarrow.TLS: cert and key go together; one of them is missing")
+            raise ValueError("jetarrow.TLS: cert and key go together; pass both or neither")
         if given.ca is not None:
             settings["roots"] = [read_pem("ca", given.ca)]
         if given.cert is not None and given.key is not None:
@@ -115,7 +116,7 @@ def native_tls(
         settings["handshake_first"] = handshake_first or given.handshake_first
         return settings
     if isinstance(given, ssl.SSLContext):
-        # None where the context has only the system's, which OpenSSL loads one by one when it needs them.
+        # Empty if the context has the system's CAs only, which OpenSSL loads on demand.
         settings["roots"] = given.get_ca_certs(binary_form=True) or None
         settings["verify"] = given.verify_mode != ssl.CERT_NONE
         settings["check_name"] = given.check_hostname
