@@ -7,7 +7,7 @@ use arrow_array::types::{Int64Type, TimestampMicrosecondType, TimestampNanosecon
 use arrow_array::{Array, RecordBatch, StructArray};
 use libfuzzer_sys::fuzz_target;
 
-use jetstream::receive::batch_builder::Builder;
+use jetstream::receive::batch_builder::BatchBuilder;
 use jetstream::receive::column::{Column, Layout};
 use wire::headers::{Headers, block};
 use wire::message::Message;
@@ -102,7 +102,7 @@ fuzz_target!(|input: (Vec<Given>, u16, u8, bool, bool)| {
         return;
     }
     let messages: Vec<Message> = given.iter().map(message).collect();
-    let mut builder = Builder::new(Layout::new(columns, micros), replies);
+    let mut builder = BatchBuilder::new(Layout::new(columns, micros), replies);
     let mut first = 0;
     for (at, message) in messages.iter().enumerate() {
         builder.push(message, &message.meta().unwrap()).unwrap();

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
 
-use columns::decode::{Decoder, Error, Mode};
+use columns::decode::{Decoder, DecodeError, OnMismatch};
 
 fn field(name: &str, data_type: DataType, nullable: bool) -> Field {
     Field::new(name, data_type, nullable)
@@ -117,7 +117,7 @@ fn is_json(bytes: &[u8]) -> bool {
 fn check(bytes: &[u8]) -> Result<()> {
     let u = &mut Unstructured::new(bytes);
     let fields = struct_of(u, 0)?;
-    let mode = *u.choose(&[Mode::Permissive, Mode::DropMalformed, Mode::FailFast])?;
+    let mode = *u.choose(&[OnMismatch::Permissive, OnMismatch::DropMalformed, OnMismatch::FailFast])?;
     let Ok(mut decoder) = Decoder::new(&fields, mode) else { return Ok(()) };
     let root = DataType::Struct(fields);
     let mut rows: Vec<(Vec<u8>, Option<Value>)> = Vec::new();
@@ -158,10 +158,10 @@ fn check(bytes: &[u8]) -> Result<()> {
             // What was left out was not what serde_json wrote.
             assert!(rows.iter().enumerate().all(|(row, (_, want))| want.is_none() || kept(row)));
         }
-        Err(Error::Malformed(bad)) => {
-            assert!(mode == Mode::FailFast && rows[bad.row].1.is_none(), "{} {}", bad.column, bad.reason);
+        Err(DecodeError::Malformed(bad)) => {
+            assert!(mode == OnMismatch::FailFast && rows[bad.row].1.is_none(), "{} {}", bad.column, bad.reason);
         }
-        Err(Error::Internal(text)) => panic!("{text}"),
+        Err(DecodeError::Internal(text)) => panic!("{text}"),
     }
     // It begins anew after every block.
     let empty: [&[u8]; 0] = [];

@@ -10,8 +10,8 @@ use libfuzzer_sys::fuzz_target;
 use tokio::time::{Duration, Instant};
 
 use jetstream::publish::body::{Body, Single};
-use jetstream::publish::inflight::proof::{Answer, Proof};
-use jetstream::publish::inflight::{Inflight, Sent};
+use jetstream::publish::ack_tracker::proof::{AckReply, Proof};
+use jetstream::publish::ack_tracker::{AckTracker, InFlightMessage};
 use jetstream::publish::puback::Origin;
 
 #[derive(Arbitrary, Debug)]
@@ -20,7 +20,7 @@ enum Step {
         with_id: bool,
     },
     /// An answer on the token of one of the last messages.
-    Answer {
+    AckReply {
         token: u8,
         kind: Kind,
     },
@@ -59,18 +59,18 @@ struct Handed {
     floor: u64,
 }
 
-fn message(row: u64, with_id: bool) -> Sent {
+fn message(row: u64, with_id: bool) -> InFlightMessage {
     let headers = with_id.then(|| {
         let mut headers = wire::nats::HeaderMap::new();
         headers.insert("Nats-Msg-Id", row.to_string());
         headers
     });
     let single = Single { subject: "s".into(), payload: "".into(), headers, timeout: None };
-    Sent { bytes: 1, ..Sent::new(row, row, Body::Single(Box::new(single)), None) }
+    InFlightMessage { bytes: 1, ..InFlightMessage::new(row, row, Body::Single(Box::new(single)), None) }
 }
 
 struct World {
-    book: Inflight,
+    book: AckTracker,
     origins: Vec<Arc<Origin>>,
     now: Instant,
     rows: u64,
@@ -88,7 +88,7 @@ impl World {
             Arc::new(Origin { stream: stream.into(), domain: domain.map(str::to_owned) })
         });
         World {
-            book: Inflight::new(window, true),
+            book: AckTracker::new(window, true),
             origins: origins.into(),
             now: Instant::now(),
             rows: 0,
@@ -126,26 +126,26 @@ impl World {
                 let origin = usize::from(*origin) % self.origins.len();
                 let seq = other_seq.map_or(self.next[origin], u64::from);
                 self.next[origin] = seq + 1;
-                Answer::Ack { origin: &self.origins[origin], seq, duplicate: *duplicate }
+                AckReply::Ack { origin: &self.origins[origin], seq, duplicate: *duplicate }
             }
             Kind::Rejected { stream } => {
                 let named = stream.map(|stream| self.origins[usize::from(stream) % self.origins.len()].stream.as_str());
-                Answer::Rejected { stream: named }
+                AckReply::Rejected { stream: named }
             }
-            Kind::NoResponders => Answer::NoResponders,
-            Kind::Unreadable => Answer::Unreadable,
+            Kind::NoResponders => AckReply::NoResponders,
+            Kind::Unreadable => AckReply::Unreadable,
         };
         let handed = &self.handed[&token];
         let flew = self.flying.contains(&handed.row);
         match self.book.answer(Some(token), &answer, self.now) {
             Proof::Own(sent) => {
                 assert!(self.flying.remove(&sent.row) && sent.row == handed.row);
-                if let Answer::Ack { origin, seq, duplicate: false } = answer {
+                if let AckReply::Ack { origin, seq, duplicate: false } = answer {
                     let origin = self.origins.iter().position(|one| Arc::ptr_eq(one, origin));
                     assert!(!handed.reused || handed.origin == origin && seq > handed.floor);
                     self.last = origin.map(|origin| (origin, seq));
                 } else {
-                    assert!(!handed.reused || !matches!(answer, Answer::Ack { .. } | Answer::Unreadable));
+                    assert!(!handed.reused || !matches!(answer, AckReply::Ack { .. } | AckReply::Unreadable));
                 }
             }
             Proof::Resend(sent) => assert!(handed.reused && sent.body.has_id() && self.flying.remove(&sent.row)),
@@ -158,7 +158,7 @@ impl World {
     fn step(&mut self, step: Step) {
         match step {
             Step::Publish { with_id } => self.publish(with_id),
-            Step::Answer { token, kind } => {
+            Step::AckReply { token, kind } => {
                 if let Some(token) = self.token(token) {
                     self.answer(token, &kind);
                 }

@@ -6,7 +6,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 
 use wire::nats::ServerInfo;
-use wire::parser::{Op, Reader, Unreadable};
+use wire::parser::{Op, Parser, ParseError};
 use wire::headers::{Headers, block, is_malformed, parse};
 use wire::message::Message;
 use wire::subject::check_header;
@@ -126,9 +126,9 @@ fn around(block: &[u8], payload: &[u8]) -> Vec<u8> {
 /// It is a message, and what was read of its headers is read of them again.
 fn check_headers(noise: &[u8]) {
     let raw = [VERSION.as_bytes(), noise].concat();
-    let (mut reader, mut got) = (Reader::default(), None);
+    let (mut reader, mut got) = (Parser::default(), None);
     reader.room().extend_from_slice(&around(noise, b""));
-    let ended = reader.take(LIMIT, |op| got = Some(op));
+    let ended = reader.parse_buffered(LIMIT, |op| got = Some(op));
     match (got, ended) {
         (Some(Op::Message(1, message)), Ok(())) => {
             assert_eq!(message.raw_headers(), raw);
@@ -140,7 +140,7 @@ fn check_headers(noise: &[u8]) {
                 }
             }
         }
-        (None, Err(Unreadable::TooLarge(LIMIT))) => {}
+        (None, Err(ParseError::TooLarge(LIMIT))) => {}
         other => panic!("{other:?}"),
     }
 }
@@ -192,18 +192,18 @@ fn show(op: Op) -> String {
     format!("{sid} {subject:?} {reply:?} {:?} {:?} {}", message.raw_headers(), message.payload(), message.size())
 }
 
-type Read = (Vec<String>, Result<(), Unreadable>);
+type Read = (Vec<String>, Result<(), ParseError>);
 
 fn whole(wire: &[u8]) -> Read {
-    let (mut reader, mut ops) = (Reader::default(), Vec::new());
+    let (mut reader, mut ops) = (Parser::default(), Vec::new());
     reader.room().extend_from_slice(wire);
-    let ended = reader.take(LIMIT, |op| ops.push(show(op)));
+    let ended = reader.parse_buffered(LIMIT, |op| ops.push(show(op)));
     (ops, ended)
 }
 
 /// In pieces, none larger than what there is room for, as from a socket.
 fn cut(wire: &[u8], cuts: &[u8]) -> Read {
-    let (mut reader, mut ops, mut rest) = (Reader::default(), Vec::new(), wire);
+    let (mut reader, mut ops, mut rest) = (Parser::default(), Vec::new(), wire);
     // A long line is looked through with every piece: not too many of them, or all time goes there.
     let least = 1 + wire.len() / 256;
     let longest = || wire.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap_or(0);
@@ -220,7 +220,7 @@ fn cut(wire: &[u8], cuts: &[u8]) -> Read {
         let (piece, later) = rest.split_at(length.min(free).min(rest.len()));
         rest = later;
         room.extend_from_slice(piece);
-        let ended = reader.take(LIMIT, |op| ops.push(show(op)));
+        let ended = reader.parse_buffered(LIMIT, |op| ops.push(show(op)));
         if ended.is_err() {
             return (ops, ended);
         }
@@ -244,6 +244,6 @@ fuzz_target!(|given: Given| {
     // All that comes before the first noise is what was sent, up to a message that is too large.
     let compared = if ended.is_ok() { expected.len() } else { expected.len().min(ops.len()) };
     assert_eq!(ops.get(..compared), expected.get(..compared));
-    assert!(compared == expected.len() || ended == Err(Unreadable::TooLarge(LIMIT)), "{ended:?}");
+    assert!(compared == expected.len() || ended == Err(ParseError::TooLarge(LIMIT)), "{ended:?}");
     assert_eq!(cut(&wire, &given.cuts), (ops, ended));
 });

@@ -13,8 +13,8 @@ use base::error::{JetError, Result};
 use wire::nats::Auth;
 
 /// What a user callback returns.
-pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T>> + Send + Sync>>;
-pub type Callback<A, T> = Arc<dyn Fn(A) -> Answer<T> + Send + Sync>;
+pub type CallbackAnswer<T> = Pin<Box<dyn Future<Output = Result<T>> + Send + Sync>>;
+pub type Callback<A, T> = Arc<dyn Fn(A) -> CallbackAnswer<T> + Send + Sync>;
 
 #[derive(Clone)]
 pub enum Text {

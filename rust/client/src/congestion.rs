@@ -1,5 +1,5 @@
 //! How many bytes a publish loop has unanswered where the caller leaves that to it (`max_inflight=None`), and how many a
-//! read asks for ahead (`receive::demand`): as many as the way to the server carries, and few enough that whatever else
+//! read asks for ahead (`receive::prefetch`): as many as the way to the server carries, and few enough that whatever else
 //! goes over the connection does not wait long behind them.
 //!
 //! The window is `rate * (2 * round trip + 5 ms)`, and at least what gets through in 12 ms. The rate is that of the best
@@ -7,7 +7,7 @@
 //! was in flight with it, by the time it took. On a way that could carry more nothing queues, so the time stays and the
 //! next window is twice as large, or three times. On a full one the time grows and the rate stays, and so does the
 //! window: what queues is worth one round trip and 5 ms. These, and the 12 ms, are for the server and the machine, which
-//! take and answer in bursts, and run other things; with small messages a part of it may be better (`breadth`).
+//! take and answer in bursts, and run other things; with small messages a part of it may be better (`in_flight_probe`).
 //!
 //! The round trip is that of a message that waits for no other. Such are those that find nothing in flight; in one of
 //! fifty rounds the window shrinks to half of what is on a way without a queue, so that there are some.
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use breadth::Breadth;
+use inflight_probe::InFlightProbe;
 use tokio::time::Instant;
 
-use crate::path::{Known, Path};
+use crate::path_estimate::{Estimate, PathEstimate};
 
 /// Rounds of which the best counts, and how many times what a round should take they count for.
 const ROUNDS: usize = 8;
@@ -32,7 +32,7 @@ const DRAIN: u32 = 50;
 const LOOK: Duration = Duration::from_millis(100);
 /// What may queue beside one round trip's worth; and what may at least be in flight.
 pub const BURST: Duration = Duration::from_millis(5);
-const HICCUP: Duration = Duration::from_millis(12);
+const MIN_IN_FLIGHT_TIME: Duration = Duration::from_millis(12);
 /// The window before anything is known, and the smallest that is not there to drain the way.
 const FIRST: usize = 64 << 10;
 const LEAST: usize = 32 << 10;
@@ -59,7 +59,7 @@ pub struct Congestion {
     window: usize,
     most_messages: usize,
     /// The window, for those who bound what waits for this loop; and beyond it bytes whose stream does not answer.
-    told: Arc<AtomicUsize>,
+    published_window: Arc<AtomicUsize>,
     overtaken: usize,
     /// The last message of this round.
     last: Option<(u64, Instant)>,
@@ -75,29 +75,29 @@ pub struct Congestion {
     drains: u64,
     draining: bool,
     /// Where it matters how many messages there are.
-    breadth: Option<Breadth>,
+    in_flight_probe: Option<InFlightProbe>,
     /// It takes part in drains.
     drains_too: bool,
 }
 
 impl Congestion {
     /// For messages that are published.
-    pub fn new(path: &Path, breaks: u64, most: usize, told: Arc<AtomicUsize>) -> Self {
+    pub fn new(path: &PathEstimate, breaks: u64, most: usize, published_window: Arc<AtomicUsize>) -> Self {
         let known = path.known(breaks);
-        let breadth = Breadth::new(known.breadth);
-        let most_messages = breadth.most_messages(known.round_trip);
-        let congestion = Self::beginning(FIRST, HICCUP, path, breaks, most, told);
-        Congestion { breadth: Some(breadth), most_messages, ..congestion }
+        let in_flight_probe = InFlightProbe::new(known.in_flight_probe);
+        let most_messages = in_flight_probe.most_messages(known.round_trip);
+        let congestion = Self::beginning(FIRST, MIN_IN_FLIGHT_TIME, path, breaks, most, published_window);
+        Congestion { in_flight_probe: Some(in_flight_probe), most_messages, ..congestion }
     }
 
     /// Begins with `first` bytes, and has in flight what gets through in `hiccup` at least.
     pub fn beginning(
         first: usize,
         hiccup: Duration,
-        path: &Path,
+        path: &PathEstimate,
         breaks: u64,
         most: usize,
-        told: Arc<AtomicUsize>,
+        published_window: Arc<AtomicUsize>,
     ) -> Self {
         let known = path.known(breaks);
         let mut congestion = Congestion {
@@ -106,7 +106,7 @@ impl Congestion {
             hiccup,
             window: 0,
             most_messages: MOST_MESSAGES,
-            told,
+            published_window,
             overtaken: 0,
             last: None,
             round: None,
@@ -117,7 +117,7 @@ impl Congestion {
             until_drain: FIRST_DRAIN,
             drains: known.drains,
             draining: false,
-            breadth: None,
+            in_flight_probe: None,
             drains_too: true,
         };
         congestion.resize(if known.rate > 0.0 {
@@ -129,8 +129,11 @@ impl Congestion {
     }
 
     /// For messages of which only some are answered: with few in flight none is, so the way is never drained.
-    pub fn steady(path: &Path, breaks: u64, most: usize) -> Self {
-        Congestion { drains_too: false, ..Self::beginning(FIRST, HICCUP, path, breaks, most, Arc::default()) }
+    pub fn steady(path: &PathEstimate, breaks: u64, most: usize) -> Self {
+        Congestion {
+            drains_too: false,
+            ..Self::beginning(FIRST, MIN_IN_FLIGHT_TIME, path, breaks, most, Arc::default())
+        }
     }
 
     /// Bytes that may be unanswered.
@@ -181,7 +184,7 @@ impl Congestion {
 
     /// So many bytes a second came of what was asked for at once. Nothing tells more about the way, and nothing tells it
     /// earlier; but they may have lain in a buffer, so it is believed up to `most`.
-    pub fn carries(&mut self, rate: f64, most: usize, path: &Path, breaks: u64) {
+    pub fn carries(&mut self, rate: f64, most: usize, path: &PathEstimate, breaks: u64) {
         let window = (rate * self.worth(path.known(breaks).round_trip, 2)).min(most as f64);
         if window > self.window as f64 {
             self.resize(window);
@@ -198,7 +201,7 @@ impl Congestion {
     }
 
     /// A message was answered.
-    pub fn answered(&mut self, place: u64, now: Instant, path: &Path, breaks: u64) {
+    pub fn answered(&mut self, place: u64, now: Instant, path: &PathEstimate, breaks: u64) {
         if self.alone.take_if(|alone| alone.place == place).is_some_and(|alone| {
             path.measured(breaks, took(&alone, now));
             true
@@ -210,7 +213,7 @@ impl Congestion {
         }
     }
 
-    fn end(&mut self, round: &Timed, now: Instant, path: &Path, breaks: u64) {
+    fn end(&mut self, round: &Timed, now: Instant, path: &PathEstimate, breaks: u64) {
         // The next round's message goes out after this: into a window that may be another one.
         self.last = None;
         let took = took(round, now);
@@ -221,10 +224,12 @@ impl Congestion {
         }
         if !self.draining {
             self.remember(rate, now, self.worth(round_trip, 2));
-            if let Some(found) = self.breadth.as_mut().and_then(|breadth| breadth.ended(rate, round_trip)) {
-                path.keeps(breaks, found);
+            if let Some(found) =
+                self.in_flight_probe.as_mut().and_then(|in_flight_probe| in_flight_probe.ended(rate, round_trip))
+            {
+                path.record_window(breaks, found);
             }
-            path.delivers(breaks, self.rate());
+            path.record_rate(breaks, self.rate());
         }
         let drained = self.draining;
         let known = if self.drains_too { self.drain(path, breaks) } else { path.known(breaks) };
@@ -234,15 +239,15 @@ impl Congestion {
         // Nothing queued, although nothing was held back for that: it may carry much more.
         let times = if !drained && took < known.round_trip * 5 / 4 + BURST / 5 { 3 } else { 2 };
         let window = self.rate() * self.worth(known.round_trip, times);
-        if let Some(breadth) = &self.breadth {
-            self.most_messages = breadth.most_messages(known.round_trip);
+        if let Some(in_flight_probe) = &self.in_flight_probe {
+            self.most_messages = in_flight_probe.most_messages(known.round_trip);
         }
         let bytes = self.most_messages as f64 * round.message as f64;
         self.resize(window.min(bytes).max(LEAST as f64));
     }
 
     /// Begins a drain, or joins one.
-    fn drain(&mut self, path: &Path, breaks: u64) -> Known {
+    fn drain(&mut self, path: &PathEstimate, breaks: u64) -> Estimate {
         self.until_drain = self.until_drain.saturating_sub(1);
         let mut known = path.known(breaks);
         if self.until_drain == 0 && known.drains == self.drains {
@@ -285,11 +290,11 @@ impl Congestion {
     }
 
     fn tell(&self) {
-        self.told.store(self.window + self.overtaken, Ordering::Relaxed);
+        self.published_window.store(self.window + self.overtaken, Ordering::Relaxed);
     }
 
     /// How much later than another message one may be answered that takes the same way: what queues beside round trips.
-    pub fn overdue(&self, path: &Path, breaks: u64) -> Duration {
+    pub fn overdue(&self, path: &PathEstimate, breaks: u64) -> Duration {
         2 * path.known(breaks).round_trip + BURST
     }
 }
@@ -298,6 +303,6 @@ fn took(timed: &Timed, now: Instant) -> Duration {
     now.saturating_duration_since(timed.sent).max(SHORTEST)
 }
 
-pub mod breadth;
+pub mod inflight_probe;
 #[cfg(test)]
 mod tests;

@@ -8,18 +8,18 @@ use futures_util::FutureExt;
 use tokio::sync::{oneshot, watch};
 use tokio::task::unconstrained;
 
-use crate::hub::{Hub, Pings, Settings};
-use crate::link::Link;
-use crate::movement::while_moving;
+use crate::connection_state::link::Link;
+use crate::connection_state::{ConnectionState, Pings, StateSettings};
 use crate::options::Options;
 use crate::outbox::{Outbox, Outgoing};
-use crate::path::Path;
+use crate::path_estimate::PathEstimate;
 use crate::pool::{Pool, display_servers};
+use crate::pull_budget::PullBudget;
 use crate::refusals::Refusals;
 use crate::request::{Done, Request, Requests};
+use crate::stall::run_until_stalled;
 use crate::traffic::{Traffic, Verb};
-use crate::transport::{self, Client, Refused, Subscriber};
-use crate::underway::Underway;
+use crate::transport::{self, Client, SendRejected, Subscriber};
 use base::error::{About, JetError, Result};
 use runtime::task::spawn;
 use wire::message::Message;
@@ -40,14 +40,14 @@ pub struct Connection {
     /// Core messages, requests and subscriptions on their way out.
     pub outbox: Outbox,
     /// What publishers have learnt of the way to the server.
-    pub path: Path,
+    pub path: PathEstimate,
     /// And readers of the way back.
-    pub path_back: Path,
+    pub path_back: PathEstimate,
     /// What pull requests may bring just now.
-    pub underway: Arc<Underway>,
+    pub pull_budget: Arc<PullBudget>,
     requests: Requests,
     pub traffic: Arc<Traffic>,
-    pub hub: Arc<Hub>,
+    pub hub: Arc<ConnectionState>,
     skip_subject_validation: bool,
 }
 
@@ -95,7 +95,7 @@ impl Connection {
 
     /// As `in_order`, for a publisher that others may wait for.
     pub async fn in_order_of_publisher(&self) {
-        let mark = self.outbox.mark_before_gates();
+        let mark = self.outbox.mark_before_fences();
         if !self.outbox.has_passed(mark) {
             self.while_up(self.outbox.passed(mark)).await;
         }
@@ -134,13 +134,13 @@ impl Connection {
             }
         };
         match sent {
-            Err(Refused::Closed) => Err(self.closed()),
-            Err(Refused::TooLarge) => {
+            Err(SendRejected::Closed) => Err(self.closed()),
+            Err(SendRejected::TooLarge) => {
                 let limit = self.client.max_payload();
                 Err(JetError::MaxPayload { what: About::Other("a message".into()), size: bytes, limit })
             }
             // It is lost with its link.
-            Err(Refused::LinkLost) | Ok(()) => Ok(()),
+            Err(SendRejected::LinkLost) | Ok(()) => Ok(()),
         }
     }
 
@@ -220,7 +220,7 @@ impl Connection {
         if !self.hub.settings.allow_reconnect || !up {
             return Ok(());
         }
-        self.client.renew();
+        self.client.force_reconnect();
         let _ended = link.wait_for(|link| link.breaks != breaks).await;
         Ok(())
     }
@@ -242,7 +242,7 @@ impl Connection {
         if hurry {
             let _late = tokio::time::timeout(HURRY, sent).await;
         } else {
-            self.while_moving(sent).await;
+            self.run_until_stalled(sent).await;
         }
         let mut link = self.link.clone();
         self.client.end();
@@ -252,13 +252,13 @@ impl Connection {
     }
 
     /// Does the work, but gives it up when nothing was sent or received for a while.
-    pub async fn while_moving(&self, work: impl Future<Output = ()>) {
-        while_moving(&self.client, self.outbox.recall(), work).await;
+    pub async fn run_until_stalled(&self, work: impl Future<Output = ()>) {
+        run_until_stalled(&self.client, self.outbox.recall(), work).await;
     }
 
     /// Waits until the server has all that was sent so far, or nothing moves any more.
     pub async fn settle(&self) {
-        self.while_up(self.while_moving(async {
+        self.while_up(self.run_until_stalled(async {
             let _not_confirmed = self.round_trip(Duration::MAX).await;
         }))
         .await;
@@ -277,7 +277,7 @@ impl Drop for Connection {
                     rest.await;
                     let _away = trip(&client, &hub, 0).await;
                 };
-                while_moving(&client, outbox, sent).await;
+                run_until_stalled(&client, outbox, sent).await;
                 client.end();
                 let mut link = hub.link.subscribe();
                 let _closed = tokio::time::timeout(MARGIN, link.wait_for(|link| link.closed)).await;
@@ -288,7 +288,7 @@ impl Drop for Connection {
 
 /// A round trip by PING and PONG: the server has processed all that was sent before, and what it had sent has come. False
 /// where the link has broken more often than `breaks` says.
-async fn trip(client: &Client, hub: &Hub, breaks: u64) -> Result<bool> {
+async fn trip(client: &Client, hub: &ConnectionState, breaks: u64) -> Result<bool> {
     let mut link = hub.link.subscribe();
     let mut pings = hub.pings.subscribe();
     let ours = loop {
@@ -316,7 +316,7 @@ async fn trip(client: &Client, hub: &Hub, breaks: u64) -> Result<bool> {
 }
 
 /// Ends what a connect began that was cancelled, or failed.
-struct Wanted(Option<(Arc<Hub>, Client)>);
+struct Wanted(Option<(Arc<ConnectionState>, Client)>);
 
 impl Drop for Wanted {
     fn drop(&mut self) {
@@ -328,7 +328,7 @@ impl Drop for Wanted {
 }
 
 /// What is to be done where one of the connection's own tasks has failed.
-pub fn failing(client: &Client, hub: &Arc<Hub>) -> impl FnOnce(JetError) + Send + 'static {
+pub fn failing(client: &Client, hub: &Arc<ConnectionState>) -> impl FnOnce(JetError) + Send + 'static {
     let (client, hub) = (client.clone(), hub.clone());
     move |error| {
         hub.failed_within(error);
@@ -342,7 +342,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     let pool = Pool::new(&options.servers, options.rules())?;
     let count = pool.count();
     let (first, connected) = oneshot::channel();
-    let settings = Settings {
+    let settings = StateSettings {
         credentials: std::mem::take(&mut options.credentials),
         connect_timeout: options.connect_timeout,
         allow_reconnect: options.allow_reconnect,
@@ -351,7 +351,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         inbox_prefix: options.inbox_prefix.clone(),
         notices: options.notices.take(),
     };
-    let hub = Arc::new(Hub::new(settings, pool, servers.clone(), first));
+    let hub = Arc::new(ConnectionState::new(settings, pool, servers.clone(), first));
     let all_servers = options.connect_timeout.saturating_mul(count as u32).saturating_add(MARGIN);
     let settings = options.settings(&hub)?;
     let client = Client::new(hub.clone());
@@ -379,7 +379,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     let traffic = Arc::new(Traffic::default());
     let failed = failing(&client, &hub);
     let telling = Arc::downgrade(&hub);
-    let refused = move |error| drop(telling.upgrade().inspect(|hub: &Arc<Hub>| hub.tell(error)));
+    let refused = move |error| drop(telling.upgrade().inspect(|hub: &Arc<ConnectionState>| hub.tell(error)));
     let outbox =
         Outbox::start(client.clone(), hub.link.subscribe(), traffic.clone(), options.pending_size, refused, failed)?;
     wanted.0 = None;
@@ -387,9 +387,9 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         link: hub.link.subscribe(),
         requests: Requests::new(client.clone(), hub.clone(), traffic.clone(), outbox.recall()),
         outbox,
-        path: Path::default(),
-        path_back: Path::default(),
-        underway: Arc::default(),
+        path: PathEstimate::default(),
+        path_back: PathEstimate::default(),
+        pull_budget: Arc::default(),
         traffic,
         client,
         hub,

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue};
 use tokio_websockets::ClientBuilder;
 
 use crate::auth::Credentials;
-use crate::hub::{Choose, Hub, Notices};
+use crate::connection_state::{Choose, ConnectionState, EventQueue};
 use crate::pool::Rules;
 use crate::tls::{self, Tls};
 use crate::transport::{self, Greeting};
@@ -43,7 +43,7 @@ pub struct Options {
     /// None: as the servers want it, with the system's CAs.
     pub tls: Option<Tls>,
     pub choose: Option<Choose>,
-    pub notices: Option<Notices>,
+    pub notices: Option<EventQueue>,
 }
 
 impl Options {
@@ -57,7 +57,7 @@ impl Options {
         (silence / INTERVALS_UNTIL_STALE).max(Duration::from_millis(1))
     }
 
-    pub fn settings(&self, hub: &Arc<Hub>) -> Result<transport::Settings> {
+    pub fn settings(&self, hub: &Arc<ConnectionState>) -> Result<transport::TransportSettings> {
         let tls = self.tls.clone().unwrap_or_default();
         let greeting = Greeting {
             name: self.name.clone(),
@@ -68,7 +68,7 @@ impl Options {
             tls_required: tls.required || hub.pool().wants_tls(),
             tls_first: tls.handshake_first,
         };
-        Ok(transport::Settings { greeting, ping_period: self.ping_period() })
+        Ok(transport::TransportSettings { greeting, ping_period: self.ping_period() })
     }
 }
 

@@ -2,7 +2,7 @@
 //! waiting, sent in order by one task, and every message can be taken back until that task has handed it over.
 //!
 //! What several tasks ask for has its place in this queue from that moment: else whoever is woken first would be first.
-//! What only its owner can do (a `Subscriber` ends itself) has a `Turn` there, which the queue waits for. Held in place
+//! What only its owner can do (a `Subscriber` ends itself) has an `OutboxSlot` there, which the queue waits for. Held in place
 //! by tests/compat/test_order.py.
 
 use std::collections::VecDeque;
@@ -11,32 +11,32 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::unconstrained;
 
-use crate::gate::{Gate, Gates};
-use crate::link::Link;
+use crate::connection_state::link::Link;
 use crate::traffic::{Traffic, Verb};
 use crate::transport::{Client, Subscriber};
 use base::error::{JetError, Result};
 use base::lock::lock;
+use fence::{Fence, Fences};
 use runtime::task::spawn;
 use wire::nats::Subject;
 use wire::size::message_size;
 
-mod carry;
+pub mod fence;
+mod writer;
 
-pub use crate::turn::Turn;
-use carry::carry;
 pub use wire::nats::OutboundMessage as Outgoing;
+use writer::write_queued;
 
 /// A longer queue gives its memory back once it is empty.
-const SPARE: usize = 1024;
+const MAX_RETAINED_ENTRIES: usize = 1024;
 /// So many messages, or so many bytes of them, are sent without waiting for more.
-const BURST: usize = 128;
-const BLOCK: usize = 16 << 10;
+const BURST_MESSAGES: usize = 128;
+const BURST_BYTES: usize = 16 << 10;
 /// So many entries that were taken back may lie between the others, and always as many as there are others.
-const GAPS: usize = 64;
+const MAX_GAPS: usize = 64;
 
 /// What waits in the queue.
-enum Entry {
+enum OutboxEntry {
     /// With its size, and what it is for.
     Message(Outgoing, usize, Verb),
     Subscribe {
@@ -45,28 +45,28 @@ enum Entry {
         done: oneshot::Sender<Subscriber>,
     },
     /// Somebody else does what is due here: is told so, and then waited for.
-    Turn {
+    Slot {
         come: oneshot::Sender<()>,
         over: oneshot::Receiver<()>,
     },
-    Gate(Gate),
+    Fence(Fence),
     /// It was taken back.
     Gone,
 }
 
-impl Entry {
+impl OutboxEntry {
     fn bytes(&self) -> usize {
         match self {
-            Entry::Message(_, bytes, _) => *bytes,
-            Entry::Subscribe { .. } | Entry::Turn { .. } | Entry::Gate(_) | Entry::Gone => 0,
+            OutboxEntry::Message(_, bytes, _) => *bytes,
+            OutboxEntry::Subscribe { .. } | OutboxEntry::Slot { .. } | OutboxEntry::Fence(_) | OutboxEntry::Gone => 0,
         }
     }
 }
 
 #[derive(Default)]
-struct Queue {
+struct OutboxQueue {
     /// Each with its place.
-    entries: VecDeque<(u64, Entry)>,
+    entries: VecDeque<(u64, OutboxEntry)>,
     /// Among them those that were taken back.
     gone: usize,
     /// How many were ever queued: the place of the next one.
@@ -75,31 +75,37 @@ struct Queue {
     taken: u64,
     /// Bytes of whole messages: of what is queued, and of the one that the task is handing over.
     bytes: usize,
-    gates: Gates,
+    fences: Fences,
     closed: bool,
 }
 
-impl Queue {
-    fn add(&mut self, entry: Entry) -> Held {
+impl OutboxQueue {
+    fn add(&mut self, entry: OutboxEntry) -> QueueReceipt {
         let (idle, place) = (self.queued == self.taken, self.queued);
         if !self.closed {
             self.bytes += entry.bytes();
-            if let Entry::Gate(gate) = &entry {
-                self.gates.add(place, gate);
+            if let OutboxEntry::Fence(fence) = &entry {
+                self.fences.add(place, fence);
             }
             self.entries.push_back((place, entry));
             self.queued += 1;
         }
-        Held { messages: self.entries.len(), bytes: self.bytes, idle, enough: self.entries.len() >= BURST, place }
+        QueueReceipt {
+            messages: self.entries.len(),
+            bytes: self.bytes,
+            idle,
+            enough: self.entries.len() >= BURST_MESSAGES,
+            place,
+        }
     }
 
-    fn take_back(&mut self, place: u64) -> Option<Entry> {
+    fn cancel(&mut self, place: u64) -> Option<OutboxEntry> {
         let index = self.entries.binary_search_by_key(&place, |(place, _)| *place).ok()?;
-        let entry = std::mem::replace(&mut self.entries.get_mut(index)?.1, Entry::Gone);
+        let entry = std::mem::replace(&mut self.entries.get_mut(index)?.1, OutboxEntry::Gone);
         self.bytes -= entry.bytes();
         self.gone += 1;
-        if self.gone > GAPS && self.gone * 2 > self.entries.len() {
-            self.entries.retain(|(_, entry)| !matches!(entry, Entry::Gone));
+        if self.gone > MAX_GAPS && self.gone * 2 > self.entries.len() {
+            self.entries.retain(|(_, entry)| !matches!(entry, OutboxEntry::Gone));
             self.gone = 0;
         }
         Some(entry)
@@ -107,8 +113,8 @@ impl Queue {
 }
 
 #[derive(Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct OutboxState {
+    queue: Mutex<OutboxQueue>,
     /// There is something to send, or no more will come.
     filled: Notify,
     /// Some of it was sent.
@@ -116,7 +122,7 @@ struct Shared {
 }
 
 /// What waits to be sent, one message just queued included.
-pub struct Held {
+pub struct QueueReceipt {
     pub messages: usize,
     pub bytes: usize,
     /// Nothing else was on its way.
@@ -129,7 +135,7 @@ pub struct Held {
 
 /// The way out. Dropping it lets the task end, after all that is queued.
 pub struct Outbox {
-    shared: Arc<Shared>,
+    shared: Arc<OutboxState>,
     client: Client,
     traffic: Arc<Traffic>,
     /// Most bytes that are queued while the link is down.
@@ -137,17 +143,17 @@ pub struct Outbox {
 }
 
 /// Takes messages back, and outlives the outbox.
-pub struct Recall(Arc<Shared>);
+pub struct CancelHandle(Arc<OutboxState>);
 
-impl Recall {
+impl CancelHandle {
     /// Bytes of whole messages that the connection has not taken yet.
     pub fn bytes(&self) -> usize {
         lock(&self.0.queue).bytes
     }
 
     /// True where the message at this place was not handed over; it never will be.
-    pub fn take_back(&self, place: u64) -> bool {
-        let taken = lock(&self.0.queue).take_back(place);
+    pub fn cancel(&self, place: u64) -> bool {
+        let taken = lock(&self.0.queue).cancel(place);
         if taken.is_some() {
             self.0.drained.notify_waiters();
         }
@@ -165,23 +171,23 @@ impl Outbox {
         refused: impl Fn(JetError) + Send + Sync + 'static,
         failed: impl FnOnce(JetError) + Send + 'static,
     ) -> Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(OutboxState::default());
         let ended = shared.clone();
         let failed = move |error| {
             failed(error);
             ended.close();
         };
-        let work = carry(client.clone(), shared.clone(), link, traffic.clone(), refused);
+        let work = write_queued(client.clone(), shared.clone(), link, traffic.clone(), refused);
         spawn(unconstrained(work), failed)?;
         Ok(Outbox { shared, client, traffic, limit })
     }
 
-    pub fn recall(&self) -> Recall {
-        Recall(self.shared.clone())
+    pub fn recall(&self) -> CancelHandle {
+        CancelHandle(self.shared.clone())
     }
 
     /// Queues one message and has it sent.
-    pub fn push(&self, message: Outgoing, verb: Verb) -> Held {
+    pub fn push(&self, message: Outgoing, verb: Verb) -> QueueReceipt {
         let held = self.pass(message, verb, true);
         // What is on its way takes this one along.
         if held.idle && held.messages > 0 {
@@ -191,61 +197,61 @@ impl Outbox {
     }
 
     /// Queues one message that is sent at the next `kick`, together with what comes until then.
-    pub fn hold(&self, message: Outgoing, verb: Verb) -> Held {
+    pub fn hold(&self, message: Outgoing, verb: Verb) -> QueueReceipt {
         self.pass(message, verb, false)
     }
 
     /// Where nothing is on its way the message passes the queue by.
-    fn pass(&self, message: Outgoing, verb: Verb, now: bool) -> Held {
+    fn pass(&self, message: Outgoing, verb: Verb, now: bool) -> QueueReceipt {
         let bytes = message_size(&message);
         let mut queue = lock(&self.shared.queue);
         if queue.queued == queue.taken
             && !queue.closed
-            && let Some(waiting) = self.client.take(&message, bytes, now)
+            && let Some(waiting) = self.client.enqueue(&message, bytes, now)
         {
             self.traffic.sent(verb, message.payload.len());
             let place = queue.queued;
             queue.queued += 1;
             queue.taken += 1;
-            return Held { messages: 0, bytes: 0, idle: true, enough: waiting > BLOCK, place };
+            return QueueReceipt { messages: 0, bytes: 0, idle: true, enough: waiting > BURST_BYTES, place };
         }
-        queue.add(Entry::Message(message, bytes, verb))
+        queue.add(OutboxEntry::Message(message, bytes, verb))
     }
 
     /// Queues a subscription and has it made. Its channel stays empty where the connection is closed before.
     pub fn subscribe(&self, subject: Subject, queue: Option<String>) -> oneshot::Receiver<Subscriber> {
         let (done, made) = oneshot::channel();
-        self.add(Entry::Subscribe { subject, queue, done });
-        self.kick();
+        self.add(OutboxEntry::Subscribe { subject, queue, done });
+        self.flush_now();
         made
     }
 
     /// Queues a turn, which comes at once where nothing else is on its way.
-    pub fn turn(&self) -> Turn {
-        let (turn, come, over) = Turn::new();
-        self.add(Entry::Turn { come, over });
-        self.kick();
+    pub fn turn(&self) -> OutboxSlot {
+        let (turn, come, over) = OutboxSlot::new();
+        self.add(OutboxEntry::Slot { come, over });
+        self.flush_now();
         turn
     }
 
     /// What follows waits until the gate is open.
-    pub fn gate(&self, gate: Gate) {
+    pub fn add_fence(&self, fence: Fence) {
         // Whoever queues a message behind it takes the queue for one that is on its way.
-        if self.add(Entry::Gate(gate)).idle {
-            self.kick();
+        if self.add(OutboxEntry::Fence(fence)).idle {
+            self.flush_now();
         }
     }
 
-    fn add(&self, entry: Entry) -> Held {
+    fn add(&self, entry: OutboxEntry) -> QueueReceipt {
         lock(&self.shared.queue).add(entry)
     }
 
     /// Has what is queued sent.
-    pub fn kick(&self) {
+    pub fn flush_now(&self) {
         if !lock(&self.shared.queue).entries.is_empty() {
             self.shared.filled.notify_one();
         }
-        self.client.kick();
+        self.client.flush_now();
     }
 
     /// Bytes of whole messages that the connection has not taken yet.
@@ -265,10 +271,10 @@ impl Outbox {
     }
 
     /// As `mark`, without what waits for a publisher: for publishers, which would wait for themselves.
-    pub fn mark_before_gates(&self) -> u64 {
+    pub fn mark_before_fences(&self) -> u64 {
         let mut queue = lock(&self.shared.queue);
         let taken = queue.taken;
-        queue.gates.first_closed(taken).unwrap_or(queue.queued)
+        queue.fences.first_closed(taken).unwrap_or(queue.queued)
     }
 
     /// How many have left the queue so far.
@@ -293,19 +299,22 @@ impl Outbox {
     }
 }
 
-impl Shared {
+impl OutboxState {
     /// The connection is closed: nothing will be sent any more.
     fn close(&self) {
         let left = {
             let mut queue = lock(&self.queue);
             let queued = queue.queued;
-            std::mem::replace(&mut *queue, Queue { closed: true, queued, taken: queued, ..Queue::default() })
+            std::mem::replace(
+                &mut *queue,
+                OutboxQueue { closed: true, queued, taken: queued, ..OutboxQueue::default() },
+            )
         };
         drop(left);
         self.drained.notify_waiters();
     }
 
-    async fn until(&self, enough: impl Fn(&Queue) -> bool) {
+    async fn until(&self, enough: impl Fn(&OutboxQueue) -> bool) {
         loop {
             let drained = self.drained.notified();
             {
@@ -324,5 +333,29 @@ impl Drop for Outbox {
     fn drop(&mut self) {
         lock(&self.shared.queue).closed = true;
         self.shared.filled.notify_one();
+    }
+}
+
+/// A place in the queue for what only its owner can hand over. Dropping it lets the queue go on.
+pub struct OutboxSlot {
+    come: oneshot::Receiver<()>,
+    over: oneshot::Sender<()>,
+}
+
+impl OutboxSlot {
+    /// The turn, what tells that it has come, and what tells that it is over.
+    pub fn new() -> (Self, oneshot::Sender<()>, oneshot::Receiver<()>) {
+        let ((told, come), (over, passed)) = (oneshot::channel(), oneshot::channel());
+        (OutboxSlot { come, over }, told, passed)
+    }
+
+    /// Waits until all before it was handed over; false where the connection is closed before that. Safe to give up.
+    pub async fn wait(&mut self) -> bool {
+        (&mut self.come).await.is_ok()
+    }
+
+    /// It was handed over; what was asked for later follows.
+    pub fn pass(self) {
+        let _closed = self.over.send(());
     }
 }

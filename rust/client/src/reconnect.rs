@@ -3,15 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::hub::Hub;
-use crate::transport::Failure;
+use crate::connection_state::ConnectionState;
+use crate::transport::AttemptFailure;
 use base::error::JetError;
 use wire::nats::{ServerAddr, ServerInfo};
 
-impl Hub {
+impl ConnectionState {
     /// Before every attempt: first takes note of what became of the link, or of the attempt before, then says which
     /// server is next, once it is time. None ends all attempts.
-    pub async fn next_server(self: &Arc<Self>, failure: Option<Failure>, info: ServerInfo) -> Option<ServerAddr> {
+    pub async fn next_server(
+        self: &Arc<Self>,
+        failure: Option<AttemptFailure>,
+        info: ServerInfo,
+    ) -> Option<ServerAddr> {
         if self.link.borrow().up {
             self.lost();
             self.pool().shuffle();

@@ -13,28 +13,28 @@ use base::lock::lock;
 const MAX_QUEUED: usize = 4_096;
 
 #[derive(Default)]
-struct Queue {
+struct RefusalQueue {
     errors: Mutex<Vec<JetError>>,
     added: Notify,
 }
 
 /// Where a connection's refusals are distributed. It holds no receiver alive.
 #[derive(Default)]
-pub struct RefusalSender(Mutex<Vec<Weak<Queue>>>);
+pub struct RefusalSender(Mutex<Vec<Weak<RefusalQueue>>>);
 
 /// What was refused since it was asked last. `Link::refusals` rises when there is something to take.
-pub struct Refusals(Arc<Queue>);
+pub struct Refusals(Arc<RefusalQueue>);
 
 /// Refusals by subject.
 #[derive(Default)]
-pub struct Refused {
+pub struct Refusal {
     publishes: HashMap<String, JetError>,
     subscriptions: HashMap<String, JetError>,
 }
 
 impl RefusalSender {
     pub fn subscribe(&self) -> Refusals {
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(RefusalQueue::default());
         let mut receivers = lock(&self.0);
         // Amortized: most receivers live as long as one call.
         if receivers.len() == receivers.capacity() {
@@ -60,17 +60,17 @@ impl RefusalSender {
 }
 
 impl Refusals {
-    pub fn take(&mut self) -> Refused {
-        let mut refused = Refused::default();
+    pub fn take_all(&mut self) -> Refusal {
+        let mut refused = Refusal::default();
         std::mem::take(&mut *lock(&self.0.errors)).into_iter().for_each(|error| refused.add(error));
         refused
     }
 
     /// Waits until something was refused.
-    pub async fn wait(&mut self) -> Refused {
+    pub async fn wait(&mut self) -> Refusal {
         loop {
             self.0.added.notified().await;
-            let refused = self.take();
+            let refused = self.take_all();
             if !refused.is_empty() {
                 return refused;
             }
@@ -78,7 +78,7 @@ impl Refusals {
     }
 }
 
-impl Refused {
+impl Refusal {
     fn add(&mut self, error: JetError) {
         if let JetError::Permission { publish, subject, .. } = &error {
             let kind = if *publish { &mut self.publishes } else { &mut self.subscriptions };
@@ -115,10 +115,10 @@ mod tests {
         assert!(sender.send(&refusal("b")));
         let mut second = sender.subscribe();
         (0..2 * MAX_QUEUED).for_each(|number| assert!(sender.send(&refusal(&number.to_string()))));
-        let (one, two) = (first.take(), second.take());
+        let (one, two) = (first.take_all(), second.take_all());
         assert!(one.publish("a").is_none() && one.publish("b").is_some() && one.publish("0").is_some());
         assert!(two.publish("b").is_none() && two.publishes.len() == MAX_QUEUED);
-        assert!(first.take().is_empty());
+        assert!(first.take_all().is_empty());
     }
 
     #[test]

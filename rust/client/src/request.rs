@@ -11,17 +11,17 @@ use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use crate::connect::failing;
-use crate::hub::Hub;
-use crate::link::Link;
-use crate::outbox::{Outbox, Outgoing, Recall};
-use crate::refusals::{Refusals, Refused};
+use crate::connection_state::ConnectionState;
+use crate::connection_state::link::Link;
+use crate::outbox::{CancelHandle, Outbox, Outgoing};
+use crate::refusals::{Refusal, Refusals};
 use crate::traffic::{Traffic, Verb};
 use crate::transport::{Client, Subscriber};
 use base::error::{JetError, Result};
 use base::lock::{Guard, lock};
 use runtime::task::{Spot, spawn, weak_spot};
 use wire::arena::Arena;
-use wire::int_hasher::ByNumber;
+use wire::int_hasher::BuildIntHasher;
 use wire::message::Message;
 use wire::nats::{HeaderMap, Subject};
 use wire::size::message_size;
@@ -40,7 +40,7 @@ pub struct Request {
 /// Gets the answer, in a task that must not be kept waiting.
 pub type Done = Box<dyn FnOnce(Result<Message>) + Send>;
 
-struct Pending {
+struct PendingRequest {
     done: Done,
     subject: Subject,
     timeout: Duration,
@@ -55,24 +55,24 @@ struct Pending {
 /// The answers that are awaited. An entry goes with its request, answered or not.
 pub struct Requests {
     client: Client,
-    hub: Arc<Hub>,
+    hub: Arc<ConnectionState>,
     traffic: Arc<Traffic>,
     inbox: OnceLock<String>,
     opening: Mutex<()>,
-    shared: Arc<Shared>,
+    shared: Arc<RequestState>,
 }
 
-struct Shared {
-    waiting: Mutex<Waiting>,
-    outbox: Recall,
+struct RequestState {
+    waiting: Mutex<RequestCall>,
+    outbox: CancelHandle,
     /// A deadline earlier than all others was added.
     earlier: Notify,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct RequestCall {
     last: u64,
-    pending: HashMap<u64, Pending, ByNumber>,
+    pending: HashMap<u64, PendingRequest, BuildIntHasher>,
     /// Numbers of the requests that have a tag.
     tagged: HashMap<usize, u64>,
     deadlines: BTreeSet<(Instant, u64)>,
@@ -84,12 +84,12 @@ struct Waiting {
     arena: Arena,
 }
 
-impl Shared {
-    fn lock(&self) -> Guard<'_, Waiting> {
+impl RequestState {
+    fn lock(&self) -> Guard<'_, RequestCall> {
         lock(&self.waiting)
     }
 
-    fn take(&self, number: u64) -> Option<Pending> {
+    fn take_pending(&self, number: u64) -> Option<PendingRequest> {
         let mut waiting = self.lock();
         let pending = waiting.pending.remove(&number)?;
         waiting.deadlines.remove(&(pending.deadline, number));
@@ -100,9 +100,9 @@ impl Shared {
     }
 
     /// Ends a request that has no answer, and says whether it may have been sent; where not it never will be.
-    fn end(&self, number: u64) -> Option<(Pending, bool)> {
-        let pending = self.take(number)?;
-        let sent = !self.outbox.take_back(pending.place);
+    fn end(&self, number: u64) -> Option<(PendingRequest, bool)> {
+        let pending = self.take_pending(number)?;
+        let sent = !self.outbox.cancel(pending.place);
         Some((pending, sent))
     }
 
@@ -120,8 +120,8 @@ impl Shared {
 }
 
 impl Requests {
-    pub fn new(client: Client, hub: Arc<Hub>, traffic: Arc<Traffic>, outbox: Recall) -> Self {
-        let shared = Shared { waiting: Mutex::default(), outbox, earlier: Notify::new() };
+    pub fn new(client: Client, hub: Arc<ConnectionState>, traffic: Arc<Traffic>, outbox: CancelHandle) -> Self {
+        let shared = RequestState { waiting: Mutex::default(), outbox, earlier: Notify::new() };
         Requests { client, hub, traffic, inbox: OnceLock::new(), opening: Mutex::default(), shared: Arc::new(shared) }
     }
 
@@ -181,7 +181,7 @@ impl Requests {
         }
         waiting.last += 1;
         let number = waiting.last;
-        let Waiting { reply, arena, .. } = &mut *waiting;
+        let RequestCall { reply, arena, .. } = &mut *waiting;
         reply.clear();
         reply.extend_from_slice(prefix.as_bytes());
         write_token(number, reply);
@@ -196,7 +196,7 @@ impl Requests {
         if tag != 0 {
             waiting.tagged.insert(tag, number);
         }
-        waiting.pending.insert(number, Pending { done, subject, timeout, deadline, place, tag, verb });
+        waiting.pending.insert(number, PendingRequest { done, subject, timeout, deadline, place, tag, verb });
         Ok(number)
     }
 
@@ -217,8 +217,8 @@ impl Requests {
             let _cancelled = send.send(answer);
         });
         let number = self.start(outbox, request, 0, done)?;
-        outbox.kick();
-        let (entry, hub) = (Entry(self.shared.clone(), number), self.hub.clone());
+        outbox.flush_now();
+        let (entry, hub) = (RequestEntry(self.shared.clone(), number), self.hub.clone());
         Ok(async move {
             let _entry = entry;
             answer.await.unwrap_or_else(|_| Err(hub.closed_error()))
@@ -234,9 +234,9 @@ fn late(subject: &Subject, after: Duration, sent: bool) -> JetError {
 async fn dispatch_answers(
     made: oneshot::Receiver<Subscriber>,
     prefix: usize,
-    shared: Weak<Shared>,
+    shared: Weak<RequestState>,
     traffic: Arc<Traffic>,
-    hub: Arc<Hub>,
+    hub: Arc<ConnectionState>,
 ) {
     // Without one the connection is closed.
     let mut answers = stream::iter(made.await.ok()).flatten();
@@ -244,10 +244,10 @@ async fn dispatch_answers(
         weak_spot(Spot::Answers);
         let Some(shared) = shared.upgrade() else { return };
         let number = message.subject_bytes().get(prefix..).and_then(read_token);
-        let pending = number.and_then(|number| shared.take(number));
+        let pending = number.and_then(|number| shared.take_pending(number));
         // One that nobody waits for any more has come all the same.
         traffic.received(pending.as_ref().map_or(Verb::Request, |pending| pending.verb), message.payload().len());
-        let Some(Pending { done, subject, .. }) = pending else { continue };
+        let Some(PendingRequest { done, subject, .. }) = pending else { continue };
         done(match message.says_no_responders() {
             true => Err(JetError::NoResponders { subject: subject.to_string() }),
             false => Ok(message),
@@ -265,7 +265,7 @@ async fn while_open(mut link: watch::Receiver<Link>, work: impl Future<Output = 
 }
 
 /// Ends the requests that got no answer in time.
-async fn expire(weak: Weak<Shared>) {
+async fn expire(weak: Weak<RequestState>) {
     /// With nothing to expire, how long until the next look whether the connection is still there.
     const IDLE: Duration = Duration::from_secs(60);
     while let Some(shared) = weak.upgrade() {
@@ -274,7 +274,7 @@ async fn expire(weak: Weak<Shared>) {
         let first = shared.lock().deadlines.first().copied();
         match first {
             Some((deadline, number)) if deadline <= now => {
-                if let Some((Pending { done, subject, timeout, .. }, sent)) = shared.end(number) {
+                if let Some((PendingRequest { done, subject, timeout, .. }, sent)) = shared.end(number) {
                     done(Err(late(&subject, timeout, sent)));
                 }
             }
@@ -287,12 +287,12 @@ async fn expire(weak: Weak<Shared>) {
 }
 
 /// Ends the requests that the server does not let through, or whose answers it would not.
-async fn refuse(weak: Weak<Shared>, mut refusals: Refusals, mut link: watch::Receiver<Link>, inbox: String) {
+async fn refuse(weak: Weak<RequestState>, mut refusals: Refusals, mut link: watch::Receiver<Link>, inbox: String) {
     let mut breaks = link.borrow().breaks;
     loop {
         let refused = tokio::select! {
             refused = refusals.wait() => refused,
-            _ = link.changed() => Refused::default(),
+            _ = link.changed() => Refusal::default(),
         };
         weak_spot(Spot::Refusals);
         let Some(shared) = weak.upgrade() else { return };
@@ -307,7 +307,7 @@ async fn refuse(weak: Weak<Shared>, mut refusals: Refusals, mut link: watch::Rec
                 waiting.deaf = Some(cause.clone());
             }
             let cause =
-                |pending: &Pending| waiting.deaf.as_ref().or_else(|| refused.publish(&pending.subject)).cloned();
+                |pending: &PendingRequest| waiting.deaf.as_ref().or_else(|| refused.publish(&pending.subject)).cloned();
             waiting.pending.iter().filter_map(|(number, pending)| Some((*number, cause(pending)?))).collect()
         };
         for (number, cause) in hit {
@@ -319,9 +319,9 @@ async fn refuse(weak: Weak<Shared>, mut refusals: Refusals, mut link: watch::Rec
 }
 
 /// Ends the request where it is dropped while it waits.
-struct Entry(Arc<Shared>, u64);
+struct RequestEntry(Arc<RequestState>, u64);
 
-impl Drop for Entry {
+impl Drop for RequestEntry {
     fn drop(&mut self) {
         drop(self.0.end(self.1));
     }

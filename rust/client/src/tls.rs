@@ -13,7 +13,7 @@ use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-use crate::hub::Hub;
+use crate::connection_state::ConnectionState;
 use base::error::{JetError, Result};
 
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl Default for Tls {
 }
 
 /// What is connected with. Reads no file and no certificate of the system: that waits for the first handshake.
-pub fn config(tls: &Tls, hub: &Arc<Hub>) -> Result<ClientConfig> {
+pub fn config(tls: &Tls, hub: &Arc<ConnectionState>) -> Result<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
     let value = |text: String| JetError::Value(format!("tls: {text}"));
     let hostname = match &tls.hostname {
@@ -141,7 +141,7 @@ struct Verifier {
     verify: bool,
     check_name: bool,
     provider: Arc<CryptoProvider>,
-    hub: std::sync::Weak<Hub>,
+    hub: std::sync::Weak<ConnectionState>,
 }
 
 impl fmt::Debug for Verifier {
@@ -157,9 +157,10 @@ impl Verifier {
         intermediates: &[CertificateDer<'_>],
         address: &ServerName<'_>,
         now: UnixTime,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CertificateRejected> {
         let cert = ParsedCertificate::try_from(end_entity)?;
-        let roots = self.roots.get_or_init(system_roots).as_ref().map_err(|cause| Refused::Text(cause.clone()))?;
+        let roots =
+            self.roots.get_or_init(system_roots).as_ref().map_err(|cause| CertificateRejected::Text(cause.clone()))?;
         let algorithms = self.provider.signature_verification_algorithms.all;
         match verify_server_cert_signed_by_trust_anchor(&cert, roots, intermediates, now, algorithms) {
             // A self-signed certificate that is trusted as such: all but this one formality was checked before it.
@@ -188,14 +189,14 @@ impl Verifier {
 }
 
 /// Why a certificate was refused.
-enum Refused {
+enum CertificateRejected {
     Text(String),
     Tls(Error),
 }
 
-impl From<Error> for Refused {
+impl From<Error> for CertificateRejected {
     fn from(error: Error) -> Self {
-        Refused::Tls(error)
+        CertificateRejected::Tls(error)
     }
 }
 
@@ -248,8 +249,8 @@ impl ServerCertVerifier for Verifier {
             && let Err(refused) = self.check(end_entity, intermediates, server_name, now)
         {
             let (text, error) = match refused {
-                Refused::Text(text) => (text.clone(), Error::General(text)),
-                Refused::Tls(error) => (explain(&error), error),
+                CertificateRejected::Text(text) => (text.clone(), Error::General(text)),
+                CertificateRejected::Tls(error) => (explain(&error), error),
             };
             if let Some(hub) = self.hub.upgrade() {
                 hub.refused_certificate(text);
@@ -285,7 +286,7 @@ impl ServerCertVerifier for Verifier {
 /// Our certificate, and a note that the server asked for one.
 struct Identity {
     key: Option<Arc<CertifiedKey>>,
-    hub: std::sync::Weak<Hub>,
+    hub: std::sync::Weak<ConnectionState>,
 }
 
 impl fmt::Debug for Identity {

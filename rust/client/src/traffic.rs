@@ -58,7 +58,7 @@ impl Verb {
 
 /// What one verb has moved so far: messages, and bytes of their payloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct ByteCounts {
     pub in_msgs: u64,
     pub in_bytes: u64,
     pub out_msgs: u64,
@@ -68,7 +68,7 @@ pub struct Moved {
 }
 
 #[derive(Default)]
-struct Counts {
+struct VerbCounts {
     in_msgs: AtomicU64,
     in_bytes: AtomicU64,
     out_msgs: AtomicU64,
@@ -80,7 +80,7 @@ struct Counts {
 #[derive(Default)]
 pub struct Traffic {
     /// By the number of the verb.
-    verbs: [Counts; Verb::ALL.len()],
+    verbs: [VerbCounts; Verb::ALL.len()],
     /// Of calls that publish many messages: what is unanswered now.
     flying: AtomicU64,
     flying_bytes: AtomicU64,
@@ -104,10 +104,10 @@ impl Traffic {
     }
 
     /// What a verb has moved.
-    pub fn moved(&self, verb: Verb) -> Moved {
+    pub fn moved(&self, verb: Verb) -> ByteCounts {
         let counts = &self.verbs[verb as usize];
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Moved {
+        ByteCounts {
             in_msgs: read(&counts.in_msgs),
             in_bytes: read(&counts.in_bytes),
             out_msgs: read(&counts.out_msgs),
@@ -158,20 +158,20 @@ impl Traffic {
         (self.sum(|moved| moved.in_bytes), self.sum(|moved| moved.out_bytes))
     }
 
-    fn sum(&self, of: impl Fn(Moved) -> u64) -> u64 {
+    fn sum(&self, of: impl Fn(ByteCounts) -> u64) -> u64 {
         Verb::ALL.into_iter().map(|verb| of(self.moved(verb))).sum()
     }
 }
 
 /// What one call has published and is unanswered, as the connection's numbers show it.
-pub struct Flying<'a> {
+pub struct InFlightGuard<'a> {
     traffic: &'a Traffic,
     told: (usize, usize),
 }
 
-impl<'a> Flying<'a> {
+impl<'a> InFlightGuard<'a> {
     pub fn new(traffic: &'a Traffic) -> Self {
-        Flying { traffic, told: (0, 0) }
+        InFlightGuard { traffic, told: (0, 0) }
     }
 
     /// Once a turn, not once a message.
@@ -188,7 +188,7 @@ impl<'a> Flying<'a> {
     }
 }
 
-impl Drop for Flying<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         self.tell(0, 0);
     }
@@ -225,7 +225,7 @@ mod tests {
             traffic.received(verb, 10);
         }
         traffic.resent(Verb::Publisher);
-        let fetched = Moved { in_msgs: 1, in_bytes: 10, out_msgs: 1, out_bytes: 5, resent: 0 };
+        let fetched = ByteCounts { in_msgs: 1, in_bytes: 10, out_msgs: 1, out_bytes: 5, resent: 0 };
         assert_eq!(traffic.moved(Verb::Fetch), fetched);
         assert_eq!((traffic.counts(), traffic.troubles()), ((80, 28), (1, 0)));
     }
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn what_flies_is_of_all_calls_and_goes_with_them() {
         let traffic = Traffic::default();
-        let (mut one, mut other) = (Flying::new(&traffic), Flying::new(&traffic));
+        let (mut one, mut other) = (InFlightGuard::new(&traffic), InFlightGuard::new(&traffic));
         one.tell(5, 500);
         other.tell(2, 20);
         one.tell(3, 300);

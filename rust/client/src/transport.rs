@@ -12,26 +12,26 @@ use std::sync::{Arc, Mutex};
 use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
-use crate::hub::Hub;
+use crate::connection_state::ConnectionState;
 use base::lock::{Guard, lock};
-use wire::int_hasher::ByNumber;
+use wire::int_hasher::BuildIntHasher;
 use wire::nats::OutboundMessage;
 use wire::nats::{ServerInfo, Statistics, Subject};
 use wire::size::message_size;
 
-mod attempt;
-mod out;
+mod connect_attempt;
 mod run;
 mod subscriber;
 mod websocket;
+mod write_buffer;
 
-pub use attempt::{Failure, Greeting};
-use out::Out;
+pub use connect_attempt::{AttemptFailure, Greeting};
+use write_buffer::WriteBuffer;
 
-pub use run::{Settings, run};
+pub use run::{TransportSettings, run};
 use subscriber::Inbox;
 pub use subscriber::Subscriber;
-use wire::frames::{self, Frame};
+use wire::frames::{self, PublishFrame};
 
 /// What the server takes until it has said so.
 const DEFAULT_PAYLOAD: usize = 1 << 20;
@@ -42,7 +42,7 @@ pub struct Closed;
 
 /// Why a message was not taken.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum SendRejected {
     /// The server takes no message of this size.
     TooLarge,
     /// The link is gone for which it waited.
@@ -50,7 +50,7 @@ pub enum Refused {
     Closed,
 }
 
-struct Subscription {
+struct ServerSubscription {
     subject: Subject,
     queue: Option<String>,
     inbox: Arc<Inbox>,
@@ -61,15 +61,15 @@ struct Subscription {
 }
 
 #[derive(Default)]
-struct Subscriptions {
+struct ServerSubscriptions {
     last: u64,
-    by_sid: HashMap<u64, Subscription, ByNumber>,
+    by_sid: HashMap<u64, ServerSubscription, BuildIntHasher>,
 }
 
-struct Shared {
-    out: Mutex<Out>,
+struct TransportState {
+    out: Mutex<WriteBuffer>,
     /// Taken before `out` where both are.
-    subscriptions: Mutex<Subscriptions>,
+    subscriptions: Mutex<ServerSubscriptions>,
     /// The connection's task.
     task: AtomicWaker,
     /// Something was written, or never will be.
@@ -77,17 +77,17 @@ struct Shared {
     info: Mutex<ServerInfo>,
     max_payload: AtomicUsize,
     statistics: Arc<Statistics>,
-    hub: Arc<Hub>,
+    hub: Arc<ConnectionState>,
 }
 
 /// A handle on the connection; a clone is the same one.
 #[derive(Clone)]
-pub struct Client(Arc<Shared>);
+pub struct Client(Arc<TransportState>);
 
 impl Client {
     /// Nothing moves before `run`.
-    pub fn new(hub: Arc<Hub>) -> Self {
-        Client(Arc::new(Shared {
+    pub fn new(hub: Arc<ConnectionState>) -> Self {
+        Client(Arc::new(TransportState {
             out: Mutex::default(),
             subscriptions: Mutex::default(),
             task: AtomicWaker::new(),
@@ -120,7 +120,7 @@ impl Client {
     }
 
     /// Has what was put in written.
-    fn wake(&self, mut out: Guard<'_, Out>) {
+    fn wake(&self, mut out: Guard<'_, WriteBuffer>) {
         let told = std::mem::replace(&mut out.told, true);
         drop(out);
         if !told {
@@ -129,7 +129,7 @@ impl Client {
     }
 
     /// Has what is held written.
-    pub fn kick(&self) {
+    pub fn flush_now(&self) {
         let out = lock(&self.0.out);
         if !out.buffer.is_empty() {
             self.wake(out);
@@ -141,7 +141,7 @@ impl Client {
         lock(&self.0.out).has_room(bytes)
     }
 
-    async fn until(&self, enough: impl Fn(&Out) -> bool) {
+    async fn until(&self, enough: impl Fn(&WriteBuffer) -> bool) {
         loop {
             let written = self.0.written.notified();
             if enough(&lock(&self.0.out)) {
@@ -157,17 +157,17 @@ impl Client {
     }
 
     /// `bytes` is its `size`, of which the server counts headers and payload.
-    fn check(&self, message: &OutboundMessage, bytes: usize) -> Result<(), Refused> {
+    fn check(&self, message: &OutboundMessage, bytes: usize) -> Result<(), SendRejected> {
         let subjects = message.subject.len() + message.reply.as_ref().map_or(0, |reply| reply.len());
-        if bytes - subjects > self.max_payload() { Err(Refused::TooLarge) } else { Ok(()) }
+        if bytes - subjects > self.max_payload() { Err(SendRejected::TooLarge) } else { Ok(()) }
     }
 
     /// Sends a message, for which there should be a link and room. From here on it goes with the link.
-    pub fn send(&self, message: &OutboundMessage, bytes: usize) -> Result<(), Refused> {
+    pub fn send(&self, message: &OutboundMessage, bytes: usize) -> Result<(), SendRejected> {
         self.check(message, bytes)?;
         let mut out = lock(&self.0.out);
         if out.closed {
-            return Err(Refused::Closed);
+            return Err(SendRejected::Closed);
         }
         if out.connected {
             out.put_message(message, &self.0.statistics);
@@ -177,7 +177,7 @@ impl Client {
     }
 
     /// Sends a message over the link that stands, where it can go at once; else it was not sent.
-    pub fn send_now(&self, frame: &Frame<'_>) -> bool {
+    pub fn send_now(&self, frame: &PublishFrame<'_>) -> bool {
         if frame.counted() > self.max_payload() {
             return false;
         }
@@ -192,7 +192,7 @@ impl Client {
 
     /// Takes a message that is sent now, or at the next `kick`; says how many bytes wait by then. None where it cannot go at
     /// once.
-    pub fn take(&self, message: &OutboundMessage, bytes: usize, now: bool) -> Option<usize> {
+    pub fn enqueue(&self, message: &OutboundMessage, bytes: usize, now: bool) -> Option<usize> {
         self.check(message, bytes).ok()?;
         let mut out = lock(&self.0.out);
         if out.closed || !out.has_room(bytes) {
@@ -207,7 +207,7 @@ impl Client {
     }
 
     /// Sends a message over the link that stands, once there is room; dropped before that, it is never sent.
-    pub async fn publish(&self, message: OutboundMessage) -> Result<(), Refused> {
+    pub async fn publish(&self, message: OutboundMessage) -> Result<(), SendRejected> {
         let bytes = message_size(&message);
         let mut link = None;
         loop {
@@ -215,10 +215,10 @@ impl Client {
             {
                 let mut out = lock(&self.0.out);
                 if out.closed {
-                    return Err(Refused::Closed);
+                    return Err(SendRejected::Closed);
                 }
                 if !out.connected || *link.get_or_insert(out.links) != out.links {
-                    return Err(Refused::LinkLost);
+                    return Err(SendRejected::LinkLost);
                 }
                 if out.has_room(bytes) {
                     out.put_message(&message, &self.0.statistics);
@@ -245,14 +245,14 @@ impl Client {
         let sid = subscriptions.last;
         self.tell(|out| out.put_subscription(sid, &subject, queue.as_deref(), self.0.hub.pinged()));
         let subscription =
-            Subscription { subject, queue, inbox: inbox.clone(), delivered: 0, most: None, withdrawn: false };
+            ServerSubscription { subject, queue, inbox: inbox.clone(), delivered: 0, most: None, withdrawn: false };
         subscriptions.by_sid.insert(sid, subscription);
         drop(subscriptions);
         Ok(Subscriber::new(self.clone(), sid, inbox))
     }
 
     /// Tells the server, where there is one; another one is told all that holds then.
-    fn tell(&self, write: impl FnOnce(&mut Out)) {
+    fn tell(&self, write: impl FnOnce(&mut WriteBuffer)) {
         let mut out = lock(&self.0.out);
         if out.connected {
             write(&mut out);
@@ -291,7 +291,7 @@ impl Client {
         }
     }
 
-    /// Sends a PING, which `Hub::pings` counts; false where there is no link to send it on.
+    /// Sends a PING, which `ConnectionState::pings` counts; false where there is no link to send it on.
     pub fn ping(&self) -> bool {
         let mut out = lock(&self.0.out);
         let connected = out.connected;
@@ -311,14 +311,14 @@ impl Client {
     }
 
     /// Drops the link, and connects anew.
-    pub fn renew(&self) {
+    pub fn force_reconnect(&self) {
         let mut out = lock(&self.0.out);
         out.renew = out.connected;
         drop(out);
         self.0.task.wake();
     }
 
-    /// Ends the connection once all is written, or cannot be soon. `Hub::stop` ends attempts to connect.
+    /// Ends the connection once all is written, or cannot be soon. `ConnectionState::stop` ends attempts to connect.
     pub fn end(&self) {
         lock(&self.0.out).end = true;
         self.0.task.wake();

@@ -9,25 +9,25 @@ use arrow_array::{BinaryArray, StringArray};
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 
-use crate::column_buffer::{Room, Spare};
+use crate::column_buffer::{ColumnBuffer, SparePages};
 
 pub struct BytesBuilder {
     /// Where each begins, and where the last ends.
     offsets: Vec<i32>,
-    values: Room,
+    values: ColumnBuffer,
     nulls: NullBufferBuilder,
     /// How many there may be in all; 0 is not known.
     wanted: usize,
-    spare: Weak<Spare>,
+    spare: Weak<SparePages>,
 }
 
 /// More than a column has: Arrow counts in 31 bits, and a batch is cut at half of that.
-const MOST_BYTES: usize = 5 << 28;
+const MAX_COLUMN_BYTES: usize = 5 << 28;
 
 impl Default for BytesBuilder {
     fn default() -> Self {
         let (offsets, nulls) = (vec![0], NullBufferBuilder::new(0));
-        BytesBuilder { offsets, values: Room::default(), nulls, wanted: 0, spare: Weak::new() }
+        BytesBuilder { offsets, values: ColumnBuffer::default(), nulls, wanted: 0, spare: Weak::new() }
     }
 }
 
@@ -37,7 +37,7 @@ impl BytesBuilder {
         let (value_bytes, rows, so_far) = (value.unwrap_or_default(), self.offsets.len(), self.values.len());
         let (wanted, more) = (self.wanted, value_bytes.len());
         // All of them, if the others are as large as those that have come.
-        let enough = || (so_far.saturating_add(more) / rows).saturating_mul(wanted).min(MOST_BYTES);
+        let enough = || (so_far.saturating_add(more) / rows).saturating_mul(wanted).min(MAX_COLUMN_BYTES);
         self.values.extend(value_bytes, &self.spare, enough);
         self.offsets.push(self.values.len() as i32);
         self.nulls.append(value.is_some());
@@ -49,9 +49,9 @@ impl BytesBuilder {
     }
 
     /// Makes room for so many bytes; there may be `wanted` rows, or more. Before the first.
-    pub fn reserve(&mut self, wanted: usize, bytes: usize, spare: Weak<Spare>) {
+    pub fn reserve(&mut self, wanted: usize, bytes: usize, spare: Weak<SparePages>) {
         if self.values.is_empty() {
-            self.values = Room::expecting(bytes, &spare);
+            self.values = ColumnBuffer::expecting(bytes, &spare);
         }
         (self.wanted, self.spare) = (wanted, spare);
     }

@@ -15,16 +15,16 @@ use memmap2::{MmapMut, MmapOptions};
 use base::lock::lock;
 
 /// Bytes from which on. Below, pages cost more than they save.
-const LARGE: usize = 1 << 20;
+const MIN_MAPPED_BYTES: usize = 1 << 20;
 /// Bytes that are kept for batches to come: those of a read, unless it is asked for larger ones, and their eighth more.
 const MOST_SPARE: usize = 18 << 20;
 
 /// Pages of batches that were dropped, for the next ones of the same read, or subscription. They go with it.
 #[derive(Default)]
-pub struct Spare(Mutex<Option<MmapMut>>);
+pub struct SparePages(Mutex<Option<MmapMut>>);
 
-impl Spare {
-    fn take(&self, bytes: usize) -> Option<MmapMut> {
+impl SparePages {
+    fn take_pages(&self, bytes: usize) -> Option<MmapMut> {
         lock(&self.0).take_if(|map| (bytes..=2 * bytes).contains(&map.len()))
     }
 
@@ -35,14 +35,14 @@ impl Spare {
     }
 }
 
-pub enum Room {
+pub enum ColumnBuffer {
     Heap(Vec<u8>),
     Mapped(Pages),
 }
 
-impl Default for Room {
+impl Default for ColumnBuffer {
     fn default() -> Self {
-        Room::Heap(Vec::new())
+        ColumnBuffer::Heap(Vec::new())
     }
 }
 
@@ -50,7 +50,7 @@ pub struct Pages {
     /// There until it is dropped.
     map: Option<MmapMut>,
     len: usize,
-    spare: Weak<Spare>,
+    spare: Weak<SparePages>,
 }
 
 impl Pages {
@@ -80,37 +80,37 @@ impl AsRef<[u8]> for Pages {
     }
 }
 
-impl AsRef<[u8]> for Room {
+impl AsRef<[u8]> for ColumnBuffer {
     fn as_ref(&self) -> &[u8] {
         match self {
-            Room::Heap(bytes) => bytes,
-            Room::Mapped(pages) => pages.as_ref(),
+            ColumnBuffer::Heap(bytes) => bytes,
+            ColumnBuffer::Mapped(pages) => pages.as_ref(),
         }
     }
 }
 
-impl Room {
+impl ColumnBuffer {
     /// For about so many bytes, and an eighth more.
-    pub fn expecting(bytes: usize, spare: &Weak<Spare>) -> Self {
-        if bytes < LARGE {
-            return Room::Heap(Vec::with_capacity(bytes));
+    pub fn expecting(bytes: usize, spare: &Weak<SparePages>) -> Self {
+        if bytes < MIN_MAPPED_BYTES {
+            return ColumnBuffer::Heap(Vec::with_capacity(bytes));
         }
         let enough = bytes + bytes / 8;
-        let map = spare.upgrade().and_then(|spare| spare.take(enough)).or_else(|| {
+        let map = spare.upgrade().and_then(|spare| spare.take_pages(enough)).or_else(|| {
             // Most may never be written to, and is not to count as taken where the system lets us say so.
             MmapOptions::new().len(enough).no_reserve_swap().map_anon().ok()
         });
         match map {
-            Some(map) => Room::Mapped(Pages { map: Some(map), len: 0, spare: spare.clone() }),
+            Some(map) => ColumnBuffer::Mapped(Pages { map: Some(map), len: 0, spare: spare.clone() }),
             // More than the system has, which what comes need not be.
-            None => Room::Heap(Vec::new()),
+            None => ColumnBuffer::Heap(Vec::new()),
         }
     }
 
     pub fn len(&self) -> usize {
         match self {
-            Room::Heap(bytes) => bytes.len(),
-            Room::Mapped(pages) => pages.len,
+            ColumnBuffer::Heap(bytes) => bytes.len(),
+            ColumnBuffer::Mapped(pages) => pages.len,
         }
     }
 
@@ -120,7 +120,7 @@ impl Room {
 
     /// Adds bytes. Where there is no room for them it is made for `enough` bytes in all.
     #[inline]
-    pub fn extend(&mut self, bytes: &[u8], spare: &Weak<Spare>, enough: impl Fn() -> usize) {
+    pub fn extend(&mut self, bytes: &[u8], spare: &Weak<SparePages>, enough: impl Fn() -> usize) {
         while !self.try_extend(bytes) {
             self.outgrow(bytes.len(), spare, enough());
         }
@@ -129,22 +129,22 @@ impl Room {
     #[inline]
     fn try_extend(&mut self, bytes: &[u8]) -> bool {
         match self {
-            Room::Heap(heap) => {
-                let fits = heap.len() + bytes.len() <= heap.capacity().max(LARGE);
+            ColumnBuffer::Heap(heap) => {
+                let fits = heap.len() + bytes.len() <= heap.capacity().max(MIN_MAPPED_BYTES);
                 if fits {
                     heap.extend_from_slice(bytes);
                 }
                 fits
             }
-            Room::Mapped(pages) => pages.extend(bytes),
+            ColumnBuffer::Mapped(pages) => pages.extend(bytes),
         }
     }
 
     #[cold]
-    fn outgrow(&mut self, more: usize, spare: &Weak<Spare>, enough: usize) {
+    fn outgrow(&mut self, more: usize, spare: &Weak<SparePages>, enough: usize) {
         let least = 2 * (self.len() + more);
-        let mut larger = Room::expecting(enough.max(least), spare);
-        if let Room::Heap(heap) = &mut larger {
+        let mut larger = ColumnBuffer::expecting(enough.max(least), spare);
+        if let ColumnBuffer::Heap(heap) = &mut larger {
             heap.reserve_exact(least);
         }
         let _there_is_room = larger.try_extend(self.as_ref());
@@ -154,11 +154,11 @@ impl Room {
     /// In hardly more memory than they need.
     pub fn finish(self) -> Buffer {
         match self {
-            Room::Heap(mut bytes) => {
+            ColumnBuffer::Heap(mut bytes) => {
                 bytes.shrink_to_fit();
                 Buffer::from_vec(bytes)
             }
-            Room::Mapped(pages) => Buffer::from(Bytes::from_owner(pages)),
+            ColumnBuffer::Mapped(pages) => Buffer::from(Bytes::from_owner(pages)),
         }
     }
 }
@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    fn none() -> Weak<Spare> {
+    fn none() -> Weak<SparePages> {
         Weak::new()
     }
 
@@ -177,9 +177,9 @@ mod tests {
     #[test]
     fn what_was_added_is_there() {
         for (expected, enough) in [(0, 0), (0, 64 << 20), (1 << 19, 0), (4 << 20, 0), (64 << 20, 0), (1 << 62, 0)] {
-            let mut room = Room::expecting(expected, &none());
-            let mapped = (LARGE..1 << 62).contains(&expected);
-            assert_eq!(matches!(room, Room::Mapped(_)), mapped, "{expected}");
+            let mut room = ColumnBuffer::expecting(expected, &none());
+            let mapped = (MIN_MAPPED_BYTES..1 << 62).contains(&expected);
+            assert_eq!(matches!(room, ColumnBuffer::Mapped(_)), mapped, "{expected}");
             let mut all = Vec::new();
             for part in 0..100u8 {
                 let bytes = vec![part; 100_000];
@@ -187,7 +187,7 @@ mod tests {
                 all.extend(bytes);
                 assert_eq!(room.len(), all.len());
             }
-            assert!(matches!(room, Room::Mapped(_)), "{expected}");
+            assert!(matches!(room, ColumnBuffer::Mapped(_)), "{expected}");
             assert_eq!(room.as_ref(), all);
             assert_eq!(room.finish().as_slice(), all);
         }
@@ -196,33 +196,33 @@ mod tests {
     /// What is expected to come is not copied again and again; one that is larger than all of that has its room too.
     #[test]
     fn what_is_expected_needs_no_growing() {
-        let mut room = Room::default();
-        room.extend(&[1; LARGE], &none(), || 0);
-        assert!(matches!(room, Room::Heap(_)));
+        let mut room = ColumnBuffer::default();
+        room.extend(&[1; MIN_MAPPED_BYTES], &none(), || 0);
+        assert!(matches!(room, ColumnBuffer::Heap(_)));
         room.extend(b"more", &none(), || 64 << 20);
         let place = room.as_ref().as_ptr();
-        (0..60).for_each(|_| room.extend(&[2; LARGE], &none(), || 0));
+        (0..60).for_each(|_| room.extend(&[2; MIN_MAPPED_BYTES], &none(), || 0));
         assert_eq!(room.as_ref().as_ptr(), place);
         room.extend(&vec![3; 64 << 20], &none(), || usize::MAX / 2);
-        assert_eq!((room.len(), room.finish().as_slice().last()), (125 * LARGE + 4, Some(&3)));
+        assert_eq!((room.len(), room.finish().as_slice().last()), (125 * MIN_MAPPED_BYTES + 4, Some(&3)));
     }
 
     #[test]
     fn a_mapping_is_handed_out_without_a_copy() {
-        let mut room = Room::expecting(4 << 20, &none());
+        let mut room = ColumnBuffer::expecting(4 << 20, &none());
         room.extend(b"some", &none(), || 0);
         let place = room.as_ref().as_ptr();
         let buffer = room.finish();
         assert_eq!((buffer.as_ptr(), buffer.as_slice()), (place, &b"some"[..]));
-        assert!(Room::expecting(4 << 20, &none()).finish().is_empty());
+        assert!(ColumnBuffer::expecting(4 << 20, &none()).finish().is_empty());
     }
 
     #[test]
     fn what_was_dropped_is_the_next_ones() {
         let spare = Arc::default();
-        let batch = |bytes: usize, spare: &Arc<Spare>| {
+        let batch = |bytes: usize, spare: &Arc<SparePages>| {
             let spare = Arc::downgrade(spare);
-            let mut room = Room::expecting(bytes, &spare);
+            let mut room = ColumnBuffer::expecting(bytes, &spare);
             room.extend(b"some", &spare, || 0);
             room.finish()
         };

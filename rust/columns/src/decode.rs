@@ -37,8 +37,8 @@ use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use column::Column;
-use json::{Json, Reason, Step};
+use column::ColumnDecoder;
+use json::{Json, JsonStep, Reason};
 
 use base::choice::choose;
 use base::error::JetError;
@@ -51,7 +51,7 @@ pub fn nanoseconds(text: &[u8]) -> Option<i64> {
 
 /// What becomes of malformed rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum OnMismatch {
     /// Their value is null and their text is kept.
     Permissive,
     /// They are left out.
@@ -60,19 +60,22 @@ pub enum Mode {
     FailFast,
 }
 
-impl FromStr for Mode {
+impl FromStr for OnMismatch {
     type Err = JetError;
 
-    fn from_str(word: &str) -> Result<Mode, JetError> {
-        let known =
-            [("PERMISSIVE", Mode::Permissive), ("DROPMALFORMED", Mode::DropMalformed), ("FAILFAST", Mode::FailFast)];
+    fn from_str(word: &str) -> Result<OnMismatch, JetError> {
+        let known = [
+            ("PERMISSIVE", OnMismatch::Permissive),
+            ("DROPMALFORMED", OnMismatch::DropMalformed),
+            ("FAILFAST", OnMismatch::FailFast),
+        ];
         choose("mode", word, &known)
     }
 }
 
 #[derive(Debug)]
 pub struct Decoded {
-    /// A row per payload; with [`Mode::DropMalformed`] per payload that `keep` keeps.
+    /// A row per payload; with [`OnMismatch::DropMalformed`] per payload that `keep` keeps.
     pub value: StructArray,
     /// Permissive: the text of malformed rows (base64 where it is not UTF-8), null elsewhere.
     pub corrupt: Option<StringArray>,
@@ -92,7 +95,7 @@ pub struct Bad {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Error {
+pub enum DecodeError {
     Malformed(Bad),
     Internal(String),
 }
@@ -100,15 +103,15 @@ pub enum Error {
 /// Built once per read.
 #[derive(Debug)]
 pub struct Decoder {
-    root: Column,
-    mode: Mode,
+    root: ColumnDecoder,
+    mode: OnMismatch,
 }
 
 impl Decoder {
     /// Refuses types that it cannot decode; the text names the column and says which it can.
-    pub fn new(fields: &Fields, mode: Mode) -> Result<Decoder, String> {
+    pub fn new(fields: &Fields, mode: OnMismatch) -> Result<Decoder, String> {
         let field = Arc::new(Field::new("value", DataType::Struct(fields.clone()), true));
-        let mut root = Column::new(&field, "", 0)?;
+        let mut root = ColumnDecoder::new(&field, "", 0)?;
         // Arrow itself refuses some schemas, when the arrays are made.
         root.finish().map_err(|e| e.to_string())?;
         Ok(Decoder { root, mode })
@@ -121,29 +124,29 @@ impl Decoder {
 
     /// The column of malformed text, where the mode has one.
     pub fn corrupt_field(&self) -> Option<Field> {
-        (self.mode == Mode::Permissive).then(|| Field::new("_corrupt_record", DataType::Utf8, true))
+        (self.mode == OnMismatch::Permissive).then(|| Field::new("_corrupt_record", DataType::Utf8, true))
     }
 
     /// The column of what is wrong with them.
     pub fn error_field(&self) -> Option<Field> {
-        (self.mode == Mode::Permissive).then(|| Field::new("_error", DataType::Utf8, true))
+        (self.mode == OnMismatch::Permissive).then(|| Field::new("_error", DataType::Utf8, true))
     }
 
-    pub fn decode(&mut self, payloads: &BinaryArray) -> Result<Decoded, Error> {
+    pub fn decode(&mut self, payloads: &BinaryArray) -> Result<Decoded, DecodeError> {
         let rows = payloads.len();
         let bad = match self.fill(payloads) {
             Ok(bad) => bad,
             Err(bad) => {
                 self.root.truncate(0);
-                return Err(Error::Malformed(bad));
+                return Err(DecodeError::Malformed(bad));
             }
         };
-        let value = self.root.finish().map_err(|e| Error::Internal(e.to_string()))?.as_struct().clone();
+        let value = self.root.finish().map_err(|e| DecodeError::Internal(e.to_string()))?.as_struct().clone();
         let (corrupt, errors) = match self.mode {
-            Mode::Permissive => (Some(texts(payloads, &bad)?), Some(errors(rows, &bad))),
+            OnMismatch::Permissive => (Some(texts(payloads, &bad)?), Some(errors(rows, &bad))),
             _ => (None, None),
         };
-        let keep = (self.mode == Mode::DropMalformed && !bad.is_empty()).then(|| {
+        let keep = (self.mode == OnMismatch::DropMalformed && !bad.is_empty()).then(|| {
             let mut kept = vec![true; rows];
             bad.iter().for_each(|bad| kept[bad.row] = false);
             BooleanArray::from(kept)
@@ -193,12 +196,12 @@ impl Decoder {
         bad: &mut Vec<Bad>,
         explain: impl FnOnce() -> (String, String),
     ) -> Result<(), Bad> {
-        let (column, reason) = if self.mode == Mode::DropMalformed { Default::default() } else { explain() };
+        let (column, reason) = if self.mode == OnMismatch::DropMalformed { Default::default() } else { explain() };
         let found = Bad { row, column, reason };
-        if self.mode == Mode::FailFast {
+        if self.mode == OnMismatch::FailFast {
             return Err(found);
         }
-        if self.mode == Mode::Permissive {
+        if self.mode == OnMismatch::Permissive {
             self.root.append_null();
         }
         bad.push(found);
@@ -211,14 +214,14 @@ fn explain(json: &Json<'_>, text: &str, root: &FieldRef) -> (String, String) {
     let mut column = String::new();
     for step in json.trace.iter().rev() {
         match step {
-            Step::Field(field) if column.is_empty() => column.push_str(field.name()),
-            Step::Field(field) => column.extend([".", field.name()]),
-            Step::Item(_) => column.push_str("[]"),
-            Step::Key(key, _) => column.extend([".", key]),
+            JsonStep::Field(field) if column.is_empty() => column.push_str(field.name()),
+            JsonStep::Field(field) => column.extend([".", field.name()]),
+            JsonStep::Item(_) => column.push_str("[]"),
+            JsonStep::Key(key, _) => column.extend([".", key]),
         }
     }
     let field = match json.trace.first() {
-        Some(Step::Field(field) | Step::Item(field) | Step::Key(_, field)) => field,
+        Some(JsonStep::Field(field) | JsonStep::Item(field) | JsonStep::Key(_, field)) => field,
         None => root,
     };
     let fault = &json.fault;
@@ -255,7 +258,7 @@ fn errors(rows: usize, bad: &[Bad]) -> StringArray {
 }
 
 /// The text of some rows, null in the others.
-fn texts(payloads: &BinaryArray, rows: &[Bad]) -> Result<StringArray, Error> {
+fn texts(payloads: &BinaryArray, rows: &[Bad]) -> Result<StringArray, DecodeError> {
     if rows.is_empty() {
         return Ok(StringArray::new_null(payloads.len()));
     }
@@ -273,10 +276,10 @@ fn texts(payloads: &BinaryArray, rows: &[Bad]) -> Result<StringArray, Error> {
             }
         }
         let end = i32::try_from(data.len())
-            .map_err(|_| Error::Internal("more than 2 GiB of malformed text in one batch".into()))?;
+            .map_err(|_| DecodeError::Internal("more than 2 GiB of malformed text in one batch".into()))?;
         ends.push(end);
     }
     let nulls = NullBuffer::new(BooleanBuffer::from(valid));
     StringArray::try_new(OffsetBuffer::new(ends.into()), data.into_bytes().into(), Some(nulls))
-        .map_err(|e| Error::Internal(e.to_string()))
+        .map_err(|e| DecodeError::Internal(e.to_string()))
 }

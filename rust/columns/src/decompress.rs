@@ -12,9 +12,9 @@ use zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
 use super::batch::Batch;
 
 /// Offsets of an Arrow binary array are 32 bits: a batch ends with the payload that fills it, and both have to fit.
-const MOST: usize = 1 << 29;
+const MAX_DECOMPRESSED_BYTES: usize = 1 << 29;
 /// Room for what comes out next, at first.
-const ROOM: usize = 1 << 10;
+const MIN_FREE_BYTES: usize = 1 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
@@ -38,24 +38,24 @@ pub struct Decompressed {
 }
 
 /// Decompresses payloads one after another, with the memory of one.
-pub struct Decoder {
+pub struct Decompressor {
     most: usize,
-    kind: Kind,
+    kind: Compression,
 }
 
-enum Kind {
+enum Compression {
     Zlib(Decompress),
     Zstd(DCtx<'static>),
 }
 
-impl Decoder {
+impl Decompressor {
     /// `most` are the bytes of one payload.
     pub fn new(codec: Codec, most: usize) -> Self {
         let kind = match codec {
-            Codec::Zlib => Kind::Zlib(Decompress::new(true)),
-            Codec::Zstd => Kind::Zstd(DCtx::create()),
+            Codec::Zlib => Compression::Zlib(Decompress::new(true)),
+            Codec::Zstd => Compression::Zstd(DCtx::create()),
         };
-        Decoder { most: most.min(MOST), kind }
+        Decompressor { most: most.min(MAX_DECOMPRESSED_BYTES), kind }
     }
 
     /// The rows from `start` on, until their payloads have `most_bytes` together; at least one where there is one.
@@ -66,7 +66,7 @@ impl Decoder {
         let (mut values, mut lengths, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         let start = start.min(data.len());
         let mut row = start;
-        while row < data.len() && (row == start || values.len() < most_bytes.min(MOST)) {
+        while row < data.len() && (row == start || values.len() < most_bytes.min(MAX_DECOMPRESSED_BYTES)) {
             let before = values.len();
             if let Err(problem) = self.append(data.value(row), &mut values) {
                 values.truncate(before);
@@ -88,12 +88,12 @@ impl Decoder {
     fn append(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
         let most = out.len() + self.most;
         match &mut self.kind {
-            Kind::Zlib(_) if is_gzip(payload) => gunzip(payload, out, most),
-            Kind::Zlib(state) => {
+            Compression::Zlib(_) if is_gzip(payload) => gunzip(payload, out, most),
+            Compression::Zlib(state) => {
                 state.reset(true);
                 inflate(state, payload, out, most).map(drop)
             }
-            Kind::Zstd(context) => {
+            Compression::Zstd(context) => {
                 let done = unzstd(context, payload, out, most);
                 if done.is_err() {
                     // Else the next one would go on with this one's rest.
@@ -163,7 +163,7 @@ fn unzstd(context: &mut DCtx<'_>, payload: &[u8], out: &mut Vec<u8>, most: usize
 /// Room for more, one byte beyond the limit at most: that byte says that it is exceeded.
 fn reserve(out: &mut Vec<u8>, begin: usize, compressed: usize, most: usize) {
     if out.capacity() == out.len() {
-        let grown = (out.len() - begin).max(compressed.saturating_mul(4)).max(ROOM);
+        let grown = (out.len() - begin).max(compressed.saturating_mul(4)).max(MIN_FREE_BYTES);
         out.reserve(grown.min(most + 1 - out.len()));
     }
 }
@@ -195,7 +195,7 @@ mod tests {
     type Compress = fn(&[u8]) -> Vec<u8>;
     const CODECS: [(Codec, Compress); 3] = [(Codec::Zlib, zlib), (Codec::Zlib, gzip), (Codec::Zstd, zstd)];
 
-    fn decoded(decoder: &mut Decoder, payload: &[u8]) -> Result<Vec<u8>, Problem> {
+    fn decoded(decoder: &mut Decompressor, payload: &[u8]) -> Result<Vec<u8>, Problem> {
         let mut out = b"before".to_vec();
         decoder.append(payload, &mut out).map(|()| out[6..].to_vec())
     }
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn what_was_compressed_comes_back() {
         for (codec, compress) in CODECS {
-            let mut decoder = Decoder::new(codec, 1 << 20);
+            let mut decoder = Decompressor::new(codec, 1 << 20);
             for size in [0, 1, 1000, 5000, 1 << 20] {
                 let text: Vec<u8> = (0..size).map(|i: usize| (i * i % 251) as u8).collect();
                 assert_eq!(decoded(&mut decoder, &compress(&text)), Ok(text), "{codec:?} {size}");
@@ -218,12 +218,12 @@ mod tests {
     #[test]
     fn a_bomb_ends_at_the_limit() {
         for (codec, compress) in CODECS {
-            let mut decoder = Decoder::new(codec, 1000);
+            let mut decoder = Decompressor::new(codec, 1000);
             let bomb = compress(&vec![0; 5 << 20]);
             let mut out = Vec::new();
             assert_eq!(decoder.append(&bomb, &mut out), Err(Problem::TooLarge));
             // What the compressed bytes leave room for is the most that is taken.
-            assert!(out.capacity() <= 8 * 1000 + 2 * ROOM, "{}", out.capacity());
+            assert!(out.capacity() <= 8 * 1000 + 2 * MIN_FREE_BYTES, "{}", out.capacity());
             assert_eq!(decoded(&mut decoder, &compress(&[1; 1001])), Err(Problem::TooLarge));
             assert_eq!(decoded(&mut decoder, &compress(&[1; 1000])), Ok(vec![1; 1000]));
         }
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn what_is_not_compressed_or_cut_off_is_malformed() {
         for (codec, compress) in CODECS {
-            let mut decoder = Decoder::new(codec, 1000);
+            let mut decoder = Decompressor::new(codec, 1000);
             let whole = compress(b"some text that is long enough to be cut");
             for payload in [&b""[..], b"not compressed", &whole[..whole.len() / 2], &whole[..whole.len() - 1]] {
                 assert_eq!(decoded(&mut decoder, payload), Err(Problem::Malformed), "{codec:?} {payload:?}");

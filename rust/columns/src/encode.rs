@@ -29,32 +29,32 @@ use arrow_array::{Array, ArrayRef, LargeBinaryArray, StructArray};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 
-const SUPPORTED: &str = "null, bool, int, uint, float, decimal, string, binary, date, time, timestamp, duration, list, struct, \
+const ENCODABLE_TYPES: &str = "null, bool, int, uint, float, decimal, string, binary, date, time, timestamp, duration, list, struct, \
      map with string keys, and dictionaries of them";
 /// Of types, as in `decode`.
 const MAX_DEPTH: usize = 64;
 
 /// Why a value has no JSON.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct EncodeFault {
     /// The dotted path of the column.
     pub column: String,
     pub reason: String,
 }
 
-impl Fault {
-    pub fn new(reason: impl Into<String>) -> Fault {
-        Fault { column: String::new(), reason: reason.into() }
+impl EncodeFault {
+    pub fn new(reason: impl Into<String>) -> EncodeFault {
+        EncodeFault { column: String::new(), reason: reason.into() }
     }
 
     /// The fault of a column of this name.
-    pub fn within(mut self, name: &str) -> Fault {
+    pub fn within(mut self, name: &str) -> EncodeFault {
         self.column = if self.column.is_empty() { name.to_owned() } else { format!("{name}.{}", self.column) };
         self
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for EncodeFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "column {:?}: {}", self.column, self.reason)
     }
@@ -64,13 +64,13 @@ impl std::fmt::Display for Fault {
 trait Cells: Send + Sync {
     fn is_null(&self, row: usize) -> bool;
     /// A cell that is not null.
-    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Fault>;
+    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), EncodeFault>;
 }
 
 /// One payload a row; null where the row has a fault.
 pub struct Encoded {
     pub payloads: LargeBinaryArray,
-    pub faults: Vec<(usize, Fault)>,
+    pub faults: Vec<(usize, EncodeFault)>,
 }
 
 /// Whether all columns can be written; the text names the one that cannot.
@@ -101,7 +101,7 @@ fn check_type(data_type: &DataType, path: &str, depth: usize) -> Result<(), Stri
             _ => Err(format!("column {path:?} is a map whose keys are no strings")),
         },
         Dictionary(_, value) => check_type(value, path, depth + 1),
-        other => Err(format!("column {path:?} is {other}; JSON is made of {SUPPORTED}")),
+        other => Err(format!("column {path:?} is {other}; JSON is made of {ENCODABLE_TYPES}")),
     }
 }
 
@@ -132,31 +132,31 @@ pub fn encode(table: &StructArray, nulls: bool) -> Result<Encoded, ArrowError> {
 }
 
 /// A column whose cells are written as plain text: a string as it is, a number, bool, date or time as in JSON.
-pub struct Texts {
+pub struct EncodedTexts {
     cells: Box<dyn Cells>,
     /// In JSON they stand in quotes.
     quoted: bool,
 }
 
-impl Texts {
+impl EncodedTexts {
     /// Of a column that `check_text` lets through.
-    pub fn new(array: &ArrayRef) -> Result<Texts, ArrowError> {
+    pub fn new(array: &ArrayRef) -> Result<EncodedTexts, ArrowError> {
         use DataType::*;
         let (cells, quoted) = match array.data_type() {
             Utf8 | LargeUtf8 | Utf8View => (scalar::plain(array)?, false),
             Dictionary(..) => {
                 let (keys, values) = entries(array)?;
-                let Texts { cells, quoted } = Texts::new(values)?;
+                let EncodedTexts { cells, quoted } = EncodedTexts::new(values)?;
                 (Box::new(nested::Dictionary { keys, values: cells }) as Box<dyn Cells>, quoted)
             }
             Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) => (time::cells(array)?, true),
             _ => (scalar::cells(array)?, false),
         };
-        Ok(Texts { cells, quoted })
+        Ok(EncodedTexts { cells, quoted })
     }
 
     /// False: the cell is null.
-    pub fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    pub fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<bool, EncodeFault> {
         if self.cells.is_null(row) {
             return Ok(false);
         }

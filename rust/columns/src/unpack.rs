@@ -21,7 +21,7 @@ mod check;
 use check::check;
 
 use super::batch::Batch;
-use super::decode::Mode;
+use super::decode::OnMismatch;
 use base::error::{JetError, Result};
 use base::panics::untrusted;
 
@@ -31,7 +31,7 @@ const BATCH_BYTES: usize = 64 << 20;
 pub struct Unpack {
     /// The columns of the table, as the batches have them.
     fields: Fields,
-    mode: Mode,
+    mode: OnMismatch,
     batch_rows: usize,
     /// Where `data` is.
     at: usize,
@@ -42,7 +42,7 @@ pub struct Unpack {
 }
 
 /// The rows of one message.
-struct Part {
+struct UnpackedRows {
     message: u32,
     rows: usize,
     columns: Vec<ArrayRef>,
@@ -52,11 +52,11 @@ struct Part {
 
 impl Unpack {
     /// For messages of the schema `input`, whose `data` gives way to these columns.
-    pub fn new(input: &Schema, fields: &Fields, mode: Mode, batch_rows: usize) -> Result<Self> {
+    pub fn new(input: &Schema, fields: &Fields, mode: OnMismatch, batch_rows: usize) -> Result<Self> {
         let at = input
             .index_of("data")
             .map_err(|_| JetError::Value("format=\"arrow\" unpacks the column data, which is not there".into()))?;
-        let permissive = mode == Mode::Permissive;
+        let permissive = mode == OnMismatch::Permissive;
         let fields: Fields = match permissive {
             // Those of a malformed message are null.
             true => fields.iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true))).collect(),
@@ -79,7 +79,7 @@ impl Unpack {
     }
 
     /// Takes messages; `rows` gives what they hold.
-    pub fn take(&mut self, messages: Batch) {
+    pub fn add_messages(&mut self, messages: Batch) {
         self.messages = Some((messages, 0));
     }
 
@@ -115,23 +115,25 @@ impl Unpack {
     }
 
     /// What one message holds; None where it is left out.
-    fn part(&self, messages: &Batch, payload: &[u8], at: usize) -> Result<Option<Part>> {
+    fn part(&self, messages: &Batch, payload: &[u8], at: usize) -> Result<Option<UnpackedRows>> {
         let reason = match decoded(payload, &self.fields) {
-            Ok((columns, rows)) => return Ok(Some(Part { message: at as u32, rows, columns, corrupt: None })),
+            Ok((columns, rows)) => return Ok(Some(UnpackedRows { message: at as u32, rows, columns, corrupt: None })),
             Err(reason) => reason,
         };
         match self.mode {
-            Mode::DropMalformed => Ok(None),
-            Mode::FailFast => Err(JetError::Decode { seq: messages.seqs.value(at), column: String::new(), reason }),
-            Mode::Permissive => {
+            OnMismatch::DropMalformed => Ok(None),
+            OnMismatch::FailFast => {
+                Err(JetError::Decode { seq: messages.seqs.value(at), column: String::new(), reason })
+            }
+            OnMismatch::Permissive => {
                 let columns = self.fields.iter().map(|field| new_null_array(field.data_type(), 1)).collect();
                 let text = std::str::from_utf8(payload).map_or_else(|_| BASE64_STANDARD.encode(payload), str::to_owned);
-                Ok(Some(Part { message: at as u32, rows: 1, columns, corrupt: Some((text, reason)) }))
+                Ok(Some(UnpackedRows { message: at as u32, rows: 1, columns, corrupt: Some((text, reason)) }))
             }
         }
     }
 
-    fn joined(&self, messages: &Batch, parts: &[Part]) -> std::result::Result<Option<Batch>, ArrowError> {
+    fn joined(&self, messages: &Batch, parts: &[UnpackedRows]) -> std::result::Result<Option<Batch>, ArrowError> {
         let rows: usize = parts.iter().map(|part| part.rows).sum();
         if rows == 0 {
             return Ok(None);
@@ -151,7 +153,7 @@ impl Unpack {
                     _ => concat(&pieces)?,
                 });
             }
-            if self.mode == Mode::Permissive {
+            if self.mode == OnMismatch::Permissive {
                 columns.push(texts(parts, rows, |(payload, _)| payload));
                 columns.push(texts(parts, rows, |(_, reason)| reason));
             }
@@ -163,7 +165,7 @@ impl Unpack {
 }
 
 /// A text of the malformed messages, null in the rows of all others.
-fn texts(parts: &[Part], rows: usize, which: impl Fn(&(String, String)) -> &String) -> ArrayRef {
+fn texts(parts: &[UnpackedRows], rows: usize, which: impl Fn(&(String, String)) -> &String) -> ArrayRef {
     if parts.iter().all(|part| part.corrupt.is_none()) {
         return Arc::new(StringArray::new_null(rows));
     }
@@ -262,10 +264,10 @@ mod tests {
         Batch { record, replies: None, seqs, bytes: 0 }
     }
 
-    fn unpacked(payloads: &[Vec<u8>], mode: Mode, batch_rows: usize) -> Result<Vec<Batch>> {
+    fn unpacked(payloads: &[Vec<u8>], mode: OnMismatch, batch_rows: usize) -> Result<Vec<Batch>> {
         let input = messages(payloads);
         let mut unpack = Unpack::new(input.record.schema_ref(), table(0).schema().fields(), mode, batch_rows)?;
-        unpack.take(input);
+        unpack.add_messages(input);
         std::iter::from_fn(|| unpack.rows().transpose()).collect()
     }
 
@@ -273,12 +275,12 @@ mod tests {
     fn rows_come_back_with_their_messages() {
         for codec in [None, Some(CompressionType::ZSTD), Some(CompressionType::LZ4_FRAME)] {
             let payloads = [packed(&table(5), codec), packed(&table(0), codec), packed(&table(2000), codec)];
-            let batches = unpacked(&payloads, Mode::FailFast, 3).unwrap();
+            let batches = unpacked(&payloads, OnMismatch::FailFast, 3).unwrap();
             let rows: Vec<_> = batches.iter().map(|batch| batch.record.num_rows()).collect();
             assert_eq!(rows, [5, 2000]);
             assert_eq!(batches[1].record.project(&[1, 2]).unwrap(), table(2000));
             assert!(batches[1].seqs.iter().all(|seq| seq == Some(3)));
-            let whole = unpacked(&payloads, Mode::FailFast, 65536).unwrap();
+            let whole = unpacked(&payloads, OnMismatch::FailFast, 65536).unwrap();
             assert_eq!(whole.len(), 1);
             assert_eq!(whole[0].record.num_rows(), 2005);
         }
@@ -289,14 +291,14 @@ mod tests {
         let good = packed(&table(2), None);
         let other = packed(&table(2).project(&[1]).unwrap(), None);
         let payloads = [good.clone(), b"{}".to_vec(), other, good[..good.len() - 20].to_vec(), vec![]];
-        let batches = unpacked(&payloads, Mode::Permissive, 65536).unwrap();
+        let batches = unpacked(&payloads, OnMismatch::Permissive, 65536).unwrap();
         let record = &batches[0].record;
         assert_eq!(record.num_rows(), 6);
         let reasons: Vec<_> = record.column_by_name("_error").unwrap().as_string::<i32>().iter().flatten().collect();
         assert_eq!(reasons[..2], ["not an Arrow stream", "no column \"id\""]);
         assert_eq!(record.column_by_name("_corrupt_record").unwrap().as_string::<i32>().value(2), "{}");
-        assert_eq!(unpacked(&payloads, Mode::DropMalformed, 65536).unwrap()[0].record.num_rows(), 2);
-        assert!(matches!(unpacked(&payloads, Mode::FailFast, 9), Err(JetError::Decode { seq: 2, .. })));
+        assert_eq!(unpacked(&payloads, OnMismatch::DropMalformed, 65536).unwrap()[0].record.num_rows(), 2);
+        assert!(matches!(unpacked(&payloads, OnMismatch::FailFast, 9), Err(JetError::Decode { seq: 2, .. })));
     }
 
     #[test]

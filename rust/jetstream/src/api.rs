@@ -78,7 +78,7 @@ impl StreamConfig {
     /// How long a message id is known.
     pub fn duplicate_window(&self) -> Duration {
         match self.duplicate_window {
-            0 => dedup::DEFAULT,
+            0 => dedup::DEFAULT_DUPLICATE_WINDOW,
             nanos => Duration::from_nanos(nanos),
         }
     }

@@ -1,11 +1,12 @@
 //! Publishing into a stream: one message with its ack, or rows under an in-flight window.
 
+pub mod ack_tracker;
 pub mod atomic;
 pub mod body;
 pub mod content_ids;
 pub mod dedup;
 pub mod fast;
-pub mod inflight;
+pub mod no_responders;
 pub mod outcome;
 pub mod pack;
 pub mod puback;
@@ -13,7 +14,6 @@ pub mod publisher;
 pub mod rows;
 pub mod subject_template;
 pub mod table;
-pub mod unheard;
 pub mod window;
 
 use std::str::FromStr;
@@ -27,10 +27,10 @@ use tokio::time::{Instant, sleep};
 use crate::api::{Api, StreamConfig};
 use crate::publish::atomic::atomic;
 use crate::publish::fast::fast;
-use crate::publish::outcome::{Blocks, Fill, Outcome, RowFeed};
+use crate::publish::no_responders::NoResponderRetry;
+use crate::publish::outcome::{Fill, Outcome, RowBlocks, RowFeed};
 use crate::publish::puback::PubAck;
 use crate::publish::rows::{Rows, Subjects};
-use crate::publish::unheard::Patience;
 use crate::publish::window::{Window, run};
 use base::choice::choose;
 use base::error::{JetError, Result};
@@ -52,7 +52,7 @@ pub async fn publish(
     timeout: Duration,
 ) -> Result<PubAck> {
     let deadline = Instant::now() + timeout;
-    let mut patience = Patience::new(conn, &prefix, deadline);
+    let mut patience = NoResponderRetry::new(conn, &prefix, deadline);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let (again, payload, headers) = (subject.clone(), payload.clone(), headers.clone());
@@ -104,7 +104,7 @@ async fn find_stream(api: Api<'_>, rows: &Rows) -> Result<(String, StreamConfig)
 
 pub async fn publish_batch(
     conn: &Connection,
-    blocks: Blocks,
+    blocks: RowBlocks,
     mode: Mode,
     window: Window,
     done: Arc<AtomicU64>,

@@ -3,12 +3,12 @@
 pub mod ack;
 pub mod batch_builder;
 pub mod column;
-mod demand;
 pub mod fetch;
 mod headers_column;
 pub mod limits;
 pub mod marker;
 pub mod message;
+mod prefetch;
 pub mod priority;
 pub mod pull;
 pub mod read;

@@ -10,7 +10,7 @@ use crate::convert::optional_seconds;
 use crate::error::PyResult;
 use client::outbox::Outgoing;
 use client::traffic;
-use jetstream::receive::ack::{Kind, Verb, ack, ack_sync};
+use jetstream::receive::ack::{AckKind, AckVerb, ack, ack_sync};
 use wire::nats::Subject;
 use wire::subject;
 
@@ -93,8 +93,8 @@ impl Connection {
 }
 
 /// The delay counts for a nak only, and is looked at there only.
-fn parse_kind(kind: &str, delay: Option<f64>, reason: Option<String>) -> PyResult<Kind> {
-    let verb: Verb = kind.parse()?;
-    let delay = if verb == Verb::Nak { optional_seconds("delay", delay)? } else { None };
+fn parse_kind(kind: &str, delay: Option<f64>, reason: Option<String>) -> PyResult<AckKind> {
+    let verb: AckVerb = kind.parse()?;
+    let delay = if verb == AckVerb::Nak { optional_seconds("delay", delay)? } else { None };
     Ok(verb.with(delay, reason))
 }

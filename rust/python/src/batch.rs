@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 
 use crate::error::PyResult;
-use crate::message::Form;
+use crate::message::MessageFormat;
 use crate::requested;
 use crate::typed::typed;
 use columns::batch as engine;
@@ -187,7 +187,7 @@ impl Batch {
         let reply = self.inner.replies.as_ref().filter(|r| r.is_valid(row)).map_or("", |r| r.value(row));
         let headers = record.column_by_name("headers").map(|c| engine::headers(c.as_map(), row));
         let content = Received::new(subject, reply, data, headers.filter(|headers| !headers.is_empty()));
-        Form::of(session)?.make(session.py(), session.as_unbound(), content, None)
+        MessageFormat::of(session)?.make(session.py(), session.as_unbound(), content, None)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

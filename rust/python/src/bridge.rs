@@ -93,7 +93,7 @@ impl Progress {
     }
 }
 
-struct Waiting {
+struct WaitingFuture {
     future: Py<PyAny>,
     progress: Option<Arc<Progress>>,
     cancel: tokio::task::AbortHandle,
@@ -103,7 +103,7 @@ struct Waiting {
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Bridge {
     pub mailbox: Arc<Mailbox>,
-    waiting: Mutex<(u64, HashMap<u64, Waiting>)>,
+    waiting: Mutex<(u64, HashMap<u64, WaitingFuture>)>,
     idle: OnceLock<Idle>,
 }
 
@@ -122,11 +122,11 @@ impl Bridge {
         };
         // Its events wait until the loop's thread, this one, comes to drain them.
         let cancel = start(id)?;
-        lock(&self.waiting).1.insert(id, Waiting { future, progress, cancel });
+        lock(&self.waiting).1.insert(id, WaitingFuture { future, progress, cancel });
         Ok(())
     }
 
-    fn take(&self, id: u64) -> Option<Waiting> {
+    fn take_future(&self, id: u64) -> Option<WaitingFuture> {
         lock(&self.waiting).1.remove(&id)
     }
 
@@ -144,7 +144,7 @@ impl Bridge {
         match event {
             Event::Many(deliver) => deliver(py),
             Event::Done(result) => {
-                let Some(waiting) = self.take(id) else { return Ok(()) };
+                let Some(waiting) = self.take_future(id) else { return Ok(()) };
                 let future = waiting.future.bind(py);
                 // Cancelled meanwhile: the result is dropped as it is, which gives fetched messages back.
                 if future.call_method0(intern!(py, "done"))?.is_truthy()? {
@@ -156,7 +156,7 @@ impl Bridge {
                 let progress = lock(&self.waiting).1.get(&id).and_then(|waiting| waiting.progress.clone());
                 let Some(Err(err)) = progress.map(|progress| progress.tell(py)) else { return Ok(()) };
                 // The caller's own function failed: that ends the call.
-                let Some(waiting) = self.take(id) else { return Ok(()) };
+                let Some(waiting) = self.take_future(id) else { return Ok(()) };
                 waiting.cancel.abort();
                 settle(waiting.future.bind(py), Err(err))
             }

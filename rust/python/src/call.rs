@@ -69,7 +69,7 @@ impl Call {
         self
     }
 
-    fn take(&self) -> PyResult<Work> {
+    fn take_work(&self) -> PyResult<Work> {
         Ok(lock(&self.work).take().ok_or_else(|| PyRuntimeError::new_err("a call can be started only once"))?)
     }
 }
@@ -83,7 +83,7 @@ impl Call {
         event_loop: &Bound<'py, PyAny>,
         bridge: &Bridge,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let mut work = self.take()?;
+        let mut work = self.take_work()?;
         let future = event_loop.call_method0(pyo3::intern!(py, "create_future"))?;
         let progress = self.progress.clone();
         let ticks = progress.is_some();
@@ -115,7 +115,7 @@ impl Call {
 
     /// Does the work while this thread waits, the GIL released. Ctrl-C ends it.
     fn block<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let work = self.take()?;
+        let work = self.take_work()?;
         let tick = |py: Python<'_>| self.progress.as_ref().map_or(Ok(()), |progress| progress.tell(py));
         let done = crate::block_on::block_on(py, work, tick);
         let _call = begin_call(py);

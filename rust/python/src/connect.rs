@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use crate::call::Call;
 use crate::copies::Copies;
 use crate::error::PyResult;
-use crate::lane::Lanes;
 use crate::notices::Notices;
 use crate::options::RawOptions;
+use crate::publisher_fence::PublisherFences;
 use base::error::JetError;
 use client as engine;
 use runtime::Owned;
@@ -21,7 +21,7 @@ pub struct Connection {
     /// The event loop that will kick the outbox at the end of its turn; 0 is none.
     pub promised: AtomicUsize,
     /// The publishers that core messages stay behind.
-    pub lanes: Arc<Lanes>,
+    pub publisher_fences: Arc<PublisherFences>,
     /// Of core messages.
     pub copies: Mutex<Copies>,
 }
@@ -44,8 +44,8 @@ pub fn connect(py: Python<'_>, options: RawOptions, notices: Option<&Notices>) -
     let options = options.into_options(py, notices)?;
     Ok(Call::new(engine::connect(options), |py, conn| {
         let inner = Owned::new(Arc::new(conn));
-        let (promised, lanes, copies) = (AtomicUsize::new(0), Arc::default(), Mutex::default());
-        Ok(Connection { inner, promised, lanes, copies }.into_pyobject(py)?.into_any())
+        let (promised, publisher_fences, copies) = (AtomicUsize::new(0), Arc::default(), Mutex::default());
+        Ok(Connection { inner, promised, publisher_fences, copies }.into_pyobject(py)?.into_any())
     }))
 }
 

@@ -8,12 +8,12 @@ use pyo3::prelude::*;
 use crate::batch::Batch;
 use crate::error::PyResult;
 use base::lock::lock;
-use columns::decompress::{Codec, Decoder, Problem};
+use columns::decompress::{self as engine, Codec, Problem};
 
 /// Decompresses the payloads of batches, see the engine.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Decompressor {
-    inner: Mutex<Decoder>,
+    inner: Mutex<engine::Decompressor>,
     most_batch: usize,
 }
 
@@ -27,7 +27,10 @@ impl Decompressor {
             "zstd" => Codec::Zstd,
             _ => return Err(PyValueError::new_err(format!("codec must be zlib or zstd, not {codec:?}")).into()),
         };
-        Ok(Decompressor { inner: Mutex::new(Decoder::new(codec, max_payload_bytes)), most_batch: batch_bytes })
+        Ok(Decompressor {
+            inner: Mutex::new(engine::Decompressor::new(codec, max_payload_bytes)),
+            most_batch: batch_bytes,
+        })
     }
 
     /// The rows from `start` on until a batch is full, and those that stayed compressed: their rows there, and whether

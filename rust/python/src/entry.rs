@@ -16,8 +16,8 @@ use base::error::JetError;
 use client::request::Request;
 use client::traffic::Verb;
 use columns::decode::nanoseconds;
-use jetstream::receive::marker::Operation;
-use wire::ack_subject::parse_meta;
+use jetstream::receive::marker::KvOperation;
+use wire::ack_subject::parse_ack_subject;
 use wire::message::Message;
 use wire::subject;
 
@@ -36,7 +36,7 @@ struct Found<'a> {
     revision: i64,
     delta: i64,
     nanos: i64,
-    operation: Operation,
+    operation: KvOperation,
 }
 
 #[pymethods]
@@ -58,10 +58,10 @@ impl Entries {
         fields.set_item(intern!(py, "delta"), found.delta)?;
         fields.set_item(intern!(py, "_nanoseconds"), found.nanos)?;
         let operation = match found.operation {
-            Operation::Put => None,
-            Operation::Delete => Some(intern!(py, "DEL")),
-            Operation::Purge => Some(intern!(py, "PURGE")),
-            Operation::Unknown => Some(intern!(py, "")),
+            KvOperation::Put => None,
+            KvOperation::Delete => Some(intern!(py, "DEL")),
+            KvOperation::Purge => Some(intern!(py, "PURGE")),
+            KvOperation::Unknown => Some(intern!(py, "")),
         };
         fields.set_item(intern!(py, "operation"), operation)?;
         let class = self.class.bind(py);
@@ -81,7 +81,7 @@ impl Entries {
                 revision: text("Nats-Sequence")?.parse().ok()?,
                 delta: 0,
                 nanos: nanoseconds(text("Nats-Time-Stamp")?.as_bytes())?,
-                operation: Operation::of(headers.as_ref()),
+                operation: KvOperation::of(headers.as_ref()),
             })
         };
         match found() {
@@ -109,11 +109,11 @@ impl Subscription {
         let list = PyList::empty(py);
         let mut complete = None;
         while list.len() < most
-            && let Some(message) = inner.take()
+            && let Some(message) = inner.take_message()
         {
-            let Some(meta) = parse_meta(message.reply()) else { continue };
-            let operation = Operation::of(message.headers.as_deref());
-            let wanted = operation == Operation::Put || (deletes && operation != Operation::Unknown);
+            let Some(meta) = parse_ack_subject(message.reply()) else { continue };
+            let operation = KvOperation::of(message.headers.as_deref());
+            let wanted = operation == KvOperation::Put || (deletes && operation != KvOperation::Unknown);
             if meta.seq > after && wanted {
                 list.append(entries.make(
                     py,
@@ -179,7 +179,7 @@ impl Connection {
         if others > 0 {
             Connection::kick_later(slf, event_loop)?
         } else {
-            conn.outbox.kick()
+            conn.outbox.flush_now()
         }
         Ok(future)
     }

@@ -11,13 +11,13 @@ use crate::call::Call;
 use crate::connect::Connection;
 use crate::convert::{optional_seconds, seconds};
 use crate::error::PyResult;
-use crate::message::{Form, Msg};
+use crate::message::{MessageFormat, Msg};
 use base::lock::lock;
-use jetstream::receive::batch_builder::{Builder, Sizes};
+use jetstream::receive::batch_builder::{BatchBuilder, RowSizes};
 use jetstream::receive::column::{Column, Layout};
-use jetstream::receive::fetch::kept::Kept;
-use jetstream::receive::fetch::{self as engine, Fetch, Messages, Ways};
-use jetstream::receive::priority::Group;
+use jetstream::receive::fetch::undelivered::UndeliveredMessages;
+use jetstream::receive::fetch::{self as engine, ConsumerTraits, Fetch, MessageSink};
+use jetstream::receive::priority::PriorityGroup;
 use runtime::Owned;
 use wire::subject;
 
@@ -25,7 +25,7 @@ use wire::subject;
 pub struct PullSubscription {
     inner: Owned<Arc<engine::PullSubscription>>,
     /// What the last batch took.
-    sizes: Arc<Mutex<Sizes>>,
+    sizes: Arc<Mutex<RowSizes>>,
 }
 
 #[pymethods]
@@ -47,7 +47,7 @@ fn limits(
     timeout: f64,
     min_messages: usize,
     heartbeat: Option<f64>,
-    group: Option<PriorityGroup>,
+    group: Option<GroupArguments>,
 ) -> PyResult<Fetch> {
     if max_messages == 0 || max_bytes == Some(0) {
         return Err(PyValueError::new_err("max_messages and max_bytes must be at least 1").into());
@@ -64,7 +64,7 @@ fn limits(
         timeout: seconds("timeout", timeout)?,
         min_messages,
         heartbeat: optional_seconds("heartbeat", heartbeat)?,
-        group: group.map(|(name, min_pending, min_ack_pending, priority)| Group {
+        group: group.map(|(name, min_pending, min_ack_pending, priority)| PriorityGroup {
             name,
             min_pending,
             min_ack_pending,
@@ -74,7 +74,7 @@ fn limits(
 }
 
 /// Name, `min_pending`, `min_ack_pending`, `priority`.
-type PriorityGroup = (String, u64, u64, u8);
+type GroupArguments = (String, u64, u64, u8);
 
 #[pymethods]
 impl PullSubscription {
@@ -88,12 +88,12 @@ impl PullSubscription {
         min_messages: usize,
         heartbeat: Option<f64>,
         columns: Option<Vec<String>>,
-        group: Option<PriorityGroup>,
+        group: Option<GroupArguments>,
     ) -> PyResult<Call> {
         let sub = self.inner.get()?.clone();
         let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat, group)?;
         let columns = columns.map_or_else(|| Ok(Column::DEFAULT.to_vec()), |names| Column::parse(&names))?;
-        let mut builder = Builder::new(Layout::new(columns, false), true);
+        let mut builder = BatchBuilder::new(Layout::new(columns, false), true);
         builder.expect(lock(&self.sizes).of_rows(max_messages));
         let sizes = self.sizes.clone();
         let (cancel, last) = sub.cancel();
@@ -118,13 +118,13 @@ impl PullSubscription {
         timeout: f64,
         min_messages: usize,
         heartbeat: Option<f64>,
-        group: Option<PriorityGroup>,
+        group: Option<GroupArguments>,
     ) -> PyResult<Call> {
         let sub = self.inner.get()?.clone();
         let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat, group)?;
-        let (form, session) = (Form::of(&session)?, session.unbind());
+        let (form, session) = (MessageFormat::of(&session)?, session.unbind());
         let (cancel, last) = sub.cancel();
-        let work = async move { sub.fetch(&fetch, Messages::default(), last).await };
+        let work = async move { sub.fetch(&fetch, MessageSink::default(), last).await };
         let call = Call::new(work, move |py, fetched| {
             let messages = fetched.claim()?.messages;
             let list = messages.into_iter().map(|message| form.make(py, &session, message, Some(sid)));
@@ -153,19 +153,19 @@ impl PullSubscription {
 
     /// What the server said of the consumer.
     fn set_ways(&self, wants_acks: bool, headers_only: bool) -> PyResult<()> {
-        self.inner.get()?.learn(Ways { wants_acks, headers_only });
+        self.inner.get()?.learn(ConsumerTraits { wants_acks, headers_only });
         Ok(())
     }
 
     /// Takes back messages that nobody has got: for the next call, or for the server.
     fn put_back(&self, messages: Vec<Bound<'_, Msg>>) -> PyResult<Call> {
-        let kept = messages.iter().map(|message| Kept::of_message(message.get().content())).collect();
+        let kept = messages.iter().map(|message| UndeliveredMessages::of_message(message.get().content())).collect();
         Ok(Call::unit(self.inner.get()?.put_back(kept)))
     }
 
     /// The same with a batch.
     fn put_back_rows(&self, batch: &Batch) -> PyResult<Call> {
-        Ok(Call::unit(self.inner.get()?.put_back(Kept::of_batch(&batch.inner))))
+        Ok(Call::unit(self.inner.get()?.put_back(UndeliveredMessages::of_batch(&batch.inner))))
     }
 
     /// Gives back what came too late for its call, and what is still to come.

@@ -16,10 +16,10 @@ use crate::error::PyResult;
 use crate::python_names::{JS_API, MESSAGE, METADATA, import};
 use base::error::JetError;
 use jetstream::receive::message::Received;
-use wire::ack_subject::{Meta, domain, parse_meta};
+use wire::ack_subject::{AckSubject, domain, parse_ack_subject};
 use wire::headers::Headers;
 
-pub use form::Form;
+pub use form::MessageFormat;
 
 /// A message, with verbs that are awaited.
 #[pyclass(frozen, subclass, weakref, module = "jetarrow.aio.msg")]
@@ -204,13 +204,13 @@ impl Msg {
     /// The stream's sequence; None for a message that comes from no stream.
     #[getter]
     fn seq(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        Ok(parse_meta(&self.reply_subject(py)?).map(|meta| meta.seq))
+        Ok(parse_ack_subject(&self.reply_subject(py)?).map(|meta| meta.seq))
     }
 
     /// True when it was delivered before.
     #[getter]
     fn redelivered(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(parse_meta(&self.reply_subject(py)?).is_some_and(|meta| meta.delivered > 1))
+        Ok(parse_ack_subject(&self.reply_subject(py)?).is_some_and(|meta| meta.delivered > 1))
     }
 
     /// Where it stands in stream and consumer.
@@ -220,8 +220,8 @@ impl Msg {
             return Ok(written);
         }
         let reply = self.reply_subject(py)?;
-        let Some(meta) = parse_meta(&reply) else { return Err(JetError::NotJetStream.into()) };
-        let Meta { stream, consumer, delivered, seq, consumer_seq, nanos, pending } = meta;
+        let Some(meta) = parse_ack_subject(&reply) else { return Err(JetError::NotJetStream.into()) };
+        let AckSubject { stream, consumer, delivered, seq, consumer_seq, nanos, pending } = meta;
         Ok(import(py, METADATA, "build")?.call1((
             stream,
             consumer,
@@ -323,7 +323,7 @@ impl Msg {
     fn _consumer<'py>(&self, py: Python<'py>) -> PyResult<Option<(&Bound<'py, PyAny>, Cow<'_, str>)>> {
         let Some(session) = self.came_by(py)? else { return Ok(None) };
         let reply = self.reply_subject(py)?;
-        Ok(parse_meta(&reply).is_some().then_some((session, reply)))
+        Ok(parse_ack_subject(&reply).is_some().then_some((session, reply)))
     }
 
     /// The connection that it came by; None where another client was written.

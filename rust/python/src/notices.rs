@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::bridge::{Bridge, Event, Mailbox, all};
 use crate::error::{PyResult, to_exception};
 use base::lock::lock;
-use client::hub::{self, Notice};
+use client::connection_state::{ConnectionEvent, EventQueue};
 
 /// Calls `sink(kind, error)` in the event loop for each notice, in order.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
@@ -16,7 +16,7 @@ pub struct Notices {
 }
 
 struct Inner {
-    waiting: Arc<Mutex<Vec<Notice>>>,
+    waiting: Arc<Mutex<Vec<ConnectionEvent>>>,
     sink: Py<PyAny>,
     /// The bridge's. Weak: what lies in it, never to be fetched once the loop is closed, holds this.
     mailbox: Weak<Mailbox>,
@@ -25,7 +25,7 @@ struct Inner {
 
 impl Notices {
     /// The connection's end.
-    pub fn taker(&self) -> hub::Notices {
+    pub fn taker(&self) -> EventQueue {
         let inner = self.inner.clone();
         let wake = move || {
             let inner = inner.clone();
@@ -33,7 +33,7 @@ impl Notices {
                 mailbox.push(0, Event::Many(Box::new(move |py| inner.deliver(py))));
             }
         };
-        hub::Notices { waiting: self.inner.waiting.clone(), wake: Box::new(wake) }
+        EventQueue { waiting: self.inner.waiting.clone(), wake: Box::new(wake) }
     }
 
     /// The event loop's mailbox; None where a thread of its own takes the notices.
@@ -48,14 +48,14 @@ impl Inner {
         all(py, notices.into_iter().map(|notice| self.tell(py, notice)))
     }
 
-    fn tell(&self, py: Python<'_>, notice: Notice) -> PyResult<()> {
+    fn tell(&self, py: Python<'_>, notice: ConnectionEvent) -> PyResult<()> {
         let (kind, error) = match notice {
-            Notice::Error(error) => ("error", Some(to_exception(py, &error)?)),
-            Notice::Disconnected => ("disconnected", None),
-            Notice::Reconnected => ("reconnected", None),
-            Notice::Closed => ("closed", None),
-            Notice::Discovered => ("discovered_server", None),
-            Notice::LameDuck => ("lame_duck_mode", None),
+            ConnectionEvent::Error(error) => ("error", Some(to_exception(py, &error)?)),
+            ConnectionEvent::Disconnected => ("disconnected", None),
+            ConnectionEvent::Reconnected => ("reconnected", None),
+            ConnectionEvent::Closed => ("closed", None),
+            ConnectionEvent::Discovered => ("discovered_server", None),
+            ConnectionEvent::LameDuck => ("lame_duck_mode", None),
         };
         Ok(self.sink.call1(py, (kind, error)).map(drop)?)
     }

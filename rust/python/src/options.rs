@@ -15,7 +15,7 @@ use crate::error::PyResult;
 use crate::notices::Notices;
 use base::error::JetError;
 use client::Options;
-use client::auth::{Answer, Callback, Credentials, Source, Text};
+use client::auth::{Callback, CallbackAnswer, Credentials, Source, Text};
 use client::pool;
 use client::tls::Tls;
 use runtime::finalization::PythonCall;
@@ -74,7 +74,7 @@ impl Caller {
         &self,
         name: &'static str,
         call: impl FnOnce(Python<'_>) -> PyResult<T> + Send + 'static,
-    ) -> Answer<T> {
+    ) -> CallbackAnswer<T> {
         let (send, answer) = oneshot::channel();
         let call = move |py: Python<'_>| match call(py) {
             Ok(value) => {

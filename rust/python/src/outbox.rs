@@ -15,7 +15,7 @@ use crate::payload::{Cell, message};
 use base::error::About;
 use base::lock::lock;
 use client as engine;
-use client::outbox::{Held, Outgoing};
+use client::outbox::{Outgoing, QueueReceipt};
 use client::traffic::Verb;
 use wire::arena::LARGE;
 use wire::size::message_size;
@@ -49,7 +49,7 @@ impl Connection {
         }
         let reply = (!reply.is_empty()).then(|| reply.into());
         let message = Outgoing { subject: checked, reply, headers, payload };
-        this.lanes.close_gates(&conn.outbox);
+        this.publisher_fences.close_fences(&conn.outbox);
         if !link.up {
             conn.check_room(message_size(&message))?;
         }
@@ -59,7 +59,7 @@ impl Connection {
     /// Sends what was queued in this turn of the loop.
     fn kick(&self) -> PyResult<()> {
         self.promised.store(0, Ordering::Relaxed);
-        self.connection()?.outbox.kick();
+        self.connection()?.outbox.flush_now();
         Ok(())
     }
 
@@ -101,11 +101,11 @@ impl Connection {
         event_loop: Option<&Bound<'_, PyAny>>,
         message: Outgoing,
         verb: Verb,
-    ) -> PyResult<Held> {
+    ) -> PyResult<QueueReceipt> {
         let Some(event_loop) = event_loop else { return Ok(conn.outbox.push(message, verb)) };
         let held = conn.outbox.hold(message, verb);
         if held.enough {
-            conn.outbox.kick();
+            conn.outbox.flush_now();
         } else {
             Connection::kick_later(slf, event_loop)?;
         }

@@ -20,7 +20,7 @@ use crate::payload::message;
 use crate::rows::{self, RowArguments};
 use crate::{headers, puback};
 use base::error::{About, JetError};
-use jetstream::publish::outcome::{Blocks, Outcome};
+use jetstream::publish::outcome::{Outcome, RowBlocks};
 use jetstream::publish::window::Window;
 use jetstream::publish::{self as engine, Mode};
 use wire::nats::header::NATS_EXPECTED_STREAM;
@@ -94,13 +94,14 @@ impl Connection {
             (blocks, total, None)
         } else {
             let rows = Arc::new(rows::rows(payloads, arguments, limit)?);
-            let blocks: Blocks = Box::pin(futures_util::stream::iter([Ok(rows.clone())]));
+            let blocks: RowBlocks = Box::pin(futures_util::stream::iter([Ok(rows.clone())]));
             // Kept to the end, so that the objects behind the rows are given back where the GIL is held.
             (blocks, Some(rows.len), Some(rows))
         };
         let timeout = seconds("timeout", timeout)?;
-        let (told, urgent) = Default::default();
-        let window = Window { max_inflight, max_bytes, told, urgent, timeout, resend, prefix, one_call: true };
+        let (published_window, urgent) = Default::default();
+        let window =
+            Window { max_inflight, max_bytes, published_window, urgent, timeout, resend, prefix, is_batch: true };
         let done = Arc::new(AtomicU64::new(0));
         let report = progress.map(|callback| {
             let done = done.clone();

@@ -14,8 +14,8 @@ use crate::connect::Connection;
 use crate::convert::{Timeout, Word, seconds};
 use crate::error::PyResult;
 use crate::headers;
-use crate::lane::{Lane, Lanes};
 use crate::payload::Cell;
+use crate::publisher_fence::{PublisherFeed, PublisherFences};
 use base::error::About;
 use base::lock::lock;
 use client::congestion::MOST_MESSAGES;
@@ -28,11 +28,11 @@ use wire::nats::header::NATS_MESSAGE_ID;
 use wire::size::check_size;
 use wire::subject;
 
-mod answers;
-mod way;
+mod publisher_queue;
+mod result_futures;
 
-use answers::{Answer, Answers, Shared, Waiting};
-use way::Way;
+use publisher_queue::PublisherQueue;
+use result_futures::{ResultFutures, ResultState, RowResult, WaitingFutures};
 
 /// Most bytes of a window that grows, where the caller bounds none.
 const MOST_BYTES: usize = 64 << 20;
@@ -41,9 +41,9 @@ const BURST: usize = 128;
 
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Publisher {
-    way: Arc<Way>,
-    shared: Arc<Shared>,
-    lanes: Arc<Lanes>,
+    way: Arc<PublisherQueue>,
+    shared: Arc<ResultState>,
+    publisher_fences: Arc<PublisherFences>,
     /// False where there is no loop: every message is handed over by itself.
     by_turn: bool,
     /// The loop will call `hand_over`.
@@ -79,39 +79,39 @@ impl Connection {
             return Err(PyValueError::new_err("max_inflight must be at least 1").into());
         }
         let timeout = seconds("ack_timeout", timeout)?;
-        let told = Arc::new(AtomicUsize::new(0));
+        let published_window = Arc::new(AtomicUsize::new(0));
         // The bytes are bounded here, before they are copied; a window that grows has a bound in any case.
         let most = if max_inflight.is_some() { usize::MAX } else { MOST_BYTES };
         let window = Window {
             max_inflight,
             max_bytes: most,
-            told: told.clone(),
+            published_window: published_window.clone(),
             urgent: Arc::default(),
             timeout,
             resend: None,
             prefix,
-            one_call: false,
+            is_batch: false,
         };
-        let shared = Arc::new(Shared::new(keep_failed));
-        let outlet = Answers { shared: shared.clone(), mailbox: bridge.mailbox.clone(), ready: Vec::new() };
+        let shared = Arc::new(ResultState::new(keep_failed));
+        let outlet = ResultFutures { shared: shared.clone(), mailbox: bridge.mailbox.clone(), ready: Vec::new() };
         let (all, mailbox) = (shared.clone(), bridge.mailbox.clone());
         let failed = move |error| {
             let all = all.clone();
             mailbox.push(0, Event::Many(Box::new(move |py| all.fail_all(py, &error))));
         };
         let inner = Owned::new(engine::Publisher::start(conn, window, outlet, failed)?);
-        let way = Arc::new(Way { inner, shared: shared.clone(), turn: Mutex::default() });
-        let lane: Arc<dyn Lane> = way.clone();
-        self.lanes.add(Arc::downgrade(&lane));
+        let way = Arc::new(PublisherQueue { inner, shared: shared.clone(), turn: Mutex::default() });
+        let feed: Arc<dyn PublisherFeed> = way.clone();
+        self.publisher_fences.add(Arc::downgrade(&feed));
         Ok(Publisher {
             way,
             shared,
-            lanes: self.lanes.clone(),
+            publisher_fences: self.publisher_fences.clone(),
             by_turn,
             promised: AtomicBool::new(false),
             max_inflight: max_inflight.map(|most| most as u64),
             max_bytes: max_bytes.unwrap_or(u64::MAX),
-            window: told,
+            window: published_window,
             spare,
             refused: AtomicU64::new(0),
         })
@@ -272,9 +272,9 @@ impl Row {
     /// Hands it over, now or at the end of the turn.
     fn queue(self, publisher: &Bound<'_, Publisher>, event_loop: &Bound<'_, PyAny>, future: Py<PyAny>) -> PyResult<()> {
         let (py, this) = (publisher.py(), publisher.get());
-        let (row, others) = this.shared.add(Waiting { future, bytes: self.bytes });
-        this.lanes.publish();
-        let item = Feed::Item((row, Body::Single(self.message)));
+        let (row, others) = this.shared.add(WaitingFutures { future, bytes: self.bytes });
+        this.publisher_fences.publish();
+        let item = Feed::Row((row, Body::Single(self.message)));
         // With others in flight the wait until the end of the turn costs nothing.
         if !this.by_turn || others == 0 {
             return this.way.send(vec![item]);

@@ -22,7 +22,7 @@ use base::error::JetError;
 use base::panics::caught;
 use jetstream::api::Api;
 use jetstream::receive::column::{Column, Layout};
-use jetstream::receive::read::{self as engine, Bound, Each, Form, Item, Range};
+use jetstream::receive::read::{self as engine, Bound, Each, Item, Range, ReadFormat};
 use jetstream::receive::rollback::{Extent, Mark, Marks, verify};
 use runtime::Owned;
 use wire::subject;
@@ -126,14 +126,14 @@ impl Connection {
             on_rollback: on_rollback.parse()?,
         };
         let form = match schema {
-            None => Form::Messages,
-            Some(schema) if tables => Form::Tables(unpack(&layout.schema, schema, mode, batch_rows)?),
-            Some(schema) => Form::Typed(typed(&layout.schema, schema, mode, flatten)?),
+            None => ReadFormat::Messages,
+            Some(schema) if tables => ReadFormat::Tables(unpack(&layout.schema, schema, mode, batch_rows)?),
+            Some(schema) => ReadFormat::Typed(typed(&layout.schema, schema, mode, flatten)?),
         };
         let schema = match &form {
-            Form::Messages => layout.schema.clone(),
-            Form::Typed(typed) => typed.schema.clone(),
-            Form::Tables(unpack) => unpack.schema.clone(),
+            ReadFormat::Messages => layout.schema.clone(),
+            ReadFormat::Typed(typed) => typed.schema.clone(),
+            ReadFormat::Tables(unpack) => unpack.schema.clone(),
         };
         Ok(Call::new(engine::Reader::open(conn, range, form), move |py, reader| {
             let (start, end) = (reader.start, reader.end);
@@ -270,12 +270,12 @@ impl Iterator for Stream {
     fn next(&mut self) -> Option<Self::Item> {
         // No panic may cross Arrow's C interface: one there ends the process.
         let internal = |err: JetError| Some(Err(ArrowError::ExternalError(err.to_string().into())));
-        caught(|| self.take()).unwrap_or_else(internal)
+        caught(|| self.take_array()).unwrap_or_else(internal)
     }
 }
 
 impl Stream {
-    fn take(&mut self) -> Option<Result<ArrayRef, ArrowError>> {
+    fn take_array(&mut self) -> Option<Result<ArrayRef, ArrowError>> {
         loop {
             let reader = self.reader.clone();
             let next = async move { reader.next().await.transpose() };

@@ -11,7 +11,7 @@ use crate::connect::Connection;
 use crate::convert::{Timeout, Word};
 use crate::error::{PyResult, Raised};
 use crate::headers;
-use crate::message::Form;
+use crate::message::MessageFormat;
 use crate::payload::message;
 use base::error::{About, JetError};
 use base::lock::lock;
@@ -47,7 +47,7 @@ impl Connection {
     ) -> PyResult<Call> {
         let conn = self.get()?;
         let request = self.checked(&conn, subject.0, payload, timeout, headers)?;
-        let (form, session) = (Form::of(session)?, session.clone().unbind());
+        let (form, session) = (MessageFormat::of(session)?, session.clone().unbind());
         Ok(Call::new(conn.ask(request)?, move |py, answer| form.make(py, &session, answer, None)))
     }
 
@@ -66,12 +66,11 @@ impl Connection {
         let conn = slf.get().connection()?;
         let request = slf.get().checked(conn, subject.0, payload, timeout, headers)?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
-        let (form, session) = (Form::of(session)?, session.clone().unbind());
+        let (form, session) = (MessageFormat::of(session)?, session.clone().unbind());
         let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
         let done = Box::new(move |answer: Result<Message, JetError>| {
             let deliver = move |py: Python<'_>| {
-                let message =
-                    answer.map_err(Raised::from).and_then(|answer| form.make(py, &session, answer, None));
+                let message = answer.map_err(Raised::from).and_then(|answer| form.make(py, &session, answer, None));
                 settle(waiting.bind(py), message)
             };
             mailbox.push(0, Event::Many(Box::new(deliver)));
@@ -82,7 +81,7 @@ impl Connection {
         if others > 0 {
             Connection::kick_later(slf, event_loop)?
         } else {
-            conn.outbox.kick()
+            conn.outbox.flush_now()
         }
         Ok(future)
     }
@@ -101,7 +100,7 @@ impl Connection {
     /// A round trip through the server.
     fn flush(&self, timeout: Timeout) -> PyResult<Call> {
         let conn = self.get()?;
-        self.lanes.close_gates(&conn.outbox);
+        self.publisher_fences.close_fences(&conn.outbox);
         Ok(Call::unit(async move { conn.round_trip(timeout.0).await }))
     }
 }

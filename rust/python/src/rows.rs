@@ -20,7 +20,7 @@ use crate::error::{PyResult, Raised};
 use crate::headers;
 use crate::payload::Cell;
 use base::error::{JetError, Result};
-use jetstream::publish::outcome::Blocks;
+use jetstream::publish::outcome::RowBlocks;
 use jetstream::publish::rows::{Headers, OffsetTexts, Payloads, Rows, Subjects, Texts};
 use jetstream::publish::table::ERROR;
 use runtime::finalization::PythonCall;
@@ -313,7 +313,7 @@ pub fn blocks(
     payloads: &Bound<'_, PyAny>,
     arguments: RowArguments<'_, '_>,
     max_payload: usize,
-) -> PyResult<(Blocks, Option<usize>)> {
+) -> PyResult<(RowBlocks, Option<usize>)> {
     let input = extract("payloads", payloads)?;
     let kind = match &input {
         AnyArray::Array(array) => array.field().data_type().clone(),
@@ -349,7 +349,7 @@ pub fn blocks(
 }
 
 /// Reads the next block when it is asked for, in a thread that may block and may need the GIL.
-fn read_blocks(reader: Box<dyn ArrayReader + Send>, template: Template) -> Blocks {
+fn read_blocks(reader: Box<dyn ArrayReader + Send>, template: Template) -> RowBlocks {
     let state = (Foreign::new(reader), template, 0);
     Box::pin(futures_util::stream::try_unfold(state, |(mut reader, template, at)| async move {
         let read = move || {

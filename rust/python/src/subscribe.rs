@@ -9,15 +9,17 @@ use crate::call::Call;
 use crate::connect::Connection;
 use crate::convert::{Word, optional_seconds, seconds};
 use crate::error::{PyResult, Raised};
-use crate::message::Form;
-use jetstream::receive::subscribe::{self as engine, Kind, Limits, Notice, OnNotice, Ready};
+use crate::message::MessageFormat;
+use jetstream::receive::subscribe::{
+    self as engine, OnNotice, Ready, SubscriptionKind, SubscriptionLimits, SubscriptionNotice,
+};
 use runtime::Owned;
 use wire::subject;
 
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Subscription {
     inner: Owned<Arc<engine::Subscription>>,
-    form: Form,
+    form: MessageFormat,
 }
 
 /// Messages of a push consumer that did not come, as its heartbeat says.
@@ -51,9 +53,9 @@ impl Connection {
         if let Some(queue) = &queue {
             subject::check_queue(queue)?;
         }
-        let kind: Kind = kind.parse()?;
-        let form = Form::new(msg_class);
-        let limits = Limits { messages: pending_messages, bytes: pending_bytes };
+        let kind: SubscriptionKind = kind.parse()?;
+        let form = MessageFormat::new(msg_class);
+        let limits = SubscriptionLimits { messages: pending_messages, bytes: pending_bytes };
         let tell: OnNotice = match (bridge, on_notice) {
             (Some(bridge), Some(on_notice)) => {
                 let (mailbox, on_notice) = (bridge.mailbox.clone(), Arc::new(on_notice));
@@ -61,8 +63,8 @@ impl Connection {
                     let on_notice = on_notice.clone();
                     let call = move |py: Python<'_>| {
                         match notice {
-                            Notice::Dropped(count) => on_notice.call1(py, (count, None::<()>)).map(drop),
-                            Notice::Missed { seq, consumer_seq, last } => {
+                            SubscriptionNotice::Dropped(count) => on_notice.call1(py, (count, None::<()>)).map(drop),
+                            SubscriptionNotice::Missed { seq, consumer_seq, last } => {
                                 let missed = Missed { seq, consumer_seq, last_consumer_seq: last };
                                 on_notice.call1(py, (0, missed)).map(drop)
                             }
@@ -89,7 +91,7 @@ impl Subscription {
 impl Subscription {
     /// The next message, if one waits; `session` is what its verbs go through, `sid` its subscription's number.
     fn take<'py>(&self, session: &Bound<'py, PyAny>, sid: u64) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(message) = self.inner.get()?.take() else { return Ok(None) };
+        let Some(message) = self.inner.get()?.take_message() else { return Ok(None) };
         self.form.make(session.py(), session.as_unbound(), message, Some(sid)).map(Some)
     }
 

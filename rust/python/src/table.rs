@@ -52,10 +52,16 @@ impl TableMessages {
         };
         let columns = columns.as_deref();
         let plan = match arrow {
-            None => Form::Json(Plan::new(fields, columns, subject, msg_id, nulls)?),
-            Some((compression, rows, bytes)) => {
-                Form::Arrow(Box::new(Pack::new(fields, columns, subject, msg_id, compression.as_deref(), rows, bytes)?))
-            }
+            None => TableFormat::Json(Plan::new(fields, columns, subject, msg_id, nulls)?),
+            Some((compression, rows, bytes)) => TableFormat::Arrow(Box::new(Pack::new(
+                fields,
+                columns,
+                subject,
+                msg_id,
+                compression.as_deref(),
+                rows,
+                bytes,
+            )?)),
         };
         let field = Arc::new(Field::new("", DataType::Struct(message_fields()), false));
         let messages = Messages { reader, plan, held: VecDeque::new(), at: 0, field: field.clone() };
@@ -81,14 +87,14 @@ impl TableMessages {
 }
 
 /// What a message is.
-enum Form {
+enum TableFormat {
     Json(Plan),
     Arrow(Box<Pack>),
 }
 
 struct Messages {
     reader: Box<dyn ArrayReader + Send>,
-    plan: Form,
+    plan: TableFormat,
     /// Blocks of the table that are not used up.
     held: VecDeque<StructArray>,
     /// Rows that are.
@@ -129,13 +135,13 @@ impl Messages {
     fn block(&mut self) -> Result<Option<ArrayRef>, ArrowError> {
         loop {
             let (wanted, whole) = match &self.plan {
-                Form::Json(_) => (ROWS, false),
-                Form::Arrow(pack) => (pack.window(), true),
+                TableFormat::Json(_) => (ROWS, false),
+                TableFormat::Arrow(pack) => (pack.window(), true),
             };
             let Some(rows) = self.rows(wanted, whole)? else { return Ok(None) };
             let messages = match &mut self.plan {
-                Form::Json(plan) => plan.messages(&rows)?,
-                Form::Arrow(pack) => pack.messages(&rows, self.at)?,
+                TableFormat::Json(plan) => plan.messages(&rows)?,
+                TableFormat::Arrow(pack) => pack.messages(&rows, self.at)?,
             };
             self.at += rows.len();
             if !messages.is_empty() {

@@ -4,7 +4,7 @@ use memchr::memchr_iter;
 
 /// What the ack subject of a delivered message says (ADR-15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Meta<'a> {
+pub struct AckSubject<'a> {
     pub stream: &'a str,
     pub consumer: &'a str,
     pub delivered: i64,
@@ -16,7 +16,7 @@ pub struct Meta<'a> {
 
 /// `$JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<consumer seq>.<ns>.<pending>`; the newer form has domain and
 /// account hash after `ACK`, and may have more tokens at the end.
-pub fn parse_meta(reply: &str) -> Option<Meta<'_>> {
+pub fn parse_ack_subject(reply: &str) -> Option<AckSubject<'_>> {
     const MOST: usize = 12;
     let rest = reply.strip_prefix("$JS.ACK.")?;
     // Where the tokens end; this runs for every message, and finding the dots in one pass is most of it.
@@ -36,7 +36,7 @@ pub fn parse_meta(reply: &str) -> Option<Meta<'_>> {
         let start = if index == 0 { 0 } else { ends[index - 1] + 1 };
         rest.get(start..ends[index])
     };
-    Some(Meta {
+    Some(AckSubject {
         stream: token(0)?,
         consumer: token(1)?,
         delivered: number(token(2)?)?,
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn both_forms_of_ack_subject() {
-        let meta = Meta {
+        let meta = AckSubject {
             stream: "S",
             consumer: "c",
             delivered: 1,
@@ -115,9 +115,9 @@ mod tests {
             nanos: 1_700_000_000_123_456_789,
             pending: 9,
         };
-        assert_eq!(parse_meta("$JS.ACK.S.c.1.7.3.1700000000123456789.9"), Some(meta));
-        assert_eq!(parse_meta("$JS.ACK.hub.hash.S.c.1.7.3.1700000000123456789.9.x7"), Some(meta));
-        assert_eq!(parse_meta("$JS.ACK._.hash.S.c.1.7.3.1700000000123456789.9"), Some(meta));
+        assert_eq!(parse_ack_subject("$JS.ACK.S.c.1.7.3.1700000000123456789.9"), Some(meta));
+        assert_eq!(parse_ack_subject("$JS.ACK.hub.hash.S.c.1.7.3.1700000000123456789.9.x7"), Some(meta));
+        assert_eq!(parse_ack_subject("$JS.ACK._.hash.S.c.1.7.3.1700000000123456789.9"), Some(meta));
         for junk in [
             "",
             "_INBOX.x",
@@ -126,7 +126,7 @@ mod tests {
             "$JS.ACK.S.c.1.99999999999999999999.3.4.5",
             "$JS.ACK.S.c.1.-7.3.4.5",
         ] {
-            assert_eq!(parse_meta(junk), None, "{junk}");
+            assert_eq!(parse_ack_subject(junk), None, "{junk}");
         }
     }
 

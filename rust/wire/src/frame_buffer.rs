@@ -16,7 +16,7 @@ const SPARE: usize = 1 << 20;
 const SLICES: usize = 8;
 
 #[derive(Default)]
-pub struct Block {
+pub struct FrameBuffer {
     bytes: Vec<u8>,
     /// How many of them are written.
     at: usize,
@@ -25,7 +25,7 @@ pub struct Block {
     large_bytes: usize,
 }
 
-impl Block {
+impl FrameBuffer {
     /// What is not written yet.
     pub fn len(&self) -> usize {
         self.bytes.len() - self.at + self.large_bytes
@@ -116,7 +116,7 @@ mod tests {
         let mut wanted = Vec::new();
         messages.iter().for_each(|message| frames::publish(&mut wanted, message));
         for most in [1, 1000, LARGE, usize::MAX] {
-            let (mut block, mut written) = (Block::default(), Vec::new());
+            let (mut block, mut written) = (FrameBuffer::default(), Vec::new());
             messages.iter().for_each(|message| block.put_message(message));
             while !block.is_empty() {
                 let left = block.len();

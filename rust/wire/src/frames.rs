@@ -44,7 +44,7 @@ fn line(out: &mut Vec<u8>, subject: &str, reply: &[u8], headers: usize, payload:
 }
 
 /// A message whose parts lie wherever they lie.
-pub struct Frame<'a> {
+pub struct PublishFrame<'a> {
     pub subject: &'a str,
     /// Nothing where there is none.
     pub reply: &'a [u8],
@@ -53,7 +53,7 @@ pub struct Frame<'a> {
     pub payload: &'a [u8],
 }
 
-impl Frame<'_> {
+impl PublishFrame<'_> {
     /// Bytes of headers and payload.
     pub fn counted(&self) -> usize {
         self.headers.len() + self.payload.len()

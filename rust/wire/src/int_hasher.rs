@@ -2,13 +2,13 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-pub type ByNumber = BuildHasherDefault<Spread>;
+pub type BuildIntHasher = BuildHasherDefault<IntHasher>;
 
 /// Spreads a number over all bits, of which tables look at the highest and the lowest.
 #[derive(Default)]
-pub struct Spread(u64);
+pub struct IntHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for IntHasher {
     fn finish(&self) -> u64 {
         self.0
     }

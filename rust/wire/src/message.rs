@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use crate::ack_subject::{Meta, parse_meta};
+use crate::ack_subject::{AckSubject, parse_ack_subject};
 use crate::headers::{self, Headers};
 
 /// All parts of it lie in one slice of what was read, and are looked at when they are asked for: most are asked for few.
@@ -21,7 +21,7 @@ pub struct Message {
 
 /// Where its parts lie in a message's bytes.
 #[derive(Clone, Copy)]
-pub struct Places {
+pub struct Offsets {
     /// Its end; it begins with it.
     pub subject: usize,
     /// From where to where.
@@ -32,7 +32,7 @@ pub struct Places {
 }
 
 impl Message {
-    pub fn in_frame(frame: Bytes, places: Places) -> Self {
+    pub fn in_frame(frame: Bytes, places: Offsets) -> Self {
         // No server takes a message of 4 GiB.
         let [subject, begin, end, headers, payload] =
             [places.subject, places.reply.0, places.reply.1, places.headers, places.payload].map(|place| place as u32);
@@ -43,7 +43,7 @@ impl Message {
     pub fn new(subject: &str, reply: &str, headers: &[u8], payload: &[u8]) -> Self {
         let frame = [subject.as_bytes(), reply.as_bytes(), headers, payload].concat();
         let reply = (subject.len(), subject.len() + reply.len());
-        let places = Places { subject: subject.len(), reply, headers: reply.1, payload: reply.1 + headers.len() };
+        let places = Offsets { subject: subject.len(), reply, headers: reply.1, payload: reply.1 + headers.len() };
         Self::in_frame(frame.into(), places)
     }
 
@@ -69,8 +69,8 @@ impl Message {
     }
 
     /// What a stream's message says in its reply subject.
-    pub fn meta(&self) -> Option<Meta<'_>> {
-        self.reply().and_then(parse_meta)
+    pub fn meta(&self) -> Option<AckSubject<'_>> {
+        self.reply().and_then(parse_ack_subject)
     }
 
     /// As they came; nothing where there are none.
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_shown_all_the_same() {
-        let places = Places { subject: 2, reply: (3, 4), headers: 4, payload: 4 };
+        let places = Offsets { subject: 2, reply: (3, 4), headers: 4, payload: 4 };
         let message = Message::in_frame(Bytes::from_static(b"a\xe9 \xe9x"), places);
         assert_eq!((message.subject(), message.reply(), message.payload()), ("a\u{fffd}".into(), None, &b"x"[..]));
     }

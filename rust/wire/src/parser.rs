@@ -4,7 +4,7 @@ use async_nats::ServerInfo;
 use bytes::{Bytes, BytesMut};
 use memchr::{memchr, memchr_iter};
 
-use crate::message::{Message, Places};
+use crate::message::{Message, Offsets};
 
 /// The longest line, in bytes: an INFO with thousands of servers.
 pub const MAX_LINE: usize = 1 << 20;
@@ -22,17 +22,17 @@ pub enum Op {
 
 /// What is no message of the protocol, or one that is not taken.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Unreadable {
+pub enum ParseError {
     /// Not the protocol.
     Protocol,
     /// More than so many bytes for one message or line.
     TooLarge(usize),
 }
 
-type Result<T> = std::result::Result<T, Unreadable>;
+type Result<T> = std::result::Result<T, ParseError>;
 
 #[derive(Default)]
-pub struct Reader {
+pub struct Parser {
     buffer: BytesMut,
     /// Bytes of what is under way, as far as they are known.
     need: usize,
@@ -40,7 +40,7 @@ pub struct Reader {
     searched: usize,
 }
 
-impl Reader {
+impl Parser {
     /// Where the next read goes to.
     pub fn room(&mut self) -> &mut BytesMut {
         let missing = self.need.saturating_sub(self.buffer.len());
@@ -51,7 +51,7 @@ impl Reader {
     }
 
     /// Hands over all that is complete. No message, payload and headers, is larger than `limit`.
-    pub fn take(&mut self, limit: usize, mut each: impl FnMut(Op)) -> Result<()> {
+    pub fn parse_buffered(&mut self, limit: usize, mut each: impl FnMut(Op)) -> Result<()> {
         if self.buffer.len() < self.need {
             return Ok(());
         }
@@ -60,7 +60,7 @@ impl Reader {
             let (length, fresh) = (self.buffer.len(), self.buffer.get(self.searched..).unwrap_or_default());
             if memchr(b'\n', fresh).is_none() {
                 self.searched = length;
-                return if length <= MAX_LINE { Ok(()) } else { Err(Unreadable::TooLarge(MAX_LINE)) };
+                return if length <= MAX_LINE { Ok(()) } else { Err(ParseError::TooLarge(MAX_LINE)) };
             }
             self.searched = 0;
         }
@@ -71,12 +71,12 @@ impl Reader {
                 break 0;
             }
             match frame(&chunk, at, limit)? {
-                Frame::Whole(op, end) => {
+                ParsedFrame::Whole(op, end) => {
                     op.into_iter().for_each(&mut each);
                     at = end;
                 }
-                Frame::Part(need) => break need,
-                Frame::Line => {
+                ParsedFrame::Part(need) => break need,
+                ParsedFrame::Line => {
                     self.searched = chunk.len() - at;
                     break 0;
                 }
@@ -91,7 +91,7 @@ impl Reader {
     }
 }
 
-enum Frame {
+enum ParsedFrame {
     /// And where it ends.
     Whole(Option<Op>, usize),
     /// It has so many bytes at least.
@@ -100,16 +100,16 @@ enum Frame {
     Line,
 }
 
-fn frame(chunk: &Bytes, at: usize, limit: usize) -> Result<Frame> {
+fn frame(chunk: &Bytes, at: usize, limit: usize) -> Result<ParsedFrame> {
     let rest = chunk.get(at..).unwrap_or_default();
     // One that has no end yet may have half of it.
     let length = line_length(rest);
     if length.unwrap_or(rest.len().saturating_sub(1)) >= MAX_LINE {
-        return Err(Unreadable::TooLarge(MAX_LINE));
+        return Err(ParseError::TooLarge(MAX_LINE));
     }
-    let Some(length) = length else { return Ok(Frame::Line) };
+    let Some(length) = length else { return Ok(ParsedFrame::Line) };
     let (line, body) = (&rest[..length], at + length + 2);
-    let whole = |op| Ok(Frame::Whole(op, body));
+    let whole = |op| Ok(ParsedFrame::Whole(op, body));
     match line {
         [b'M', b'S', b'G', b' ', ..] => message(chunk, at, at + 4, body, false, limit),
         [b'H', b'M', b'S', b'G', b' ', ..] => message(chunk, at, at + 5, body, true, limit),
@@ -117,14 +117,14 @@ fn frame(chunk: &Bytes, at: usize, limit: usize) -> Result<Frame> {
         [b'P', b'O', b'N', b'G', ..] => whole(Some(Op::Pong)),
         [b'+', b'O', b'K', ..] => whole(None),
         [b'-', b'E', b'R', b'R', text @ ..] => {
-            let text = std::str::from_utf8(text).map_err(|_| Unreadable::Protocol)?;
+            let text = std::str::from_utf8(text).map_err(|_| ParseError::Protocol)?;
             whole(Some(Op::Error(text.trim().trim_matches('\'').to_owned())))
         }
         [b'I', b'N', b'F', b'O', b' ', json @ ..] => {
-            let info = serde_json::from_slice(json).map_err(|_| Unreadable::Protocol)?;
+            let info = serde_json::from_slice(json).map_err(|_| ParseError::Protocol)?;
             whole(Some(Op::Info(info)))
         }
-        _ => Err(Unreadable::Protocol),
+        _ => Err(ParseError::Protocol),
     }
 }
 
@@ -141,12 +141,19 @@ fn line_length(bytes: &[u8]) -> Option<usize> {
 }
 
 /// `begin` is where its arguments begin, `body` where headers and payload do.
-fn message(chunk: &Bytes, at: usize, begin: usize, body: usize, with_headers: bool, limit: usize) -> Result<Frame> {
+fn message(
+    chunk: &Bytes,
+    at: usize,
+    begin: usize,
+    body: usize,
+    with_headers: bool,
+    limit: usize,
+) -> Result<ParsedFrame> {
     let (mut all, mut count, mut word) = ([(0, 0); 5], 0, begin);
     let end = body - 2;
     for blank in memchr_iter(b' ', &chunk[begin..end]).map(|at| begin + at).chain([end]) {
         if blank > word {
-            *all.get_mut(count).ok_or(Unreadable::Protocol)? = (word, blank);
+            *all.get_mut(count).ok_or(ParseError::Protocol)? = (word, blank);
             count += 1;
         }
         word = blank + 1;
@@ -156,42 +163,42 @@ fn message(chunk: &Bytes, at: usize, begin: usize, body: usize, with_headers: bo
     let reply = match count.checked_sub(2 + sizes) {
         Some(0) => None,
         Some(1) => Some(all[2]),
-        _ => return Err(Unreadable::Protocol),
+        _ => return Err(ParseError::Protocol),
     };
     let number = |(begin, end): (usize, usize)| number(&chunk[begin..end]);
     let (sid, total) = (number(all[1])?, number(all[count - 1])?);
     let header = if with_headers { number(all[count - 2])? } else { 0 };
     if header > total {
-        return Err(Unreadable::Protocol);
+        return Err(ParseError::Protocol);
     }
     if total > limit as u64 {
-        return Err(Unreadable::TooLarge(limit));
+        return Err(ParseError::TooLarge(limit));
     }
     let (total, header) = (total as usize, header as usize);
     let end = body + total + 2;
     if end > chunk.len() {
-        return Ok(Frame::Part(end - at));
+        return Ok(ParsedFrame::Part(end - at));
     }
     // Up to the payload; places count from the subject.
     let (subject, reply) = (all[0], reply.unwrap_or((body, body)));
-    let places = Places {
+    let places = Offsets {
         subject: subject.1 - subject.0,
         reply: (reply.0 - subject.0, reply.1 - subject.0),
         headers: body - subject.0,
         payload: body + header - subject.0,
     };
     let message = Message::in_frame(chunk.slice(subject.0..body + total), places);
-    Ok(Frame::Whole(Some(Op::Message(sid, message)), end))
+    Ok(ParsedFrame::Whole(Some(Op::Message(sid, message)), end))
 }
 
 /// One that is too large for us is the largest.
 fn number(digits: &[u8]) -> Result<u64> {
     if digits.is_empty() {
-        return Err(Unreadable::Protocol);
+        return Err(ParseError::Protocol);
     }
     digits.iter().try_fold(0u64, |number, digit| match digit {
         b'0'..=b'9' => Ok(number.saturating_mul(10).saturating_add(u64::from(digit - b'0'))),
-        _ => Err(Unreadable::Protocol),
+        _ => Err(ParseError::Protocol),
     })
 }
 
@@ -201,10 +208,10 @@ mod tests {
 
     /// What comes of it, read in pieces of this size.
     fn read(text: &[u8], piece: usize) -> Result<Vec<Op>> {
-        let (mut reader, mut ops) = (Reader::default(), Vec::new());
+        let (mut reader, mut ops) = (Parser::default(), Vec::new());
         for part in text.chunks(piece) {
             reader.room().extend_from_slice(part);
-            reader.take(1000, |op| ops.push(op))?;
+            reader.parse_buffered(1000, |op| ops.push(op))?;
         }
         Ok(ops)
     }
@@ -251,14 +258,14 @@ mod tests {
     #[test]
     fn what_is_no_message_is_refused_and_not_gathered() {
         for (text, wanted) in [
-            ("MSG s 1\r\n", Unreadable::Protocol),
-            ("MSG s 1 r 2 3 4 5\r\n", Unreadable::Protocol),
-            ("MSG s x 1\r\n", Unreadable::Protocol),
-            ("MSG s 1 18446744073709551617\r\n", Unreadable::TooLarge(1000)),
-            ("MSG s 1 1001\r\n", Unreadable::TooLarge(1000)),
-            ("HMSG s 1 9 3\r\nabc\r\n", Unreadable::Protocol),
-            ("GET / HTTP/1.1\r\n", Unreadable::Protocol),
-            ("INFO {\r\n", Unreadable::Protocol),
+            ("MSG s 1\r\n", ParseError::Protocol),
+            ("MSG s 1 r 2 3 4 5\r\n", ParseError::Protocol),
+            ("MSG s x 1\r\n", ParseError::Protocol),
+            ("MSG s 1 18446744073709551617\r\n", ParseError::TooLarge(1000)),
+            ("MSG s 1 1001\r\n", ParseError::TooLarge(1000)),
+            ("HMSG s 1 9 3\r\nabc\r\n", ParseError::Protocol),
+            ("GET / HTTP/1.1\r\n", ParseError::Protocol),
+            ("INFO {\r\n", ParseError::Protocol),
         ] {
             assert_eq!(read(text.as_bytes(), 3).map(|ops| ops.len()), Err(wanted), "{text}");
         }
@@ -266,20 +273,20 @@ mod tests {
         for piece in [10, 1 << 16, 1 << 21] {
             assert_eq!(read(&line(MAX_LINE - 1), piece).map(|ops| ops.len()), Ok(1), "{piece}");
             let refused = read(&line(MAX_LINE), piece).map(|ops| ops.len());
-            assert_eq!(refused, Err(Unreadable::TooLarge(MAX_LINE)), "{piece}");
+            assert_eq!(refused, Err(ParseError::TooLarge(MAX_LINE)), "{piece}");
         }
     }
 
     #[test]
     fn a_large_message_is_waited_for_whole() {
-        let mut reader = Reader::default();
+        let mut reader = Parser::default();
         reader.room().extend_from_slice(b"MSG s 1 200000\r\n");
-        let taken = reader.take(1 << 20, |_| panic!("it is not complete"));
+        let taken = reader.parse_buffered(1 << 20, |_| panic!("it is not complete"));
         assert_eq!(taken, Ok(()));
         assert!(reader.room().capacity() >= 200_000);
         reader.room().extend_from_slice(&vec![1; 200_002]);
         let mut lengths = Vec::new();
-        let taken = reader.take(1 << 20, |op| {
+        let taken = reader.parse_buffered(1 << 20, |op| {
             if let Op::Message(1, message) = op {
                 lengths.push(message.payload().len());
             }

@@ -15,7 +15,7 @@ struct Sender {
 }
 
 struct Way<'a> {
-    path: Path,
+    path: PathEstimate,
     begun: Instant,
     now: f64,
     free: f64,
@@ -32,7 +32,7 @@ struct Way<'a> {
 
 impl<'a> Way<'a> {
     fn new(senders: usize, rate: &'a dyn Fn(f64) -> f64, round_trip: &'a mut dyn FnMut(f64) -> f64) -> Self {
-        let path = Path::default();
+        let path = PathEstimate::default();
         let sender = || Sender {
             congestion: Congestion::new(&path, 0, 64 << 20, Arc::default()),
             place: 0,
@@ -184,16 +184,16 @@ fn a_slow_feed_does_not_count_and_another_loop_begins_with_what_is_known() {
         way.until(1.0 + 0.03 * f64::from(step + 1));
     }
     assert_eq!(way.senders[0].congestion.window(), window);
-    let told = Arc::new(AtomicUsize::new(0));
-    let next = Congestion::new(&way.path, 0, 64 << 20, told.clone());
-    assert_eq!((next.window(), told.load(Ordering::Relaxed)), (window, window));
-    assert_eq!(Congestion::new(&way.path, 1, 64 << 20, told).window(), FIRST, "another link");
+    let published_window = Arc::new(AtomicUsize::new(0));
+    let next = Congestion::new(&way.path, 0, 64 << 20, published_window.clone());
+    assert_eq!((next.window(), published_window.load(Ordering::Relaxed)), (window, window));
+    assert_eq!(Congestion::new(&way.path, 1, 64 << 20, published_window).window(), FIRST, "another link");
 }
 
 #[test]
 fn the_byte_bound_is_kept_and_a_break_begins_anew() {
-    let (path, told) = (Path::default(), Arc::default());
-    let mut congestion = Congestion::new(&path, 0, 1_000, told);
+    let (path, published_window) = (PathEstimate::default(), Arc::default());
+    let mut congestion = Congestion::new(&path, 0, 1_000, published_window);
     assert_eq!(congestion.window(), 1_000);
     let begun = Instant::now();
     for place in 0..100 {
@@ -210,7 +210,7 @@ fn the_byte_bound_is_kept_and_a_break_begins_anew() {
 
 #[test]
 fn a_rate_that_was_seen_opens_the_window_and_never_closes_it() {
-    let path = Path::default();
+    let path = PathEstimate::default();
     path.measured(0, Duration::from_millis(20));
     let mut congestion = Congestion::new(&path, 0, 64 << 20, Arc::default());
     congestion.carries(1e6, 1 << 20, &path, 0);
@@ -223,9 +223,9 @@ fn a_rate_that_was_seen_opens_the_window_and_never_closes_it() {
 
 #[test]
 fn what_little_was_sent_before_is_not_all_that_a_way_carries() {
-    let path = Path::default();
+    let path = PathEstimate::default();
     path.measured(0, Duration::from_millis(20));
-    path.delivers(0, 5_000.0);
+    path.record_rate(0, 5_000.0);
     assert_eq!(Congestion::new(&path, 0, 64 << 20, Arc::default()).window(), LEAST);
 }
 

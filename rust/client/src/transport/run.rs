@@ -11,20 +11,20 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, Sleep};
 
-use super::attempt::{Greeting, Link, Socket, attempt};
+use super::connect_attempt::{EstablishedLink, Greeting, Socket, attempt};
 use super::{Client, DEFAULT_PAYLOAD};
-use crate::hub::Broken;
+use crate::connection_state::DisconnectReason;
 use base::lock::lock;
 use runtime::task::{Spot, weak_spot};
-use wire::frame_buffer::Block;
+use wire::frame_buffer::FrameBuffer;
 use wire::frames;
 use wire::message::Message;
 use wire::nats::ServerInfo;
-use wire::parser::{Op, Reader, Unreadable};
+use wire::parser::{Op, ParseError, Parser};
 
 /// The largest message that a server stores unless it was told to take larger ones, with its headers; one that it stored
 /// before its limit was lowered may still come.
-const MOST: usize = 64 << 20;
+const MAX_READ_BYTES: usize = 64 << 20;
 /// More than this is not gathered, whatever limit the server names.
 const MOST_EVER: usize = 1 << 30;
 /// Reads after which others have their turn.
@@ -34,14 +34,14 @@ const PINGS: u32 = 2;
 /// How long what is left may take where the connection ends.
 const LINGER: Duration = Duration::from_millis(250);
 
-pub struct Settings {
+pub struct TransportSettings {
     pub greeting: Greeting,
     /// The server is asked for a sign of life after so much silence.
     pub ping_period: Duration,
 }
 
 /// Until no more attempts are made.
-pub async fn run(client: Client, settings: Settings) {
+pub async fn run(client: Client, settings: TransportSettings) {
     let hub = client.0.hub.clone();
     let mut failure = None;
     while let Some(addr) = {
@@ -76,7 +76,7 @@ enum Ended {
     /// By us, for another link.
     Renewed,
     Stale,
-    Broken(Broken),
+    Broken(DisconnectReason),
 }
 
 impl Client {
@@ -138,7 +138,7 @@ impl Client {
 struct Drive<'a> {
     client: &'a Client,
     socket: Box<dyn Socket>,
-    reader: Reader,
+    reader: Parser,
     /// No message is larger.
     limit: usize,
     /// What was read together, for one subscription.
@@ -146,7 +146,7 @@ struct Drive<'a> {
     messages: VecDeque<Message>,
     received: u64,
     /// What is being written.
-    block: Block,
+    block: FrameBuffer,
     /// Something was written that the socket may still hold.
     unflushed: bool,
     heard: Instant,
@@ -157,8 +157,8 @@ struct Drive<'a> {
     end: Option<Pin<Box<Sleep>>>,
 }
 
-async fn drive(client: &Client, link: Link, ping_period: Duration) -> Ended {
-    let Link { socket, reader, heard, info } = link;
+async fn drive(client: &Client, link: EstablishedLink, ping_period: Duration) -> Ended {
+    let EstablishedLink { socket, reader, heard, info } = link;
     let statistics = &client.0.statistics;
     client.connected(&info);
     statistics.connects.fetch_add(1, Ordering::Relaxed);
@@ -171,7 +171,7 @@ async fn drive(client: &Client, link: Link, ping_period: Duration) -> Ended {
         sid: 0,
         messages: VecDeque::new(),
         received: statistics.in_messages.load(Ordering::Relaxed),
-        block: Block::default(),
+        block: FrameBuffer::default(),
         unflushed: false,
         heard: Instant::now(),
         silence: Box::pin(tokio::time::sleep(ping_period)),
@@ -179,12 +179,12 @@ async fn drive(client: &Client, link: Link, ping_period: Duration) -> Ended {
         unanswered: 0,
         end: None,
     };
-    heard.into_iter().for_each(|op| drive.obey(op));
+    heard.into_iter().for_each(|op| drive.handle_op(op));
     poll_fn(|cx| drive.poll(cx)).await
 }
 
 fn limit(info: &ServerInfo) -> usize {
-    info.max_payload.clamp(MOST, MOST_EVER)
+    info.max_payload.clamp(MAX_READ_BYTES, MOST_EVER)
 }
 
 impl Drive<'_> {
@@ -198,7 +198,7 @@ impl Drive<'_> {
         }
         let all_written = match self.write(cx) {
             Ok(all) => all,
-            Err(error) => return Poll::Ready(self.last_words(cx, error)),
+            Err(error) => return Poll::Ready(self.read_pending_error(cx, error)),
         };
         while self.silence.as_mut().poll(cx).is_ready() {
             let mut since = self.heard;
@@ -233,20 +233,20 @@ impl Drive<'_> {
             let read = std::pin::pin!(self.socket.read_buf(self.reader.room())).poll(cx);
             let count = match read {
                 Poll::Pending => return Ok(()),
-                Poll::Ready(Ok(0)) => return Err(Ended::Broken(Broken::Eof)),
+                Poll::Ready(Ok(0)) => return Err(Ended::Broken(DisconnectReason::Eof)),
                 Poll::Ready(Ok(count)) => count,
-                Poll::Ready(Err(error)) => return Err(Ended::Broken(Broken::Io(error))),
+                Poll::Ready(Err(error)) => return Err(Ended::Broken(DisconnectReason::Io(error))),
             };
             (self.heard, self.unanswered) = (Instant::now(), 0);
             self.client.0.statistics.in_bytes.fetch_add(count as u64, Ordering::Relaxed);
             let mut reader = std::mem::take(&mut self.reader);
-            let taken = reader.take(self.limit, |op| self.obey(op));
+            let taken = reader.parse_buffered(self.limit, |op| self.handle_op(op));
             self.reader = reader;
             self.client.0.statistics.in_messages.store(self.received, Ordering::Relaxed);
             taken.map_err(|unreadable| {
                 Ended::Broken(match unreadable {
-                    Unreadable::TooLarge(limit) => Broken::TooLarge(limit),
-                    Unreadable::Protocol => Broken::Unreadable,
+                    ParseError::TooLarge(limit) => DisconnectReason::TooLarge(limit),
+                    ParseError::Protocol => DisconnectReason::Unreadable,
                 })
             })?;
         }
@@ -254,7 +254,7 @@ impl Drive<'_> {
         Ok(())
     }
 
-    fn obey(&mut self, op: Op) {
+    fn handle_op(&mut self, op: Op) {
         if let Op::Message(sid, message) = op {
             if self.sid != sid {
                 self.deliver();
@@ -329,10 +329,10 @@ impl Drive<'_> {
     }
 
     /// Writing has failed: the server may have said why before.
-    fn last_words(&mut self, cx: &mut Context<'_>, error: io::Error) -> Ended {
+    fn read_pending_error(&mut self, cx: &mut Context<'_>, error: io::Error) -> Ended {
         let _read = self.read(cx);
         self.deliver();
-        Ended::Broken(Broken::Io(error))
+        Ended::Broken(DisconnectReason::Io(error))
     }
 
     /// The end is wanted: what is left is written, but not for long.

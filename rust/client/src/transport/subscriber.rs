@@ -16,17 +16,17 @@ use wire::message::Message;
 const CAPACITY: usize = 1 << 20;
 
 /// Room for more messages than this is given back.
-const SPARE: usize = 4096;
+const MAX_RETAINED_MESSAGES: usize = 4096;
 
 #[derive(Default)]
-struct Waiting {
+struct QueuedMessages {
     messages: VecDeque<Message>,
     ended: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Inbox {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<QueuedMessages>,
     waker: AtomicWaker,
 }
 
@@ -91,7 +91,7 @@ impl Stream for Subscriber {
         if let Some(message) = this.taken.pop_front() {
             return Poll::Ready(Some(message));
         }
-        if this.taken.capacity() > SPARE {
+        if this.taken.capacity() > MAX_RETAINED_MESSAGES {
             this.taken = VecDeque::new();
         }
         for registered in [false, true] {

@@ -7,11 +7,11 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use super::json::{self, Json, Parsed, Reason, Step};
+use super::json::{self, Json, JsonStep, Parsed, Reason};
 use super::number;
 use super::object::{self, Members};
 
-const SUPPORTED: &str = "null, bool, int8 to int64, uint8 to uint64, float16 to float64, decimal32 to decimal256, string, \
+const DECODABLE_TYPES: &str = "null, bool, int8 to int64, uint8 to uint64, float16 to float64, decimal32 to decimal256, string, \
      binary (base64), date32, timestamp, list, struct and map with string keys (large and view types of string and binary, \
      large list as well)";
 /// Padding may be left out, as many writers do.
@@ -24,7 +24,7 @@ const MAX_DEPTH: usize = 64;
 
 /// One column of any supported type.
 #[derive(Debug)]
-pub struct Column {
+pub struct ColumnDecoder {
     pub field: FieldRef,
     pub nulls: NullBufferBuilder,
     pub values: Values,
@@ -47,9 +47,9 @@ pub enum Values {
     Date(Vec<i64>),
     /// units in a second, has a zone
     Time(Vec<i64>, i64, bool),
-    List(Vec<i32>, Box<Column>),
+    List(Vec<i32>, Box<ColumnDecoder>),
     Struct(Members),
-    Map(Vec<i32>, Bytes, Box<Column>),
+    Map(Vec<i32>, Bytes, Box<ColumnDecoder>),
 }
 
 /// Strings end to end; `ends` starts with a zero.
@@ -84,9 +84,10 @@ impl Bytes {
     }
 }
 
-impl Column {
-    pub fn new(field: &FieldRef, path: &str, depth: usize) -> Result<Column, String> {
-        let unsupported = || Err(format!("column {path:?} is {}; JSON decodes into {SUPPORTED}", field.data_type()));
+impl ColumnDecoder {
+    pub fn new(field: &FieldRef, path: &str, depth: usize) -> Result<ColumnDecoder, String> {
+        let unsupported =
+            || Err(format!("column {path:?} is {}; JSON decodes into {DECODABLE_TYPES}", field.data_type()));
         if depth == MAX_DEPTH {
             return Err(format!("column {path:?} is nested deeper than {MAX_DEPTH}"));
         }
@@ -121,7 +122,7 @@ impl Column {
                 Values::Time(Vec::new(), second, zone.is_some())
             }
             DataType::List(item) | DataType::LargeList(item) => {
-                Values::List(vec![0], Box::new(Column::new(item, &format!("{path}[]"), depth + 1)?))
+                Values::List(vec![0], Box::new(ColumnDecoder::new(item, &format!("{path}[]"), depth + 1)?))
             }
             DataType::Struct(fields) => Values::Struct(Members::new(fields, path, depth + 1)?),
             DataType::Map(entries, false) => {
@@ -130,11 +131,15 @@ impl Column {
                 if !matches!(key.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
                     return unsupported();
                 }
-                Values::Map(vec![0], Bytes::new(), Box::new(Column::new(value, &format!("{path}.*"), depth + 1)?))
+                Values::Map(
+                    vec![0],
+                    Bytes::new(),
+                    Box::new(ColumnDecoder::new(value, &format!("{path}.*"), depth + 1)?),
+                )
             }
             _ => return unsupported(),
         };
-        Ok(Column { field: field.clone(), nulls: NullBufferBuilder::new(0), values })
+        Ok(ColumnDecoder { field: field.clone(), nulls: NullBufferBuilder::new(0), values })
     }
 
     pub fn len(&self) -> usize {
@@ -169,12 +174,12 @@ impl Column {
             Values::Text(values) | Values::Binary(values) => values.end(),
             Values::List(ends, items) => ends.push(items.len() as i32),
             Values::Map(ends, _, items) => ends.push(items.len() as i32),
-            Values::Struct(members) => members.columns.iter_mut().for_each(Column::append_null),
+            Values::Struct(members) => members.columns.iter_mut().for_each(ColumnDecoder::append_null),
         }
         self.nulls.append_null();
     }
 
-    /// Back to `length` rows; also cuts off what a failed [`Column::parse`] left behind.
+    /// Back to `length` rows; also cuts off what a failed [`ColumnDecoder::parse`] left behind.
     pub fn truncate(&mut self, length: usize) {
         match &mut self.values {
             Values::Null => {}
@@ -254,7 +259,7 @@ impl Column {
                 let mut more = !json.open(b'[', b']', "an array")?;
                 while more {
                     if let Err(stop) = items.parse(json) {
-                        json.trace.push(Step::Item(items.field.clone()));
+                        json.trace.push(JsonStep::Item(items.field.clone()));
                         return Err(stop);
                     }
                     more = json.more(b']')?;

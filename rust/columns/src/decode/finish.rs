@@ -10,10 +10,10 @@ use arrow_array::{
 use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType};
 
-use super::column::{Bytes, Column, Values};
+use super::column::{Bytes, ColumnDecoder, Values};
 use super::object::Members;
 
-impl Column {
+impl ColumnDecoder {
     /// The rows so far; the column is empty again.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let length = self.len();
@@ -79,7 +79,7 @@ impl Column {
 
 impl Members {
     pub fn finish(&mut self, length: usize, nulls: Option<NullBuffer>) -> Result<StructArray, ArrowError> {
-        let arrays = self.columns.iter_mut().map(Column::finish).collect::<Result<Vec<_>, _>>()?;
+        let arrays = self.columns.iter_mut().map(ColumnDecoder::finish).collect::<Result<Vec<_>, _>>()?;
         StructArray::try_new_with_length(self.fields.clone(), arrays, nulls, length)
     }
 }
@@ -143,7 +143,7 @@ fn strings(values: &mut Bytes, nulls: Option<NullBuffer>, data_type: &DataType) 
 
 fn list<O: OffsetSizeTrait>(
     offsets: OffsetBuffer<O>,
-    items: &mut Column,
+    items: &mut ColumnDecoder,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef, ArrowError> {
     let values = items.finish()?;

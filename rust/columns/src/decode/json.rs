@@ -9,9 +9,9 @@ const MAX_DEPTH: usize = 128;
 
 /// The document is malformed; why is in [`Json::fault`].
 #[derive(Debug)]
-pub struct Stop;
+pub struct JsonStop;
 
-pub type Parsed<T> = Result<T, Stop>;
+pub type Parsed<T> = Result<T, JsonStop>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -27,14 +27,14 @@ pub enum Reason {
 
 /// One step from a column to the value in it that is wrong.
 #[derive(Debug)]
-pub enum Step {
+pub enum JsonStep {
     Field(FieldRef),
     Item(FieldRef),
     Key(String, FieldRef),
 }
 
 #[derive(Debug)]
-pub struct Fault {
+pub struct JsonFault {
     pub reason: Reason,
     /// Where the wrong value starts and reading ended.
     pub start: usize,
@@ -47,14 +47,14 @@ pub struct Json<'a> {
     pub depth: usize,
     /// The last string that held escapes, without them.
     pub unescaped: Vec<u8>,
-    pub fault: Fault,
+    pub fault: JsonFault,
     /// The way to the wrong value, innermost step first.
-    pub trace: Vec<Step>,
+    pub trace: Vec<JsonStep>,
 }
 
 impl<'a> Json<'a> {
     pub fn new() -> Self {
-        let fault = Fault { reason: Reason::Missing, start: 0, end: 0 };
+        let fault = JsonFault { reason: Reason::Missing, start: 0, end: 0 };
         Json { bytes: &[], at: 0, depth: 0, unescaped: Vec::new(), fault, trace: Vec::new() }
     }
 
@@ -74,8 +74,8 @@ impl<'a> Json<'a> {
 
     #[cold]
     pub fn fail<T>(&mut self, reason: Reason, start: usize) -> Parsed<T> {
-        self.fault = Fault { reason, start, end: self.at };
-        Err(Stop)
+        self.fault = JsonFault { reason, start, end: self.at };
+        Err(JsonStop)
     }
 
     #[cold]

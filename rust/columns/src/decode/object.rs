@@ -4,14 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use arrow_schema::Fields;
 
-use super::column::{Bytes, Column};
-use super::json::{Json, Parsed, Reason, Step};
+use super::column::{Bytes, ColumnDecoder};
+use super::json::{Json, JsonStep, Parsed, Reason};
 
 /// Up to here comparing one by one beats hashing.
 const FEW: usize = 12;
 
 /// Reads an object as keys and values; of a key that comes twice the last value, in the place of the first.
-pub fn map(keys: &mut Bytes, items: &mut Column, json: &mut Json<'_>) -> Parsed<()> {
+pub fn map(keys: &mut Bytes, items: &mut ColumnDecoder, json: &mut Json<'_>) -> Parsed<()> {
     let (start, first) = (json.at, items.len());
     let mut more = !json.open(b'{', b'}', "an object")?;
     while more {
@@ -61,10 +61,10 @@ pub fn map(keys: &mut Bytes, items: &mut Column, json: &mut Json<'_>) -> Parsed<
     Ok(())
 }
 
-fn entry(key: &[u8], items: &mut Column, json: &mut Json<'_>) -> Parsed<()> {
+fn entry(key: &[u8], items: &mut ColumnDecoder, json: &mut Json<'_>) -> Parsed<()> {
     json.colon()?;
     items.parse(json).inspect_err(|_| {
-        json.trace.push(Step::Key(String::from_utf8_lossy(key).into_owned(), items.field.clone()));
+        json.trace.push(JsonStep::Key(String::from_utf8_lossy(key).into_owned(), items.field.clone()));
     })
 }
 
@@ -72,7 +72,7 @@ fn entry(key: &[u8], items: &mut Column, json: &mut Json<'_>) -> Parsed<()> {
 #[derive(Debug)]
 pub struct Members {
     pub fields: Fields,
-    pub columns: Vec<Column>,
+    pub columns: Vec<ColumnDecoder>,
     /// The names as JSON spells them, quotes included.
     tokens: Vec<Vec<u8>>,
     /// The field that came after this one the last time; the last entry: that came first.
@@ -90,7 +90,7 @@ impl Members {
             if by_name.insert(field.name().clone().into_bytes(), index).is_some() {
                 return Err(format!("the schema names column {path:?} twice"));
             }
-            columns.push(Column::new(field, &path, depth)?);
+            columns.push(ColumnDecoder::new(field, &path, depth)?);
         }
         let tokens = fields.iter().map(|field| token(field.name())).collect();
         let count = fields.len();
@@ -115,7 +115,7 @@ impl Members {
                     column.truncate(row);
                 }
                 if let Err(stop) = column.parse(json) {
-                    json.trace.push(Step::Field(column.field.clone()));
+                    json.trace.push(JsonStep::Field(column.field.clone()));
                     return Err(stop);
                 }
                 previous = index;
@@ -129,7 +129,7 @@ impl Members {
         }
         for column in self.columns.iter_mut().filter(|column| column.len() == row) {
             if !column.field.is_nullable() {
-                json.trace.push(Step::Field(column.field.clone()));
+                json.trace.push(JsonStep::Field(column.field.clone()));
                 return json.fail(Reason::Missing, json.at);
             }
             column.append_null();

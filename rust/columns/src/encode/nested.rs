@@ -4,7 +4,7 @@ use arrow_array::{Array, FixedSizeListArray, GenericListArray, MapArray, OffsetS
 use arrow_buffer::NullBuffer;
 use arrow_schema::ArrowError;
 
-use super::{Cells, Fault, cells, text};
+use super::{Cells, EncodeFault, cells, text};
 
 /// A struct, or a whole row.
 pub struct Objects {
@@ -32,7 +32,7 @@ impl Cells for Objects {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), EncodeFault> {
         out.push(b'{');
         let mut first = true;
         for (name, key, cells) in &self.fields {
@@ -67,7 +67,7 @@ impl<F: Fn(usize) -> (usize, usize) + Send + Sync> Cells for Lists<F> {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), EncodeFault> {
         let (start, end) = (self.range)(row);
         out.push(b'[');
         for item in start..end {
@@ -82,7 +82,7 @@ impl<F: Fn(usize) -> (usize, usize) + Send + Sync> Cells for Lists<F> {
 }
 
 /// A null within an array is null.
-fn write_item(items: &dyn Cells, item: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
+fn write_item(items: &dyn Cells, item: usize, out: &mut Vec<u8>) -> Result<(), EncodeFault> {
     if items.is_null(item) {
         out.extend_from_slice(b"null");
         return Ok(());
@@ -127,7 +127,7 @@ impl Cells for Maps {
         self.array.is_null(row)
     }
 
-    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), EncodeFault> {
         let offsets = self.array.offsets();
         let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
         out.push(b'{');
@@ -154,7 +154,7 @@ impl Cells for Dictionary {
         self.keys[row].is_none_or(|key| self.values.is_null(key))
     }
 
-    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), EncodeFault> {
         match self.keys[row] {
             Some(key) => self.values.write(key, out),
             None => Ok(()),

@@ -9,7 +9,7 @@ use arrow_schema::{ArrowError, DataType};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-use super::{Cells, Fault, text, unexpected};
+use super::{Cells, EncodeFault, text, unexpected};
 
 /// A column of type null.
 pub struct Nothing;
@@ -19,7 +19,7 @@ impl Cells for Nothing {
         true
     }
 
-    fn write(&self, _row: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn write(&self, _row: usize, out: &mut Vec<u8>) -> Result<(), EncodeFault> {
         out.extend_from_slice(b"null");
         Ok(())
     }
@@ -31,7 +31,7 @@ pub struct By<A, F>(pub A, pub F);
 impl<A, F> Cells for By<A, F>
 where
     A: Array,
-    F: Fn(&A, usize, &mut Vec<u8>) -> Result<(), Fault> + Send + Sync,
+    F: Fn(&A, usize, &mut Vec<u8>) -> Result<(), EncodeFault> + Send + Sync,
 {
     #[inline]
     fn is_null(&self, row: usize) -> bool {
@@ -39,7 +39,7 @@ where
     }
 
     #[inline]
-    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), EncodeFault> {
         (self.1)(&self.0, row, out)
     }
 }
@@ -51,9 +51,9 @@ fn integers<T: ArrowPrimitiveType<Native: itoa::Integer>>(array: &ArrayRef) -> B
     }))
 }
 
-fn float(value: impl zmij::Float, finite: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
+fn float(value: impl zmij::Float, finite: bool, out: &mut Vec<u8>) -> Result<(), EncodeFault> {
     if !finite {
-        return Err(Fault::new("NaN and infinities have no JSON"));
+        return Err(EncodeFault::new("NaN and infinities have no JSON"));
     }
     out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
     Ok(())
@@ -99,12 +99,12 @@ fn decimal(value: impl std::fmt::Display, scale: i8, out: &mut Vec<u8>) {
     out.insert(out.len() - scale, b'.');
 }
 
-fn base64(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+fn base64(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeFault> {
     out.push(b'"');
     let start = out.len();
-    let length = base64::encoded_len(bytes.len(), true).ok_or_else(|| Fault::new("too long for base64"))?;
+    let length = base64::encoded_len(bytes.len(), true).ok_or_else(|| EncodeFault::new("too long for base64"))?;
     out.resize(start + length, 0);
-    BASE64_STANDARD.encode_slice(bytes, &mut out[start..]).map_err(|err| Fault::new(err.to_string()))?;
+    BASE64_STANDARD.encode_slice(bytes, &mut out[start..]).map_err(|err| EncodeFault::new(err.to_string()))?;
     out.push(b'"');
     Ok(())
 }
@@ -145,7 +145,7 @@ fn array_value(array: &impl ByteCells, row: usize) -> &[u8] {
     array.bytes(row)
 }
 
-fn as_it_is(text: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+fn as_it_is(text: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeFault> {
     out.extend_from_slice(text);
     Ok(())
 }

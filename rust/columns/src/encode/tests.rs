@@ -8,7 +8,7 @@ use arrow_buffer::{NullBuffer, OffsetBuffer, i256};
 use arrow_schema::{Field, Fields};
 
 use super::*;
-use crate::decode::{Decoder, Mode};
+use crate::decode::{Decoder, OnMismatch};
 
 fn table(columns: Vec<(&str, ArrayRef)>) -> StructArray {
     let fields: Fields =
@@ -31,7 +31,7 @@ fn round_trip(table: &StructArray) {
             serde_json::from_str::<serde_json::Value>(text).unwrap_or_else(|err| panic!("{text}: {err}"));
         }
         let payloads: BinaryArray = texts.iter().map(|text| text.as_ref().map(String::as_bytes)).collect();
-        let mut decoder = Decoder::new(table.fields(), Mode::FailFast).unwrap();
+        let mut decoder = Decoder::new(table.fields(), OnMismatch::FailFast).unwrap();
         let decoded = decoder.decode(&payloads).unwrap_or_else(|err| panic!("{err:?}\n{texts:?}"));
         assert_eq!(decoded.value.columns(), table.columns(), "{texts:?}");
     }

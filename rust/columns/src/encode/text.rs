@@ -1,6 +1,6 @@
 //! Strings of JSON.
 
-use super::Fault;
+use super::EncodeFault;
 
 /// What a byte is written as: itself (0), a backslash and this letter, or (`u`) its number.
 const ESCAPES: [u8; 256] = {
@@ -20,7 +20,7 @@ const ESCAPES: [u8; 256] = {
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// UTF-8 in quotes.
-pub fn write(text: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+pub fn write(text: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeFault> {
     out.push(b'"');
     let mut from = 0;
     for (at, byte) in text.iter().enumerate() {

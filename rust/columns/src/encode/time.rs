@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 use super::scalar::By;
-use super::{Cells, Fault, unexpected};
+use super::{Cells, EncodeFault, unexpected};
 
 const DAY: i64 = 86_400;
 /// Days since 1970 of the first day of year 0 and of the first of year 10000: what four digits can say.
@@ -82,7 +82,7 @@ fn quoted(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
 
 fn by<T: ArrowPrimitiveType>(
     array: &ArrayRef,
-    write: impl Fn(i64, &mut Vec<u8>) -> Result<(), Fault> + Send + Sync + 'static,
+    write: impl Fn(i64, &mut Vec<u8>) -> Result<(), EncodeFault> + Send + Sync + 'static,
 ) -> Box<dyn Cells>
 where
     T::Native: Into<i64>,
@@ -97,7 +97,7 @@ fn dates<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &ArrayRef, units_in_da
         if quoted(out, |out| push_date(value.div_euclid(units_in_day), out)) {
             return Ok(());
         }
-        Err(Fault::new("a year beyond 0 to 9999 has no date in JSON"))
+        Err(EncodeFault::new("a year beyond 0 to 9999 has no date in JSON"))
     })
 }
 
@@ -131,7 +131,7 @@ fn clocks<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &ArrayRef, time_unit:
     let (second, digits) = unit(time_unit);
     by::<T>(array, move |value, out| {
         if !(0..DAY * second).contains(&value) {
-            return Err(Fault::new("a time beyond one day"));
+            return Err(EncodeFault::new("a time beyond one day"));
         }
         quoted(out, |out| {
             push_clock(value / second, value % second, digits, out);

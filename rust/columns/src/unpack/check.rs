@@ -5,8 +5,8 @@ use std::io::{Read, copy, sink};
 use arrow_ipc::{CompressionType, RecordBatch as Header, root_as_message};
 
 /// Most bytes that one payload may stand for, and most rows.
-const MOST_BYTES: usize = 1 << 29;
-const MOST_ROWS: i64 = 1 << 24;
+const MAX_TABLE_BYTES: usize = 1 << 29;
+const MAX_TABLE_ROWS: i64 = 1 << 24;
 /// LZ4 makes at most this many bytes of one.
 const LZ4_RATIO: usize = 255;
 /// Goes through the messages of a stream; an error where one asks for more than it may.
@@ -34,8 +34,8 @@ pub fn check(payload: &[u8]) -> std::result::Result<(), String> {
             rows += batch.length().max(0);
             bytes = bytes.saturating_add(size(&batch, body).ok_or("the Arrow stream is wrong about its lengths")?);
         }
-        if bytes > MOST_BYTES || rows > MOST_ROWS {
-            return Err(format!("more than {MOST_ROWS} rows or {MOST_BYTES} bytes in one message"));
+        if bytes > MAX_TABLE_BYTES || rows > MAX_TABLE_ROWS {
+            return Err(format!("more than {MAX_TABLE_ROWS} rows or {MAX_TABLE_BYTES} bytes in one message"));
         }
     }
     Ok(())
@@ -45,10 +45,10 @@ pub fn check(payload: &[u8]) -> std::result::Result<(), String> {
 fn size(batch: &Header<'_>, body: &[u8]) -> Option<usize> {
     let length = batch.length();
     let nodes = batch.nodes().into_iter().flatten();
-    if !(0..=MOST_ROWS).contains(&length)
+    if !(0..=MAX_TABLE_ROWS).contains(&length)
         || nodes
             .into_iter()
-            .any(|node| !(0..=MOST_BYTES as i64).contains(&node.length()) || node.null_count() > node.length())
+            .any(|node| !(0..=MAX_TABLE_BYTES as i64).contains(&node.length()) || node.null_count() > node.length())
     {
         return None;
     }
@@ -62,7 +62,7 @@ fn size(batch: &Header<'_>, body: &[u8]) -> Option<usize> {
             (Some(codec), Some((said, rest))) => match i64::from_le_bytes(*said) {
                 -1 => rest.len(),
                 said => {
-                    let said = usize::try_from(said).ok().filter(|said| *said <= MOST_BYTES)?;
+                    let said = usize::try_from(said).ok().filter(|said| *said <= MAX_TABLE_BYTES)?;
                     if codec == CompressionType::LZ4_FRAME { lz4_has(rest, said).then_some(said)? } else { said }
                 }
             },
@@ -73,7 +73,7 @@ fn size(batch: &Header<'_>, body: &[u8]) -> Option<usize> {
 
 /// Upstream decodes LZ4 to its end, whatever it is said to have: where that could be too much, it is counted first.
 fn lz4_has(compressed: &[u8], said: usize) -> bool {
-    compressed.len().saturating_mul(LZ4_RATIO) <= MOST_BYTES
+    compressed.len().saturating_mul(LZ4_RATIO) <= MAX_TABLE_BYTES
         || copy(&mut lz4_flex::frame::FrameDecoder::new(compressed).take(said as u64 + 1), &mut sink())
             .is_ok_and(|found| found == said as u64)
 }

@@ -8,28 +8,28 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::api::{ApiError, MAX_ATOMIC_ROWS};
+use crate::publish::no_responders::NoResponderRetry;
 use crate::publish::outcome::{Fill, RowFeed};
-use crate::publish::unheard::Patience;
-use crate::publish::window::{Item, Window};
+use crate::publish::window::{RowToPublish, Window};
 use base::error::{About, JetError, Result};
 use client::Connection;
 use client::outbox::Outgoing;
-use client::refusals::Refused;
-use client::traffic::{Flying, Verb};
+use client::refusals::Refusal;
+use client::traffic::{InFlightGuard, Verb};
 use wire::arena::Arena;
 use wire::message::Message;
 use wire::nats::HeaderMap;
 use wire::size::check_size;
 
 #[derive(Deserialize)]
-struct Answer {
+struct AtomicAck {
     error: Option<ApiError>,
     stream: Option<String>,
     seq: Option<u64>,
     count: Option<u64>,
 }
 
-pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>, window: &Window) -> Result<()> {
+pub async fn atomic(conn: &Connection, mut feed: RowFeed, results: &mut Fill<'_>, window: &Window) -> Result<()> {
     let mut rows = Vec::new();
     while let Some(item) = feed.next().await.transpose()? {
         if rows.len() == MAX_ATOMIC_ROWS {
@@ -43,9 +43,9 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
     }
     let timeout = window.timeout;
     let deadline = Instant::now() + timeout;
-    let mut patience = Patience::new(conn, &window.prefix, deadline);
+    let mut patience = NoResponderRetry::new(conn, &window.prefix, deadline);
     loop {
-        match timeout_at(deadline, attempt(conn, &rows, outlet, timeout)).await {
+        match timeout_at(deadline, attempt(conn, &rows, results, timeout)).await {
             Err(_) => {
                 return Err(late(timeout));
             }
@@ -62,7 +62,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, outlet: &mut Fill<'_>,
 }
 
 /// One batch, from its first row to the answer to its last.
-async fn attempt(conn: &Connection, rows: &[Item], outlet: &mut Fill<'_>, within: Duration) -> Result<()> {
+async fn attempt(conn: &Connection, rows: &[RowToPublish], results: &mut Fill<'_>, within: Duration) -> Result<()> {
     let inbox = conn.new_inbox()?;
     let messages = prepare(rows, &inbox, conn.client.max_payload())?;
     let subscription = format!("{inbox}.*");
@@ -70,7 +70,7 @@ async fn attempt(conn: &Connection, rows: &[Item], outlet: &mut Fill<'_>, within
     conn.in_order().await;
     let mut answers = conn.subscribe(subscription.clone())?;
     let breaks = conn.breaks();
-    let mut flying = Flying::new(&conn.traffic);
+    let mut flying = InFlightGuard::new(&conn.traffic);
     flying.tell(rows.len(), rows.iter().map(|(_, body)| body.size()).sum());
     send(conn, messages, within).await?;
     let mut link = conn.link.clone();
@@ -80,7 +80,7 @@ async fn attempt(conn: &Connection, rows: &[Item], outlet: &mut Fill<'_>, within
             message = answers.next() => {
                 let message = message.ok_or_else(|| conn.closed())?;
                 conn.traffic.received(Verb::PublishBatch, message.payload().len());
-                if take_answer(&message, rows, outlet)? {
+                if take_answer(&message, rows, results)? {
                     return Ok(());
                 }
             }
@@ -88,7 +88,7 @@ async fn attempt(conn: &Connection, rows: &[Item], outlet: &mut Fill<'_>, within
                 if conn.breaks() != breaks {
                     return Err(JetError::Unconfirmed { what: About::Other("the atomic batch".into()) });
                 }
-                check_refused(&refusals.take(), &subscription, rows)?;
+                check_refused(&refusals.take_all(), &subscription, rows)?;
             }
         }
     }
@@ -103,10 +103,10 @@ fn refused(row: Option<u64>, cause: JetError) -> JetError {
 }
 
 /// The rows with what makes them a batch, each no larger than the server takes: it would end the connection.
-fn prepare(rows: &[Item], inbox: &str, max_payload: usize) -> Result<Vec<Outgoing>> {
+fn prepare(rows: &[RowToPublish], inbox: &str, max_payload: usize) -> Result<Vec<Outgoing>> {
     let mut arena = Arena::default();
     let id = inbox.rsplit('.').next().unwrap_or_default();
-    let message = |(index, (row, body)): (usize, &Item)| {
+    let message = |(index, (row, body)): (usize, &RowToPublish)| {
         let place = index + 1;
         let mut headers = body.wire_headers().unwrap_or_else(HeaderMap::new);
         headers.insert("Nats-Batch-Id", id);
@@ -133,7 +133,7 @@ async fn send(conn: &Connection, messages: Vec<Outgoing>, timeout: Duration) -> 
 }
 
 /// An error where the server did not let a row, or the answers, through.
-fn check_refused(found: &Refused, subscription: &str, rows: &[Item]) -> Result<()> {
+fn check_refused(found: &Refusal, subscription: &str, rows: &[RowToPublish]) -> Result<()> {
     if let Some(cause) = found.subscription(subscription) {
         return Err(refused(None, cause.clone()));
     }
@@ -144,7 +144,7 @@ fn check_refused(found: &Refused, subscription: &str, rows: &[Item]) -> Result<(
 }
 
 /// True once the batch is stored.
-fn take_answer(message: &Message, rows: &[Item], outlet: &mut Fill<'_>) -> Result<bool> {
+fn take_answer(message: &Message, rows: &[RowToPublish], results: &mut Fill<'_>) -> Result<bool> {
     let place = message.subject().rsplit('.').next().and_then(|n| n.parse::<usize>().ok()).unwrap_or(0);
     let row = rows.get(place.wrapping_sub(1)).map(|(row, _)| *row);
     if message.status().is_some() {
@@ -157,11 +157,11 @@ fn take_answer(message: &Message, rows: &[Item], outlet: &mut Fill<'_>) -> Resul
     let last = place == rows.len();
     match serde_json::from_slice(message.payload()) {
         // The commit is checked as a whole, and its error names no row.
-        Ok(Answer { error: Some(error), .. }) => Err(refused(row.filter(|_| !last), error.into())),
-        Ok(Answer { stream: Some(stream), seq: Some(seq), count: Some(count), .. }) if last => {
-            outlet.outcome.note_stream(&stream);
+        Ok(AtomicAck { error: Some(error), .. }) => Err(refused(row.filter(|_| !last), error.into())),
+        Ok(AtomicAck { stream: Some(stream), seq: Some(seq), count: Some(count), .. }) if last => {
+            results.outcome.note_stream(&stream);
             for (index, (row, _)) in rows.iter().enumerate() {
-                outlet.set_stored(*row, (seq + 1 + index as u64).saturating_sub(count), false);
+                results.set_stored(*row, (seq + 1 + index as u64).saturating_sub(count), false);
             }
             Ok(true)
         }
@@ -170,7 +170,7 @@ fn take_answer(message: &Message, rows: &[Item], outlet: &mut Fill<'_>) -> Resul
 }
 
 /// What can be known before anything is sent.
-fn check(conn: &Connection, rows: &[Item]) -> Result<()> {
+fn check(conn: &Connection, rows: &[RowToPublish]) -> Result<()> {
     let mut ids = HashSet::new();
     for (row, body) in rows {
         body.check(*row, conn.client.max_payload()).map_err(|err| refused(Some(*row), err))?;

@@ -9,7 +9,7 @@ use crate::publish::rows::{NULL, Rows, Subjects};
 use base::error::{JetError, Result};
 use client::transport::Client;
 use wire::arena::{Arena, LARGE};
-use wire::frames::{self, Frame};
+use wire::frames::{self, PublishFrame};
 use wire::nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
 use wire::nats::{HeaderMap, HeaderValue, Subject};
 use wire::size::header_size;
@@ -174,6 +174,6 @@ impl Body {
         let Some(payload) = self.payload().filter(|payload| payload.len() < LARGE) else { return false };
         block.clear();
         self.write_headers(block);
-        client.send_now(&Frame { subject: self.subject_text(), reply, headers: block, payload })
+        client.send_now(&PublishFrame { subject: self.subject_text(), reply, headers: block, payload })
     }
 }

@@ -10,14 +10,14 @@ use std::hash::{BuildHasher, RandomState};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use wire::int_hasher::ByNumber;
+use wire::int_hasher::BuildIntHasher;
 
 /// How often each row was seen, in about 16 bytes a row: 64 bits of its hash, and a count only where it came again. Two
 /// rows with the same fingerprint count on together, and still have different ids.
 #[derive(Default)]
 struct Seen {
-    rows: HashSet<u64, ByNumber>,
-    again: HashMap<u64, u32, ByNumber>,
+    rows: HashSet<u64, BuildIntHasher>,
+    again: HashMap<u64, u32, BuildIntHasher>,
 }
 
 impl Seen {
@@ -56,8 +56,8 @@ pub struct ContentIds {
 #[derive(Default)]
 struct OwnIds {
     key: RandomState,
-    new: HashSet<u64, ByNumber>,
-    old: HashSet<u64, ByNumber>,
+    new: HashSet<u64, BuildIntHasher>,
+    old: HashSet<u64, BuildIntHasher>,
 }
 
 impl ContentIds {

@@ -11,11 +11,11 @@ use base::error::Result;
 use client::Connection;
 
 /// The server's own duplicate window, taken where it does not tell.
-pub const DEFAULT: Duration = Duration::from_secs(120);
+pub const DEFAULT_DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 /// How long is asked; then nothing better is known than the default.
-const ASK: Duration = Duration::from_secs(2);
+const WINDOW_LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// More streams than one call goes to.
-const MOST: usize = 16;
+const MAX_CACHED_WINDOWS: usize = 16;
 
 /// The streams that rows went to, and the shortest of their duplicate windows once it was asked for.
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub struct DuplicateWindows {
 
 impl DuplicateWindows {
     pub fn note(&mut self, stream: &str) {
-        if self.streams.len() < MOST && !self.streams.contains(stream) {
+        if self.streams.len() < MAX_CACHED_WINDOWS && !self.streams.contains(stream) {
             self.streams.insert(stream.to_owned());
             self.known = None;
         }
@@ -49,17 +49,17 @@ impl DuplicateWindows {
     ) -> impl Future<Output = Duration> + Send + use<'a> {
         let streams = self.streams.clone();
         async move {
-            let until = Instant::now() + ASK;
+            let until = Instant::now() + WINDOW_LOOKUP_TIMEOUT;
             let asking = async {
                 loop {
                     match shortest(Api::new(conn, &prefix), &streams, &subject).await {
                         // A server that has just started.
                         Err(err) if err.is_transient() && Instant::now() < until => sleep(RETRY_PAUSE).await,
-                        found => return found.unwrap_or(DEFAULT),
+                        found => return found.unwrap_or(DEFAULT_DUPLICATE_WINDOW),
                     }
                 }
             };
-            timeout(ASK, asking).await.unwrap_or(DEFAULT)
+            timeout(WINDOW_LOOKUP_TIMEOUT, asking).await.unwrap_or(DEFAULT_DUPLICATE_WINDOW)
         }
     }
 }

@@ -13,30 +13,30 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
+use crate::publish::no_responders::{NoResponderRetry, RETRY_INTERVAL};
 use crate::publish::outcome::{Fill, RowFeed};
-use crate::publish::unheard::{PAUSE, Patience};
-use crate::publish::window::{Item, Outlet, Window, run};
+use crate::publish::window::{ResultSink, RowToPublish, Window, run};
 use base::error::{About, JetError, Result};
 use client::Connection;
 use client::refusals::Refusals;
-use client::traffic::{Flying, Verb};
+use client::traffic::{InFlightGuard, Verb};
 use wire::message::Message;
 
 mod batch;
 mod growth;
 
-use batch::{Answer, Batch, Operation};
+use batch::{BatchOperation, FastBatch, FlowReply};
 use growth::Growth;
 
 /// The server drops a batch that is idle for 10 s; a ping keeps it.
-const IDLE: Duration = Duration::from_secs(3);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(3);
 const LAST_MSG_ID: &str = "Nats-Expected-Last-Msg-Id";
 /// After this many batches in a row that stored nothing the rest goes out in mode window: it has an answer for each row,
 /// where a batch has one for the first that is refused.
 const MAX_EMPTY_BATCHES: u32 = 3;
 
 /// How a batch ended.
-enum End {
+enum BatchEnd {
     /// Its rows are stored, or go into another batch.
     Complete,
     /// It had no beginning: nobody took its first row.
@@ -48,32 +48,32 @@ enum End {
 }
 
 /// Sends all of the feed.
-pub async fn fast(conn: &Connection, feed: RowFeed, outlet: &mut Fill<'_>, window: &Window) -> Result<()> {
+pub async fn fast(conn: &Connection, feed: RowFeed, results: &mut Fill<'_>, window: &Window) -> Result<()> {
     let growth = Growth::new(conn, window);
-    let mut fast = Fast { conn, feed, outlet, window, growth, again: VecDeque::new(), any: false, heard: true };
+    let mut fast = Fast { conn, feed, results, window, growth, again: VecDeque::new(), any: false, heard: true };
     let (mut empty, mut patience) = (0, None);
     while let Some(item) = fast.next().await? {
-        let (before, subject) = (fast.outlet.outcome.stored(), item.1.subject().to_string());
+        let (before, subject) = (fast.results.outcome.stored(), item.1.subject().to_string());
         let end = unconstrained(fast.one_batch(item)).await?;
-        if matches!(end, End::Unheard) {
-            let new = || Patience::new(conn, &window.prefix, Instant::now() + window.timeout);
+        if matches!(end, BatchEnd::Unheard) {
+            let new = || NoResponderRetry::new(conn, &window.prefix, Instant::now() + window.timeout);
             // Where it is not worth to try once more the next time is the last.
             fast.heard = patience.get_or_insert_with(new).more(&subject).await;
             continue;
         }
         (patience, fast.heard) = (None, true);
-        empty = if fast.outlet.outcome.stored() > before { 0 } else { empty + 1 };
+        empty = if fast.results.outcome.stored() > before { 0 } else { empty + 1 };
         match end {
-            End::Refused if empty == MAX_EMPTY_BATCHES => {
-                let Fast { feed, outlet, again, .. } = fast;
+            BatchEnd::Refused if empty == MAX_EMPTY_BATCHES => {
+                let Fast { feed, results, again, .. } = fast;
                 let rest = futures_util::stream::iter(again.into_iter().map(Ok)).chain(feed);
-                return run(conn, rest, outlet.reborrow(), window.clone()).await;
+                return run(conn, rest, results.reborrow(), window.clone()).await;
             }
-            End::Complete | End::Unheard | End::Refused => {}
+            BatchEnd::Complete | BatchEnd::Unheard | BatchEnd::Refused => {}
             // The connection is closed, or the server silent.
-            End::Abandoned(cause) => {
+            BatchEnd::Abandoned(cause) => {
                 while let Some((row, _)) = fast.next().await? {
-                    fast.outlet.failed(row, cause.clone());
+                    fast.results.failed(row, cause.clone());
                 }
             }
         }
@@ -84,11 +84,11 @@ pub async fn fast(conn: &Connection, feed: RowFeed, outlet: &mut Fill<'_>, windo
 struct Fast<'a, 'o> {
     conn: &'a Connection,
     feed: RowFeed,
-    outlet: &'a mut Fill<'o>,
+    results: &'a mut Fill<'o>,
     window: &'a Window,
     growth: Growth,
     /// Rows that a batch which ended early did not store.
-    again: VecDeque<Item>,
+    again: VecDeque<RowToPublish>,
     /// Something was stored: from now on errors are those of rows.
     any: bool,
     /// Where nobody takes the first row of a batch, it is tried once more.
@@ -97,7 +97,7 @@ struct Fast<'a, 'o> {
 
 impl Fast<'_, '_> {
     /// The next row that can be sent; the others before it end with their error.
-    async fn next(&mut self) -> Result<Option<Item>> {
+    async fn next(&mut self) -> Result<Option<RowToPublish>> {
         loop {
             let item = match self.again.pop_front() {
                 Some(item) => item,
@@ -109,31 +109,31 @@ impl Fast<'_, '_> {
             // nats-server 2.15.1 counts a row that fails this check as stored, and then never ends its batch.
             if item.1.has_header(LAST_MSG_ID) {
                 let reason = format!("mode=\"fast\" cannot take the header {LAST_MSG_ID}");
-                self.outlet.failed(item.0, JetError::Row { row: item.0, reason });
+                self.results.failed(item.0, JetError::Row { row: item.0, reason });
                 continue;
             }
             match item.1.check(item.0, self.conn.client.max_payload()) {
                 Ok(()) if item.1.payload().is_some() => return Ok(Some(item)),
                 Ok(()) => {
-                    self.outlet.failed(item.0, item.1.no_payload(item.0));
+                    self.results.failed(item.0, item.1.no_payload(item.0));
                 }
-                Err(err) => self.outlet.failed(item.0, err),
+                Err(err) => self.results.failed(item.0, err),
             }
         }
     }
 
     /// One batch, from its first row on.
-    async fn one_batch(&mut self, first: Item) -> Result<End> {
+    async fn one_batch(&mut self, first: RowToPublish) -> Result<BatchEnd> {
         let mut refusals = self.conn.refusals();
-        let mut batch = match Batch::open(self.conn, self.window, &first).await {
+        let mut batch = match FastBatch::open(self.conn, self.window, &first).await {
             Ok(batch) => batch,
             Err(cause) if self.any => {
-                self.outlet.failed(first.0, cause.clone());
-                return Ok(End::Abandoned(cause));
+                self.results.failed(first.0, cause.clone());
+                return Ok(BatchEnd::Abandoned(cause));
             }
             Err(cause) => return Err(cause),
         };
-        if let Err(cause) = batch.send(self.conn, first, Operation::Start).await {
+        if let Err(cause) = batch.send(self.conn, first, BatchOperation::Start).await {
             return Ok(self.abandon(&mut batch, cause));
         }
         // After the first row is on its way: a break before that lost nothing.
@@ -141,9 +141,9 @@ impl Fast<'_, '_> {
         (batch.begun, batch.last_answer) = (Instant::now(), Instant::now());
         self.growth.begin(&batch);
         let mut link = self.conn.link.clone();
-        let pause = IDLE.min(self.window.timeout / 3);
+        let pause = IDLE_TIMEOUT.min(self.window.timeout / 3);
         let mut asked = batch.last_answer;
-        let mut flying = Flying::new(&self.conn.traffic);
+        let mut flying = InFlightGuard::new(&self.conn.traffic);
         loop {
             let sent = match self.send_at_hand(&mut batch).await? {
                 Ok(()) => batch.close_if_done(self.conn).await,
@@ -165,7 +165,7 @@ impl Fast<'_, '_> {
                     None
                 }
                 Ok(()) = link.changed() => self.link_changed(&mut batch, &mut refusals)?,
-                () = sleep_until(batch.last_answer.max(asked) + if batch.unheard { PAUSE } else { pause }) => {
+                () = sleep_until(batch.last_answer.max(asked) + if batch.no_responders { RETRY_INTERVAL } else { pause }) => {
                     asked = Instant::now();
                     self.silence(&mut batch).await?
                 }
@@ -178,7 +178,7 @@ impl Fast<'_, '_> {
 
     /// Nothing goes out before the server has accepted the batch: an older one would store every row on its own. The
     /// outer error is the feed's, the inner one says why a row could not be sent.
-    async fn send_at_hand(&mut self, batch: &mut Batch) -> Result<Result<()>> {
+    async fn send_at_hand(&mut self, batch: &mut FastBatch) -> Result<Result<()>> {
         while batch.is_hungry(self.window, self.growth.bytes()) {
             let ready = match self.again.is_empty() {
                 true => self.next().now_or_never().transpose()?,
@@ -201,9 +201,9 @@ impl Fast<'_, '_> {
     }
 
     /// Sends the row, or keeps it until others are confirmed.
-    async fn add(&mut self, batch: &mut Batch, item: Option<Item>) -> Result<()> {
+    async fn add(&mut self, batch: &mut FastBatch, item: Option<RowToPublish>) -> Result<()> {
         match item {
-            Some(item) if batch.fits(&item, self.window) => batch.send(self.conn, item, Operation::Add).await,
+            Some(item) if batch.fits(&item, self.window) => batch.send(self.conn, item, BatchOperation::Add).await,
             Some(item) => {
                 self.again.push_front(item);
                 batch.wait_for_room();
@@ -216,7 +216,7 @@ impl Fast<'_, '_> {
         }
     }
 
-    fn link_changed(&mut self, batch: &mut Batch, refusals: &mut Refusals) -> Result<Option<End>> {
+    fn link_changed(&mut self, batch: &mut FastBatch, refusals: &mut Refusals) -> Result<Option<BatchEnd>> {
         if self.conn.breaks() != batch.breaks {
             // The server keeps the batch for 10 s; its last word says what came through.
             (batch.broken, batch.accepted) = (true, true);
@@ -224,7 +224,7 @@ impl Fast<'_, '_> {
         if self.conn.link.borrow().closed {
             return Ok(Some(self.abandon(batch, self.conn.closed())));
         }
-        let refused = refusals.take();
+        let refused = refusals.take_all();
         let Some(cause) = refused.publish(&batch.subject).or_else(|| refused.subscription(&batch.inbox)) else {
             return Ok(None);
         };
@@ -236,7 +236,7 @@ impl Fast<'_, '_> {
     }
 
     /// No answer came for a while.
-    async fn silence(&mut self, batch: &mut Batch) -> Result<Option<End>> {
+    async fn silence(&mut self, batch: &mut FastBatch) -> Result<Option<BatchEnd>> {
         if batch.last_answer.elapsed() > self.window.timeout {
             let what = "the publish (the server has been silent)".to_owned();
             return Ok(Some(self.abandon(batch, JetError::Timeout { what, after: self.window.timeout })));
@@ -254,43 +254,43 @@ impl Fast<'_, '_> {
         Ok(None)
     }
 
-    fn take_answer(&mut self, batch: &mut Batch, message: &Message) -> Result<Option<End>> {
+    fn take_answer(&mut self, batch: &mut FastBatch, message: &Message) -> Result<Option<BatchEnd>> {
         self.conn.traffic.received(Verb::PublishBatch, message.payload().len());
         let (now, before) = (Instant::now(), batch.last_answer);
         batch.last_answer = now;
         match batch.parse(message) {
-            Answer::Note => Ok(None),
-            Answer::Ack(seq) => {
+            FlowReply::Note => Ok(None),
+            FlowReply::Ack(seq) => {
                 if !std::mem::replace(&mut batch.accepted, true) {
                     self.growth.accepted(batch, self.conn);
                 }
                 self.growth.confirmed(seq, batch, self.conn);
                 self.any |= seq > 0;
-                batch.unheard = false;
+                batch.no_responders = false;
                 self.confirm(batch, seq);
                 Ok(None)
             }
-            Answer::Nobody(_) if !batch.accepted && self.heard => {
+            FlowReply::Nobody(_) if !batch.accepted && self.heard => {
                 // The stream is away, perhaps for a moment only. There is no batch yet, so nothing of it is stored.
                 self.finish(batch);
-                Ok(Some(End::Unheard))
+                Ok(Some(BatchEnd::Unheard))
             }
-            Answer::Nobody(place) if batch.accepted => {
+            FlowReply::Nobody(place) if batch.accepted => {
                 batch.lost = batch.lost.min(place.unwrap_or(u64::MAX));
                 // Its leader went. The batch is ended as soon as there is one again; that nobody answers is no answer.
-                (batch.last_answer, batch.unheard, batch.broken) = (before, true, true);
+                (batch.last_answer, batch.no_responders, batch.broken) = (before, true, true);
                 Ok(None)
             }
-            Answer::Nobody(_) => {
+            FlowReply::Nobody(_) => {
                 let err = JetError::NoStream { subject: batch.subject.to_string() };
                 self.end_at_start(batch, err)
             }
-            Answer::Refused(1, err) => self.end_at_start(batch, err),
-            Answer::Refused(seq, err) => {
+            FlowReply::Refused(1, err) => self.end_at_start(batch, err),
+            FlowReply::Refused(seq, err) => {
                 batch.refused.insert(seq, err);
                 Ok(None)
             }
-            Answer::Unknown(seq) => {
+            FlowReply::Unknown(seq) => {
                 let end = batch.end();
                 let stored = batch.refused.keys().next().map_or(batch.confirmed, |refused| refused - 1);
                 self.confirm(batch, stored);
@@ -299,15 +299,15 @@ impl Fast<'_, '_> {
                 self.finish(batch);
                 Ok(Some(end))
             }
-            Answer::End { stream, seq, count } => {
+            FlowReply::BatchEnd { stream, seq, count } => {
                 self.any = true;
-                self.outlet.outcome.note_stream(&stream);
+                self.results.outcome.note_stream(&stream);
                 self.confirm(batch, count);
                 // The server gives the sequence of the last row only, and only where no row was refused.
                 if count == batch.sent
                     && let Some(row) = batch.last_row
                 {
-                    self.outlet.outcome.set_seq(row, seq);
+                    self.results.outcome.set_seq(row, seq);
                 }
                 let end = batch.end();
                 self.finish(batch);
@@ -317,29 +317,29 @@ impl Fast<'_, '_> {
     }
 
     /// Refused at its start: there is no batch, and no last word.
-    fn end_at_start(&mut self, batch: &mut Batch, err: JetError) -> Result<Option<End>> {
+    fn end_at_start(&mut self, batch: &mut FastBatch, err: JetError) -> Result<Option<BatchEnd>> {
         if !self.any {
             return Err(JetError::Batch { row: None, cause: Box::new(err) });
         }
         batch.refused.insert(1, err);
         self.finish(batch);
-        Ok(Some(End::Refused))
+        Ok(Some(BatchEnd::Refused))
     }
 
-    fn confirm(&mut self, batch: &mut Batch, seq: u64) {
+    fn confirm(&mut self, batch: &mut FastBatch, seq: u64) {
         while batch.confirmed < seq {
             let Some((row, body)) = batch.rows.pop_front() else { return };
             batch.confirmed += 1;
             batch.bytes = batch.bytes.saturating_sub(body.size());
             batch.no_room = false;
             batch.last_row = Some(row);
-            self.outlet.set_stored(row, 0, false);
+            self.results.set_stored(row, 0, false);
         }
     }
 
     /// It is not known what became of the rows before `seq` that have no answer: those with an id can safely go again,
     /// the others end here. From `seq` on nothing was stored.
-    fn end_unconfirmed(&self, batch: &mut Batch, seq: u64) {
+    fn end_unconfirmed(&self, batch: &mut FastBatch, seq: u64) {
         for (index, (row, body)) in batch.rows.iter().enumerate() {
             let place = batch.confirmed + 1 + index as u64;
             if place < seq && !self.window.resend.unwrap_or_else(|| body.has_id()) {
@@ -350,11 +350,11 @@ impl Fast<'_, '_> {
     }
 
     /// Refused rows end with their errors; the rest was not stored and goes again, in its order.
-    fn finish(&mut self, batch: &mut Batch) {
+    fn finish(&mut self, batch: &mut FastBatch) {
         let mut rest = VecDeque::new();
         for (index, (row, body)) in batch.rows.drain(..).enumerate() {
             match batch.refused.remove(&(batch.confirmed + 1 + index as u64)) {
-                Some(err) => self.outlet.failed(row, err),
+                Some(err) => self.results.failed(row, err),
                 None => {
                     self.conn.traffic.resent(Verb::PublishBatch);
                     rest.push_back((row, body));
@@ -366,7 +366,7 @@ impl Fast<'_, '_> {
     }
 
     /// Gives up on a batch: its unconfirmed rows get the cause.
-    fn abandon(&mut self, batch: &mut Batch, cause: JetError) -> End {
+    fn abandon(&mut self, batch: &mut FastBatch, cause: JetError) -> BatchEnd {
         for (row, body) in batch.rows.drain(..) {
             // It was sent: it may be stored, or may still be.
             let unanswered = |after| {
@@ -377,8 +377,8 @@ impl Fast<'_, '_> {
                 JetError::Timeout { after, .. } => unanswered(*after),
                 other => other.clone().of_sent(About::Row(row)),
             };
-            self.outlet.failed(row, error);
+            self.results.failed(row, error);
         }
-        End::Abandoned(cause)
+        BatchEnd::Abandoned(cause)
     }
 }

@@ -10,7 +10,7 @@ use futures_util::{Stream, StreamExt};
 use crate::publish::body::Body;
 use crate::publish::puback::{Origin, PubAck};
 use crate::publish::rows::Rows;
-use crate::publish::window::{Item, Outlet};
+use crate::publish::window::{ResultSink, RowToPublish};
 use base::error::{JetError, Result};
 
 /// What happened to each row. `seqs` is 0 where there is none.
@@ -84,7 +84,7 @@ impl Fill<'_> {
     }
 }
 
-impl Outlet for Fill<'_> {
+impl ResultSink for Fill<'_> {
     fn stored(&mut self, row: u64, _origin: &Arc<Origin>, seq: u64, duplicate: bool) {
         self.set_stored(row, seq, duplicate);
     }
@@ -104,16 +104,16 @@ impl Outlet for Fill<'_> {
 
 /// Blocks of rows, the next one asked for when the last is sent: of an input that is read as it goes, one block is
 /// here.
-pub type Blocks = Pin<Box<dyn Stream<Item = Result<Arc<Rows>>> + Send>>;
+pub type RowBlocks = Pin<Box<dyn Stream<Item = Result<Arc<Rows>>> + Send>>;
 
 pub struct RowFeed {
-    blocks: Blocks,
+    blocks: RowBlocks,
     block: Option<(Arc<Rows>, usize)>,
     row: u64,
 }
 
 impl RowFeed {
-    pub fn new(blocks: Blocks) -> Self {
+    pub fn new(blocks: RowBlocks) -> Self {
         RowFeed { blocks, block: None, row: 0 }
     }
 
@@ -126,7 +126,7 @@ impl RowFeed {
 }
 
 impl Stream for RowFeed {
-    type Item = Result<Item>;
+    type Item = Result<RowToPublish>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {

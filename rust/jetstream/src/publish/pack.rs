@@ -36,14 +36,14 @@ pub struct Pack {
 
 /// The messages of some rows, as columns.
 #[derive(Default)]
-struct Messages {
+struct PackedMessages {
     payloads: LargeBinaryBuilder,
     subjects: StringBuilder,
     ids: StringBuilder,
     reasons: StringBuilder,
 }
 
-impl Messages {
+impl PackedMessages {
     fn refuse(&mut self, row: usize, reason: &str) {
         self.payloads.append_null();
         self.subjects.append_null();
@@ -110,7 +110,7 @@ impl Pack {
     pub fn messages(&mut self, table: &StructArray, at: usize) -> std::result::Result<StructArray, ArrowError> {
         let columns = self.columns.iter().map(|column| table.column(*column).clone()).collect();
         let rows = RecordBatch::try_new(self.schema.clone(), columns)?;
-        let mut messages = Messages::default();
+        let mut messages = PackedMessages::default();
         if self.subject.columns().next().is_none() {
             let one = self.subject.fill(&table.slice(0, table.len().min(1)), &mut Vec::new())?;
             if !one.is_empty() {
@@ -139,7 +139,7 @@ impl Pack {
                 self.append(&rows, subject, &|row| at + wanted.value(row) as usize, &mut messages)?;
             }
         }
-        let Messages { mut payloads, mut subjects, mut ids, mut reasons } = messages;
+        let PackedMessages { mut payloads, mut subjects, mut ids, mut reasons } = messages;
         let columns: [ArrayRef; 4] = [
             Arc::new(payloads.finish()),
             Arc::new(subjects.finish()),
@@ -155,7 +155,7 @@ impl Pack {
         rows: &RecordBatch,
         subject: &str,
         number: &dyn Fn(usize) -> usize,
-        messages: &mut Messages,
+        messages: &mut PackedMessages,
     ) -> std::result::Result<(), ArrowError> {
         let mut start = 0;
         while start < rows.num_rows() {

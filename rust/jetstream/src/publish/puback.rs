@@ -57,16 +57,16 @@ pub enum Reading {
 
 pub fn read(payload: &[u8]) -> Reading {
     #[derive(Deserialize)]
-    struct Answer {
+    struct AckJson {
         error: Option<ApiError>,
         #[serde(flatten)]
         ack: PubAck,
     }
-    match serde_json::from_slice::<Answer>(payload) {
-        Ok(Answer { error: Some(error), ack }) => {
+    match serde_json::from_slice::<AckJson>(payload) {
+        Ok(AckJson { error: Some(error), ack }) => {
             Reading::Rejected { stream: Some(ack.stream).filter(|name| !name.is_empty()), error: error.into() }
         }
-        Ok(Answer { ack, .. }) if !ack.stream.is_empty() && ack.seq > 0 => Reading::Ack(ack),
+        Ok(AckJson { ack, .. }) if !ack.stream.is_empty() && ack.seq > 0 => Reading::Ack(ack),
         _ => Reading::Unreadable(JetError::Protocol {
             what: "a publish".into(),
             answer: String::from_utf8_lossy(&payload[..payload.len().min(200)]).into_owned(),

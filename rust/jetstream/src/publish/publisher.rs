@@ -11,10 +11,10 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-use crate::publish::window::{Item, Outlet, Window, run};
+use crate::publish::window::{ResultSink, RowToPublish, Window, run};
 use base::error::{JetError, Result};
 use client::Connection;
-use client::gate::Opener;
+use client::outbox::fence::FenceGuard;
 use runtime::task::spawn;
 
 /// How long a loop that has let go of its channel may take to say why.
@@ -32,16 +32,16 @@ pub struct Publisher {
 
 /// What a publisher is fed with.
 pub enum Feed {
-    Item(Item),
+    Row(RowToPublish),
     /// All before it is to be handed over before others go on.
-    Gate(Opener),
+    Fence(FenceGuard),
 }
 
 impl Feed {
     fn is_urgent(&self) -> bool {
         match self {
-            Feed::Item((_, body)) => body.is_awaited(),
-            Feed::Gate(_) => true,
+            Feed::Row((_, body)) => body.is_awaited(),
+            Feed::Fence(_) => true,
         }
     }
 }
@@ -77,7 +77,7 @@ struct Channel {
 }
 
 impl Stream for Channel {
-    type Item = Result<Item>;
+    type Item = Result<RowToPublish>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
@@ -86,10 +86,10 @@ impl Stream for Channel {
                 self.urgent.waiting.fetch_sub(1, Ordering::Relaxed);
             }
             match next {
-                Some(Feed::Item(item)) => return Poll::Ready(Some(Ok(item))),
+                Some(Feed::Row(item)) => return Poll::Ready(Some(Ok(item))),
                 // Whoever asks for more has handed over what came before. The others go first now.
-                Some(Feed::Gate(opener)) => {
-                    drop(opener);
+                Some(Feed::Fence(guard)) => {
+                    drop(guard);
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -108,7 +108,7 @@ impl Publisher {
     pub fn start(
         conn: Arc<Connection>,
         window: Window,
-        outlet: impl Outlet + 'static,
+        results: impl ResultSink + 'static,
         failed: impl Fn(JetError) + Clone + Send + 'static,
     ) -> Result<Self> {
         let (send, receive) = unbounded_channel();
@@ -123,7 +123,7 @@ impl Publisher {
         let panicked = failed.clone();
         let work = async move {
             let feed = Channel { receive, now: Vec::new().into_iter(), urgent: counted };
-            if let Err(error) = run(&for_loop, feed, outlet, window).await {
+            if let Err(error) = run(&for_loop, feed, results, window).await {
                 failed(error);
             }
         };
@@ -171,7 +171,7 @@ impl Drop for Publisher {
                 let answered = async {
                     let _cut_off = task.await;
                 };
-                conn.while_moving(answered).await;
+                conn.run_until_stalled(answered).await;
             });
         }
     }

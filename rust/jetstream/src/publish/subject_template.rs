@@ -5,10 +5,10 @@ use arrow_array::{Array, StringArray, StructArray};
 use arrow_schema::ArrowError;
 
 use base::error::{JetError, Result};
-use columns::encode::{Fault, Texts};
+use columns::encode::{EncodeFault, EncodedTexts};
 use wire::subject;
 
-enum Part {
+enum TemplatePart {
     Text(String),
     /// A column, whose value is one token.
     Token(usize),
@@ -16,7 +16,7 @@ enum Part {
     Whole(usize),
 }
 
-pub struct Template(Vec<Part>);
+pub struct Template(Vec<TemplatePart>);
 
 impl Template {
     /// A name in braces is a column; a doubled brace is a brace.
@@ -34,30 +34,30 @@ impl Template {
             }
             let (name, tail) = tail.split_once('}').filter(|_| brace == "{").ok_or_else(wrong)?;
             if !plain.is_empty() {
-                parts.push(Part::Text(std::mem::take(&mut plain)));
+                parts.push(TemplatePart::Text(std::mem::take(&mut plain)));
             }
-            parts.push(Part::Token(position(name)?));
+            parts.push(TemplatePart::Token(position(name)?));
             rest = tail;
         }
         plain.push_str(rest);
         if !plain.is_empty() || parts.is_empty() {
-            parts.push(Part::Text(plain));
+            parts.push(TemplatePart::Text(plain));
         }
         // What stands around the columns has to be right whatever they hold.
         let sample: String =
-            parts.iter().map(|part| if let Part::Text(text) = part { text.as_str() } else { "x" }).collect();
+            parts.iter().map(|part| if let TemplatePart::Text(text) = part { text.as_str() } else { "x" }).collect();
         subject::check(&sample)?;
         Ok(Template(parts))
     }
 
     pub fn whole(column: usize) -> Template {
-        Template(vec![Part::Whole(column)])
+        Template(vec![TemplatePart::Whole(column)])
     }
 
     pub fn columns(&self) -> impl Iterator<Item = usize> {
         self.0.iter().filter_map(|part| match part {
-            Part::Text(_) => None,
-            Part::Token(column) | Part::Whole(column) => Some(*column),
+            TemplatePart::Text(_) => None,
+            TemplatePart::Token(column) | TemplatePart::Whole(column) => Some(*column),
         })
     }
 
@@ -65,11 +65,11 @@ impl Template {
     pub fn fill(
         &self,
         table: &StructArray,
-        faults: &mut Vec<(usize, Fault)>,
+        faults: &mut Vec<(usize, EncodeFault)>,
     ) -> std::result::Result<StringArray, ArrowError> {
         let columns = self
             .columns()
-            .map(|column| Texts::new(table.column(column)))
+            .map(|column| EncodedTexts::new(table.column(column)))
             .collect::<std::result::Result<Vec<_>, _>>()?;
         let mut subjects = StringBuilder::with_capacity(table.len(), table.len() * 24);
         let mut subject = Vec::new();
@@ -90,25 +90,25 @@ impl Template {
         &self,
         table: &StructArray,
         row: usize,
-        columns: &[Texts],
+        columns: &[EncodedTexts],
         out: &mut Vec<u8>,
-    ) -> std::result::Result<(), Fault> {
+    ) -> std::result::Result<(), EncodeFault> {
         let mut columns = columns.iter();
         for part in &self.0 {
             let (column, token) = match part {
-                Part::Text(text) => {
+                TemplatePart::Text(text) => {
                     out.extend_from_slice(text.as_bytes());
                     continue;
                 }
-                Part::Token(column) => (*column, true),
-                Part::Whole(column) => (*column, false),
+                TemplatePart::Token(column) => (*column, true),
+                TemplatePart::Whole(column) => (*column, false),
             };
             let Some(texts) = columns.next() else { continue };
             let start = out.len();
             let fault = match texts.write(row, out) {
                 Ok(true) if token => check_token(&out[start..]),
                 Ok(true) => Ok(()),
-                Ok(false) => Err(Fault::new("null cannot be in a subject")),
+                Ok(false) => Err(EncodeFault::new("null cannot be in a subject")),
                 Err(fault) => Err(fault),
             };
             fault.map_err(|fault| fault.within(table.fields()[column].name()))?;
@@ -118,7 +118,7 @@ impl Template {
 }
 
 /// What can be between two dots.
-fn check_token(token: &[u8]) -> std::result::Result<(), Fault> {
+fn check_token(token: &[u8]) -> std::result::Result<(), EncodeFault> {
     let reason = if token.is_empty() {
         "the empty text"
     } else if token.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
@@ -130,5 +130,5 @@ fn check_token(token: &[u8]) -> std::result::Result<(), Fault> {
     } else {
         return Ok(());
     };
-    Err(Fault::new(format!("{reason} cannot be a token of a subject")))
+    Err(EncodeFault::new(format!("{reason} cannot be a token of a subject")))
 }

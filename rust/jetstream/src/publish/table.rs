@@ -9,7 +9,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields};
 use crate::publish::content_ids::ContentIds;
 use crate::publish::subject_template::Template;
 use base::error::{JetError, Result};
-use columns::encode::{self, Fault, Texts};
+use columns::encode::{self, EncodeFault, EncodedTexts};
 
 /// Why a row is not published: a column beside the payloads.
 pub const ERROR: &str = "__jetarrow_error";
@@ -121,12 +121,12 @@ impl Plan {
         table: &StructArray,
         payloads: &LargeBinaryArray,
         subjects: &StringArray,
-        faults: &mut Vec<(usize, Fault)>,
+        faults: &mut Vec<(usize, EncodeFault)>,
     ) -> std::result::Result<StringArray, ArrowError> {
         let mut ids = match &mut self.msg_id {
             MsgId::None => return Ok(StringArray::new_null(table.len())),
             MsgId::Column(column) => {
-                let texts = Texts::new(table.column(*column))?;
+                let texts = EncodedTexts::new(table.column(*column))?;
                 let mut text = Vec::new();
                 let mut ids = StringBuilder::new();
                 for row in 0..table.len() {
@@ -161,7 +161,10 @@ impl Plan {
 }
 
 /// The payloads, null where a row has a fault.
-fn without(payloads: LargeBinaryArray, faults: &[(usize, Fault)]) -> std::result::Result<LargeBinaryArray, ArrowError> {
+fn without(
+    payloads: LargeBinaryArray,
+    faults: &[(usize, EncodeFault)],
+) -> std::result::Result<LargeBinaryArray, ArrowError> {
     if faults.iter().all(|(row, _)| payloads.is_null(*row)) {
         return Ok(payloads);
     }
@@ -171,7 +174,7 @@ fn without(payloads: LargeBinaryArray, faults: &[(usize, Fault)]) -> std::result
     LargeBinaryArray::try_new(offsets, values, Some(valid.into()))
 }
 
-fn reasons(rows: usize, faults: Vec<(usize, Fault)>) -> StringArray {
+fn reasons(rows: usize, faults: Vec<(usize, EncodeFault)>) -> StringArray {
     if faults.is_empty() {
         return StringArray::new_null(rows);
     }

@@ -14,32 +14,31 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
+use crate::publish::ack_tracker::{AckTracker, InFlightMessage};
 use crate::publish::body::Body;
 use crate::publish::dedup::DuplicateWindows;
-use crate::publish::inflight::{Inflight, Sent};
+use crate::publish::no_responders::NoResponders;
 use crate::publish::puback::{Origin, Parser, PubAck};
 use crate::publish::publisher::Urgent;
-use crate::publish::unheard::Unheard;
 use base::error::{JetError, Result};
 use client::Connection;
 use client::congestion::{Congestion, MOST_MESSAGES};
 use client::refusals::Refusals;
-use client::traffic::{Flying, Verb};
-use client::transport::{Refused, Subscriber};
+use client::traffic::{InFlightGuard, Verb};
+use client::transport::{SendRejected, Subscriber};
 use runtime::task::{Spot, weak_spot};
 use wire::arena::Arena;
 
-mod answer;
+mod capacity;
+mod failures;
 mod hand_over;
-mod intake;
-mod patience;
-mod room;
+mod replies;
 mod send;
-mod trouble;
+mod stream_probe;
 
-use intake::Intake;
-use patience::Asked;
-pub use trouble::silence;
+pub use failures::silence;
+use send::Sequencer;
+use stream_probe::StreamProbes;
 
 /// How often lost links and late messages are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -51,7 +50,7 @@ pub struct Window {
     /// Bytes of them. A larger message goes alone.
     pub max_bytes: usize,
     /// Where it is left to us: bytes that may be unanswered just now.
-    pub told: Arc<AtomicUsize>,
+    pub published_window: Arc<AtomicUsize>,
     /// How long a message may stay unanswered, and how long the server may be silent altogether.
     pub timeout: Duration,
     /// After a lost link: `None` sends messages with an id again, `Some` forces it either way.
@@ -61,20 +60,20 @@ pub struct Window {
     /// What somebody waits for in the feed.
     pub urgent: Arc<Urgent>,
     /// One call's rows: once the server was silent for too long the rest is not tried any more.
-    pub one_call: bool,
+    pub is_batch: bool,
 }
 
 impl Window {
     fn verb(&self) -> Verb {
-        if self.one_call { Verb::PublishBatch } else { Verb::Publisher }
+        if self.is_batch { Verb::PublishBatch } else { Verb::Publisher }
     }
 }
 
 /// A message, and the number of its result.
-pub type Item = (u64, Body);
+pub type RowToPublish = (u64, Body);
 
 /// Takes the results.
-pub trait Outlet: Send {
+pub trait ResultSink: Send {
     fn stored(&mut self, row: u64, origin: &Arc<Origin>, seq: u64, duplicate: bool);
     /// The first ack of a stream, and each that says more than the others.
     fn stored_in_full(&mut self, row: u64, ack: PubAck);
@@ -86,31 +85,31 @@ pub trait Outlet: Send {
 /// Sends all of the feed and returns when every message has its result; an error of the feed ends it at once.
 pub async fn run(
     conn: &Connection,
-    feed: impl Stream<Item = Result<Item>> + Send + Unpin,
-    outlet: impl Outlet,
+    feed: impl Stream<Item = Result<RowToPublish>> + Send + Unpin,
+    results: impl ResultSink,
     window: Window,
 ) -> Result<()> {
     let inbox = format!("{}.", conn.new_short_inbox()?);
     let refusals = conn.refusals();
     let breaks = conn.breaks();
-    let intake = Intake { places: 0, timeout: window.timeout, one_call: window.one_call };
+    let sequencer = Sequencer { places: 0, timeout: window.timeout, is_batch: window.is_batch };
     let acks = conn.subscribe(format!("{inbox}*"))?;
     let now = Instant::now();
-    let mut run = Run {
+    let mut run = PublishLoop {
         conn,
         verb: window.verb(),
-        flying: Flying::new(&conn.traffic),
+        in_flight_guard: InFlightGuard::new(&conn.traffic),
         feed,
         exhausted: false,
-        outlet,
-        intake,
+        results,
+        sequencer,
         again: VecDeque::new(),
-        unheard: Unheard::default(),
-        asked: Asked::new(window.timeout, now),
-        inflight: Inflight::new(window.max_inflight.unwrap_or(MOST_MESSAGES), window.resend != Some(false)),
+        no_responders: NoResponders::default(),
+        probes: StreamProbes::new(window.timeout, now),
+        inflight: AckTracker::new(window.max_inflight.unwrap_or(MOST_MESSAGES), window.resend != Some(false)),
         congestion: match window.max_inflight {
             Some(_) => None,
-            None => Some(Congestion::new(&conn.path, breaks, window.max_bytes, window.told.clone())),
+            None => Some(Congestion::new(&conn.path, breaks, window.max_bytes, window.published_window.clone())),
         },
         window,
         inbox: inbox.into_bytes(),
@@ -121,7 +120,7 @@ pub async fn run(
         breaks,
         refusals,
         refused: 0,
-        deaf: None,
+        ack_inbox_error: None,
         windows: DuplicateWindows::default(),
         asking: None,
         last_answer: now,
@@ -129,7 +128,7 @@ pub async fn run(
         overtaken_before: now,
         blocked: false,
         down_since: None,
-        over: None,
+        terminal_error: None,
         now,
         handing: None,
         in_order: true,
@@ -142,28 +141,28 @@ pub async fn run(
 }
 
 /// What became of a message on its way to the connection.
-enum Handed {
+enum HandOver {
     Over,
     Not,
     Late,
-    Refused(Refused),
+    SendRejected(SendRejected),
     /// The connection is closed.
     Ended,
 }
 
-struct Run<'a, F, O> {
+struct PublishLoop<'a, F, O> {
     conn: &'a Connection,
     verb: Verb,
-    flying: Flying<'a>,
+    in_flight_guard: InFlightGuard<'a>,
     feed: F,
     exhausted: bool,
-    outlet: O,
-    intake: Intake,
+    results: O,
+    sequencer: Sequencer,
     /// Messages to be sent before any of the feed, in the order in which they were published.
-    again: VecDeque<Sent>,
-    unheard: Unheard,
-    asked: Asked<'a>,
-    inflight: Inflight,
+    again: VecDeque<InFlightMessage>,
+    no_responders: NoResponders,
+    probes: StreamProbes<'a>,
+    inflight: AckTracker,
     /// Where the window is ours to choose.
     congestion: Option<Congestion>,
     window: Window,
@@ -178,7 +177,7 @@ struct Run<'a, F, O> {
     /// The link's count of refusals when they were taken last.
     refused: u64,
     /// The server does not let acks through on this link.
-    deaf: Option<JetError>,
+    ack_inbox_error: Option<JetError>,
     windows: DuplicateWindows,
     /// The question for the duplicate window, before anything is sent again.
     asking: Option<BoxFuture<'a, Duration>>,
@@ -190,7 +189,7 @@ struct Run<'a, F, O> {
     blocked: bool,
     down_since: Option<Instant>,
     /// Why the rest of the feed is not tried.
-    over: Option<JetError>,
+    terminal_error: Option<JetError>,
     /// Refreshed once per burst of messages, not once per message.
     now: Instant,
     /// The message that waits to be handed over.
@@ -200,7 +199,7 @@ struct Run<'a, F, O> {
     moved: u64,
 }
 
-impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
+impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
     async fn drive(&mut self) -> Result<()> {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -216,7 +215,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             if let Some(until) = self.conn.path.reuse_suspended() {
                 self.inflight.suspend_reuse(until);
             }
-            let mut up = self.over.is_some() || (self.in_order && self.asking.is_none() && self.is_up());
+            let mut up = self.terminal_error.is_some() || (self.in_order && self.asking.is_none() && self.is_up());
             while up && self.inflight.len() < self.inflight.window() {
                 let Some(sent) = self.at_hand()? else { break };
                 if let Some(token) = self.send_now(sent) {
@@ -226,19 +225,19 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             if !up || self.inflight.len() >= self.inflight.window() {
                 self.take_in()?;
             }
-            if self.exhausted && self.inflight.is_empty() && self.again.is_empty() && self.unheard.is_empty() {
-                self.outlet.flush();
+            if self.exhausted && self.inflight.is_empty() && self.again.is_empty() && self.no_responders.is_empty() {
+                self.results.flush();
                 return Ok(());
             }
             self.report_in_flight();
-            let waits = if up { self.is_full() || !self.again.is_empty() } else { self.window.one_call };
+            let waits = if up { self.is_full() || !self.again.is_empty() } else { self.window.is_batch };
             let hungry = !self.exhausted && !waits;
             let quiet = self.quiet_from().filter(|_| up && self.blocked).filter(|at| self.now < *at);
-            let (asking, leader) = (&mut self.asking, &mut self.asked.leader);
+            let (asking, leader) = (&mut self.asking, &mut self.probes.leader);
             tokio::select! {
                 biased;
                 // Once the connection is closed its subscriptions end, and would be ready for ever.
-                message = self.acks.next(), if self.over.is_none() => match message {
+                message = self.acks.next(), if self.terminal_error.is_none() => match message {
                     Some(message) => {
                         self.now = Instant::now();
                         self.answer(message);
@@ -247,7 +246,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 },
                 item = self.feed.next(), if hungry => match item.transpose()? {
                     Some(item) => {
-                        let sent = self.intake.first(item, Instant::now());
+                        let sent = self.sequencer.number(item, Instant::now());
                         self.again.push_back(sent);
                     }
                     None => self.exhausted = true,
@@ -256,12 +255,12 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                     self.asking = None;
                     self.windows.learn(known);
                 }
-                Some((subject, verdict)) = self.asked.subjects.next(), if !self.asked.subjects.is_empty() => {
+                Some((subject, verdict)) = self.probes.subjects.next(), if !self.probes.subjects.is_empty() => {
                     self.learn_stream(&subject, verdict);
                 }
                 () = self.window.urgent.added() => {}
                 () = async { match quiet { Some(at) => sleep_until(at).await, None => pending().await } } => {}
-                leads = async { match leader { Some(asked) => asked.await, None => pending().await } } => {
+                leads = async { match leader { Some(probes) => probes.await, None => pending().await } } => {
                     self.learn_leader(leads);
                 }
                 Ok(()) = link.changed() => self.check_time_and_link(),
@@ -270,7 +269,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
             while let Some(Some(message)) = self.acks.next().now_or_never() {
                 self.answer(message);
             }
-            self.outlet.flush();
+            self.results.flush();
         }
     }
 
@@ -282,20 +281,20 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
 
     /// For metrics: messages without an answer. Those of publishers are counted where they are published.
     fn report_in_flight(&mut self) {
-        if self.window.one_call {
-            let bytes = self.inflight.bytes() + self.unheard.bytes();
-            self.flying.tell(self.inflight.len() + self.unheard.len(), bytes);
+        if self.window.is_batch {
+            let bytes = self.inflight.bytes() + self.no_responders.bytes();
+            self.in_flight_guard.tell(self.inflight.len() + self.no_responders.len(), bytes);
         }
     }
 
     /// There is no room for more of the feed. How many of a publisher's messages wait is limited where they are published.
     fn is_full(&self) -> bool {
-        let waiting = if self.window.one_call { self.unheard.len() } else { 0 };
+        let waiting = if self.window.is_batch { self.no_responders.len() } else { 0 };
         self.inflight.len() + waiting >= self.inflight.window()
     }
 
     /// What can be sent now, without waiting.
-    fn at_hand(&mut self) -> Result<Option<Sent>> {
+    fn at_hand(&mut self) -> Result<Option<InFlightMessage>> {
         self.blocked = false;
         loop {
             let exceeds = self.may_exceed();
@@ -303,7 +302,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 Some(sent) => sent,
                 None if self.exhausted || self.is_full() => return Ok(None),
                 None => match self.feed.next().now_or_never() {
-                    Some(Some(item)) => self.intake.first(item?, self.now),
+                    Some(Some(item)) => self.sequencer.number(item?, self.now),
                     Some(None) => {
                         self.exhausted = true;
                         return Ok(None);
@@ -311,7 +310,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                     None => return Ok(None),
                 },
             };
-            if self.over.is_some() {
+            if self.terminal_error.is_some() {
                 return Ok(Some(sent));
             }
             // What went out before, and what waited for it, had its room then.
@@ -330,24 +329,24 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
     }
 
     /// A message that waits for others of its subject has its time meanwhile.
-    fn hold(&mut self, mut sent: Sent) -> Option<Sent> {
-        if self.unheard.is_idle() {
+    fn hold(&mut self, mut sent: InFlightMessage) -> Option<InFlightMessage> {
+        if self.no_responders.is_idle() {
             return Some(sent);
         }
         let deadline = sent.deadline;
         sent.deadline = deadline.or(Some(self.now + self.window.timeout));
-        let sent = self.unheard.hold(sent)?;
-        Some(Sent { deadline, ..sent })
+        let sent = self.no_responders.hold(sent)?;
+        Some(InFlightMessage { deadline, ..sent })
     }
 
     /// Messages that came alone have their time while nothing can be sent, too, and nobody waits behind them then. How many
     /// come is limited where they are published.
     fn take_in(&mut self) -> Result<()> {
-        while !self.window.one_call && !self.exhausted {
+        while !self.window.is_batch && !self.exhausted {
             let urgent = self.window.urgent.count();
             match self.feed.next().now_or_never() {
                 Some(Some(item)) => {
-                    let sent = self.intake.first(item?, Instant::now());
+                    let sent = self.sequencer.number(item?, Instant::now());
                     self.again.push_back(sent);
                 }
                 Some(None) => self.exhausted = true,

@@ -16,7 +16,7 @@ use wire::size::message_size;
 
 /// What the server gets to know about a delivered message.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum AckKind {
     Ack,
     Nak(Option<Duration>),
     Progress,
@@ -25,60 +25,60 @@ pub enum Kind {
 
 /// A kind of ack by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub enum AckVerb {
     Ack,
     Nak,
     InProgress,
     Term,
 }
 
-impl Verb {
-    const ALL: [Verb; 4] = [Verb::Ack, Verb::Nak, Verb::InProgress, Verb::Term];
+impl AckVerb {
+    const ALL: [AckVerb; 4] = [AckVerb::Ack, AckVerb::Nak, AckVerb::InProgress, AckVerb::Term];
 
     pub fn name(self) -> &'static str {
         match self {
-            Verb::Ack => "ack",
-            Verb::Nak => "nak",
-            Verb::InProgress => "in_progress",
-            Verb::Term => "term",
+            AckVerb::Ack => "ack",
+            AckVerb::Nak => "nak",
+            AckVerb::InProgress => "in_progress",
+            AckVerb::Term => "term",
         }
     }
 
     /// With the options that it takes; the others are left out.
-    pub fn with(self, delay: Option<Duration>, reason: Option<String>) -> Kind {
+    pub fn with(self, delay: Option<Duration>, reason: Option<String>) -> AckKind {
         match self {
-            Verb::Ack => Kind::Ack,
-            Verb::Nak => Kind::Nak(delay),
-            Verb::InProgress => Kind::Progress,
-            Verb::Term => Kind::Term(reason),
+            AckVerb::Ack => AckKind::Ack,
+            AckVerb::Nak => AckKind::Nak(delay),
+            AckVerb::InProgress => AckKind::Progress,
+            AckVerb::Term => AckKind::Term(reason),
         }
     }
 }
 
-impl FromStr for Verb {
+impl FromStr for AckVerb {
     type Err = JetError;
 
-    fn from_str(word: &str) -> Result<Verb> {
-        let found = Verb::ALL.into_iter().find(|verb| verb.name() == word);
+    fn from_str(word: &str) -> Result<AckVerb> {
+        let found = AckVerb::ALL.into_iter().find(|verb| verb.name() == word);
         found.ok_or_else(|| JetError::Value(format!("unknown kind of ack {word:?}")))
     }
 }
 
-impl Kind {
+impl AckKind {
     pub fn payload(&self) -> Bytes {
         match self {
-            Kind::Ack => Bytes::from_static(b"+ACK"),
-            Kind::Nak(None) => Bytes::from_static(b"-NAK"),
-            Kind::Nak(Some(delay)) => format!("-NAK {{\"delay\": {}}}", delay.as_nanos()).into(),
-            Kind::Progress => Bytes::from_static(b"+WPI"),
-            Kind::Term(None) => Bytes::from_static(b"+TERM"),
-            Kind::Term(Some(reason)) => format!("+TERM {reason}").into(),
+            AckKind::Ack => Bytes::from_static(b"+ACK"),
+            AckKind::Nak(None) => Bytes::from_static(b"-NAK"),
+            AckKind::Nak(Some(delay)) => format!("-NAK {{\"delay\": {}}}", delay.as_nanos()).into(),
+            AckKind::Progress => Bytes::from_static(b"+WPI"),
+            AckKind::Term(None) => Bytes::from_static(b"+TERM"),
+            AckKind::Term(Some(reason)) => format!("+TERM {reason}").into(),
         }
     }
 }
 
 /// Hands one acknowledgement per reply subject to the connection.
-pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>, kind: &Kind) -> Result<()> {
+pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>, kind: &AckKind) -> Result<()> {
     let payload = kind.payload();
     conn.in_order().await;
     for subject in replies {
@@ -100,14 +100,14 @@ pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>,
 }
 
 /// Sends the acks, and returns when all are on the wire; while the link is down they wait for it, and the caller does not.
-pub async fn ack(conn: &Connection, replies: Vec<Subject>, kind: &Kind) -> Result<()> {
+pub async fn ack(conn: &Connection, replies: Vec<Subject>, kind: &AckKind) -> Result<()> {
     unconstrained(send(conn, replies, kind)).await?;
     conn.while_up(conn.client.flush()).await;
     if conn.link.borrow().closed { Err(conn.closed()) } else { Ok(()) }
 }
 
 /// Acknowledges and waits for the server's word on each, all under one deadline.
-pub async fn ack_sync(conn: &Connection, replies: Vec<Subject>, kind: &Kind, timeout: Duration) -> Result<()> {
+pub async fn ack_sync(conn: &Connection, replies: Vec<Subject>, kind: &AckKind, timeout: Duration) -> Result<()> {
     let inbox = conn.new_inbox()?;
     let mut answers = conn.subscribe(inbox.clone())?;
     let (all, payload, inbox) = (replies.len(), kind.payload(), Subject::from(inbox));
@@ -141,11 +141,11 @@ mod tests {
     #[test]
     fn payloads_are_the_servers_words() {
         for (kind, text) in [
-            (Kind::Ack, "+ACK"),
-            (Kind::Nak(None), "-NAK"),
-            (Kind::Nak(Some(Duration::from_millis(1_500))), "-NAK {\"delay\": 1500000000}"),
-            (Kind::Progress, "+WPI"),
-            (Kind::Term(Some("bad row".into())), "+TERM bad row"),
+            (AckKind::Ack, "+ACK"),
+            (AckKind::Nak(None), "-NAK"),
+            (AckKind::Nak(Some(Duration::from_millis(1_500))), "-NAK {\"delay\": 1500000000}"),
+            (AckKind::Progress, "+WPI"),
+            (AckKind::Term(Some("bad row".into())), "+TERM bad row"),
         ] {
             assert_eq!(kind.payload(), text.as_bytes());
         }

@@ -14,41 +14,41 @@ use crate::receive::headers_column::{self, HeadersBuilder};
 use base::error::{JetError, Result};
 use columns::batch::Batch;
 use columns::bytes::BytesBuilder;
-use columns::column_buffer::Spare;
-use wire::ack_subject::Meta;
+use columns::column_buffer::SparePages;
+use wire::ack_subject::AckSubject;
 use wire::message::Message;
 use wire::nats::Subject;
 
 /// Where a batch is cut, whatever was asked for. Arrow counts the bytes of a column in 31 bits; the last message may be
 /// as large as a server allows (64 MiB), and base64 of malformed rows takes a third more.
-const MOST_BYTES: usize = 1 << 30;
+const MAX_BATCH_BYTES: usize = 1 << 30;
 
-/// Of so many rows it is known that they are many: from then on there is room for all, `MOST_ROWS` at most.
+/// Of so many rows it is known that they are many: from then on there is room for all, `MAX_BATCH_ROWS` at most.
 const MANY_ROWS: usize = 4096;
-const MOST_ROWS: usize = 1 << 20;
+const MAX_BATCH_ROWS: usize = 1 << 20;
 
 /// How much there was in a batch, and the memory of those that were dropped.
 #[derive(Clone, Default)]
-pub struct Sizes {
+pub struct RowSizes {
     /// How many rows the next one may have.
     wanted: usize,
     rows: usize,
     data: usize,
     reply: usize,
-    spare: Arc<Spare>,
+    spare: Arc<SparePages>,
 }
 
-impl Sizes {
+impl RowSizes {
     /// As much of it as so many rows take.
-    pub fn of_rows(&self, wanted: usize) -> Sizes {
+    pub fn of_rows(&self, wanted: usize) -> RowSizes {
         let rows = wanted.min(self.rows);
         let part = |bytes: usize| (bytes as f64 * rows as f64 / self.rows.max(1) as f64) as usize;
-        Sizes { wanted, rows, data: part(self.data), reply: part(self.reply), spare: self.spare.clone() }
+        RowSizes { wanted, rows, data: part(self.data), reply: part(self.reply), spare: self.spare.clone() }
     }
 }
 
 /// Collects messages; only the wanted columns are built.
-pub struct Builder {
+pub struct BatchBuilder {
     layout: Layout,
     stream: String,
     seq: Vec<i64>,
@@ -64,20 +64,20 @@ pub struct Builder {
     bytes: usize,
     limit: usize,
     /// What the next batch is to have room for from its beginning.
-    expected: Option<Sizes>,
+    expected: Option<RowSizes>,
     wanted: usize,
-    spare: Arc<Spare>,
+    spare: Arc<SparePages>,
 }
 
-impl Builder {
+impl BatchBuilder {
     /// `replies`: keep the ack subjects even where no column asks for them.
     pub fn new(layout: Layout, replies: bool) -> Self {
-        Self::with_limit(layout, replies, MOST_BYTES)
+        Self::with_limit(layout, replies, MAX_BATCH_BYTES)
     }
 
     fn with_limit(layout: Layout, replies: bool, limit: usize) -> Self {
         let wants = |column| layout.columns.contains(&column);
-        Builder {
+        BatchBuilder {
             stream: String::new(),
             seq: Vec::new(),
             nanos: Vec::new(),
@@ -133,7 +133,7 @@ impl Builder {
     }
 
     /// Takes a message. Where there is room, one of any size that a server stores fits.
-    pub fn push(&mut self, message: &Message, meta: &Meta<'_>) -> Result<()> {
+    pub fn push(&mut self, message: &Message, meta: &AckSubject<'_>) -> Result<()> {
         if self.room() == 0 {
             return Err(JetError::Internal(format!("more than {} bytes of messages in one batch", self.limit)));
         }
@@ -141,7 +141,7 @@ impl Builder {
             self.reserve(sizes);
         }
         if self.len() == MANY_ROWS {
-            self.reserve_rows(self.wanted.min(MOST_ROWS).saturating_sub(MANY_ROWS));
+            self.reserve_rows(self.wanted.min(MAX_BATCH_ROWS).saturating_sub(MANY_ROWS));
         }
         if self.stream.is_empty() {
             meta.stream.clone_into(&mut self.stream);
@@ -173,11 +173,11 @@ impl Builder {
     }
 
     /// Makes room for as much as there was in a batch before, once there is something: growing costs as much as filling.
-    pub fn expect(&mut self, sizes: Sizes) {
+    pub fn expect(&mut self, sizes: RowSizes) {
         self.expected = Some(sizes);
     }
 
-    fn reserve(&mut self, sizes: Sizes) {
+    fn reserve(&mut self, sizes: RowSizes) {
         (self.wanted, self.spare) = (sizes.wanted, sizes.spare);
         self.reserve_rows(sizes.rows);
         for (column, bytes) in [(&mut self.data, sizes.data), (&mut self.reply, sizes.reply)] {
@@ -199,10 +199,10 @@ impl Builder {
     }
 
     /// How much there is.
-    pub fn sizes(&self) -> Sizes {
+    pub fn sizes(&self) -> RowSizes {
         let bytes = |column: &Option<BytesBuilder>| column.as_ref().map_or(0, BytesBuilder::bytes);
         let (data, reply) = (bytes(&self.data), bytes(&self.reply));
-        Sizes { wanted: self.len(), rows: self.len(), data, reply, spare: self.spare.clone() }
+        RowSizes { wanted: self.len(), rows: self.len(), data, reply, spare: self.spare.clone() }
     }
 
     /// Hands out the rows so far and starts anew.
@@ -272,7 +272,7 @@ mod tests {
         Message::new("a.b", "$JS.ACK.S.c.1.7.3.1700000000123456789.9", headers, b"data")
     }
 
-    fn meta(message: &Message) -> Result<Meta<'_>> {
+    fn meta(message: &Message) -> Result<AckSubject<'_>> {
         message.meta().ok_or_else(|| JetError::Internal(format!("{message:?}")))
     }
 
@@ -281,7 +281,7 @@ mod tests {
         let message = message(b"");
         let (meta, size) = (meta(&message)?, message.size());
         let limit = 2 * size + 2;
-        let mut builder = Builder::with_limit(Layout::new(Column::DEFAULT.to_vec(), true), true, limit);
+        let mut builder = BatchBuilder::with_limit(Layout::new(Column::DEFAULT.to_vec(), true), true, limit);
         for left in [size + 2, 2, 0] {
             builder.push(&message, &meta)?;
             assert_eq!(builder.room(), left);
@@ -291,8 +291,8 @@ mod tests {
         assert_eq!(builder.finish()?.record.num_rows(), 3);
         assert_eq!(builder.room(), limit);
         // The column of the stream's name grows with the rows, however small the messages are.
-        let meta = Meta { stream: "a long name", ..meta };
-        let mut builder = Builder::with_limit(Layout::new(vec![Column::Stream], true), false, 10);
+        let meta = AckSubject { stream: "a long name", ..meta };
+        let mut builder = BatchBuilder::with_limit(Layout::new(vec![Column::Stream], true), false, 10);
         builder.push(&Message::new("a", "", b"", b""), &meta)?;
         assert_eq!((builder.room(), builder.replies()), (0, Vec::new()));
         Ok(())
@@ -302,8 +302,8 @@ mod tests {
     fn room_for_what_may_come_is_given_back() -> Result<()> {
         let message = message(b"");
         let meta = meta(&message)?;
-        let mut builder = Builder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
-        let sizes = Sizes { rows: 100_000, data: 1 << 20, reply: 1 << 20, ..Sizes::default() };
+        let mut builder = BatchBuilder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
+        let sizes = RowSizes { rows: 100_000, data: 1 << 20, reply: 1 << 20, ..RowSizes::default() };
         builder.expect(sizes.of_rows(50_000));
         builder.push(&message, &meta)?;
         assert!(builder.seq.capacity() >= 50_000 && builder.sizes().data == message.payload().len());
@@ -319,9 +319,9 @@ mod tests {
     fn once_there_are_many_there_is_room_for_all() -> Result<()> {
         let message = message(b"");
         let meta = meta(&message)?;
-        for (wanted, room) in [(100_000, 100_000), (usize::MAX, MOST_ROWS)] {
-            let mut builder = Builder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
-            builder.expect(Sizes::default().of_rows(wanted));
+        for (wanted, room) in [(100_000, 100_000), (usize::MAX, MAX_BATCH_ROWS)] {
+            let mut builder = BatchBuilder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
+            builder.expect(RowSizes::default().of_rows(wanted));
             for _ in 0..MANY_ROWS {
                 builder.push(&message, &meta)?;
             }
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn rows_become_columns_and_the_builder_starts_anew() -> Result<()> {
-        let mut builder = Builder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
+        let mut builder = BatchBuilder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
         for message in [message(b""), message(b"NATS/1.0\r\nB: 1\r\nA: 2\r\nB: 3\r\n\r\n")] {
             builder.push(&message, &meta(&message)?)?;
         }

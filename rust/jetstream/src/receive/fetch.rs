@@ -15,34 +15,34 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::api::{Api, NOT_FOUND};
 use crate::receive::limits::{Limit, Limits};
-use crate::receive::priority::{Group, Member, Pins};
+use crate::receive::priority::{Member, Pins, PriorityGroup};
 use crate::receive::pull::{PULL_BYTES, PullInbox, PullRequest};
 use base::error::{JetError, Result};
 use base::lock::{Guard, lock};
 use client::Connection;
 
 mod ack_window;
-pub mod kept;
-mod late;
-mod returns;
+mod late_replies;
+mod redelivery;
+mod request_size;
 mod round;
-mod rows;
 mod sink;
 mod take_kept;
+pub mod undelivered;
 
 use ack_window::AckWindow;
-use kept::Kept;
-use late::{Ending, Late};
-use returns::Returns;
-pub use returns::{Cancel, Last, Ways};
-use round::End;
-use rows::Rows;
-pub use sink::{Messages, Sink, Unclaimed};
+use late_replies::{Ending, LateReplies};
+use redelivery::Redelivery;
+pub use redelivery::{Cancel, ConsumerTraits, LastDelivery};
+use request_size::RequestSize;
+use round::RoundEnd;
+pub use sink::{MessageSink, Sink, Unclaimed};
+use undelivered::UndeliveredMessages;
 
 /// How long after the deadline the server's own word that a request is over is waited for.
 const GRACE: Duration = Duration::from_millis(250);
 /// Pause before a consumer without a leader is asked again.
-const RETRY: Duration = Duration::from_millis(100);
+const FETCH_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug)]
 pub struct Fetch {
@@ -52,7 +52,7 @@ pub struct Fetch {
     /// Once this many are there the call does not wait for more.
     pub min_messages: usize,
     pub heartbeat: Option<Duration>,
-    pub group: Option<Group>,
+    pub group: Option<PriorityGroup>,
 }
 
 pub struct PullSubscription {
@@ -62,16 +62,16 @@ pub struct PullSubscription {
     pub consumer: String,
     /// Inboxes that no call uses just now. A call has one to itself, so that calls do not mix.
     idle: Mutex<Vec<PullInbox>>,
-    returns: Arc<Returns>,
+    returns: Arc<Redelivery>,
     ack_window: Mutex<AckWindow>,
     limits: Mutex<Limits>,
     /// Most messages of one request.
-    rows: Rows,
+    rows: RequestSize,
     pins: Pins,
 }
 
 /// One call.
-struct Job<'a, S: Sink> {
+struct FetchCall<'a, S: Sink> {
     sub: &'a PullSubscription,
     fetched: Unclaimed<S>,
     inbox: Option<PullInbox>,
@@ -85,15 +85,15 @@ struct Job<'a, S: Sink> {
     /// The last request was for fewer bytes than the call wants.
     reduced: bool,
     /// To be taken before anything new is asked for.
-    late: VecDeque<Late>,
+    late: VecDeque<LateReplies>,
     member: Option<Member>,
 }
 
-impl<S: Sink> Drop for Job<'_, S> {
+impl<S: Sink> Drop for FetchCall<'_, S> {
     fn drop(&mut self) {
         // Cancelled, or over: then there is nothing.
         let open = self.inbox.take().filter(|_| self.open);
-        self.sub.returns.take(self.fetched.sink.take(), open.map(|inbox| (inbox, self.breaks, self.at_hand)));
+        self.sub.returns.take_over(self.fetched.sink.take(), open.map(|inbox| (inbox, self.breaks, self.at_hand)));
         self.sub.returns.late().extend(self.late.drain(..));
     }
 }
@@ -107,7 +107,7 @@ impl Drop for PullSubscription {
 impl PullSubscription {
     pub fn new(conn: Arc<Connection>, prefix: String, stream: String, consumer: String) -> Self {
         let (idle, ack_window, limits, rows, pins) = Default::default();
-        let returns = Arc::new(Returns::new(conn.clone(), prefix.clone(), stream.clone(), consumer.clone()));
+        let returns = Arc::new(Redelivery::new(conn.clone(), prefix.clone(), stream.clone(), consumer.clone()));
         PullSubscription { conn, prefix, stream, consumer, idle, returns, ack_window, limits, rows, pins }
     }
 
@@ -126,22 +126,22 @@ impl PullSubscription {
     }
 
     /// What the server said of the consumer.
-    pub fn learn(&self, ways: Ways) {
+    pub fn learn(&self, ways: ConsumerTraits) {
         self.returns.learn(ways);
     }
 
     /// Takes messages that were handed out and not wanted, in their order.
-    pub fn put_back(&self, kept: Vec<Kept>) -> impl Future<Output = Result<()>> + Send + use<> {
+    pub fn put_back(&self, kept: Vec<UndeliveredMessages>) -> impl Future<Output = Result<()>> + Send + use<> {
         self.returns.put_back(kept)
     }
 
     /// For a call of `fetch`: to say that it is about to be cancelled, and for the call itself.
-    pub fn cancel(&self) -> (Arc<Cancel>, Last) {
+    pub fn cancel(&self) -> (Arc<Cancel>, LastDelivery) {
         Cancel::new(&self.returns)
     }
 
     /// Fetches into the sink, which comes back in a wrapper that gives its messages back unless they are claimed.
-    pub async fn fetch<S: Sink>(&self, fetch: &Fetch, sink: S, last: Last) -> Result<Unclaimed<S>> {
+    pub async fn fetch<S: Sink>(&self, fetch: &Fetch, sink: S, last: LastDelivery) -> Result<Unclaimed<S>> {
         let _last = last;
         let fetched = Unclaimed::new(self.returns.clone(), Some(sink));
         self.returns.settled(Instant::now() + fetch.timeout).await;
@@ -149,7 +149,7 @@ impl PullSubscription {
         let member = fetch.group.clone().map(|group| Member::new(group, self.pins.clone()));
         let (inbox, at_hand) = (None, None);
         let (open, heard, reduced, breaks) = (false, false, false, 0);
-        let mut job = Job { sub: self, fetched, inbox, open, at_hand, breaks, heard, reduced, late, member };
+        let mut job = FetchCall { sub: self, fetched, inbox, open, at_hand, breaks, heard, reduced, late, member };
         // All of it ends in time, wherever it waits; what has come by then counts. Tokio's budget would send us to the
         // back of the queue every 128 messages.
         let last = fetch.timeout.saturating_add(2 * GRACE);
@@ -178,7 +178,7 @@ impl PullSubscription {
         {
             return Err(err);
         }
-        sleep_until(deadline.min(Instant::now() + RETRY)).await;
+        sleep_until(deadline.min(Instant::now() + FETCH_RETRY_INTERVAL)).await;
         if Instant::now() < deadline {
             return Ok(());
         }
@@ -209,7 +209,7 @@ impl PullSubscription {
     }
 }
 
-impl<S: Sink> Job<'_, S> {
+impl<S: Sink> FetchCall<'_, S> {
     async fn run(&mut self, fetch: &Fetch) -> Result<()> {
         let deadline = Instant::now() + fetch.timeout;
         let mut whole_message = false;
@@ -236,18 +236,18 @@ impl<S: Sink> Job<'_, S> {
             }
             let asked = Instant::now();
             let mut end = self.round(&at_hand, deadline).await?;
-            if matches!(end, End::Full) {
+            if matches!(end, RoundEnd::Full) {
                 self.sub.rows.learn(self.size().0 - before, asked.elapsed());
             }
             // The server's word may have overtaken its messages.
-            if matches!(end, End::WindowFull) && !self.take_late(fetch, deadline).await? {
+            if matches!(end, RoundEnd::WindowFull) && !self.take_late(fetch, deadline).await? {
                 return Ok(());
             }
-            if let End::Dry { too_large: false } | End::WindowFull = end {
+            if let RoundEnd::Dry { too_large: false } | RoundEnd::WindowFull = end {
                 let missing = fetch.min_messages.saturating_sub(self.size().0);
                 let left = deadline.saturating_duration_since(Instant::now());
                 let room = self.sub.ack_window().room(self.size().0).unwrap_or(0);
-                if matches!(end, End::Dry { .. })
+                if matches!(end, RoundEnd::Dry { .. })
                     && missing == 0
                     && !left.is_zero()
                     && self.size().0 > before
@@ -269,22 +269,24 @@ impl<S: Sink> Job<'_, S> {
                 end = self.round(&waiting, deadline).await?;
             }
             match end {
-                End::Full | End::WindowFull | End::Dry { too_large: false } => {}
-                End::Dry { too_large: true } => match (fetch.max_bytes, self.size().0) {
+                RoundEnd::Full | RoundEnd::WindowFull | RoundEnd::Dry { too_large: false } => {}
+                RoundEnd::Dry { too_large: true } => match (fetch.max_bytes, self.size().0) {
                     (most, now) if !whole && (self.reduced || most.is_none()) => whole_message = now == before,
                     (Some(most), 0) => return Err(too_large(most)),
                     // The consumer's own limit is lower.
                     (None, 0) => return Err(too_large(lock(&self.sub.limits).bytes())),
                     _ => return Ok(()),
                 },
-                End::Deadline => {
+                RoundEnd::Deadline => {
                     self.take_late(fetch, deadline).await?;
                     return Ok(());
                 }
-                End::Limited(Limit::Waiting) => sleep_until(deadline.min(Instant::now() + RETRY)).await,
-                End::Limited(limit) => lock(&self.sub.limits).learn(limit),
-                End::Gone(why) => self.sub.check_consumer(&why, fetch, deadline).await?,
-                End::LinkBroke => self.sub.wait_for_link(deadline).await?,
+                RoundEnd::Limited(Limit::Waiting) => {
+                    sleep_until(deadline.min(Instant::now() + FETCH_RETRY_INTERVAL)).await
+                }
+                RoundEnd::Limited(limit) => lock(&self.sub.limits).learn(limit),
+                RoundEnd::Gone(why) => self.sub.check_consumer(&why, fetch, deadline).await?,
+                RoundEnd::LinkBroke => self.sub.wait_for_link(deadline).await?,
             }
             if Instant::now() >= deadline {
                 return Ok(());

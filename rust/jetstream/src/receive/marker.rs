@@ -4,7 +4,7 @@ use wire::headers::Headers;
 
 /// What a message of a bucket does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum KvOperation {
     Put,
     Delete,
     Purge,
@@ -12,22 +12,22 @@ pub enum Operation {
     Unknown,
 }
 
-impl Operation {
-    pub fn of(headers: Option<&Headers>) -> Operation {
-        let Some(headers) = headers else { return Operation::Put };
+impl KvOperation {
+    pub fn of(headers: Option<&Headers>) -> KvOperation {
+        let Some(headers) = headers else { return KvOperation::Put };
         let text = |name: &str| headers.get(name).and_then(|values| values.last()).map(String::as_str);
-        Operation::said(text("KV-Operation"), text("Nats-Marker-Reason"))
+        KvOperation::said(text("KV-KvOperation"), text("Nats-Marker-Reason"))
     }
 
     /// A client says it in the one header, the server in the other.
-    fn said(operation: Option<&str>, reason: Option<&str>) -> Operation {
+    fn said(operation: Option<&str>, reason: Option<&str>) -> KvOperation {
         match (operation, reason) {
-            (Some("DEL"), _) => Operation::Delete,
-            (Some("PURGE"), _) => Operation::Purge,
-            (Some(_), _) | (None, None) => Operation::Put,
-            (None, Some("Remove")) => Operation::Delete,
-            (None, Some("MaxAge" | "Purge")) => Operation::Purge,
-            (None, Some(_)) => Operation::Unknown,
+            (Some("DEL"), _) => KvOperation::Delete,
+            (Some("PURGE"), _) => KvOperation::Purge,
+            (Some(_), _) | (None, None) => KvOperation::Put,
+            (None, Some("Remove")) => KvOperation::Delete,
+            (None, Some("MaxAge" | "Purge")) => KvOperation::Purge,
+            (None, Some(_)) => KvOperation::Unknown,
         }
     }
 }
@@ -41,16 +41,16 @@ mod tests {
         let of = |pairs: &[(&str, &str)]| {
             let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), vec![(*value).to_owned()]);
             let headers = pairs.iter().map(pair).collect();
-            Operation::of(Some(&headers))
+            KvOperation::of(Some(&headers))
         };
-        assert_eq!(Operation::of(None), Operation::Put);
-        assert_eq!(of(&[("Other", "DEL")]), Operation::Put);
-        assert_eq!(of(&[("KV-Operation", "DEL")]), Operation::Delete);
-        assert_eq!(of(&[("KV-Operation", "PURGE"), ("Nats-Rollup", "sub")]), Operation::Purge);
-        assert_eq!(of(&[("KV-Operation", "PUT")]), Operation::Put);
-        assert_eq!(of(&[("Nats-Marker-Reason", "MaxAge"), ("Nats-TTL", "5s")]), Operation::Purge);
-        assert_eq!(of(&[("Nats-Marker-Reason", "Purge")]), Operation::Purge);
-        assert_eq!(of(&[("Nats-Marker-Reason", "Remove")]), Operation::Delete);
-        assert_eq!(of(&[("Nats-Marker-Reason", "Later")]), Operation::Unknown);
+        assert_eq!(KvOperation::of(None), KvOperation::Put);
+        assert_eq!(of(&[("Other", "DEL")]), KvOperation::Put);
+        assert_eq!(of(&[("KV-KvOperation", "DEL")]), KvOperation::Delete);
+        assert_eq!(of(&[("KV-KvOperation", "PURGE"), ("Nats-Rollup", "sub")]), KvOperation::Purge);
+        assert_eq!(of(&[("KV-KvOperation", "PUT")]), KvOperation::Put);
+        assert_eq!(of(&[("Nats-Marker-Reason", "MaxAge"), ("Nats-TTL", "5s")]), KvOperation::Purge);
+        assert_eq!(of(&[("Nats-Marker-Reason", "Purge")]), KvOperation::Purge);
+        assert_eq!(of(&[("Nats-Marker-Reason", "Remove")]), KvOperation::Delete);
+        assert_eq!(of(&[("Nats-Marker-Reason", "Later")]), KvOperation::Unknown);
     }
 }

@@ -8,7 +8,7 @@ use wire::message::Message;
 
 /// Who asks, and when it wants to be served.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Group {
+pub struct PriorityGroup {
     pub name: String,
     /// Only while at least so many messages are to come; 0 is always.
     pub min_pending: u64,
@@ -24,18 +24,18 @@ pub type Pins = Arc<Mutex<HashMap<String, String>>>;
 /// A client's place in a group.
 #[derive(Clone, Debug)]
 pub struct Member {
-    group: Group,
+    group: PriorityGroup,
     pins: Pins,
 }
 
 impl Member {
-    pub fn new(group: Group, pins: Pins) -> Self {
+    pub fn new(group: PriorityGroup, pins: Pins) -> Self {
         Member { group, pins }
     }
 
     /// What a request says of it, to be put behind other fields.
     pub fn json(&self) -> String {
-        let Group { name, min_pending, min_ack_pending, priority } = &self.group;
+        let PriorityGroup { name, min_pending, min_ack_pending, priority } = &self.group;
         let mut text = format!(",\"group\":{}", serde_json::Value::from(name.as_str()));
         for (key, value) in
             [("min_pending", *min_pending), ("min_ack_pending", *min_ack_pending), ("priority", u64::from(*priority))]
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_pin_is_told_until_it_is_lost() {
-        let group = Group { name: "a\"b".into(), min_pending: 5, priority: 3, ..Group::default() };
+        let group = PriorityGroup { name: "a\"b".into(), min_pending: 5, priority: 3, ..PriorityGroup::default() };
         let member = Member::new(group, Pins::default());
         let plain = r#","group":"a\"b","min_pending":5,"priority":3"#;
         assert_eq!(member.json(), plain);

@@ -10,10 +10,10 @@ use crate::receive::priority::Member;
 use base::error::{JetError, Result};
 use client::Connection;
 use client::outbox::Outgoing;
+use client::pull_budget::Reservation;
 use client::refusals::Refusals;
 use client::traffic::Verb;
 use client::transport::Subscriber;
-use client::underway::Share;
 use wire::message::Message;
 
 /// Most messages of one request.
@@ -92,7 +92,7 @@ pub struct PullInbox {
     pub member: Option<Member>,
     verb: Verb,
     /// Of what all requests may bring, while one is under way.
-    pub share: Option<Share>,
+    pub share: Option<Reservation>,
 }
 
 impl PullInbox {
@@ -134,7 +134,7 @@ impl PullInbox {
 
     /// Why no answer will come, where the server has refused the request or the inbox.
     pub fn refused(&mut self) -> Option<JetError> {
-        let refused = self.refusals.take();
+        let refused = self.refusals.take_all();
         refused.publish(&self.subject).or_else(|| refused.subscription(&format!("{}.*", self.inbox))).cloned()
     }
 

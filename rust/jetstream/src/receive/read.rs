@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use crate::receive::batch_builder::Builder;
+use crate::receive::batch_builder::BatchBuilder;
 use crate::receive::rollback::{Mark, Marks, Rollback};
 use crate::receive::typed::Typed;
 use base::error::{JetError, Loss, Result};
@@ -20,7 +20,7 @@ use client::Connection;
 use columns::batch::Batch;
 use columns::unpack::Unpack;
 use runtime::task::{Spot, weak_spot};
-use wire::ack_subject::Meta;
+use wire::ack_subject::AckSubject;
 use wire::message::Message;
 
 mod arrival;
@@ -31,30 +31,30 @@ mod flush;
 mod latest;
 mod range;
 mod reader;
+mod request_sizes;
 mod rolled_back;
-mod sizes;
 mod stream;
 
-use arrival::{Stop, arrival};
+use arrival::{ReadStop, arrival};
 use consumer::Consumer;
 use latest::Latest;
 pub use range::{Bound, Each, OnRollback, Range};
 pub use reader::Reader;
-use sizes::{Place, Sizes};
+use request_sizes::{Place, RequestSizes};
 
 /// The consumer removes itself when we vanish.
 const INACTIVE: Duration = Duration::from_secs(30);
 const EXPIRES: Duration = Duration::from_secs(20);
 /// After so long without a sign of the server it is taken for away. It gives one three times as often.
-const SILENCE: Duration = Duration::from_secs(6);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(6);
 /// For how long a read goes on trying while no server answers, where nobody says otherwise.
 pub const OUTAGE: Duration = Duration::from_secs(60);
 /// How long the answer to the consumer's deletion is waited for.
 const DELETE_WAIT: Duration = Duration::from_millis(250);
-const RETRY: Duration = Duration::from_millis(250);
+const READ_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 /// From so many bytes a message on, on average, a payload that nobody reads is not asked for. Without it the server sends
 /// a header that says its size, and that costs more than a small payload.
-const LARGE: usize = 1024;
+const LARGE_MESSAGE: usize = 1024;
 /// About what one has without its payload.
 const BARE: usize = 256;
 /// About what the server counts beside what is stored.
@@ -70,7 +70,7 @@ pub enum Item {
 
 /// What becomes of messages.
 #[allow(clippy::large_enum_variant)] // there is one of them
-pub enum Form {
+pub enum ReadFormat {
     Messages,
     /// Their payloads are typed columns.
     Typed(Typed),
@@ -78,9 +78,9 @@ pub enum Form {
     Tables(Unpack),
 }
 
-type Out = mpsc::Sender<Result<(Item, Place)>>;
+type ReadOutput = mpsc::Sender<Result<(Item, Place)>>;
 
-struct Run {
+struct ReadLoop {
     conn: Arc<Connection>,
     range: Range,
     created: String,
@@ -97,10 +97,10 @@ struct Run {
     ask_bytes: usize,
     direct: bool,
     latest: Option<Latest>,
-    builder: Builder,
-    form: Form,
-    sizes: Sizes,
-    out: Out,
+    builder: BatchBuilder,
+    form: ReadFormat,
+    sizes: RequestSizes,
+    out: ReadOutput,
     /// Whoever deletes a consumer has one.
     leaving: mpsc::Sender<Infallible>,
     consumer: Option<Consumer>,
@@ -123,7 +123,7 @@ struct Run {
     left_out: u32,
 }
 
-impl Run {
+impl ReadLoop {
     async fn drive(mut self) {
         let (out, conn) = (self.out.clone(), self.conn.clone());
         tokio::select! {
@@ -147,36 +147,36 @@ impl Run {
         while self.latest.is_some() || self.next < self.end {
             weak_spot(Spot::Reader);
             let stop = match self.advance().await {
-                Ok(Stop::Renew) => Stop::Renew,
+                Ok(ReadStop::Renew) => ReadStop::Renew,
                 Ok(stop) => {
                     self.away = None;
                     stop
                 }
-                Err(err) if err.is_transient() && !self.outage_left().is_zero() => Stop::Renew,
+                Err(err) if err.is_transient() && !self.outage_left().is_zero() => ReadStop::Renew,
                 // What the server says tells more than that none has answered.
                 Err(JetError::Timeout { .. } | JetError::Unanswered { .. }) => return Err(self.away_too_long()),
                 Err(err) => return Err(err),
             };
             match stop {
-                Stop::End => break,
-                Stop::Again => {}
-                Stop::Dropped => return Ok(()),
-                Stop::Dry | Stop::Silent if self.range.follow => {
+                ReadStop::End => break,
+                ReadStop::Again => {}
+                ReadStop::Dropped => return Ok(()),
+                ReadStop::Dry | ReadStop::Silent if self.range.follow => {
                     // What is here goes out before the wait for more.
                     if !self.flush().await? {
                         return Ok(());
                     }
                 }
-                Stop::Dry | Stop::Silent => {
+                ReadStop::Dry | ReadStop::Silent => {
                     if self.latest.is_some() {
                         // What was last may be gone, and what was before it is the last now.
                         self.drop_consumer();
                         self.renew_latest().await?;
                     }
                     // The consumer's replica lags behind the stream's leader.
-                    sleep(RETRY).await;
+                    sleep(READ_RETRY_INTERVAL).await;
                 }
-                Stop::Renew => {
+                ReadStop::Renew => {
                     self.drop_consumer();
                     let mut link = self.conn.link.clone();
                     match tokio::time::timeout(self.outage_left(), link.wait_for(|l| l.up || l.closed)).await {
@@ -184,7 +184,7 @@ impl Run {
                         Err(_) => return Err(self.away_too_long()),
                         _ => return Err(self.conn.closed()),
                     }
-                    sleep(RETRY).await;
+                    sleep(READ_RETRY_INTERVAL).await;
                     self.doubtful = true;
                     let breaks = self.conn.breaks();
                     let broken = std::mem::replace(&mut self.breaks, breaks) != breaks;
@@ -201,24 +201,24 @@ impl Run {
     }
 
     /// Reads until something ends it. `End` is the end of the read, and `Dry` a doubt about it.
-    async fn advance(&mut self) -> Result<Stop> {
+    async fn advance(&mut self) -> Result<ReadStop> {
         let stop = if self.direct { self.get().await? } else { self.pull().await? };
-        let dry = matches!(stop, Stop::Dry | Stop::Silent) && !self.range.follow;
+        let dry = matches!(stop, ReadStop::Dry | ReadStop::Silent) && !self.range.follow;
         if dry && self.nothing_left().await? {
             if self.latest.is_none() {
                 // Deleted, or did the head of the stream move past it?
                 self.gap.get_or_insert(self.next);
             }
-        } else if !matches!(stop, Stop::End) {
+        } else if !matches!(stop, ReadStop::End) {
             // Where values are overwritten, the consumer counts less than it has.
-            let miscounted = matches!(stop, Stop::Dry) && self.latest.is_some();
-            return Ok(if miscounted { Stop::Again } else { stop });
+            let miscounted = matches!(stop, ReadStop::Dry) && self.latest.is_some();
+            return Ok(if miscounted { ReadStop::Again } else { stop });
         }
-        Ok(if self.next_stage().await? { Stop::Again } else { Stop::End })
+        Ok(if self.next_stage().await? { ReadStop::Again } else { ReadStop::End })
     }
 
     /// The next message of the range, or the first beyond it. `flush_if_full` has to follow.
-    fn accept(&mut self, message: &Message, meta: &Meta<'_>) -> Result<Option<Stop>> {
+    fn accept(&mut self, message: &Message, meta: &AckSubject<'_>) -> Result<Option<ReadStop>> {
         if self.latest.is_some() {
             return self.accept_latest(message, meta);
         }
@@ -228,19 +228,19 @@ impl Run {
         }
         if seq >= self.end {
             self.next = self.end;
-            return Ok(Some(Stop::End));
+            return Ok(Some(ReadStop::End));
         }
         self.next = seq + 1;
         self.last = Some(Mark { seq, nanos: meta.nanos });
         self.keep(message, meta)?;
         Ok(match (self.next >= self.end, meta.pending) {
-            (true, _) => Some(Stop::End),
-            (false, 0) => Some(Stop::Dry),
+            (true, _) => Some(ReadStop::End),
+            (false, 0) => Some(ReadStop::Dry),
             _ => None,
         })
     }
 
-    fn keep(&mut self, message: &Message, meta: &Meta<'_>) -> Result<()> {
+    fn keep(&mut self, message: &Message, meta: &AckSubject<'_>) -> Result<()> {
         self.conn.hub.look_at_headers(message, Some(meta));
         self.builder.push(message, meta)
     }

@@ -76,7 +76,7 @@ pub struct Extent {
 
 /// What is known after some messages were looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RollbackVerdict {
     /// No mark contradicts the stream.
     Holds,
     /// The message of this sequence has to be looked up.
@@ -90,7 +90,7 @@ pub enum Verdict {
 
 /// Compares marks, the newest first, with a stream. `looked_up` has the time of each message that was looked up, and `None`
 /// for those that are not there: deleted, purged or expired, so that an older mark decides.
-pub fn decide(marks: &[Mark], extent: &Extent, looked_up: &[(u64, Option<i64>)]) -> Verdict {
+pub fn decide(marks: &[Mark], extent: &Extent, looked_up: &[(u64, Option<i64>)]) -> RollbackVerdict {
     let mut contradiction: Option<(Mark, Found)> = None;
     let mut last_good = None;
     for mark in marks {
@@ -106,7 +106,7 @@ pub fn decide(marks: &[Mark], extent: &Extent, looked_up: &[(u64, Option<i64>)])
         let known = looked_up.iter().find(|(seq, _)| *seq == mark.seq);
         match (is_last, known) {
             (true, _) => last_good = Some(*mark),
-            (false, None) => return Verdict::Look(mark.seq),
+            (false, None) => return RollbackVerdict::Look(mark.seq),
             (false, Some((_, None))) => continue,
             (false, Some((_, Some(nanos)))) if mark.is_of(*nanos) => last_good = Some(*mark),
             (false, Some((seq, Some(nanos)))) => {
@@ -117,8 +117,8 @@ pub fn decide(marks: &[Mark], extent: &Extent, looked_up: &[(u64, Option<i64>)])
         break;
     }
     match contradiction {
-        None => Verdict::Holds,
-        Some((expected, found)) => Verdict::RolledBack { expected, found, last_good },
+        None => RollbackVerdict::Holds,
+        Some((expected, found)) => RollbackVerdict::RolledBack { expected, found, last_good },
     }
 }
 

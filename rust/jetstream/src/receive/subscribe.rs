@@ -16,7 +16,7 @@ use crate::receive::rollback::{Mark, Marks};
 use base::error::{JetError, Result};
 use base::lock::{Guard, lock};
 use client::Connection;
-use client::outbox::Turn;
+use client::outbox::OutboxSlot;
 use runtime::task::spawn;
 use wire::message::Message;
 
@@ -24,20 +24,20 @@ mod flow;
 mod pump;
 mod wait;
 
-use flow::Flow;
+use flow::FlowControl;
 use pump::Pump;
 pub use wait::Ready;
 
 /// How much may wait; 0 is no limit. What comes beyond it is dropped and counted.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Limits {
+pub struct SubscriptionLimits {
     pub messages: usize,
     pub bytes: usize,
 }
 
 /// What is done with a push consumer's status messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SubscriptionKind {
     /// Nothing: they are messages like others.
     Core,
     /// Heartbeats are taken note of, flow control is answered.
@@ -46,14 +46,14 @@ pub enum Kind {
     Ordered,
 }
 
-impl FromStr for Kind {
+impl FromStr for SubscriptionKind {
     type Err = JetError;
 
-    fn from_str(word: &str) -> Result<Kind> {
+    fn from_str(word: &str) -> Result<SubscriptionKind> {
         match word {
-            "core" => Ok(Kind::Core),
-            "push" => Ok(Kind::Push),
-            "ordered" => Ok(Kind::Ordered),
+            "core" => Ok(SubscriptionKind::Core),
+            "push" => Ok(SubscriptionKind::Push),
+            "ordered" => Ok(SubscriptionKind::Ordered),
             other => Err(JetError::Value(format!("unknown kind of subscription {other:?}"))),
         }
     }
@@ -61,51 +61,51 @@ impl FromStr for Kind {
 
 /// What the owner of a subscription should know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum SubscriptionNotice {
     /// This many messages were dropped because of the limits.
     Dropped(u64),
     /// A heartbeat of a push consumer names a last message that did not come.
     Missed { seq: i64, consumer_seq: i64, last: i64 },
 }
 
-pub type OnNotice = Box<dyn Fn(Notice) + Send + Sync>;
+pub type OnNotice = Box<dyn Fn(SubscriptionNotice) + Send + Sync>;
 
 /// What waits is no longer part of the connection's read buffer, of which every piece keeps 64 KiB, unless it is so large
 /// itself that a copy would cost more than it saves.
-enum Waiting {
+enum WaitingMessages {
     Message(Received),
     Large(Box<Message>),
 }
 
-impl Waiting {
+impl WaitingMessages {
     /// Behind so many bytes that wait already: with many of them it counts how much memory each takes.
     fn behind(bytes: usize, message: Message) -> Self {
         const LARGE: usize = 16 << 10;
         const MANY: usize = 1 << 20;
         if message.payload().len() >= LARGE {
-            Waiting::Large(Box::new(message))
+            WaitingMessages::Large(Box::new(message))
         } else if bytes >= MANY {
-            Waiting::Message(Received::one_of_many(&message))
+            WaitingMessages::Message(Received::one_of_many(&message))
         } else {
-            Waiting::Message(message.into())
+            WaitingMessages::Message(message.into())
         }
     }
 
     /// Bytes of the payload.
     fn payload(&self) -> usize {
         match self {
-            Waiting::Message(message) => message.data().len(),
-            Waiting::Large(message) => message.payload().len(),
+            WaitingMessages::Message(message) => message.data().len(),
+            WaitingMessages::Large(message) => message.payload().len(),
         }
     }
 }
 
 #[derive(Default)]
-struct State {
-    queue: VecDeque<Waiting>,
+struct SubscriptionState {
+    queue: VecDeque<WaitingMessages>,
     messages: usize,
     bytes: usize,
-    flow: Flow,
+    flow: FlowControl,
     delivered: u64,
     dropped: u64,
     ended: bool,
@@ -122,10 +122,10 @@ struct State {
     marks: Marks,
 }
 
-struct Shared {
-    state: Mutex<State>,
-    limits: Limits,
-    kind: Kind,
+struct SharedSubscription {
+    state: Mutex<SubscriptionState>,
+    limits: SubscriptionLimits,
+    kind: SubscriptionKind,
     /// Something came, or nothing more will.
     changed: Notify,
     /// The last message was taken.
@@ -134,8 +134,8 @@ struct Shared {
     alive: Mutex<Instant>,
 }
 
-impl Shared {
-    fn lock(&self) -> Guard<'_, State> {
+impl SharedSubscription {
+    fn lock(&self) -> Guard<'_, SubscriptionState> {
         lock(&self.state)
     }
 
@@ -169,8 +169,8 @@ enum Order {
 }
 
 pub struct Subscription {
-    shared: Arc<Shared>,
-    orders: UnboundedSender<(Order, Turn)>,
+    shared: Arc<SharedSubscription>,
+    orders: UnboundedSender<(Order, OutboxSlot)>,
     conn: Arc<Connection>,
     /// How often the link had broken when an ordered subscription was told of it last.
     breaks: AtomicU64,
@@ -178,7 +178,7 @@ pub struct Subscription {
 
 /// Counts of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counts {
+pub struct DeliveryCounts {
     pub pending: usize,
     pub pending_bytes: usize,
     pub delivered: u64,
@@ -189,8 +189,8 @@ pub fn subscribe(
     conn: Arc<Connection>,
     subject: String,
     queue: Option<String>,
-    limits: Limits,
-    kind: Kind,
+    limits: SubscriptionLimits,
+    kind: SubscriptionKind,
     on_notice: OnNotice,
 ) -> Result<Subscription> {
     if conn.link.borrow().closed {
@@ -198,7 +198,7 @@ pub fn subscribe(
     }
     // After all that was published before, which must not come back to it; and nobody waits for the server.
     let subscriber = conn.outbox.subscribe(subject.into(), queue);
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SharedSubscription {
         state: Mutex::default(),
         limits,
         kind,
@@ -216,7 +216,7 @@ pub fn subscribe(
 
 impl Subscription {
     /// The next message, if one waits.
-    pub fn take(&self) -> Option<Received> {
+    pub fn take_message(&self) -> Option<Received> {
         let (next, empty) = {
             let mut state = self.shared.lock();
             let next = state.queue.pop_front()?;
@@ -230,15 +230,15 @@ impl Subscription {
             self.shared.emptied.notify_waiters();
         }
         Some(match next {
-            Waiting::Message(message) => message,
-            Waiting::Large(message) => (*message).into(),
+            WaitingMessages::Message(message) => message,
+            WaitingMessages::Large(message) => (*message).into(),
         })
     }
 
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> DeliveryCounts {
         let state = self.shared.lock();
-        let State { messages, bytes, delivered, dropped, .. } = *state;
-        Counts { pending: messages, pending_bytes: bytes, delivered, dropped }
+        let SubscriptionState { messages, bytes, delivered, dropped, .. } = *state;
+        DeliveryCounts { pending: messages, pending_bytes: bytes, delivered, dropped }
     }
 
     /// The stream's sequence of the last message in order; 0 before the first.

@@ -9,7 +9,7 @@ use arrow_select::nullif::nullif;
 
 use base::error::{JetError, Result};
 use columns::batch::Batch;
-use columns::decode::{Decoder, Error, Mode};
+use columns::decode::{DecodeError, Decoder, OnMismatch};
 
 pub struct Typed {
     decoder: Decoder,
@@ -22,7 +22,7 @@ pub struct Typed {
 
 impl Typed {
     /// For batches of the schema `input`, whose `data` has the given fields; `flat` makes each a column of its own.
-    pub fn new(input: &Schema, fields: &Fields, mode: Mode, flat: bool) -> Result<Self> {
+    pub fn new(input: &Schema, fields: &Fields, mode: OnMismatch, flat: bool) -> Result<Self> {
         let decoder = Decoder::new(fields, mode).map_err(|reason| JetError::Value(format!("schema: {reason}")))?;
         let at = input
             .index_of("data")
@@ -59,10 +59,10 @@ impl Typed {
         let broken = |err: ArrowError| JetError::Internal(err.to_string());
         let data = batch.record.remove_column(self.at);
         let decoded = self.decoder.decode(data.as_binary()).map_err(|err| match err {
-            Error::Malformed(bad) => {
+            DecodeError::Malformed(bad) => {
                 JetError::Decode { seq: batch.seqs.value(bad.row), column: bad.column, reason: bad.reason }
             }
-            Error::Internal(text) => JetError::Internal(text),
+            DecodeError::Internal(text) => JetError::Internal(text),
         })?;
         if let Some(keep) = decoded.keep {
             batch = batch.filter(&keep).map_err(broken)?;

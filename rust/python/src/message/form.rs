@@ -9,27 +9,27 @@ use crate::error::PyResult;
 use jetstream::receive::message::Received;
 
 /// Which class the messages of a session have.
-pub enum Form {
+pub enum MessageFormat {
     Awaited,
     Blocking,
     /// A program's own (`Client.msg_class`).
     Own(Py<PyAny>),
 }
 
-impl Form {
+impl MessageFormat {
     pub fn new(class: &Bound<'_, PyAny>) -> Self {
         let py = class.py();
         if class.is(py.get_type::<Msg>()) {
-            Form::Awaited
+            MessageFormat::Awaited
         } else if class.is(py.get_type::<SyncMsg>()) {
-            Form::Blocking
+            MessageFormat::Blocking
         } else {
-            Form::Own(class.clone().unbind())
+            MessageFormat::Own(class.clone().unbind())
         }
     }
 
     pub fn of(session: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Form::new(&session.getattr(intern!(session.py(), "msg_class"))?))
+        Ok(MessageFormat::new(&session.getattr(intern!(session.py(), "msg_class"))?))
     }
 
     pub fn make<'py>(
@@ -41,11 +41,11 @@ impl Form {
     ) -> PyResult<Bound<'py, PyAny>> {
         let msg = Msg::new(Some(session.clone_ref(py)), message.into(), sid);
         let class = match self {
-            Form::Awaited => return Ok(Bound::new(py, msg)?.into_any()),
-            Form::Blocking => {
+            MessageFormat::Awaited => return Ok(Bound::new(py, msg)?.into_any()),
+            MessageFormat::Blocking => {
                 return Ok(Bound::new(py, PyClassInitializer::from(msg).add_subclass(SyncMsg))?.into_any());
             }
-            Form::Own(class) => class.bind(py),
+            MessageFormat::Own(class) => class.bind(py),
         };
         let fields = PyDict::new(py);
         fields.set_item("_client", msg.client(py)?)?;

@@ -44,23 +44,23 @@ fn every_malformation_by_every_mode() -> Outcome {
     for (text, column, reason) in MALFORMED {
         let batch = payloads(&[good, text, good]);
         let bad = Bad { row: 1, column: column.into(), reason: reason.into() };
-        let mut decoder = Decoder::new(&schema, Mode::FailFast)?;
-        assert_eq!(decoder.decode(&batch).err(), Some(Error::Malformed(bad)));
+        let mut decoder = Decoder::new(&schema, OnMismatch::FailFast)?;
+        assert_eq!(decoder.decode(&batch).err(), Some(DecodeError::Malformed(bad)));
         assert_eq!(
             decoder.decode(&payloads(&[good])).map_err(words)?.value.column(2).as_list::<i32>().value_length(0),
             2
         );
         // The same, seen through a slice.
         assert_eq!(decoder.decode(&batch.slice(0, 1)).map_err(words)?.value.len(), 1);
-        let Err(Error::Malformed(Bad { row: 0, .. })) = decoder.decode(&batch.slice(1, 2)) else {
+        let Err(DecodeError::Malformed(Bad { row: 0, .. })) = decoder.decode(&batch.slice(1, 2)) else {
             return Err("a slice".into());
         };
         rows.extend([text, good]);
     }
     let batch = payloads(&rows);
-    let whole = Decoder::new(&schema, Mode::FailFast)?.decode(&payloads(&[good; 26])).map_err(words)?.value;
+    let whole = Decoder::new(&schema, OnMismatch::FailFast)?.decode(&payloads(&[good; 26])).map_err(words)?.value;
 
-    let mut decoder = Decoder::new(&schema, Mode::Permissive)?;
+    let mut decoder = Decoder::new(&schema, OnMismatch::Permissive)?;
     assert_eq!(decoder.corrupt_field().map(|field| field.name().clone()).as_deref(), Some("_corrupt_record"));
     let value = decoder.value_field();
     assert!(value.name() == "value" && value.is_nullable() && *value.data_type() == DataType::Struct(schema.clone()));
@@ -77,7 +77,7 @@ fn every_malformation_by_every_mode() -> Outcome {
         }
     }
 
-    let mut decoder = Decoder::new(&schema, Mode::DropMalformed)?;
+    let mut decoder = Decoder::new(&schema, OnMismatch::DropMalformed)?;
     for _ in 0..2 {
         let decoded = decoder.decode(&batch).map_err(words)?;
         assert_eq!(decoded.value, whole);
@@ -91,7 +91,7 @@ fn every_malformation_by_every_mode() -> Outcome {
 #[test]
 fn characters_cut_between_rows_are_malformed_in_both() -> Outcome {
     let rows: [&[u8]; 4] = [b"{\"s\":\"\xc3", b"\xa9\"}", "{\"s\":\"é\"}".as_bytes(), b"{}"];
-    let mut decoder = Decoder::new(&fields(vec![nullable("s", DataType::Utf8)]), Mode::DropMalformed)?;
+    let mut decoder = Decoder::new(&fields(vec![nullable("s", DataType::Utf8)]), OnMismatch::DropMalformed)?;
     let decoded = decoder.decode(&payloads(&rows)).map_err(words)?;
     assert_eq!(decoded.keep, Some(BooleanArray::from(vec![false, false, true, true])));
     assert_eq!(decoded.value.column(0).as_string::<i32>().value(0), "é");
@@ -100,7 +100,7 @@ fn characters_cut_between_rows_are_malformed_in_both() -> Outcome {
 
 #[test]
 fn depth_is_limited() -> Outcome {
-    let mut decoder = Decoder::new(&fields(vec![nullable("a", DataType::Int64)]), Mode::FailFast)?;
+    let mut decoder = Decoder::new(&fields(vec![nullable("a", DataType::Int64)]), OnMismatch::FailFast)?;
     for (open, close) in [("[", "]"), ("{\"x\":", "}")] {
         let nested = |depth: usize| format!("{{\"x\":{}1{}}}", open.repeat(depth), close.repeat(depth)).into_bytes();
         assert!(decoder.decode(&payloads(&[&nested(127)])).is_ok());
@@ -116,13 +116,13 @@ fn depth_is_limited() -> Outcome {
         deep = DataType::List(Arc::new(nullable("item", deep)));
     }
     let schema = |data_type| fields(vec![nullable("a", data_type)]);
-    let mut decoder = Decoder::new(&schema(deep.clone()), Mode::FailFast)?;
+    let mut decoder = Decoder::new(&schema(deep.clone()), OnMismatch::FailFast)?;
     let text = format!("{{\"a\":{}1{}}}", "[".repeat(60), "]".repeat(60));
     assert!(decoder.decode(&payloads(&[text.as_bytes()])).is_ok());
     for _ in 0..10 {
         deep = DataType::List(Arc::new(nullable("item", deep)));
     }
-    assert!(Decoder::new(&schema(deep), Mode::FailFast).is_err_and(|text| text.contains("nested deeper")));
+    assert!(Decoder::new(&schema(deep), OnMismatch::FailFast).is_err_and(|text| text.contains("nested deeper")));
     Ok(())
 }
 
@@ -130,7 +130,7 @@ fn depth_is_limited() -> Outcome {
 fn unsupported_types_are_named() {
     let refuse = |data_type: DataType, path: &str| {
         let schema = fields(vec![nullable("s", DataType::Struct(fields(vec![nullable("x", data_type)])))]);
-        let text = Decoder::new(&schema, Mode::Permissive).err().unwrap_or_default();
+        let text = Decoder::new(&schema, OnMismatch::Permissive).err().unwrap_or_default();
         assert!(
             text.starts_with(&format!("column {path:?} is ")) && text.contains("decimal") && text.contains("map"),
             "{text}"
@@ -146,5 +146,5 @@ fn unsupported_types_are_named() {
     refuse(DataType::Decimal128(39, 0), "s.x");
     refuse(DataType::Decimal32(0, 0), "s.x");
     let twice = fields(vec![nullable("a", DataType::Int8), nullable("a", DataType::Int8)]);
-    assert!(Decoder::new(&twice, Mode::Permissive).is_err_and(|text| text.contains("\"a\" twice")));
+    assert!(Decoder::new(&twice, OnMismatch::Permissive).is_err_and(|text| text.contains("\"a\" twice")));
 }

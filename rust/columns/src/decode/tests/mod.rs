@@ -26,16 +26,16 @@ fn nullable(name: &str, data_type: DataType) -> Field {
     Field::new(name, data_type, true)
 }
 
-fn words(error: Error) -> String {
+fn words(error: DecodeError) -> String {
     match error {
-        Error::Malformed(Bad { row, column, reason }) => format!("{row}|{column}|{reason}"),
-        Error::Internal(text) => format!("internal: {text}"),
+        DecodeError::Malformed(Bad { row, column, reason }) => format!("{row}|{column}|{reason}"),
+        DecodeError::Internal(text) => format!("internal: {text}"),
     }
 }
 
 /// The column `x` of these values, each the member `x` of a document of its own.
 fn column(data_type: DataType, values: &[&str]) -> Result<ArrayRef, String> {
-    let mut decoder = Decoder::new(&fields(vec![nullable("x", data_type.clone())]), Mode::FailFast)?;
+    let mut decoder = Decoder::new(&fields(vec![nullable("x", data_type.clone())]), OnMismatch::FailFast)?;
     let rows: Vec<Vec<u8>> = values.iter().map(|value| format!(r#"{{"x":{value}}}"#).into_bytes()).collect();
     let decoded = decoder.decode(&BinaryArray::from_iter_values(&rows)).map_err(words)?;
     assert!(decoded.corrupt.is_none() && decoded.keep.is_none());

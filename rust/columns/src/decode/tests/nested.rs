@@ -33,7 +33,7 @@ fn lists() -> Outcome {
 fn structs_and_their_nulls() -> Outcome {
     let inner = fields(vec![Field::new("must", DataType::Int64, false), nullable("may", DataType::Utf8)]);
     let outer = fields(vec![nullable("s", DataType::Struct(inner.clone())), nullable("n", DataType::Int64)]);
-    let mut decoder = Decoder::new(&outer, Mode::Permissive)?;
+    let mut decoder = Decoder::new(&outer, OnMismatch::Permissive)?;
     let decoded = decoder
         .decode(&payloads(&[
             br#"{"s":{"must":1,"may":"a"},"n":1}"#,
@@ -58,7 +58,7 @@ fn structs_and_their_nulls() -> Outcome {
         [Some(1), None, None, Some(2), None, None, Some(3)]
     );
 
-    let mut decoder = Decoder::new(&outer, Mode::FailFast)?;
+    let mut decoder = Decoder::new(&outer, OnMismatch::FailFast)?;
     for (text, problem) in [
         (r#"{"s":{"may":"b"}}"#, "0|s.must|missing, and the schema says not nullable"),
         (r#"{"s":{"must":null}}"#, "0|s.must|null, and the schema says not nullable"),
@@ -71,7 +71,7 @@ fn structs_and_their_nulls() -> Outcome {
     // The decoder works on after an error, and for no rows and no fields.
     assert_eq!(decoder.decode(&payloads(&[b"{}"])).map_err(words)?.value.len(), 1);
     assert_eq!(decoder.decode(&payloads(&[])).map_err(words)?.value.len(), 0);
-    let mut none = Decoder::new(&Fields::empty(), Mode::Permissive)?;
+    let mut none = Decoder::new(&Fields::empty(), OnMismatch::Permissive)?;
     let decoded = none.decode(&payloads(&[b"{\"a\":1}", b"[]"])).map_err(words)?;
     assert_eq!((decoded.value.len(), decoded.value.is_null(0), decoded.value.is_null(1)), (2, false, true));
     Ok(())
@@ -110,7 +110,7 @@ fn maps() -> Outcome {
 fn names_in_any_order_twice_and_escaped() -> Outcome {
     let names = ["a", "b", "q\"\\\u{1}é", ""];
     let schema = fields(names.iter().map(|name| nullable(name, DataType::Int64)).collect());
-    let mut decoder = Decoder::new(&schema, Mode::FailFast)?;
+    let mut decoder = Decoder::new(&schema, OnMismatch::FailFast)?;
     let rows: [&[u8]; 7] = [
         r#"{"a":1,"b":2,"q\"\\\u0001é":3,"":4}"#.as_bytes(),
         r#"{"":4,"q\"\\\u0001\u00e9":3,"b":2,"a":1}"#.as_bytes(),
@@ -131,7 +131,7 @@ fn names_in_any_order_twice_and_escaped() -> Outcome {
     let item = Arc::new(nullable("item", DataType::Utf8));
     let mut wide: Vec<Field> = (0..40).map(|i| nullable(&format!("f{i}"), DataType::Int64)).collect();
     wide.push(nullable("l", DataType::List(item)));
-    let mut decoder = Decoder::new(&fields(wide), Mode::FailFast)?;
+    let mut decoder = Decoder::new(&fields(wide), OnMismatch::FailFast)?;
     let text = r#"{"l":["x","y"],"f39":39,"f0":1,"l":null,"none":0,"f0":0,"l":["z"]}"#;
     let value = decoder.decode(&payloads(&[text.as_bytes()])).map_err(words)?.value;
     assert_eq!(value.column(39).as_primitive::<Int64Type>().value(0), 39);

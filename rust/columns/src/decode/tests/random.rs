@@ -124,7 +124,7 @@ fn beyond_doubles(text: &str) -> bool {
 fn agrees_with_serde_json() -> Outcome {
     let schema = random_schema();
     let root = DataType::Struct(schema.clone());
-    let mut decoder = Decoder::new(&schema, Mode::Permissive)?;
+    let mut decoder = Decoder::new(&schema, OnMismatch::Permissive)?;
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
     let (mut good, mut malformed, mut unclear) = (0, 0, 0);
     for _ in 0..300 {
@@ -166,7 +166,7 @@ fn bytes_of_any_kind_neither_panic_nor_hang() -> Outcome {
     let schema = fields(all);
     let alphabet = b"{}[]\":,\\ untrfalse0123456789.eE+-isfblomdwytx\xc3\xa9\x00\n=TZ/";
     let mut dice = Dice(42);
-    for mode in [Mode::Permissive, Mode::DropMalformed, Mode::FailFast] {
+    for mode in [OnMismatch::Permissive, OnMismatch::DropMalformed, OnMismatch::FailFast] {
         let mut decoder = Decoder::new(&schema, mode)?;
         for round in 0..3_000 {
             let rows: Vec<Vec<u8>> = (0..8)
@@ -197,8 +197,8 @@ fn bytes_of_any_kind_neither_panic_nor_hang() -> Outcome {
                         assert!((0..kept).all(|row| decoded.value.is_valid(row) != corrupt.is_valid(row)));
                     }
                 }
-                Err(Error::Malformed(bad)) => assert!(mode == Mode::FailFast && bad.row < rows.len()),
-                Err(Error::Internal(text)) => return Err(text.into()),
+                Err(DecodeError::Malformed(bad)) => assert!(mode == OnMismatch::FailFast && bad.row < rows.len()),
+                Err(DecodeError::Internal(text)) => return Err(text.into()),
             }
         }
     }

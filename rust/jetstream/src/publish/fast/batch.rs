@@ -7,10 +7,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::End;
+use super::BatchEnd;
 use crate::api::{ApiError, UNKNOWN_BATCH};
 use crate::publish::body::Body;
-use crate::publish::window::{Item, Window};
+use crate::publish::window::{RowToPublish, Window};
 use base::error::{JetError, Result};
 use client::Connection;
 use client::congestion::MOST_MESSAGES;
@@ -26,10 +26,10 @@ const FLOW: usize = 500;
 /// Most bytes that wait for a confirmation.
 const BYTES: usize = 32 << 20;
 /// Most rows that do, unless the caller says how many, or the way carries more (`growth`).
-const ROWS: usize = 5_000;
+const MAX_ROWS_PER_ACK: usize = 5_000;
 
 fn most_rows(window: &Window) -> usize {
-    window.max_inflight.unwrap_or(ROWS)
+    window.max_inflight.unwrap_or(MAX_ROWS_PER_ACK)
 }
 
 pub fn most_bytes(window: &Window) -> usize {
@@ -38,14 +38,14 @@ pub fn most_bytes(window: &Window) -> usize {
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-enum Flow {
+enum FlowAck {
     Ack { seq: u64 },
     Gap {},
     Err { seq: u64, error: ApiError },
 }
 
 #[derive(Deserialize)]
-struct Last {
+struct CommitState {
     stream: Option<String>,
     seq: Option<u64>,
     batch: Option<String>,
@@ -53,7 +53,7 @@ struct Last {
     error: Option<ApiError>,
 }
 
-pub enum Answer {
+pub enum FlowReply {
     /// Rows up to here are stored, or duplicates.
     Ack(u64),
     Refused(u64, JetError),
@@ -61,7 +61,7 @@ pub enum Answer {
     Nobody(Option<u64>),
     /// The batch is over and this row was not stored.
     Unknown(u64),
-    End {
+    BatchEnd {
         stream: String,
         seq: u64,
         count: u64,
@@ -73,16 +73,16 @@ pub enum Answer {
 /// What a message does to the batch, as the server writes it.
 #[derive(Clone, Copy)]
 #[repr(u8)]
-pub enum Operation {
+pub enum BatchOperation {
     Start = b'0',
     Add = b'1',
     /// Ends the batch and stores nothing.
-    End = b'3',
+    BatchEnd = b'3',
     Ping = b'4',
 }
 
 /// The open batch. Row `n` of it is `rows[n - 1 - confirmed]`.
-pub struct Batch {
+pub struct FastBatch {
     /// Of its first row; pings and the end go there too.
     pub subject: Subject,
     /// What the answers are subscribed with.
@@ -93,7 +93,7 @@ pub struct Batch {
     block: Vec<u8>,
     arena: Arena,
     pub answers: Subscriber,
-    pub rows: VecDeque<Item>,
+    pub rows: VecDeque<RowToPublish>,
     pub bytes: usize,
     /// The next row does not fit before others are confirmed.
     pub no_room: bool,
@@ -112,7 +112,7 @@ pub struct Batch {
     /// The link broke since the batch began, or its leader went.
     pub broken: bool,
     /// Nobody was there for the last message; and the first row that nobody took.
-    pub unheard: bool,
+    pub no_responders: bool,
     pub lost: u64,
     pub breaks: u64,
     pub begun: Instant,
@@ -121,8 +121,8 @@ pub struct Batch {
     timeout: Duration,
 }
 
-impl Batch {
-    pub async fn open(conn: &Connection, window: &Window, first: &Item) -> Result<Batch> {
+impl FastBatch {
+    pub async fn open(conn: &Connection, window: &Window, first: &RowToPublish) -> Result<FastBatch> {
         let base = conn.new_inbox()?;
         let inbox = format!("{base}.>");
         // Where the core messages before it are stuck, so is this one, and says so.
@@ -132,7 +132,7 @@ impl Batch {
         let size = first.1.payload().map_or(1, <[u8]>::len).max(1);
         // One ack must come before the window is full, in rows and in bytes.
         let flow = FLOW.min(most_rows(window)).min(most_bytes(window) / 2 / size).max(1);
-        Ok(Batch {
+        Ok(FastBatch {
             subject: first.1.subject(),
             prefix: format!("{base}.{id}.{flow}.fail."),
             text: Vec::new(),
@@ -152,7 +152,7 @@ impl Batch {
             accepted: false,
             exhausted: false,
             broken: false,
-            unheard: false,
+            no_responders: false,
             lost: u64::MAX,
             breaks: conn.breaks(),
             begun: Instant::now(),
@@ -161,7 +161,7 @@ impl Batch {
         })
     }
 
-    pub async fn send(&mut self, conn: &Connection, item: Item, operation: Operation) -> Result<()> {
+    pub async fn send(&mut self, conn: &Connection, item: RowToPublish, operation: BatchOperation) -> Result<()> {
         self.sent += 1;
         let body = &item.1;
         self.bytes += body.size();
@@ -194,8 +194,8 @@ impl Batch {
     /// A message that stores nothing: a ping or, while closing, the end.
     pub async fn ping_or_close(&mut self, conn: &Connection) -> Result<()> {
         match self.closing {
-            true => self.write_reply(self.sent + 1, Operation::End),
-            false => self.write_reply(self.sent, Operation::Ping),
+            true => self.write_reply(self.sent + 1, BatchOperation::BatchEnd),
+            false => self.write_reply(self.sent, BatchOperation::Ping),
         }
         let (subject, reply) = (self.subject.clone(), Some(self.reply()?));
         conn.publish(Outgoing { subject, reply, headers: None, payload: Bytes::new() }, self.timeout).await
@@ -208,7 +208,7 @@ impl Batch {
     }
 
     /// Whether a row may go out besides those that are not confirmed; alone it always may.
-    pub fn fits(&self, (_, body): &Item, window: &Window) -> bool {
+    pub fn fits(&self, (_, body): &RowToPublish, window: &Window) -> bool {
         self.rows.is_empty() || self.bytes.saturating_add(body.size()) <= most_bytes(window)
     }
 
@@ -220,12 +220,12 @@ impl Batch {
     }
 
     /// How it ends, as far as its rows say.
-    pub fn end(&self) -> End {
-        if self.refused.is_empty() { End::Complete } else { End::Refused }
+    pub fn end(&self) -> BatchEnd {
+        if self.refused.is_empty() { BatchEnd::Complete } else { BatchEnd::Refused }
     }
 
     /// Everything about a row's place in the batch is in its reply subject.
-    fn write_reply(&mut self, seq: u64, operation: Operation) {
+    fn write_reply(&mut self, seq: u64, operation: BatchOperation) {
         let text = &mut self.text;
         text.clear();
         text.extend_from_slice(self.prefix.as_bytes());
@@ -240,28 +240,28 @@ impl Batch {
     }
 
     /// Each answer comes on the reply subject of the message that caused it.
-    pub fn parse(&self, message: &Message) -> Answer {
+    pub fn parse(&self, message: &Message) -> FlowReply {
         let subject = message.subject();
         let mut tokens = subject.strip_prefix(self.prefix.as_str()).unwrap_or_default().split('.');
-        let Some(place) = tokens.next().and_then(|seq| seq.parse::<u64>().ok()) else { return Answer::Note };
+        let Some(place) = tokens.next().and_then(|seq| seq.parse::<u64>().ok()) else { return FlowReply::Note };
         if message.says_no_responders() {
             let is_row = matches!(tokens.next(), Some("0" | "1"));
-            return Answer::Nobody(is_row.then_some(place));
+            return FlowReply::Nobody(is_row.then_some(place));
         }
         match serde_json::from_slice(message.payload()) {
-            Ok(Flow::Ack { seq }) => return Answer::Ack(seq),
+            Ok(FlowAck::Ack { seq }) => return FlowReply::Ack(seq),
             // Its last word follows at once.
-            Ok(Flow::Gap {}) => return Answer::Note,
-            Ok(Flow::Err { seq, error }) => return Answer::Refused(seq, error.into()),
+            Ok(FlowAck::Gap {}) => return FlowReply::Note,
+            Ok(FlowAck::Err { seq, error }) => return FlowReply::Refused(seq, error.into()),
             Err(_) => {}
         }
-        match serde_json::from_slice::<Last>(message.payload()) {
-            Ok(Last { error: Some(error), .. }) if error.err_code == UNKNOWN_BATCH => Answer::Unknown(place),
-            Ok(Last { error: Some(error), .. }) => Answer::Refused(place, error.into()),
-            Ok(Last { stream: Some(stream), seq, batch: Some(_), count: Some(count), .. }) => {
-                Answer::End { stream, seq: seq.unwrap_or(0), count }
+        match serde_json::from_slice::<CommitState>(message.payload()) {
+            Ok(CommitState { error: Some(error), .. }) if error.err_code == UNKNOWN_BATCH => FlowReply::Unknown(place),
+            Ok(CommitState { error: Some(error), .. }) => FlowReply::Refused(place, error.into()),
+            Ok(CommitState { stream: Some(stream), seq, batch: Some(_), count: Some(count), .. }) => {
+                FlowReply::BatchEnd { stream, seq: seq.unwrap_or(0), count }
             }
-            _ => Answer::Note,
+            _ => FlowReply::Note,
         }
     }
 }

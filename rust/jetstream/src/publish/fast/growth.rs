@@ -3,7 +3,7 @@
 
 use tokio::time::Instant;
 
-use super::batch::{Batch, most_bytes};
+use super::batch::{FastBatch, most_bytes};
 use crate::publish::window::Window;
 use client::Connection;
 use client::congestion::Congestion;
@@ -25,21 +25,21 @@ impl Growth {
     }
 
     /// Another batch, with places of its own, and perhaps on another link.
-    pub fn begin(&mut self, batch: &Batch) {
+    pub fn begin(&mut self, batch: &FastBatch) {
         let same = std::mem::replace(&mut self.breaks, batch.breaks) == batch.breaks;
         let begin = if same { Congestion::forget } else { Congestion::restart };
         self.congestion.iter_mut().for_each(begin);
     }
 
     /// The first row, which waited for no other, was answered.
-    pub fn accepted(&self, batch: &Batch, conn: &Connection) {
+    pub fn accepted(&self, batch: &FastBatch, conn: &Connection) {
         if self.congestion.is_some() && batch.sent == 1 {
             conn.path.measured(batch.breaks, batch.begun.elapsed());
         }
     }
 
     /// No more rows go out before some of them are confirmed.
-    pub fn is_full(&mut self, batch: &Batch) {
+    pub fn is_full(&mut self, batch: &FastBatch) {
         if let Some(congestion) = &mut self.congestion {
             congestion.sent(batch.sent, batch.bytes, Instant::now());
             congestion.is_full(batch.bytes, batch.bytes / batch.rows.len().max(1));
@@ -47,7 +47,7 @@ impl Growth {
     }
 
     /// Rows up to here are confirmed.
-    pub fn confirmed(&mut self, place: u64, batch: &Batch, conn: &Connection) {
+    pub fn confirmed(&mut self, place: u64, batch: &FastBatch, conn: &Connection) {
         if let Some(congestion) = &mut self.congestion {
             congestion.answered(place, Instant::now(), &conn.path, batch.breaks);
         }

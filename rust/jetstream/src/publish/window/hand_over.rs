@@ -3,29 +3,29 @@
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, Interval};
 
-use super::{Handed, Item, Outlet, Run};
+use super::{HandOver, PublishLoop, ResultSink, RowToPublish};
 use base::error::{JetError, Result};
-use client::transport::Refused;
+use client::transport::SendRejected;
 use wire::nats::Subject;
 use wire::token::write_token;
 
-impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
+impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
     /// Waits until the connection has taken the message; takes acks meanwhile, and leaves where the server is gone.
     pub(super) async fn hand_over(
         &mut self,
         token: u64,
-        mut send: std::pin::Pin<&mut (impl Future<Output = std::result::Result<(), Refused>> + Send)>,
+        mut send: std::pin::Pin<&mut (impl Future<Output = std::result::Result<(), SendRejected>> + Send)>,
         tick: &mut Interval,
-    ) -> Result<Handed> {
+    ) -> Result<HandOver> {
         let sent = match send.as_mut().now_or_never() {
             Some(sent) => sent,
             None => loop {
                 // What is sent after a break goes out first on the next link.
                 if self.silent() || !self.is_up() || self.conn.breaks() != self.breaks {
-                    return Ok(Handed::Not);
+                    return Ok(HandOver::Not);
                 }
                 if self.inflight.get(token).is_none() {
-                    return Ok(Handed::Late);
+                    return Ok(HandOver::Late);
                 }
                 self.report_in_flight();
                 let message = tokio::select! {
@@ -34,7 +34,7 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                     message = self.acks.next() => match message {
                         Some(message) => Some(message),
                         // It would be ready for ever, and the connection is over, whatever its state still says.
-                        None => return Ok(Handed::Ended),
+                        None => return Ok(HandOver::Ended),
                     },
                     _ = tick.tick() => None,
                 };
@@ -42,19 +42,19 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
                 match message {
                     Some(message) => self.answer(message),
                     // Before the rows get their errors one by one: silence is an end of all of them.
-                    None if self.silent() => return Ok(Handed::Not),
+                    None if self.silent() => return Ok(HandOver::Not),
                     None => {
                         self.take_in()?;
                         self.expire();
-                        self.outlet.flush();
+                        self.results.flush();
                     }
                 }
             },
         };
         Ok(match sent {
-            Ok(()) => Handed::Over,
-            Err(Refused::LinkLost) => Handed::Not,
-            Err(refused) => Handed::Refused(refused),
+            Ok(()) => HandOver::Over,
+            Err(SendRejected::LinkLost) => HandOver::Not,
+            Err(refused) => HandOver::SendRejected(refused),
         })
     }
 

@@ -1,27 +1,44 @@
-//! A message on its way out: into the window, and to the connection.
+//! Messages on their way out: numbered, into the window, and to the connection.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use futures_util::Stream;
-use tokio::time::Interval;
+use tokio::time::{Instant, Interval};
 
-use super::trouble::ended_by;
-use super::{Handed, Item, Outlet, Run};
-use crate::publish::inflight::Sent;
+use super::failures::ended_by;
+use super::{HandOver, PublishLoop, ResultSink, RowToPublish};
+use crate::publish::ack_tracker::InFlightMessage;
 use base::error::{JetError, Result};
 use client::outbox::Outgoing;
-use client::transport::Refused;
+use client::transport::SendRejected;
 use wire::token::write_token;
 
-impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
+/// Numbers messages in the order in which they are published.
+pub struct Sequencer {
+    pub places: u64,
+    pub timeout: Duration,
+    pub is_batch: bool,
+}
+
+impl Sequencer {
+    pub fn number(&mut self, (row, body): RowToPublish, now: Instant) -> InFlightMessage {
+        self.places += 1;
+        // The timeout of a publisher's message starts now, that of a row of a batch when it is sent.
+        let deadline = (!self.is_batch).then(|| now + body.timeout().unwrap_or(self.timeout));
+        InFlightMessage::new(row, self.places, body, deadline)
+    }
+}
+
+impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
     /// Sends it, or fails it, where that can be done at once. Else it is in the window with the token that this returns.
-    pub(super) fn send_now(&mut self, mut sent: Sent) -> Option<u64> {
-        if let Some(cause) = self.over.as_ref().or(self.deaf.as_ref()) {
-            self.outlet.failed(sent.row, ended_by(&sent, cause));
+    pub(super) fn send_now(&mut self, mut sent: InFlightMessage) -> Option<u64> {
+        if let Some(cause) = self.terminal_error.as_ref().or(self.ack_inbox_error.as_ref()) {
+            self.results.failed(sent.row, ended_by(&sent, cause));
             return None;
         }
         if let Some(window) = self.forgotten(&sent) {
-            self.outlet.failed(sent.row, JetError::Forgotten { what: sent.about(), window });
+            self.results.failed(sent.row, JetError::Forgotten { what: sent.about(), window });
             return None;
         }
         if self.inflight.is_empty() {
@@ -30,11 +47,11 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         }
         let Some(payload) = sent.body.payload().map(<[u8]>::len) else {
             let err = sent.body.no_payload(sent.row);
-            self.outlet.failed(sent.row, err);
+            self.results.failed(sent.row, err);
             return None;
         };
         if let Err(err) = sent.body.check(sent.row, self.conn.client.max_payload()) {
-            self.outlet.failed(sent.row, err);
+            self.results.failed(sent.row, err);
             return None;
         }
         sent.deadline = sent.deadline.or(Some(self.now + self.window.timeout));
@@ -69,24 +86,24 @@ impl<F: Stream<Item = Result<Item>> + Send + Unpin, O: Outlet> Run<'_, F, O> {
         let handed = self.hand_over(token, pin!(client.publish(message)), tick).await?;
         self.handing = None;
         match handed {
-            Handed::Over | Handed::Late => Ok(true),
-            Handed::Not => {
+            HandOver::Over | HandOver::Late => Ok(true),
+            HandOver::Not => {
                 // Of this attempt it is certain that it was not stored.
-                let back = self.inflight.withdraw(token).map(|sent| Sent { first: sent.earlier, ..sent });
+                let back = self.inflight.withdraw(token).map(|sent| InFlightMessage { first: sent.earlier, ..sent });
                 self.send_again(back);
                 self.check_time_and_link();
                 Ok(false)
             }
             // A reconnect can lead to a server with a smaller limit than the one the rows were checked against.
-            Handed::Refused(Refused::TooLarge) => {
+            HandOver::SendRejected(SendRejected::TooLarge) => {
                 if let Some(sent) = self.inflight.withdraw(token) {
                     let (what, limit) = (sent.about(), self.conn.client.max_payload());
                     let size = sent.body.payload().map_or(0, <[u8]>::len);
-                    self.outlet.failed(sent.row, JetError::MaxPayload { what, size, limit });
+                    self.results.failed(sent.row, JetError::MaxPayload { what, size, limit });
                 }
                 Ok(true)
             }
-            Handed::Refused(Refused::Closed | Refused::LinkLost) | Handed::Ended => {
+            HandOver::SendRejected(SendRejected::Closed | SendRejected::LinkLost) | HandOver::Ended => {
                 self.connection_ended();
                 Ok(true)
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::{PullSubscription, Ways};
+use super::{ConsumerTraits, PullSubscription};
 use crate::api::{Api, ConsumerState};
 use crate::receive::pull::PullRequest;
 use base::lock::{Guard, lock};
@@ -78,7 +78,7 @@ impl PullSubscription {
             known.learn(None);
             return false;
         };
-        self.learn(Ways::from(&state));
+        self.learn(ConsumerTraits::from(&state));
         let window = state.window();
         known.learn(window);
         let full = window.is_some_and(|most| state.num_ack_pending >= most as u64);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{Ending, GRACE, Job, Sink, Unclaimed};
+use super::{Ending, FetchCall, GRACE, Sink, Unclaimed};
 use crate::receive::limits::Limit;
 use crate::receive::pull::{PROTOCOL_LINE, PullInbox, PullRequest, Status};
 use base::error::{JetError, Result};
@@ -17,7 +17,7 @@ use client::traffic::Verb;
 const WAITING_BYTES: usize = 1 << 20;
 
 /// How a request ended.
-pub(super) enum End {
+pub(super) enum RoundEnd {
     Full,
     Dry {
         too_large: bool,
@@ -42,19 +42,18 @@ fn shared(request: PullRequest, inbox: &mut PullInbox, conn: &Connection) -> Pul
         let most = WAITING_BYTES.max(conn.client.max_payload() + PROTOCOL_LINE);
         return PullRequest { max_bytes: max_bytes.min(most), ..request };
     }
-    let share = inbox.share.insert(conn.underway.share(max_bytes));
+    let share = inbox.share.insert(conn.pull_budget.share(max_bytes));
     PullRequest { max_bytes: share.bytes, ..request }
 }
 
-impl<S: Sink> Job<'_, S> {
+impl<S: Sink> FetchCall<'_, S> {
     /// Sends one request and takes its messages until it is over, or the call is: then the rest comes late.
-    pub(super) async fn round(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
+    pub(super) async fn round(&mut self, request: &PullRequest, deadline: Instant) -> Result<RoundEnd> {
         let request = lock(&self.sub.limits).allowed(*request);
         let end = self.take_messages(&request, deadline).await;
         match end {
-            Ok(End::Full | End::Dry { .. } | End::Gone(_) | End::Limited(_)) | Err(JetError::Api { .. }) => {
-                self.open = false
-            }
+            Ok(RoundEnd::Full | RoundEnd::Dry { .. } | RoundEnd::Gone(_) | RoundEnd::Limited(_))
+            | Err(JetError::Api { .. }) => self.open = false,
             _ => {
                 if std::mem::take(&mut self.open)
                     && let Some(inbox) = self.inbox.take()
@@ -73,8 +72,8 @@ impl<S: Sink> Job<'_, S> {
         end
     }
 
-    async fn take_messages(&mut self, request: &PullRequest, deadline: Instant) -> Result<End> {
-        let Job {
+    async fn take_messages(&mut self, request: &PullRequest, deadline: Instant) -> Result<RoundEnd> {
+        let FetchCall {
             sub,
             fetched: Unclaimed { sink: Some(sink), .. },
             inbox,
@@ -107,7 +106,7 @@ impl<S: Sink> Job<'_, S> {
         let mut link = conn.link.clone();
         (*open, *at_hand) = (true, None);
         let asked = timeout_at(deadline + GRACE, inbox.request(conn, request)).await;
-        let Ok(number) = asked else { return Ok(End::Deadline) };
+        let Ok(number) = asked else { return Ok(RoundEnd::Deadline) };
         let number = number.inspect_err(|_| *open = false)?;
         let (mut left, mut bytes) = (request.batch, 0);
         let most = if request.max_bytes > 0 { request.max_bytes } else { usize::MAX };
@@ -126,7 +125,7 @@ impl<S: Sink> Job<'_, S> {
                         message = inbox.messages.next() => message,
                         Ok(()) = link.changed() => {
                             if conn.breaks() != *breaks {
-                                return Ok(End::LinkBroke);
+                                return Ok(RoundEnd::LinkBroke);
                             }
                             if let Some(cause) = inbox.refused() {
                                 // The server has not taken the request: nothing will come of it.
@@ -138,13 +137,13 @@ impl<S: Sink> Job<'_, S> {
                         () = sleep_until(look), if look < deadline => {
                             if sub.window_is_full(deadline).await {
                                 *heard = true;
-                                return Ok(End::WindowFull);
+                                return Ok(RoundEnd::WindowFull);
                             }
                             patience = sub.ack_window().patience(request);
                             continue;
                         }
                         () = sleep_until(silent.min(deadline + GRACE)) => {
-                            return Ok(if silent < deadline { End::LinkBroke } else { End::Deadline });
+                            return Ok(if silent < deadline { RoundEnd::LinkBroke } else { RoundEnd::Deadline });
                         }
                     }
                 }
@@ -161,7 +160,7 @@ impl<S: Sink> Job<'_, S> {
                     bytes += if taken { message.size() } else { 0 };
                     if bytes == most {
                         // Nothing more comes of it, and the server does not say so: it does where a message is too much.
-                        return Ok(End::Dry { too_large: true });
+                        return Ok(RoundEnd::Dry { too_large: true });
                     }
                     at_hand
                         .iter_mut()
@@ -169,12 +168,12 @@ impl<S: Sink> Job<'_, S> {
                 }
                 Some((other, _)) if other != number => {}
                 Some((_, Status::Heartbeat)) => {}
-                Some((_, Status::Over { too_large, .. })) => return Ok(End::Dry { too_large }),
-                Some((_, Status::Gone(why))) => return Ok(End::Gone(why)),
-                Some((_, Status::Limited(limit, _))) => return Ok(End::Limited(limit)),
+                Some((_, Status::Over { too_large, .. })) => return Ok(RoundEnd::Dry { too_large }),
+                Some((_, Status::Gone(why))) => return Ok(RoundEnd::Gone(why)),
+                Some((_, Status::Limited(limit, _))) => return Ok(RoundEnd::Limited(limit)),
                 Some((_, Status::Refused(err))) => return Err(err),
             }
         }
-        Ok(End::Full)
+        Ok(RoundEnd::Full)
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::kept::Kept;
-use super::returns::{Returns, Undecided};
-use crate::receive::batch_builder::Builder;
+use super::redelivery::{Redelivery, Undecided};
+use super::undelivered::UndeliveredMessages;
+use crate::receive::batch_builder::BatchBuilder;
 use crate::receive::message::Received;
 use base::error::{JetError, Result};
-use wire::ack_subject::parse_meta;
+use wire::ack_subject::parse_ack_subject;
 use wire::message::Message;
 use wire::nats::Subject;
 
@@ -24,53 +24,53 @@ pub trait Sink: Send + 'static {
     /// Ack subjects of what is in it, to give the messages back when the call was cancelled.
     fn replies(&self) -> Vec<Subject>;
     /// What is in it, for another sink.
-    fn keep(self) -> Vec<Kept>;
+    fn keep(self) -> Vec<UndeliveredMessages>;
 }
 
-impl Sink for Builder {
+impl Sink for BatchBuilder {
     fn rows(&self) -> usize {
         self.len()
     }
 
     fn bytes(&self) -> usize {
-        Builder::bytes(self)
+        BatchBuilder::bytes(self)
     }
 
     fn room(&self) -> usize {
-        Builder::room(self)
+        BatchBuilder::room(self)
     }
 
     fn push(&mut self, message: &Message) -> Result<bool> {
         let Some(meta) = message.meta() else { return Ok(false) };
-        Builder::push(self, message, &meta)?;
+        BatchBuilder::push(self, message, &meta)?;
         Ok(true)
     }
 
     fn last(&self) -> Option<(u64, u64)> {
-        Builder::last(self)
+        BatchBuilder::last(self)
     }
 
     fn replies(&self) -> Vec<Subject> {
-        Builder::replies(self)
+        BatchBuilder::replies(self)
     }
 
-    fn keep(mut self) -> Vec<Kept> {
-        self.finish().map(|batch| Kept::of_batch(&batch)).unwrap_or_default()
+    fn keep(mut self) -> Vec<UndeliveredMessages> {
+        self.finish().map(|batch| UndeliveredMessages::of_batch(&batch)).unwrap_or_default()
     }
 }
 
 /// Messages one by one, each in memory of its own. In blocks, which go one after the other when they are handed out: a
 /// list that grows, or is turned into another one, would be there twice.
 #[derive(Default)]
-pub struct Messages {
-    pub messages: Blocks,
+pub struct MessageSink {
+    pub messages: BatchSink,
     bytes: usize,
 }
 
 #[derive(Default)]
-pub struct Blocks(VecDeque<Vec<Received>>);
+pub struct BatchSink(VecDeque<Vec<Received>>);
 
-impl Blocks {
+impl BatchSink {
     const SIZE: usize = 4096;
 
     fn push(&mut self, message: Received) {
@@ -100,7 +100,7 @@ impl Blocks {
     }
 }
 
-impl IntoIterator for Blocks {
+impl IntoIterator for BatchSink {
     type Item = Received;
     type IntoIter = std::iter::Flatten<std::collections::vec_deque::IntoIter<Vec<Received>>>;
 
@@ -109,7 +109,7 @@ impl IntoIterator for Blocks {
     }
 }
 
-impl Sink for Messages {
+impl Sink for MessageSink {
     fn rows(&self) -> usize {
         self.messages.len()
     }
@@ -132,7 +132,7 @@ impl Sink for Messages {
     }
 
     fn last(&self) -> Option<(u64, u64)> {
-        let meta = parse_meta(self.messages.0.back()?.last()?.reply())?;
+        let meta = parse_ack_subject(self.messages.0.back()?.last()?.reply())?;
         Some((u64::try_from(meta.seq).ok()?, u64::try_from(meta.pending).unwrap_or_default()))
     }
 
@@ -140,26 +140,26 @@ impl Sink for Messages {
         self.messages.iter().map(|message| Subject::from(message.reply())).collect()
     }
 
-    fn keep(self) -> Vec<Kept> {
-        self.messages.iter().map(Kept::of_message).collect()
+    fn keep(self) -> Vec<UndeliveredMessages> {
+        self.messages.iter().map(UndeliveredMessages::of_message).collect()
     }
 }
 
 /// Messages on their way to the caller; dropped on the way, they are for another call.
 pub struct Unclaimed<S: Sink> {
-    returns: Arc<Returns>,
+    returns: Arc<Redelivery>,
     pub(super) sink: Option<S>,
     /// Goes last.
     _undecided: Option<Undecided>,
 }
 
 impl<S: Sink> Unclaimed<S> {
-    pub(super) fn new(returns: Arc<Returns>, sink: Option<S>) -> Self {
+    pub(super) fn new(returns: Arc<Redelivery>, sink: Option<S>) -> Self {
         Unclaimed { returns, sink, _undecided: None }
     }
 
     /// A call's result: the next call waits until it is claimed, or not, because it may have to begin with it.
-    pub(super) fn result(returns: &Arc<Returns>, sink: Option<S>) -> Self {
+    pub(super) fn result(returns: &Arc<Redelivery>, sink: Option<S>) -> Self {
         Unclaimed { returns: returns.clone(), sink, _undecided: returns.may_come_back() }
     }
 
@@ -170,6 +170,6 @@ impl<S: Sink> Unclaimed<S> {
 
 impl<S: Sink> Drop for Unclaimed<S> {
     fn drop(&mut self) {
-        self.returns.take(self.sink.take(), None);
+        self.returns.take_over(self.sink.take(), None);
     }
 }

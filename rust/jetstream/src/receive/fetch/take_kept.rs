@@ -2,23 +2,23 @@
 
 use tokio::time::{Instant, timeout_at};
 
-use super::{GRACE, Job, Kept, Sink};
+use super::{FetchCall, GRACE, Sink, UndeliveredMessages};
 use crate::api::Api;
 use base::error::{JetError, Loss, Result};
 use client::traffic::Verb;
 use wire::message::Message;
 
-impl<S: Sink> Job<'_, S> {
+impl<S: Sink> FetchCall<'_, S> {
     /// Takes a message out of the first of `late`; false where there was no time for it.
-    pub(super) async fn take_kept(&mut self, kept: Kept, deadline: Instant) -> Result<bool> {
+    pub(super) async fn take_kept(&mut self, kept: UndeliveredMessages, deadline: Instant) -> Result<bool> {
         let message = match kept {
-            Kept::Fresh(message) => {
+            UndeliveredMessages::Fresh(message) => {
                 self.sub.conn.traffic.received(Verb::Fetch, message.payload().len());
                 self.sub.conn.hub.look_at_headers(&message, None);
                 message
             }
-            Kept::Known(message) => message,
-            Kept::Elsewhere(seq, reply) => {
+            UndeliveredMessages::Known(message) => message,
+            UndeliveredMessages::Elsewhere(seq, reply) => {
                 let found = match timeout_at(deadline + GRACE, self.stored(seq, &reply)).await {
                     Ok(Err(err)) if !err.is_transient() => return Err(err),
                     Ok(Ok(found)) => found,
@@ -26,7 +26,7 @@ impl<S: Sink> Job<'_, S> {
                         self.late
                             .front_mut()
                             .into_iter()
-                            .for_each(|late| late.put_back(Kept::Elsewhere(seq, reply.clone())));
+                            .for_each(|late| late.put_back(UndeliveredMessages::Elsewhere(seq, reply.clone())));
                         return Ok(false);
                     }
                 };

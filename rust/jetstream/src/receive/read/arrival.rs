@@ -6,14 +6,14 @@ use futures_util::StreamExt;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::Out;
+use super::ReadOutput;
 use crate::receive::pull::PullInbox;
 use base::error::Result;
 use client::{Connection, Link};
 use wire::message::Message;
 
 /// Why the message loop stopped.
-pub enum Stop {
+pub enum ReadStop {
     End,
     /// The consumer is of no use any more.
     Renew,
@@ -34,22 +34,22 @@ pub async fn arrival(
     link: &mut watch::Receiver<Link>,
     breaks: u64,
     silence: Duration,
-    out: &Out,
-) -> Result<Result<Message, Stop>> {
+    out: &ReadOutput,
+) -> Result<Result<Message, ReadStop>> {
     loop {
         tokio::select! {
             biased;
             message = inbox.messages.next() => return message.map(Ok).ok_or_else(|| conn.closed()),
-            () = out.closed() => return Ok(Err(Stop::Dropped)),
+            () = out.closed() => return Ok(Err(ReadStop::Dropped)),
             Ok(()) = link.changed() => {
                 if conn.breaks() != breaks {
-                    return Ok(Err(Stop::Renew));
+                    return Ok(Err(ReadStop::Renew));
                 }
                 if let Some(cause) = inbox.refused() {
                     return Err(cause);
                 }
             }
-            () = sleep(silence) => return Ok(Err(Stop::Renew)),
+            () = sleep(silence) => return Ok(Err(ReadStop::Renew)),
         }
     }
 }

@@ -9,9 +9,9 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
 use super::latest::Latest;
-use super::{DELETE_WAIT, EXPIRES, INACTIVE, RETRY, Run, Stop, arrival};
+use super::{DELETE_WAIT, EXPIRES, INACTIVE, READ_RETRY_INTERVAL, ReadLoop, ReadStop, arrival};
 use crate::api::{Api, ConsumerInfo};
-use crate::receive::demand::{Demand, REQUESTS};
+use crate::receive::prefetch::{Prefetch, REQUESTS};
 use crate::receive::pull::{PullInbox, PullRequest, Status};
 use base::error::Result;
 use client::traffic::Verb;
@@ -21,7 +21,7 @@ use wire::unique;
 /// After so long without a message it is asked again, where the consumer has more of them.
 const DOUBT: Duration = Duration::from_millis(500);
 /// Fewer are not asked for at once: some may be malformed, or deletion markers.
-const FEW_ROWS: usize = 128;
+const MIN_CONSUMER_ROWS: usize = 128;
 
 pub struct Consumer {
     name: String,
@@ -30,7 +30,7 @@ pub struct Consumer {
     owed: usize,
     /// The last requests, those that are under way among them, and how many messages each was for.
     asked: VecDeque<(u64, usize)>,
-    pub demand: Demand,
+    pub demand: Prefetch,
     /// The next message is larger than `ask_bytes`: it is asked for alone, whatever its size.
     whole: bool,
     last_consumer_seq: i64,
@@ -58,21 +58,21 @@ impl Consumer {
     }
 }
 
-impl Run {
+impl ReadLoop {
     /// Pulls until something ends it. `next` is always right, so that it can be called again.
-    pub(super) async fn pull(&mut self) -> Result<Stop> {
+    pub(super) async fn pull(&mut self) -> Result<ReadStop> {
         if self.consumer.is_none() {
             let waiting = self.make_consumer().await?.num_pending;
             // Behind the consumer: it is gone if the stream goes back from here on.
             if !self.check_stream().await? {
                 self.drop_consumer();
-                return Ok(Stop::Again);
+                return Ok(ReadStop::Again);
             }
             if !self.open_end() && self.next >= self.end {
-                return Ok(Stop::End);
+                return Ok(ReadStop::End);
             }
             if waiting == 0 && !self.range.follow {
-                return Ok(Stop::Dry);
+                return Ok(ReadStop::Dry);
             }
         }
         let mut link = self.conn.link.clone();
@@ -81,7 +81,7 @@ impl Run {
             if let Some(stop) = self.ask().await? {
                 return Ok(stop);
             }
-            let Some(consumer) = &mut self.consumer else { return Ok(Stop::Renew) };
+            let Some(consumer) = &mut self.consumer else { return Ok(ReadStop::Renew) };
             let breaks = consumer.breaks;
             let inbox = &mut consumer.inbox;
             let message = match inbox.messages.next().now_or_never().flatten() {
@@ -91,7 +91,7 @@ impl Run {
                     let patience = if doubtful { DOUBT.min(silence) } else { silence };
                     match arrival(inbox, &self.conn, &mut link, breaks, patience, &self.out).await? {
                         Ok(message) => message,
-                        Err(Stop::Renew) if doubtful && self.conn.breaks() == breaks => {
+                        Err(ReadStop::Renew) if doubtful && self.conn.breaks() == breaks => {
                             consumer.give_up_owed();
                             continue;
                         }
@@ -100,9 +100,9 @@ impl Run {
                 }
             };
             self.conn.traffic.received(Verb::Read, message.payload().len());
-            let stop = self.take(&message)?;
+            let stop = self.accept_message(&message)?;
             if !self.flush_if_full().await? {
-                return Ok(Stop::Dropped);
+                return Ok(ReadStop::Dropped);
             }
             if let Some(stop) = stop {
                 return Ok(stop);
@@ -111,9 +111,9 @@ impl Run {
     }
 
     /// Asks for as much as may be under way.
-    async fn ask(&mut self) -> Result<Option<Stop>> {
+    async fn ask(&mut self) -> Result<Option<ReadStop>> {
         let (open_end, silence, most) = (self.open_end(), self.silence(), self.most_wanted());
-        let Some(consumer) = &mut self.consumer else { return Ok(Some(Stop::Renew)) };
+        let Some(consumer) = &mut self.consumer else { return Ok(Some(ReadStop::Renew)) };
         let (rows, ahead) = match &self.latest {
             Some(latest) if latest.by_subject() => {
                 let rows = latest.rows(self.ask_bytes, self.conn.client.max_payload());
@@ -127,7 +127,7 @@ impl Run {
         while consumer.owed <= ahead && consumer.owed < missing && !(consumer.whole && consumer.owed > 0) {
             if !self.conn.link.borrow().up {
                 // A request would wait for it, and its consumer may be gone then.
-                return Ok(Some(Stop::Renew));
+                return Ok(Some(ReadStop::Renew));
             }
             let whole = std::mem::take(&mut consumer.whole);
             let batch = if whole { 1 } else { rows.min(missing - consumer.owed) };
@@ -157,20 +157,20 @@ impl Run {
         Ok(None)
     }
 
-    fn take(&mut self, message: &Message) -> Result<Option<Stop>> {
-        let Some(consumer) = &mut self.consumer else { return Ok(Some(Stop::Renew)) };
+    fn accept_message(&mut self, message: &Message) -> Result<Option<ReadStop>> {
+        let Some(consumer) = &mut self.consumer else { return Ok(Some(ReadStop::Renew)) };
         let Some(meta) = message.meta() else {
             return match consumer.inbox.status(message) {
                 // Silence: what was to come may have been purged, and the requests would wait for it for ever.
-                Some((_, Status::Heartbeat)) if !self.range.follow => Ok(Some(Stop::Silent)),
+                Some((_, Status::Heartbeat)) if !self.range.follow => Ok(Some(ReadStop::Silent)),
                 None | Some((_, Status::Heartbeat)) => Ok(None),
                 Some((_, Status::Refused(err) | Status::Limited(_, err))) => Err(err),
-                Some((_, Status::Gone(_))) => Ok(Some(Stop::Renew)),
+                Some((_, Status::Gone(_))) => Ok(Some(ReadStop::Renew)),
                 // "Batch Completed" overtakes the last messages of its request.
                 Some((_, Status::Over { unserved: Some(0), too_large: false })) => Ok(None),
                 Some((_, Status::Over { .. })) if self.latest.as_ref().is_some_and(Latest::by_subject) => {
                     self.latest.iter_mut().for_each(Latest::cut_short);
-                    Ok(Some(Stop::Renew))
+                    Ok(Some(ReadStop::Renew))
                 }
                 Some((number, Status::Over { unserved, too_large })) => {
                     // Else the message had no room behind others.
@@ -181,17 +181,17 @@ impl Run {
                             consumer.demand.forget();
                         }
                         // It is unknown what is owed; a new consumer owes nothing.
-                        None => return Ok(Some(Stop::Renew)),
+                        None => return Ok(Some(ReadStop::Renew)),
                     }
                     consumer.whole |= too_large && alone;
-                    Ok((consumer.owed == 0 && !too_large).then_some(Stop::Dry))
+                    Ok((consumer.owed == 0 && !too_large).then_some(ReadStop::Dry))
                 }
             };
         };
         let consumer_seq = meta.consumer_seq;
         if consumer_seq != consumer.last_consumer_seq + 1 {
             // A message was lost on its way; it is still in the stream.
-            return Ok(Some(Stop::Renew));
+            return Ok(Some(ReadStop::Renew));
         }
         consumer.last_consumer_seq = consumer_seq;
         consumer.owed = consumer.owed.saturating_sub(1);
@@ -205,7 +205,7 @@ impl Run {
         match (self.range.limit, &self.latest) {
             // Most of them may be no rows.
             (Some(_), Some(latest)) if !latest.by_subject() => usize::MAX,
-            (Some(left), _) => (left as usize).saturating_sub(self.builder.len()).max(FEW_ROWS),
+            (Some(left), _) => (left as usize).saturating_sub(self.builder.len()).max(MIN_CONSUMER_ROWS),
             (None, _) => usize::MAX,
         }
     }
@@ -253,7 +253,12 @@ impl Run {
             inbox,
             owed: 0,
             asked: VecDeque::new(),
-            demand: Demand::new(&self.conn, self.range.fetch_bytes, self.mean, self.range.fetch_bytes / self.ask_bytes),
+            demand: Prefetch::new(
+                &self.conn,
+                self.range.fetch_bytes,
+                self.mean,
+                self.range.fetch_bytes / self.ask_bytes,
+            ),
             whole: false,
             last_consumer_seq: 0,
             breaks,
@@ -294,7 +299,7 @@ impl Run {
             let answered = first.await;
             if answered && !made {
                 // The server may still have been making it.
-                sleep(RETRY).await;
+                sleep(READ_RETRY_INTERVAL).await;
                 let _gone_or_not = Api::new(&conn, &prefix).within(DELETE_WAIT).delete_consumer(&stream, &name).await;
             }
             drop(leaving);

@@ -9,13 +9,13 @@ use std::borrow::Cow;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
-use super::{Each, Range, Run, Stop, arrival};
+use super::{Each, Range, ReadLoop, ReadStop, arrival};
 use crate::api::{Stored, StreamConfig, direct_get};
 use crate::receive::pull::PullInbox;
 use base::error::{JetError, Result};
 use client::traffic::Verb;
 use columns::decode::nanoseconds;
-use wire::ack_subject::Meta;
+use wire::ack_subject::AckSubject;
 use wire::headers::{Lines, text};
 use wire::message::Message;
 
@@ -55,7 +55,7 @@ pub fn check_direct(range: &Range, config: &StreamConfig) -> Result<bool> {
 }
 
 /// What a message of a direct get says about itself.
-struct Found {
+struct DirectGetReply {
     /// Who answered: the stream, or a mirror of it.
     stream: String,
     subject: String,
@@ -65,7 +65,7 @@ struct Found {
     more: Option<(i64, i64)>,
 }
 
-fn found(message: &Message) -> Option<Found> {
+fn found(message: &Message) -> Option<DirectGetReply> {
     let text = text(message.raw_headers());
     let mut added = ADDED.map(|_| None);
     for (name, value) in Lines::of(&text) {
@@ -75,7 +75,7 @@ fn found(message: &Message) -> Option<Found> {
     }
     let [stream, subject, seq, time, pending, last] = added;
     let number = |text: Option<Cow<'_, str>>| text?.parse().ok();
-    Some(Found {
+    Some(DirectGetReply {
         stream: stream?.into_owned(),
         subject: subject?.into_owned(),
         seq: number(seq)?,
@@ -85,7 +85,7 @@ fn found(message: &Message) -> Option<Found> {
 }
 
 /// The headers that the message was stored with; nothing where it had none.
-fn own(raw: &[u8], found: &Found) -> Vec<u8> {
+fn own(raw: &[u8], found: &DirectGetReply) -> Vec<u8> {
     let added = if found.more.is_some() { ADDED.len() } else { ADDED.len() - 2 };
     let lines: Vec<_> = raw.split_inclusive(|byte| *byte == b'\n').collect();
     // Behind them comes an empty line.
@@ -95,9 +95,9 @@ fn own(raw: &[u8], found: &Found) -> Vec<u8> {
     }
 }
 
-impl Run {
+impl ReadLoop {
     /// Gets until something ends it. `next` is always right, so that it can be called again.
-    pub(super) async fn get(&mut self) -> Result<Stop> {
+    pub(super) async fn get(&mut self) -> Result<ReadStop> {
         self.check_stream().await?;
         let conn = self.conn.clone();
         let (breaks, silence, mut link) = (conn.breaks(), self.silence(), conn.link.clone());
@@ -106,7 +106,7 @@ impl Run {
         let filter = self.range.subjects.first().map_or(">", String::as_str).to_owned();
         loop {
             if !conn.link.borrow().up {
-                return Ok(Stop::Renew);
+                return Ok(ReadStop::Renew);
             }
             let batch = self.rows.min(usize::try_from(self.end - self.next).unwrap_or(usize::MAX));
             let ask = json!({"seq": self.next, "batch": batch, "max_bytes": self.ask_bytes, "next_by_subj": filter});
@@ -124,10 +124,10 @@ impl Run {
                 let Some(found) = found(&message) else {
                     if message.status().is_none() {
                         // Its own headers are such that what the server adds is not to be found behind them.
-                        return self.take_stored(u64::MAX, 0).await.map(|stop| stop.unwrap_or(Stop::Again));
+                        return self.take_stored(u64::MAX, 0).await.map(|stop| stop.unwrap_or(ReadStop::Again));
                     }
                     if ended(&message, &subject)? {
-                        return Ok(Stop::Dry);
+                        return Ok(ReadStop::Dry);
                     }
                     break;
                 };
@@ -135,7 +135,7 @@ impl Run {
                 let (before, more) = (last.replace(found.seq), found.more);
                 if before.is_some_and(|before| more.is_some_and(|(_, said)| said != before)) {
                     // A message was lost on its way; it is still in the stream.
-                    return Ok(Stop::Renew);
+                    return Ok(ReadStop::Renew);
                 }
                 if found.stream != self.range.stream
                     && let Some(stop) = self.take_what_is_left_out(found.seq as u64).await?
@@ -144,7 +144,7 @@ impl Run {
                 }
                 let stop = self.accept_found(&message, found)?;
                 if !self.flush_if_full().await? {
-                    return Ok(Stop::Dropped);
+                    return Ok(ReadStop::Dropped);
                 }
                 if let Some(stop) = stop {
                     return Ok(stop);
@@ -157,7 +157,7 @@ impl Run {
     }
 
     /// A mirror's next message is `seq`: takes what the leader has before it. None where that is nothing.
-    async fn take_what_is_left_out(&mut self, seq: u64) -> Result<Option<Stop>> {
+    async fn take_what_is_left_out(&mut self, seq: u64) -> Result<Option<ReadStop>> {
         if seq <= self.next {
             return Ok(None);
         }
@@ -165,21 +165,21 @@ impl Run {
     }
 
     /// Takes what the leader has before `seq`: one message, and `more` after it. None where that is all.
-    async fn take_stored(&mut self, seq: u64, mut more: u32) -> Result<Option<Stop>> {
+    async fn take_stored(&mut self, seq: u64, mut more: u32) -> Result<Option<ReadStop>> {
         while let Some(stored) = self.api().next_stored(&self.range.stream, self.next, &self.range.subjects).await?
             && stored.seq < seq
         {
             let stop = self.accept_stored(stored)?;
             if !self.flush_if_full().await? {
-                return Ok(Some(Stop::Dropped));
+                return Ok(Some(ReadStop::Dropped));
             }
             // That nothing is pending is said by no single message.
-            if let Some(stop @ Stop::End) = stop {
+            if let Some(stop @ ReadStop::End) = stop {
                 return Ok(Some(stop));
             }
             if more == 0 {
                 // One by one is slow; the stream itself may answer the next request.
-                return Ok(Some(Stop::Again));
+                return Ok(Some(ReadStop::Again));
             }
             more -= 1;
             self.left_out = (self.left_out + 1).min(MOST_LEFT_OUT);
@@ -187,20 +187,20 @@ impl Run {
         Ok(None)
     }
 
-    fn accept_stored(&mut self, stored: Stored) -> Result<Option<Stop>> {
+    fn accept_stored(&mut self, stored: Stored) -> Result<Option<ReadStop>> {
         let Stored { subject, seq, headers, payload, time } = stored;
         let wrong = || JetError::Protocol { what: "STREAM.MSG.GET".into(), answer: time.clone() };
         let nanos = nanoseconds(time.as_bytes()).ok_or_else(wrong)?;
-        let found = Found { stream: self.range.stream.clone(), subject, seq: seq as i64, nanos, more: None };
+        let found = DirectGetReply { stream: self.range.stream.clone(), subject, seq: seq as i64, nanos, more: None };
         self.accept_own(&headers, &payload, found)
     }
 
-    fn accept_found(&mut self, message: &Message, found: Found) -> Result<Option<Stop>> {
+    fn accept_found(&mut self, message: &Message, found: DirectGetReply) -> Result<Option<ReadStop>> {
         self.accept_own(&own(message.raw_headers(), &found), message.payload(), found)
     }
 
-    fn accept_own(&mut self, headers: &[u8], payload: &[u8], found: Found) -> Result<Option<Stop>> {
-        let Found { subject, seq, nanos, .. } = found;
+    fn accept_own(&mut self, headers: &[u8], payload: &[u8], found: DirectGetReply) -> Result<Option<ReadStop>> {
+        let DirectGetReply { subject, seq, nanos, .. } = found;
         if self.earliest && seq as u64 > self.next {
             self.next = seq as u64;
         }
@@ -209,7 +209,7 @@ impl Run {
         let stream = self.range.stream.clone();
         // The status that follows says when nothing is pending.
         let pending = i64::MAX;
-        let meta = Meta { stream: &stream, consumer: "", delivered: 1, seq, consumer_seq: 0, nanos, pending };
+        let meta = AckSubject { stream: &stream, consumer: "", delivered: 1, seq, consumer_seq: 0, nanos, pending };
         self.accept(&message, &meta)
     }
 }

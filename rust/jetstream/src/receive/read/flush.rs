@@ -1,10 +1,10 @@
 //! Batches on their way to the reader.
 
-use super::{Form, Item, Run};
+use super::{Item, ReadFormat, ReadLoop};
 use base::error::Result;
 use columns::batch::Batch;
 
-impl Run {
+impl ReadLoop {
     /// Sends a batch that is full to the reader; false when the reader is gone.
     pub(super) async fn flush_if_full(&mut self) -> Result<bool> {
         let builder = &self.builder;
@@ -27,14 +27,14 @@ impl Run {
         let batch = self.builder.finish()?;
         self.builder.expect(sizes);
         match &mut self.form {
-            Form::Messages => self.send(batch).await,
-            Form::Typed(typed) => {
+            ReadFormat::Messages => self.send(batch).await,
+            ReadFormat::Typed(typed) => {
                 let batch = typed.apply(batch)?;
                 self.send(batch).await
             }
-            Form::Tables(unpack) => {
-                unpack.take(batch);
-                while let Form::Tables(unpack) = &mut self.form
+            ReadFormat::Tables(unpack) => {
+                unpack.add_messages(batch);
+                while let ReadFormat::Tables(unpack) = &mut self.form
                     && let Some(batch) = unpack.rows()?
                 {
                     if !self.send(batch).await? {

@@ -18,13 +18,13 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use super::consumer::Consumer;
-use super::{Bound, Run, Stop};
+use super::{Bound, ReadLoop, ReadStop};
 use crate::api::{StreamInfo, StreamState};
-use crate::receive::marker::Operation;
+use crate::receive::marker::KvOperation;
 use crate::receive::pull::PULL_ROWS;
 use crate::receive::rollback::Mark;
 use base::error::{JetError, Loss, Result};
-use wire::ack_subject::Meta;
+use wire::ack_subject::AckSubject;
 use wire::message::Message;
 
 /// Messages by which a replica of the stream, on which the consumer is, may be behind its leader.
@@ -132,7 +132,7 @@ impl Latest {
     }
 }
 
-impl Run {
+impl ReadLoop {
     /// Fixes the end of the read: everything that is stored by now, or the point in the past that was asked for.
     pub(super) async fn open_latest(&mut self, info: &StreamInfo) -> Result<()> {
         let Some(latest) = &mut self.latest else { return Ok(()) };
@@ -252,21 +252,21 @@ impl Run {
     }
 
     /// What `accept` is for a range.
-    pub(super) fn accept_latest(&mut self, message: &Message, meta: &Meta<'_>) -> Result<Option<Stop>> {
+    pub(super) fn accept_latest(&mut self, message: &Message, meta: &AckSubject<'_>) -> Result<Option<ReadStop>> {
         let seq = meta.seq as u64;
         let Some(latest) = &mut self.latest else { return Ok(None) };
         latest.came = (latest.came.0 + 1, latest.came.1 + message.size());
-        let dry = (meta.pending == 0).then_some(Stop::Dry);
+        let dry = (meta.pending == 0).then_some(ReadStop::Dry);
         if seq < self.next {
             return Ok(dry);
         }
         if seq >= self.end && !latest.open_end() {
             self.next = self.end;
-            return Ok(Some(Stop::End));
+            return Ok(Some(ReadStop::End));
         }
         self.next = seq + 1;
         self.last = Some(Mark { seq, nanos: meta.nanos });
-        let stop = if self.next >= self.end { Some(Stop::End) } else { dry };
+        let stop = if self.next >= self.end { Some(ReadStop::End) } else { dry };
         let key = latest.key(&message.subject());
         let wanted = match latest.stage {
             Stage::Index => {
@@ -282,7 +282,7 @@ impl Run {
         if !latest.past {
             latest.given.insert(key);
         }
-        if latest.markers || Operation::of(message.headers().as_ref()) == Operation::Put {
+        if latest.markers || KvOperation::of(message.headers().as_ref()) == KvOperation::Put {
             self.keep(message, meta)?;
         }
         Ok(stop)

@@ -9,11 +9,11 @@ use tokio::task::{JoinHandle, unconstrained};
 use super::by_time::first_at;
 use super::direct::check_direct;
 use super::latest::Latest;
-use super::sizes::{AHEAD, Place, Sizes};
-use super::{BARE, Bound, Each, Form, Item, LARGE, REPLY, Range, Run};
+use super::request_sizes::{AHEAD, Place, RequestSizes};
+use super::{BARE, Bound, Each, Item, LARGE_MESSAGE, REPLY, Range, ReadFormat, ReadLoop};
 use crate::api::Api;
-use crate::receive::batch_builder::Builder;
-use crate::receive::demand::REQUESTS;
+use crate::receive::batch_builder::BatchBuilder;
+use crate::receive::prefetch::REQUESTS;
 use crate::receive::pull::{PROTOCOL_LINE, PULL_ROWS};
 use crate::receive::rollback::{Extent, Mark, Marks};
 use base::error::{JetError, Loss, Result};
@@ -38,7 +38,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub async fn open(conn: Arc<Connection>, range: Range, form: Form) -> Result<Reader> {
+    pub async fn open(conn: Arc<Connection>, range: Range, form: ReadFormat) -> Result<Reader> {
         let opening = Self::open_while_up(conn.clone(), range, form);
         tokio::select! {
             biased;
@@ -47,7 +47,7 @@ impl Reader {
         }
     }
 
-    async fn open_while_up(conn: Arc<Connection>, range: Range, form: Form) -> Result<Reader> {
+    async fn open_while_up(conn: Arc<Connection>, range: Range, form: ReadFormat) -> Result<Reader> {
         let api = Api::new(&conn, &range.prefix).within(range.timeout);
         let info = api.stream_info(&range.stream).await?;
         let direct = check_direct(&range, &info.config)?;
@@ -80,17 +80,17 @@ impl Reader {
         // A message as large as this server allows has to fit.
         let requests = if range.each == Each::All { REQUESTS } else { 2 };
         let ask_bytes = (range.fetch_bytes / requests).max(conn.client.max_payload() + PROTOCOL_LINE);
-        let bare = mean >= LARGE && range.each == Each::All && !range.layout.has_contents();
+        let bare = mean >= LARGE_MESSAGE && range.each == Each::All && !range.layout.has_contents();
         let mean = if bare { BARE } else { mean };
         let rows = (ask_bytes / (mean + REPLY)).clamp(1, PULL_ROWS);
         let created = info.created.clone();
-        let builder = Builder::new(range.layout.clone(), false);
+        let builder = BatchBuilder::new(range.layout.clone(), false);
         let latest = match range.each {
             Each::All => None,
             Each::Latest { markers } => Some(Latest::new(markers)),
         };
         let opened = Extent::from(&info.state).last();
-        let mut run = Run {
+        let mut run = ReadLoop {
             earliest: !matches!(range.start, Bound::Seq(_)),
             created: info.created.clone(),
             next: start,
@@ -104,7 +104,7 @@ impl Reader {
             opened,
             doubtful: !range.marks.is_empty(),
             start,
-            sizes: Sizes::new(&range),
+            sizes: RequestSizes::new(&range),
             conn,
             range,
             end,

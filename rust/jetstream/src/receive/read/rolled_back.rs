@@ -1,6 +1,6 @@
 //! What a read does where its stream may have gone back.
 
-use super::{Item, OnRollback, Run};
+use super::{Item, OnRollback, ReadLoop};
 use crate::api::StreamInfo;
 use crate::receive::rollback::{Extent, Mark, Marks, Rollback, verify};
 use base::error::{JetError, Result};
@@ -12,7 +12,7 @@ impl Extent {
     }
 }
 
-impl Run {
+impl ReadLoop {
     /// After a doubt: compares the stream with what was read of it. False where the read goes on elsewhere.
     pub(super) async fn check_stream(&mut self) -> Result<bool> {
         if !self.doubtful {

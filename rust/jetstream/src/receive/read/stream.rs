@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Item, Run, SILENCE};
+use super::{Item, ReadLoop, SILENCE_TIMEOUT};
 use crate::api::{Api, StreamInfo};
 use base::error::{JetError, Loss, Result};
 
-impl Run {
+impl ReadLoop {
     /// A gap is deleted messages, which is fine, or the head of the stream has moved past it, which is loss.
     pub(super) async fn report_loss_since(&mut self, gap: u64) -> Result<()> {
         let first = self.stream_info().await?.state.first_seq;
@@ -32,7 +32,7 @@ impl Run {
 
     /// How long nothing may be heard of a server.
     pub(super) fn silence(&self) -> Duration {
-        SILENCE.min(self.range.outage)
+        SILENCE_TIMEOUT.min(self.range.outage)
     }
 
     /// What is left of the time for which servers may be away, which begins now if it has not.

@@ -11,11 +11,11 @@ fn extent(first_seq: u64, last_seq: u64) -> Extent {
 }
 
 /// Looks up what `decide` asks for in a stream, and counts how often.
-fn verdict(marks: &[Mark], extent: &Extent, message: impl Fn(u64) -> Option<i64>) -> (Verdict, usize) {
+fn verdict(marks: &[Mark], extent: &Extent, message: impl Fn(u64) -> Option<i64>) -> (RollbackVerdict, usize) {
     let mut looked_up = Vec::new();
     loop {
         match decide(marks, extent, &looked_up) {
-            Verdict::Look(seq) => looked_up.push((seq, message(seq))),
+            RollbackVerdict::Look(seq) => looked_up.push((seq, message(seq))),
             verdict => return (verdict, looked_up.len()),
         }
     }
@@ -25,24 +25,24 @@ fn verdict(marks: &[Mark], extent: &Extent, message: impl Fn(u64) -> Option<i64>
 fn a_stream_that_only_grew_holds_with_at_most_one_look() {
     let marks = [mark(50), mark(40), mark(10)];
     let there = |seq| Some(mark(seq).nanos);
-    assert_eq!(verdict(&marks, &extent(1, 50), there), (Verdict::Holds, 0));
-    assert_eq!(verdict(&marks, &extent(1, 90), there), (Verdict::Holds, 1));
-    assert_eq!(verdict(&[], &extent(1, 90), there), (Verdict::Holds, 0));
+    assert_eq!(verdict(&marks, &extent(1, 50), there), (RollbackVerdict::Holds, 0));
+    assert_eq!(verdict(&marks, &extent(1, 90), there), (RollbackVerdict::Holds, 1));
+    assert_eq!(verdict(&[], &extent(1, 90), there), (RollbackVerdict::Holds, 0));
     // Expired or purged: nothing contradicts, and nothing is looked up.
-    assert_eq!(verdict(&marks, &extent(51, 50), there), (Verdict::Holds, 0));
-    assert_eq!(verdict(&marks, &extent(80, 90), there), (Verdict::Holds, 0));
+    assert_eq!(verdict(&marks, &extent(51, 50), there), (RollbackVerdict::Holds, 0));
+    assert_eq!(verdict(&marks, &extent(80, 90), there), (RollbackVerdict::Holds, 0));
 }
 
 #[test]
 fn a_deleted_message_leaves_the_decision_to_an_older_one() {
     let marks = [mark(50), mark(40), mark(10)];
     let deleted = |seq| (seq != 50).then(|| mark(seq).nanos);
-    assert_eq!(verdict(&marks, &extent(1, 90), deleted), (Verdict::Holds, 2));
+    assert_eq!(verdict(&marks, &extent(1, 90), deleted), (RollbackVerdict::Holds, 2));
     // The last message was deleted, so the stream's last time is not its own.
     let odd = Extent { last_nanos: Some(5), ..extent(1, 50) };
-    assert_eq!(verdict(&marks, &odd, deleted), (Verdict::Holds, 2));
+    assert_eq!(verdict(&marks, &odd, deleted), (RollbackVerdict::Holds, 2));
     let other = |seq| (seq != 50).then(|| if seq > 20 { 5 } else { mark(seq).nanos });
-    let expected = Verdict::RolledBack {
+    let expected = RollbackVerdict::RolledBack {
         expected: mark(40),
         found: Found::Other(Mark { seq: 40, nanos: 5 }),
         last_good: Some(mark(10)),
@@ -54,7 +54,7 @@ fn a_deleted_message_leaves_the_decision_to_an_older_one() {
 fn a_stream_that_ends_before_or_has_others_went_back() {
     let marks = [mark(50), mark(40), mark(10)];
     let there = |seq| Some(mark(seq).nanos);
-    let rolled_back = |expected, found, last_good| Verdict::RolledBack { expected, found, last_good };
+    let rolled_back = |expected, found, last_good| RollbackVerdict::RolledBack { expected, found, last_good };
     let end = |last_seq| Found::End { last_seq };
     assert_eq!(verdict(&marks, &extent(1, 45), there).0, rolled_back(mark(50), end(45), Some(mark(40))));
     assert_eq!(verdict(&marks, &extent(1, 40), there), (rolled_back(mark(50), end(40), Some(mark(40))), 0));
@@ -143,20 +143,20 @@ fn no_rollback_is_reported_that_was_none_and_none_is_missed_that_can_be_seen() {
         let (found, _) = verdict(marks.as_slice(), &extent, |seq| stream.get(&seq).copied());
         let affected = gone_back.filter(|to| marks.newest().is_some_and(|newest| newest.seq > *to));
         match (affected, found) {
-            (None, found) => assert_eq!(found, Verdict::Holds),
-            (Some(to), Verdict::RolledBack { expected, last_good, .. }) => {
+            (None, found) => assert_eq!(found, RollbackVerdict::Holds),
+            (Some(to), RollbackVerdict::RolledBack { expected, last_good, .. }) => {
                 reported += 1;
                 assert!(expected.seq > to);
                 assert!(last_good.is_none_or(|good| good.seq <= to));
             }
             // Every message that could show it is gone.
-            (Some(to), Verdict::Holds) => {
+            (Some(to), RollbackVerdict::Holds) => {
                 unseen += 1;
                 let shows = |mark: &&Mark| mark.seq > to && (mark.seq > last || stream.contains_key(&mark.seq));
                 let newest_there = marks.as_slice().iter().find(|mark| stream.contains_key(&mark.seq));
                 assert!(newest_there.is_none_or(|mark| !shows(&mark)));
             }
-            (_, Verdict::Look(_)) => unreachable!(),
+            (_, RollbackVerdict::Look(_)) => unreachable!(),
         }
     }
     assert!(reported > 500 && unseen > 50, "{reported} {unseen}");

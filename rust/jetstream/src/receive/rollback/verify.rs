@@ -5,14 +5,14 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::{Extent, Mark, Rollback, Verdict, decide};
+use super::{Extent, Mark, Rollback, RollbackVerdict, decide};
 use crate::api::{Api, StreamState};
 use base::error::{JetError, Result};
 use columns::decode::nanoseconds;
 
 /// A new leader may not have applied all that is committed when it answers, so a contradiction is looked at again.
 const CONFIRMATIONS: u32 = 3;
-const PAUSE: Duration = Duration::from_millis(300);
+const LOOK_UP_INTERVAL: Duration = Duration::from_millis(300);
 
 impl From<&StreamState> for Extent {
     fn from(state: &StreamState) -> Self {
@@ -41,7 +41,7 @@ pub async fn verify(api: Api<'_>, stream: &str, marks: &[Mark], mut known: Optio
             return Ok(None);
         }
         if attempt > 0 {
-            sleep(PAUSE).await;
+            sleep(LOOK_UP_INTERVAL).await;
         }
         let extent = match known.take() {
             Some(extent) => extent,
@@ -50,11 +50,11 @@ pub async fn verify(api: Api<'_>, stream: &str, marks: &[Mark], mut known: Optio
         let mut looked_up = Vec::new();
         found = loop {
             match decide(marks, &extent, &looked_up) {
-                Verdict::Holds => return Ok(None),
-                Verdict::RolledBack { expected, found, last_good } => {
+                RollbackVerdict::Holds => return Ok(None),
+                RollbackVerdict::RolledBack { expected, found, last_good } => {
                     break Some(Rollback { stream: stream.to_owned(), expected, found, last_good });
                 }
-                Verdict::Look(seq) => {
+                RollbackVerdict::Look(seq) => {
                     match look_up(api, stream, seq).await {
                         // Not asked for each of them: a refusal is told to `error_cb`.
                         Err(JetError::Permission { .. }) => looked_up.extend(marks.iter().map(|mark| (mark.seq, None))),

@@ -8,19 +8,19 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::Limits;
+use super::SubscriptionLimits;
 use client::Connection;
 use client::outbox::Outgoing;
 use client::traffic::Verb;
 use wire::nats::Subject;
 
 /// What may be left of what came before; and at most this part of what may wait.
-const LEFT: Limits = Limits { messages: 8192, bytes: 1 << 20 };
+const LEFT: SubscriptionLimits = SubscriptionLimits { messages: 8192, bytes: 1 << 20 };
 const PART: usize = 8;
 
 /// The server's questions, and how far the messages before them were taken.
 #[derive(Default)]
-pub(super) struct Flow {
+pub(super) struct FlowControl {
     /// Each with the messages and bytes that had come before it, of all.
     asked: VecDeque<(Subject, u64, u64)>,
     messages: u64,
@@ -29,16 +29,16 @@ pub(super) struct Flow {
     answered: bool,
 }
 
-impl Flow {
+impl FlowControl {
     /// The server asks, and so much waits.
-    pub fn asked(&mut self, conn: &Connection, subject: Subject, waiting: (usize, usize), limits: Limits) {
+    pub fn asked(&mut self, conn: &Connection, subject: Subject, waiting: (usize, usize), limits: SubscriptionLimits) {
         let (messages, bytes) = (waiting.0 as u64, waiting.1 as u64);
         self.asked.push_back((subject, self.messages + messages, self.bytes + bytes));
         self.answer_due(conn, limits);
     }
 
     /// A message was taken.
-    pub fn taken(&mut self, conn: &Connection, bytes: usize, limits: Limits) {
+    pub fn taken(&mut self, conn: &Connection, bytes: usize, limits: SubscriptionLimits) {
         self.messages += 1;
         self.bytes += bytes as u64;
         if !self.asked.is_empty() {
@@ -46,7 +46,7 @@ impl Flow {
         }
     }
 
-    fn answer_due(&mut self, conn: &Connection, limits: Limits) {
+    fn answer_due(&mut self, conn: &Connection, limits: SubscriptionLimits) {
         let part = |left: usize, limit: usize| if limit == 0 { left } else { left.min(limit / PART) } as u64;
         let (messages, bytes) = (part(LEFT.messages, limits.messages), part(LEFT.bytes, limits.bytes));
         while let Some((_, before, size)) = self.asked.front()

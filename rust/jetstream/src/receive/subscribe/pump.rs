@@ -12,11 +12,14 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 use super::flow::answer;
-use super::{Kind, Limits, Notice, OnNotice, Order, Shared, State, Waiting};
+use super::{
+    OnNotice, Order, SharedSubscription, SubscriptionKind, SubscriptionLimits, SubscriptionNotice, SubscriptionState,
+    WaitingMessages,
+};
 use crate::receive::rollback::Mark;
 use client::Connection;
-use client::fault::malformed;
-use client::outbox::Turn;
+use client::disconnect_reason::malformed;
+use client::outbox::OutboxSlot;
 use client::traffic::Verb;
 use client::transport::Subscriber;
 use runtime::task::{Spot, weak_spot};
@@ -33,8 +36,8 @@ const MARK_EVERY: u64 = 1_024;
 pub struct Pump {
     /// Comes once the subscription was handed to the connection.
     pub subscriber: oneshot::Receiver<Subscriber>,
-    pub orders: UnboundedReceiver<(Order, Turn)>,
-    pub shared: Arc<Shared>,
+    pub orders: UnboundedReceiver<(Order, OutboxSlot)>,
+    pub shared: Arc<SharedSubscription>,
     pub conn: Arc<Connection>,
     pub on_notice: OnNotice,
 }
@@ -60,7 +63,7 @@ impl Pump {
     }
 
     /// Until the subscription ends; `due` are the orders whose turn has not come.
-    async fn pass_on(&mut self, subscriber: &mut Subscriber, mut due: VecDeque<(Order, Turn)>) {
+    async fn pass_on(&mut self, subscriber: &mut Subscriber, mut due: VecDeque<(Order, OutboxSlot)>) {
         loop {
             let more = tokio::select! {
                 biased;
@@ -76,11 +79,11 @@ impl Pump {
                         true
                     }
                     // Nobody holds the subscription any more.
-                    None => obey(subscriber, Order::Unsubscribe),
+                    None => apply_order(subscriber, Order::Unsubscribe),
                 },
                 open = come(&mut due) => match due.pop_front() {
                     Some((order, turn)) if open => {
-                        let more = obey(subscriber, order);
+                        let more = apply_order(subscriber, order);
                         turn.pass();
                         more
                     }
@@ -103,7 +106,12 @@ impl Pump {
     }
 
     /// Takes what is there, at least one message; false at the end.
-    async fn burst(subscriber: &mut Subscriber, shared: &Shared, conn: &Connection, on_notice: &OnNotice) -> bool {
+    async fn burst(
+        subscriber: &mut Subscriber,
+        shared: &SharedSubscription,
+        conn: &Connection,
+        on_notice: &OnNotice,
+    ) -> bool {
         poll_fn(|cx| {
             let mut taken = 0;
             let mut dropped = 0;
@@ -116,7 +124,7 @@ impl Pump {
                         weak_spot(Spot::Subscription);
                         match shared.keep(conn, message) {
                             None => (),
-                            Some(Notice::Dropped(more)) => dropped += more,
+                            Some(SubscriptionNotice::Dropped(more)) => dropped += more,
                             Some(notice) => on_notice(notice),
                         }
                         taken += 1;
@@ -128,7 +136,7 @@ impl Pump {
             };
             if dropped > 0 {
                 conn.traffic.dropped(dropped);
-                on_notice(Notice::Dropped(dropped));
+                on_notice(SubscriptionNotice::Dropped(dropped));
             }
             Poll::Ready(more)
         })
@@ -137,7 +145,7 @@ impl Pump {
 }
 
 /// Waits until the first order may be handed over; false where none ever will be.
-async fn come(due: &mut VecDeque<(Order, Turn)>) -> bool {
+async fn come(due: &mut VecDeque<(Order, OutboxSlot)>) -> bool {
     match due.front_mut() {
         Some((_, turn)) => turn.wait().await,
         None => std::future::pending().await,
@@ -145,7 +153,7 @@ async fn come(due: &mut VecDeque<(Order, Turn)>) -> bool {
 }
 
 /// False where the subscription ends with it.
-fn obey(subscriber: &mut Subscriber, order: Order) -> bool {
+fn apply_order(subscriber: &mut Subscriber, order: Order) -> bool {
     match order {
         Order::After(limit) => {
             subscriber.unsubscribe_after(limit);
@@ -162,13 +170,13 @@ fn obey(subscriber: &mut Subscriber, order: Order) -> bool {
     }
 }
 
-impl Shared {
-    fn is_full(&self, state: &State, more: usize) -> bool {
+impl SharedSubscription {
+    fn is_full(&self, state: &SubscriptionState, more: usize) -> bool {
         let full = |limit: usize, held: usize| limit > 0 && held > limit;
         full(self.limits.messages, state.messages + 1) || full(self.limits.bytes, state.bytes + more)
     }
 
-    fn keep(&self, conn: &Connection, message: Message) -> Option<Notice> {
+    fn keep(&self, conn: &Connection, message: Message) -> Option<SubscriptionNotice> {
         conn.traffic.received(Verb::Subscribe, message.payload().len());
         let malformed = malformed(&message, None);
         let mut state = self.lock();
@@ -176,14 +184,14 @@ impl Shared {
             return None;
         }
         let mut nanos = 0;
-        if self.kind != Kind::Core {
+        if self.kind != SubscriptionKind::Core {
             if message.status().is_some_and(|(code, _)| code == IDLE_HEARTBEAT) {
                 return state.heartbeat(conn, self.kind, self.limits, &message);
             }
             let meta = message.meta();
             // Lost on the way, or the consumer began anew: nothing after it is in order.
             let in_order = meta.is_some_and(|meta| meta.consumer_seq == state.consumer_seq + 1);
-            if self.kind == Kind::Ordered && (state.gap || !in_order) {
+            if self.kind == SubscriptionKind::Ordered && (state.gap || !in_order) {
                 state.gap = true;
                 return None;
             }
@@ -195,12 +203,12 @@ impl Shared {
         state.delivered += 1;
         if self.is_full(&state, message.payload().len()) {
             state.dropped += 1;
-            if self.kind == Kind::Ordered {
+            if self.kind == SubscriptionKind::Ordered {
                 // It is read again, from here.
                 state.gap = true;
                 state.seq = state.held_seq;
             }
-            return Some(Notice::Dropped(1));
+            return Some(SubscriptionNotice::Dropped(1));
         }
         (state.held_seq, state.held_nanos) = (state.seq, nanos);
         if state.delivered % MARK_EVERY == 1 && state.seq > 0 {
@@ -208,7 +216,7 @@ impl Shared {
             state.marks.push(mark);
         }
         state.messages += 1;
-        let waiting = Waiting::behind(state.bytes, message);
+        let waiting = WaitingMessages::behind(state.bytes, message);
         state.bytes += waiting.payload();
         state.queue.push_back(waiting);
         drop(state);
@@ -217,9 +225,15 @@ impl Shared {
     }
 }
 
-impl State {
+impl SubscriptionState {
     /// Or flow control.
-    fn heartbeat(&mut self, conn: &Connection, kind: Kind, limits: Limits, message: &Message) -> Option<Notice> {
+    fn heartbeat(
+        &mut self,
+        conn: &Connection,
+        kind: SubscriptionKind,
+        limits: SubscriptionLimits,
+        message: &Message,
+    ) -> Option<SubscriptionNotice> {
         if let Some(reply) = message.reply() {
             self.flow.asked(conn, reply.into(), (self.messages, self.bytes), limits);
             return None;
@@ -234,11 +248,15 @@ impl State {
         if last == self.consumer_seq {
             return None;
         }
-        if kind == Kind::Ordered {
+        if kind == SubscriptionKind::Ordered {
             self.gap = true;
             return None;
         }
         // Nothing has come yet: the consumer is older than this subscription.
-        (self.consumer_seq > 0).then_some(Notice::Missed { seq: self.seq, consumer_seq: self.consumer_seq, last })
+        (self.consumer_seq > 0).then_some(SubscriptionNotice::Missed {
+            seq: self.seq,
+            consumer_seq: self.consumer_seq,
+            last,
+        })
     }
 }

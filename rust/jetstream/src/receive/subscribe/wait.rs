@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::futures::Notified;
 use tokio::sync::watch;
 
-use super::{Kind, Subscription};
+use super::{Subscription, SubscriptionKind};
 use base::error::Result;
 use base::lock::lock;
 use client::Link;
@@ -91,7 +91,7 @@ impl Subscription {
 
     /// The link, where it matters.
     fn link(&self) -> Option<watch::Receiver<Link>> {
-        (self.shared.kind == Kind::Ordered).then(|| self.conn.link.clone())
+        (self.shared.kind == SubscriptionKind::Ordered).then(|| self.conn.link.clone())
     }
 
     fn relinked(&self, link: &mut Option<watch::Receiver<Link>>) -> bool {

@@ -1,0 +1,118 @@
+//! The task that hands over what is queued, in order.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::{MAX_RETAINED_ENTRIES, OutboxEntry, OutboxState};
+use crate::connection_state::link::Link;
+use crate::traffic::Traffic;
+use crate::transport::{Client, SendRejected};
+use base::error::{About, JetError};
+use base::lock::lock;
+use runtime::task::{Spot, weak_spot};
+
+/// What the task does next.
+enum WriterStep {
+    Hand(OutboxEntry),
+    /// There is no room on the wire for so many bytes.
+    Wait(usize),
+    WaitForLink,
+    Empty,
+    End,
+}
+
+impl OutboxState {
+    /// Takes the next entry that is wanted, where it can go. `handed` is the size of the last one.
+    fn next(&self, client: &Client, up: bool, handed: usize) -> WriterStep {
+        let mut queue = lock(&self.queue);
+        queue.bytes -= handed;
+        while let Some((_, OutboxEntry::Gone)) = queue.entries.front() {
+            queue.entries.pop_front();
+            queue.gone -= 1;
+        }
+        queue.taken = queue.entries.front().map_or(queue.queued, |(place, _)| *place);
+        let Some((_, entry)) = queue.entries.front() else {
+            if queue.entries.capacity() > MAX_RETAINED_ENTRIES {
+                queue.entries = VecDeque::new();
+            }
+            return if queue.closed { WriterStep::End } else { WriterStep::Empty };
+        };
+        let bytes = entry.bytes();
+        if !up {
+            // Without a link the bound of what is queued is ours, and it can be taken back.
+            return WriterStep::WaitForLink;
+        }
+        if !client.has_room(bytes) {
+            return WriterStep::Wait(bytes);
+        }
+        queue.entries.pop_front().map_or(WriterStep::Empty, |(_, entry)| WriterStep::Hand(entry))
+    }
+}
+
+pub(super) async fn write_queued(
+    client: Client,
+    shared: Arc<OutboxState>,
+    mut link: watch::Receiver<Link>,
+    traffic: Arc<Traffic>,
+    refused: impl Fn(JetError),
+) {
+    let mut handed = 0;
+    loop {
+        let up = {
+            let link = link.borrow();
+            // Once it is closed handing over fails, which ends this task.
+            link.up || link.closed
+        };
+        let step = shared.next(&client, up, std::mem::take(&mut handed));
+        if matches!(step, WriterStep::Hand(_)) {
+            weak_spot(Spot::Outbox);
+        }
+        match step {
+            WriterStep::Hand(OutboxEntry::Message(message, bytes, verb)) => {
+                handed = bytes;
+                traffic.sent(verb, message.payload.len());
+                match client.send(&message, bytes) {
+                    Ok(()) => {}
+                    // It was queued for another server, which takes larger ones.
+                    Err(SendRejected::TooLarge) => {
+                        let what = About::Other("a message that was queued while disconnected".into());
+                        let limit = client.max_payload();
+                        refused(JetError::MaxPayload { what, size: bytes, limit });
+                    }
+                    Err(SendRejected::Closed | SendRejected::LinkLost) => break,
+                }
+            }
+            WriterStep::Hand(OutboxEntry::Subscribe { done, .. }) if done.is_closed() => {}
+            WriterStep::Hand(OutboxEntry::Subscribe { subject, queue, done }) => {
+                match client.subscribe(subject, queue) {
+                    // Where nobody waits any more it ends itself.
+                    Ok(subscriber) => drop(done.send(subscriber)),
+                    Err(_) => break,
+                }
+            }
+            WriterStep::Hand(OutboxEntry::Slot { come, over }) => {
+                if come.send(()).is_ok() {
+                    let _dropped = over.await;
+                }
+            }
+            WriterStep::Hand(OutboxEntry::Fence(fence)) => fence.pass(&mut link, &shared.drained).await,
+            WriterStep::Hand(OutboxEntry::Gone) => {}
+            WriterStep::Wait(bytes) => {
+                shared.drained.notify_waiters();
+                client.room(bytes).await;
+            }
+            WriterStep::WaitForLink => {
+                shared.drained.notify_waiters();
+                let _gone = link.wait_for(|link| link.up || link.closed).await;
+            }
+            WriterStep::Empty => {
+                shared.drained.notify_waiters();
+                shared.filled.notified().await;
+            }
+            WriterStep::End => break,
+        }
+    }
+    shared.close();
+}

@@ -1,0 +1,153 @@
+//! Which message an answer belongs to.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{AckTracker, InFlightMessage, POOL, SUSPENSION};
+use crate::publish::puback::Origin;
+
+/// An answer as it was read.
+#[derive(Clone, Debug)]
+pub enum AckReply<'a> {
+    Ack {
+        origin: &'a Arc<Origin>,
+        seq: u64,
+        duplicate: bool,
+    },
+    /// An error of JetStream, with the stream that it names.
+    Rejected {
+        stream: Option<&'a str>,
+    },
+    NoResponders,
+    /// None of these: a service may listen on the subject too.
+    Unreadable,
+}
+
+/// What an answer on a token that was used before has to prove.
+pub struct Claim {
+    /// The stream that takes messages of its subject.
+    pub origin: Arc<Origin>,
+    /// The highest sequence that the stream had acknowledged when the message was handed to the socket.
+    pub floor: u64,
+    /// A second stream acknowledges under the same name, so an acknowledgement proves nothing.
+    pub void: bool,
+}
+
+impl Claim {
+    /// True if the answer cannot belong to an earlier message of the token. Each of them ended with exactly one plain
+    /// acknowledgement, at or below the floor; so this is no repetition of one, no rejection, and no "no responders".
+    fn is_proven_by(&self, answer: &AckReply) -> bool {
+        match answer {
+            AckReply::Ack { origin, seq, duplicate } => {
+                let same = Arc::ptr_eq(origin, &self.origin) || ***origin == *self.origin;
+                same && !duplicate && *seq > self.floor && !self.void
+            }
+            AckReply::Rejected { stream } => *stream == Some(self.origin.stream.as_str()) && !self.void,
+            AckReply::NoResponders => true,
+            AckReply::Unreadable => false,
+        }
+    }
+}
+
+/// The outcome of an answer.
+pub enum Proof {
+    /// It is the answer to this message, which is no longer in flight.
+    Own(InFlightMessage),
+    /// It may belong to an earlier message of the token. This one has an id and is no longer in flight: send it again.
+    Resend(InFlightMessage),
+    /// It may belong to an earlier message of the token. This one stays in flight and waits for its own.
+    Waits,
+    /// The token has no message in flight: no token of the connection may be used again for `SUSPENSION`.
+    Stray,
+}
+
+impl AckTracker {
+    /// Takes an answer on a token.
+    pub fn answer(&mut self, token: Option<u64>, answer: &AckReply, now: Instant) -> Proof {
+        let Some(index) = token.and_then(|token| self.index(token)) else {
+            self.take_stray(token, answer, now);
+            return Proof::Stray;
+        };
+        let slot = &mut self.slots[index];
+        let fresh = slot.claim.is_none();
+        if slot.claim.as_ref().is_some_and(|claim| !claim.is_proven_by(answer)) {
+            return self.doubt(index);
+        }
+        let token = slot.token;
+        let Some(sent) = self.release(index) else { return Proof::Stray };
+        self.emptied = (self.len == 0).then_some(now);
+        let plain = match answer {
+            AckReply::Ack { origin, seq, duplicate: false } => {
+                if !self.reuse.is_in_order(origin, *seq) {
+                    self.restart_reuse();
+                }
+                self.reuse.acknowledged(origin, *seq);
+                self.slots[index].acked = *seq;
+                if fresh {
+                    self.reuse.learn(sent.body.subject_text());
+                }
+                true
+            }
+            // One message was refused, which says nothing of the order of the others.
+            AckReply::Rejected { .. } => false,
+            // A duplicate has any sequence, and a stream that is away may come back with lower ones.
+            AckReply::Ack { .. } | AckReply::NoResponders => {
+                self.restart_reuse();
+                false
+            }
+            // A service that listens on the subject too; the stream's answer is still to come.
+            AckReply::Unreadable => {
+                self.restart_reuse();
+                self.expect_late_answer(token);
+                false
+            }
+        };
+        let keeps = plain && token >> self.bits >= self.oldest_reusable && self.moving().0 + self.reusable.len() < POOL;
+        if keeps {
+            self.reusable.push_back(index as u32);
+        } else {
+            self.spare.push(index as u32);
+        }
+        Proof::Own(sent)
+    }
+
+    fn doubt(&mut self, index: usize) -> Proof {
+        self.restart_reuse();
+        let slot = &mut self.slots[index];
+        let Some(sent) = &mut slot.sent else { return Proof::Stray };
+        sent.ambiguous = true;
+        if !self.resends || !sent.body.has_id() {
+            return Proof::Waits;
+        }
+        match self.remove_slot(index) {
+            Some(sent) => Proof::Resend(sent),
+            None => Proof::Stray,
+        }
+    }
+
+    fn take_stray(&mut self, token: Option<u64>, answer: &AckReply, now: Instant) {
+        if let AckReply::Ack { origin, seq, duplicate: false } = answer
+            && !token.is_some_and(|token| self.unanswered.contains(&token))
+        {
+            let acked = token.and_then(|token| self.slot(token)).map(|(_, slot)| slot.acked);
+            if acked.map_or_else(|| self.reuse.is_new(*seq), |acked| *seq > acked) {
+                self.void_claims(origin);
+            }
+        }
+        self.suspend_reuse(now + SUSPENSION);
+        self.restart_reuse();
+    }
+
+    /// A second stream acknowledges under the name of the first: that was no repetition.
+    fn void_claims(&mut self, origin: &Origin) {
+        if self.reuse.claimed == 0 {
+            return;
+        }
+        let claims = self.slots.iter_mut().filter_map(|slot| slot.claim.as_mut());
+        for claim in claims.filter(|claim| !claim.void && *claim.origin == *origin) {
+            claim.void = true;
+            self.reuse.claimed -= 1;
+        }
+    }
+}

@@ -1,0 +1,268 @@
+use std::sync::Arc;
+
+use tokio::time::{Duration, Instant};
+
+use super::proof::{AckReply, Proof};
+use super::*;
+use crate::publish::body::Single;
+use crate::publish::puback::Origin;
+use wire::token::{read_token, write_token};
+
+/// A message, with an id if its number is even.
+fn message(row: u64) -> InFlightMessage {
+    let mut headers = wire::nats::HeaderMap::new();
+    if row.is_multiple_of(2) {
+        headers.insert("Nats-Msg-Id", row.to_string());
+    }
+    let single = Single { subject: "a".into(), payload: "".into(), headers: Some(headers), timeout: None };
+    InFlightMessage { bytes: 1, ..InFlightMessage::new(row, 100_000 - row, Body::Single(Box::new(single)), None) }
+}
+
+struct Client {
+    book: AckTracker,
+    now: Instant,
+    origin: Arc<Origin>,
+    seq: u64,
+}
+
+/// The origin of acknowledgements by a stream of this name.
+fn origin(stream: &str) -> Arc<Origin> {
+    Arc::new(Origin { stream: stream.into(), domain: None })
+}
+
+impl Client {
+    /// With so many messages acknowledged.
+    fn new(messages: u64) -> Self {
+        let (book, now) = (AckTracker::new(600, true), Instant::now());
+        let mut client = Client { book, now, origin: origin("S"), seq: 0 };
+        while client.seq < messages {
+            let rows = client.seq..(client.seq + 8).min(messages);
+            let tokens: Vec<_> = rows.clone().map(|row| client.insert(row)).collect();
+            for (row, token) in rows.zip(tokens) {
+                assert!(matches!(client.ack(token), Proof::Own(sent) if sent.row == row));
+            }
+        }
+        client
+    }
+
+    fn insert(&mut self, row: u64) -> u64 {
+        self.book.insert(message(row), self.now)
+    }
+
+    fn ack(&mut self, token: u64) -> Proof {
+        self.seq += 1;
+        self.ack_with(token, self.seq, false)
+    }
+
+    fn ack_with(&mut self, token: u64, seq: u64, duplicate: bool) -> Proof {
+        let origin = self.origin.clone();
+        self.answer(token, &AckReply::Ack { origin: &origin, seq, duplicate })
+    }
+
+    fn answer(&mut self, token: u64, answer: &AckReply) -> Proof {
+        self.book.answer(Some(token), answer, self.now)
+    }
+
+    fn is_reused(&self, token: u64) -> bool {
+        self.book.slot(token).is_some_and(|(_, slot)| slot.claim.is_some())
+    }
+}
+
+/// Acknowledgements before tokens are used again.
+const IN_ORDER: u64 = 1_024;
+
+#[test]
+fn a_fresh_token_has_the_first_answer_whatever_it_is() {
+    let (a, b) = (origin("A"), origin("B"));
+    for answer in [
+        AckReply::Ack { origin: &a, seq: 7, duplicate: false },
+        AckReply::Ack { origin: &b, seq: 1, duplicate: true },
+        AckReply::Rejected { stream: None },
+        AckReply::NoResponders,
+        AckReply::Unreadable,
+    ] {
+        let mut client = Client::new(3);
+        let token = client.insert(9);
+        assert!(matches!(client.answer(token, &answer), Proof::Own(sent) if sent.row == 9), "{answer:?}");
+        assert!(matches!(client.answer(token, &answer), Proof::Stray), "answered twice");
+        assert!(client.book.is_empty() && client.book.bytes() == 0);
+    }
+}
+
+#[test]
+fn tokens_are_used_again_once_acknowledgements_came_in_order() {
+    let mut client = Client::new(IN_ORDER - 1);
+    let token = client.insert(1);
+    assert!(!client.is_reused(token));
+    client.ack(token);
+    let token = client.insert(2);
+    assert!(client.is_reused(token));
+    let others: Vec<_> = (3..600).map(|row| client.insert(row)).collect();
+    assert!(others.iter().all(|other| *other != token), "each message in flight has its own");
+    assert!(!client.is_reused(others[590]), "more in flight than the pool holds");
+}
+
+#[test]
+fn a_reused_token_takes_only_an_answer_that_proves_itself() {
+    let leaf = Arc::new(Origin { domain: Some("leaf".into()), ..(*origin("S")).clone() });
+    let (same, other) = (origin("S"), origin("T"));
+    for row in [1, 2] {
+        for answer in [
+            AckReply::Ack { origin: &same, seq: IN_ORDER, duplicate: false },
+            AckReply::Ack { origin: &same, seq: IN_ORDER + 1, duplicate: true },
+            AckReply::Ack { origin: &leaf, seq: IN_ORDER + 1, duplicate: false },
+            AckReply::Ack { origin: &other, seq: IN_ORDER + 1, duplicate: false },
+            AckReply::Rejected { stream: None },
+            AckReply::Rejected { stream: Some("T") },
+            AckReply::Unreadable,
+        ] {
+            let mut client = Client::new(IN_ORDER);
+            let token = client.insert(row);
+            assert!(client.is_reused(token));
+            match client.answer(token, &answer) {
+                Proof::Resend(sent) => assert_eq!((row, sent.row), (2, 2)),
+                Proof::Waits => assert_eq!(row, 1),
+                _ => panic!("{answer:?} was believed"),
+            }
+            if row == 1 {
+                assert!(client.book.get(token).is_some_and(|sent| sent.ambiguous));
+                assert!(matches!(client.ack(token), Proof::Own(_)), "its own answer counts still");
+            }
+            let next = client.insert(3);
+            assert!(!client.is_reused(next), "tokens are fresh after a doubt");
+        }
+        for answer in [
+            AckReply::Ack { origin: &same, seq: IN_ORDER + 9, duplicate: false },
+            AckReply::Rejected { stream: Some("S") },
+            AckReply::NoResponders,
+        ] {
+            let mut client = Client::new(IN_ORDER);
+            let token = client.insert(row);
+            assert!(matches!(client.answer(token, &answer), Proof::Own(_)), "{answer:?}");
+        }
+    }
+}
+
+#[test]
+fn a_token_is_not_used_again_unless_its_message_ended_with_a_plain_acknowledgement() {
+    let stream = origin("S");
+    for answer in [
+        Some(AckReply::Rejected { stream: Some("S") }),
+        Some(AckReply::NoResponders),
+        Some(AckReply::Ack { origin: &stream, seq: 3, duplicate: true }),
+        None,
+    ] {
+        let mut client = Client::new(2 * IN_ORDER);
+        client.book.restart_reuse();
+        let token = client.insert(1);
+        match answer {
+            Some(answer) => drop(client.answer(token, &answer)),
+            None => drop(client.book.withdraw(token)),
+        }
+        for row in 0..2 * IN_ORDER {
+            let next = client.insert(row);
+            assert_ne!(next, token);
+            client.ack(next);
+        }
+    }
+}
+
+#[test]
+fn a_message_of_an_unknown_subject_has_a_fresh_token() {
+    let mut client = Client::new(IN_ORDER);
+    let mut of_another = message(1);
+    let single = Single { subject: "b".into(), payload: "".into(), headers: None, timeout: None };
+    of_another.body = Body::Single(Box::new(single));
+    let token = client.book.insert(of_another, client.now);
+    assert!(!client.is_reused(token));
+    let token = client.insert(2);
+    assert!(client.is_reused(token));
+}
+
+#[test]
+fn an_answer_to_a_message_that_has_ended_suspends_reuse_for_a_minute() {
+    let mut client = Client::new(IN_ORDER);
+    let (token, seq) = (client.insert(1), client.seq);
+    assert!(matches!(client.ack_with(token - 1, seq, false), Proof::Stray));
+    for row in 0..2 * IN_ORDER {
+        let token = client.insert(row);
+        assert!(!client.is_reused(token));
+        client.ack(token);
+    }
+    // With one in flight all the time, so that it is no idle connection that has fresh tokens.
+    let (waiting, last) = (client.insert(1), client.insert(3));
+    client.now += SUSPENSION - Duration::from_millis(1);
+    client.ack(last);
+    let token = client.insert(1);
+    assert!(!client.is_reused(token));
+    client.ack(token);
+    client.now += Duration::from_millis(1);
+    let token = client.insert(2);
+    assert!(client.is_reused(token) && !client.is_reused(waiting));
+}
+
+#[test]
+fn a_second_stream_of_the_same_name_proves_nothing() {
+    let mut client = Client::new(IN_ORDER);
+    let (ended, waiting, with_id) = (client.insert(1), client.insert(3), client.insert(4));
+    client.ack(ended);
+    let seq = client.seq;
+    // A repetition is harmless; a sequence that was never acknowledged is not.
+    assert!(matches!(client.ack_with(ended, seq, false), Proof::Stray));
+    assert!(client.book.slots.iter().filter_map(|slot| slot.claim.as_ref()).all(|claim| !claim.void));
+    assert!(matches!(client.ack_with(ended, seq + 900, false), Proof::Stray));
+    assert!(matches!(client.ack_with(waiting, seq + 901, false), Proof::Waits));
+    assert!(matches!(client.ack_with(with_id, seq + 902, false), Proof::Resend(_)));
+}
+
+#[test]
+fn a_late_answer_is_no_second_one() {
+    let mut client = Client::new(IN_ORDER);
+    let (late, waiting) = (client.insert(1), client.insert(3));
+    assert!(client.book.withdraw(late).is_some());
+    assert!(matches!(client.ack(late), Proof::Stray));
+    assert!(matches!(client.ack(waiting), Proof::Own(_)));
+}
+
+#[test]
+fn sequences_that_fall_make_tokens_fresh() {
+    let mut client = Client::new(IN_ORDER);
+    let (first, second) = (client.insert(1), client.insert(2));
+    client.seq = 0;
+    assert!(matches!(client.ack(first), Proof::Waits));
+    assert!(matches!(client.ack(second), Proof::Resend(_)));
+    let token = client.insert(2);
+    assert!(!client.is_reused(token) && matches!(client.ack(token), Proof::Own(_)));
+}
+
+#[test]
+fn tokens_are_fresh_after_an_idle_moment() {
+    let mut client = Client::new(IN_ORDER);
+    client.now += IDLE_SLOT_AGE;
+    let token = client.insert(1);
+    assert!(!client.is_reused(token));
+}
+
+#[test]
+fn messages_come_back_in_publish_order() {
+    // Numbers of results are used again: here the last published has the smallest.
+    let mut client = Client::new(0);
+    for row in [5, 3, 4, 1] {
+        client.insert(row);
+    }
+    assert_eq!(client.book.find(|sent| sent.row < 5).map(|sent| sent.row), Some(4));
+    assert_eq!(client.book.take_all().iter().map(|s| s.row).collect::<Vec<_>>(), [5, 4, 3, 1]);
+    assert!(client.book.is_empty());
+}
+
+#[test]
+fn the_largest_window_has_tokens_that_fit_a_reply_subject() {
+    let mut book = AckTracker::new(usize::MAX, true);
+    for row in 0..1_000 {
+        let token = book.insert(message(row), Instant::now());
+        let mut text = Vec::new();
+        write_token(token, &mut text);
+        assert_eq!(read_token(&text), Some(token));
+        assert!(book.get(token).is_some_and(|sent| sent.row == row));
+    }
+}

@@ -1,0 +1,256 @@
+//! Messages that a call has received and its caller does not get, because it was cancelled.
+//!
+//! Where the consumer wants acks they go back to the server, which gives them to whoever asks next. Where it wants none
+//! the server has forgotten them: they belong to the subscription's next call.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::late_replies::{Ending, LateReplies};
+use super::sink::Sink;
+use super::undelivered::UndeliveredMessages;
+use crate::api::{Api, ConsumerState};
+use crate::receive::ack::{AckKind, ack, send};
+use crate::receive::pull::PullInbox;
+use base::error::Result;
+use base::lock::{Guard, lock};
+use base::panics::caught;
+use client::Connection;
+use runtime::task::spawn;
+use wire::nats::Subject;
+
+/// What never changes of a consumer.
+#[derive(Clone, Copy)]
+pub struct ConsumerTraits {
+    pub wants_acks: bool,
+    /// It leaves payloads out.
+    pub headers_only: bool,
+}
+
+impl From<&ConsumerState> for ConsumerTraits {
+    fn from(state: &ConsumerState) -> Self {
+        ConsumerTraits { wants_acks: state.config.ack_policy != "none", headers_only: state.config.headers_only }
+    }
+}
+
+/// What belongs to the calls of one subscription together.
+pub struct Redelivery {
+    pub conn: Arc<Connection>,
+    prefix: String,
+    pub stream: String,
+    consumer: String,
+    /// What former calls have asked for and not handed out.
+    late: Mutex<VecDeque<LateReplies>>,
+    ways: OnceLock<ConsumerTraits>,
+    /// For how many calls it is not known yet whose their messages are.
+    undecided: watch::Sender<usize>,
+    ended: AtomicBool,
+}
+
+impl Redelivery {
+    pub fn new(conn: Arc<Connection>, prefix: String, stream: String, consumer: String) -> Self {
+        let (late, ways, undecided, ended) = Default::default();
+        Redelivery { conn, prefix, stream, consumer, late, ways, undecided, ended }
+    }
+
+    pub fn late(&self) -> Guard<'_, VecDeque<LateReplies>> {
+        lock(&self.late)
+    }
+
+    pub fn learn(&self, ways: ConsumerTraits) {
+        let _it_was_known = self.ways.set(ways);
+    }
+
+    pub async fn ways(&self) -> Option<ConsumerTraits> {
+        if let Some(ways) = self.ways.get() {
+            return Some(*ways);
+        }
+        let state = Api::new(&self.conn, &self.prefix).consumer_state(&self.stream, &self.consumer).await.ok()?;
+        let ways = ConsumerTraits::from(&state);
+        self.learn(ways);
+        Some(ways)
+    }
+
+    /// Waits until it is known whose messages those of former calls are.
+    pub async fn settled(&self, deadline: Instant) {
+        if *self.undecided.borrow() > 0 {
+            let mut undecided = self.undecided.subscribe();
+            let _late = timeout_at(deadline, undecided.wait_for(|undecided| *undecided == 0)).await;
+        }
+    }
+
+    /// No call will take anything any more.
+    pub fn end(self: &Arc<Self>) {
+        self.ended.store(true, Ordering::SeqCst);
+        for late in std::mem::take(&mut *self.late()) {
+            self.give_back(Vec::new(), Some(late));
+        }
+    }
+
+    /// Messages that nobody has got go back to the server, as far as it is known.
+    fn goes_back(&self) -> bool {
+        self.ways.get().is_some_and(|ways| ways.wants_acks)
+    }
+
+    /// What an open request still brings. One that ends by itself is left to it where the server would not send again what
+    /// it is just sending.
+    pub fn rest_of(&self, inbox: PullInbox, breaks: u64, ending: Option<Ending>) -> LateReplies {
+        match ending.filter(|_| !self.goes_back()) {
+            Some(ending) => LateReplies::ending(&self.conn, inbox, breaks, ending),
+            None => LateReplies::open(&self.conn, inbox, breaks),
+        }
+    }
+
+    /// Takes what is in a sink, and what an open request still brings: its inbox, how often the link had broken when it was
+    /// sent, and how it ends where it does so by itself.
+    pub fn take_over(self: &Arc<Self>, sink: Option<impl Sink>, open: Option<(PullInbox, u64, Option<Ending>)>) {
+        let goes_back = self.goes_back();
+        let late = open.map(|(inbox, breaks, ending)| self.rest_of(inbox, breaks, ending));
+        // A panic in a `drop` that a panic has called would end the process.
+        if goes_back {
+            let replies = caught(|| sink.map_or_else(Vec::new, |sink| sink.replies())).unwrap_or_default();
+            return self.give_back(replies, late);
+        }
+        let kept = caught(|| sink.map_or_else(Vec::new, Sink::keep)).unwrap_or_default();
+        self.take_kept(kept, late);
+    }
+
+    fn take_kept(self: &Arc<Self>, kept: Vec<UndeliveredMessages>, late: Option<LateReplies>) {
+        if kept.is_empty() && late.is_none() {
+            return;
+        }
+        match self.ways.get() {
+            Some(ways) => self.sort(*ways, kept, late),
+            None => {
+                let undecided = self.undecided();
+                let work = async move {
+                    let ways = undecided.ways().await;
+                    undecided.0.sort(ways, kept, late);
+                };
+                let _nobody_waits = spawn(work, |_| ());
+            }
+        }
+    }
+
+    /// Takes messages that were handed out and not wanted, in their order. The next call waits for it; what it returns is
+    /// over when they are where they belong.
+    pub fn put_back(
+        self: &Arc<Self>,
+        kept: Vec<UndeliveredMessages>,
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
+        let undecided = self.undecided();
+        async move {
+            let ways = undecided.ways().await;
+            if !ways.wants_acks {
+                undecided.0.sort(ways, kept, None);
+                return Ok(());
+            }
+            ack(
+                &undecided.0.conn,
+                kept.into_iter().filter_map(UndeliveredMessages::reply).collect(),
+                &AckKind::Nak(None),
+            )
+            .await
+        }
+    }
+
+    fn undecided(self: &Arc<Self>) -> Undecided {
+        self.undecided.send_modify(|undecided| *undecided += 1);
+        Undecided(self.clone())
+    }
+
+    /// For a result that is on its way, where the next call may have to begin with it.
+    pub fn may_come_back(self: &Arc<Self>) -> Option<Undecided> {
+        (!self.goes_back()).then(|| self.undecided())
+    }
+
+    fn sort(self: &Arc<Self>, ways: ConsumerTraits, kept: Vec<UndeliveredMessages>, late: Option<LateReplies>) {
+        if ways.wants_acks || self.ended.load(Ordering::SeqCst) {
+            return self.give_back(kept.into_iter().filter_map(UndeliveredMessages::reply).collect(), late);
+        }
+        let mut queue = self.late();
+        queue.extend((!kept.is_empty()).then(|| LateReplies::at_hand(kept)));
+        queue.extend(late);
+    }
+
+    /// Naks these messages, which nobody will work on, and what is still to come.
+    ///
+    /// Best effort: where the server is away it takes the messages back by itself after its ack wait.
+    fn give_back(self: &Arc<Self>, replies: Vec<Subject>, late: Option<LateReplies>) {
+        if replies.is_empty() && late.is_none() {
+            return;
+        }
+        let conn = self.conn.clone();
+        let work = async move {
+            let _ = send(&conn, replies, &AckKind::Nak(None)).await;
+            let Some(mut late) = late else { return };
+            while let Some(kept) = late.next().await {
+                let _ = send(&conn, kept.reply(), &AckKind::Nak(None)).await;
+            }
+        };
+        let _nobody_waits = spawn(work, |_| ());
+    }
+}
+
+/// It is not known yet where messages go; over when this is dropped.
+pub struct Undecided(Arc<Redelivery>);
+
+impl Undecided {
+    /// Where it cannot be had the messages go back: that is right for most consumers.
+    async fn ways(&self) -> ConsumerTraits {
+        self.0.ways().await.unwrap_or(ConsumerTraits { wants_acks: true, headers_only: false })
+    }
+}
+
+impl Drop for Undecided {
+    fn drop(&mut self) {
+        self.0.undecided.send_modify(|undecided| *undecided -= 1);
+    }
+}
+
+/// A call that may be cancelled: from that moment on the next call waits until it has left what it had.
+pub struct Cancel {
+    returns: Arc<Redelivery>,
+    state: Mutex<Cancelled>,
+}
+
+#[derive(Default)]
+struct Cancelled {
+    undecided: Option<Undecided>,
+    over: bool,
+}
+
+impl Cancel {
+    /// And what its work has to hold until its end.
+    pub fn new(returns: &Arc<Redelivery>) -> (Arc<Self>, LastDelivery) {
+        let cancel = Arc::new(Cancel { returns: returns.clone(), state: Mutex::default() });
+        (cancel.clone(), LastDelivery(cancel))
+    }
+
+    /// To be called before its work is dropped.
+    pub fn begin(&self) {
+        let undecided = self.returns.undecided();
+        let mut state = lock(&self.state);
+        if !state.over {
+            state.undecided = Some(undecided);
+        }
+    }
+}
+
+/// Goes last of all that belongs to the call's work.
+pub struct LastDelivery(Arc<Cancel>);
+
+impl Drop for LastDelivery {
+    fn drop(&mut self) {
+        let undecided = {
+            let mut state = lock(&self.0.state);
+            state.over = true;
+            state.undecided.take()
+        };
+        drop(undecided);
+    }
+}

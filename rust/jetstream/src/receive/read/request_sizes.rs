@@ -1,0 +1,91 @@
+//! How large batches are, and how many of them wait for the reader.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::Range;
+
+/// Finished batches that wait for the reader at most; one more waits for its place.
+pub(super) const AHEAD: usize = 3;
+/// Batches that grow are doubled so often until they have the size that was asked for; the first one has this at least.
+const DOUBLINGS: u32 = 6;
+const MIN_REQUEST_ROWS: usize = 1024;
+const FEW_BYTES: usize = 256 << 10;
+/// In KiB, of which a semaphore counts 32 bits: no batch has more.
+const MAX_REQUEST_ROWS: usize = 1 << 20;
+
+pub(super) struct RequestSizes {
+    rows: usize,
+    bytes: usize,
+    doublings: u32,
+    room: Arc<Semaphore>,
+}
+
+/// Where a batch waits, until it is taken.
+pub(super) type Place = Option<OwnedSemaphorePermit>;
+
+impl RequestSizes {
+    pub(super) fn new(range: &Range) -> Self {
+        RequestSizes {
+            rows: range.batch_rows,
+            bytes: range.batch_bytes,
+            doublings: if range.grow { DOUBLINGS } else { 0 },
+            room: Arc::new(Semaphore::new(kib(range.batch_bytes))),
+        }
+    }
+
+    /// Most rows of the batch that is being made, and bytes.
+    pub(super) fn now(&self) -> (usize, usize) {
+        let part = |most: usize, few: usize| (most >> self.doublings).max(few.min(most));
+        (part(self.rows, MIN_REQUEST_ROWS), part(self.bytes, FEW_BYTES))
+    }
+
+    /// Waits until a batch of so many bytes may wait for the reader: one that has the full size waits alone.
+    pub(super) async fn place(&mut self, bytes: usize) -> Place {
+        self.doublings = self.doublings.saturating_sub(1);
+        let wanted = kib(bytes.min(self.bytes)) as u32;
+        // None is a semaphore that was closed, which this one never is.
+        self.room.clone().acquire_many_owned(wanted).await.ok()
+    }
+}
+
+fn kib(bytes: usize) -> usize {
+    (bytes >> 10).clamp(1, MAX_REQUEST_ROWS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(rows: usize, bytes: usize, doublings: u32) -> RequestSizes {
+        RequestSizes { rows, bytes, doublings, room: Arc::new(Semaphore::new(kib(bytes))) }
+    }
+
+    #[tokio::test]
+    async fn batches_are_doubled_up_to_what_was_asked_for() {
+        let mut growing = sizes(65_536, 16 << 20, DOUBLINGS);
+        let mut seen = Vec::new();
+        for _ in 0..8 {
+            seen.push(growing.now());
+            drop(growing.place(1).await);
+        }
+        let doubled = (0..8).map(|n| 1usize << n.min(6));
+        assert_eq!(seen, doubled.map(|n| (1024 * n, (256 << 10) * n)).collect::<Vec<_>>());
+        assert_eq!(sizes(100, 5000, DOUBLINGS).now(), (100, 5000));
+        assert_eq!(sizes(65_536, usize::MAX, 0).now(), (65_536, usize::MAX));
+    }
+
+    #[tokio::test]
+    async fn small_batches_wait_side_by_side_and_a_large_one_alone() {
+        let mut sizes = sizes(65_536, 1 << 20, 0);
+        let room = sizes.room.clone();
+        let few = [sizes.place(1 << 18).await, sizes.place(1 << 18).await];
+        assert_eq!(room.available_permits(), 512);
+        drop(few);
+        let one = sizes.place(1 << 30).await;
+        assert_eq!(room.available_permits(), 0);
+        drop(one);
+        assert_eq!(room.available_permits(), 1024);
+    }
+}
