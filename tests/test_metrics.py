@@ -59,7 +59,7 @@ def test_prometheus_is_told(nats_url: str, registry: object) -> None:
         assert sample(registry, "messages_total", "default", direction="out") == 0
         assert sample(registry, "connected", "one") == 1
         assert sample(registry, "queue_bytes", "one") == 0
-        with pytest.raises(ValueError, match="another client is called 'one'"):
+        with pytest.raises(ValueError, match="could not add client 'one': another client has this name"):
             collector.add(other, "one")
     assert sample(registry, "connected", "one") == 0
     # A client that is gone is no line any more.

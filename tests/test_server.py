@@ -255,7 +255,7 @@ def test_tls_first(tmp_path):
 
 def test_exit_at_start_shows_the_log():
     server = NatsServer(config="max_payload: much")
-    with pytest.raises(Error, match=r"ended while starting(.|\n)*nats-server\.conf:1"):
+    with pytest.raises(Error, match=r"exited during the start(.|\n)*nats-server\.conf:1"):
         server.start()
     assert not server.running
     server.close()

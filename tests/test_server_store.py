@@ -131,7 +131,7 @@ def test_lock_file_of_any_content_is_replaced(content: bytes, tmp_path: Path) ->
 
 def test_start_that_failed_leaves_the_store_free(tmp_path: Path) -> None:
     broken = NatsServer(tmp_path, config="max_payload: much")
-    with pytest.raises(jetarrow.errors.Error, match="ended while starting"):
+    with pytest.raises(jetarrow.errors.Error, match="exited during the start"):
         broken.start()
     with NatsServer(tmp_path):
         pass

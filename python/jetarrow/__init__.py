@@ -6,7 +6,7 @@
     js = nc.jetstream()
     result = await js.publish_batch("events.new", [b"one", b"two"])
 
-The same names without `await` are in `jetarrow.sync`.
+`jetarrow.sync` has the same API without `await`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def connect(servers: str | list[str] = DEFAULT_SERVERS, **options: Unpack[
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        # The native module is loaded at the first use: `jetarrow.server` and the pytest plugin do without it.
+        # The native module is loaded on first use: `jetarrow.server` and the pytest plugin do not need it.
         if name in ("NATS", "Client"):
             from jetarrow.client import Client
 
@@ -62,7 +62,7 @@ if not TYPE_CHECKING:
             from jetarrow._jetarrow import __version__
 
             return __version__
-        # nats-py has these after a plain import: `nats.errors.TimeoutError`, `nats.js.api.StreamConfig`.
+        # nats-py provides these after `import nats`: `nats.errors.TimeoutError`, `nats.js.api.StreamConfig`.
         if name in ("aio", "errors", "js", "nuid", "polars", "protocol", "server", "sync"):
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`python -m jetarrow` is the command `jetarrow`."""
+"""`python -m jetarrow` runs the command `jetarrow`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which interpreters the native core can be used in: said at import, and not by whatever fails first."""
+"""Checks at import that the interpreter supports the native core, so that the error names the cause."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from pathlib import Path
 
 
 def check() -> None:
-    """Refuses an interpreter that the native core does not know.
+    """Checks that the interpreter supports the native core.
 
     Raises:
-        ImportError: It is a subinterpreter, a free-threaded build for which there is no native core, or the package was
-            found in a zip file.
+        ImportError: The interpreter is a subinterpreter, or a free-threaded build without a native core, or the package
+            is in a zip file.
     """
     if type(getattr(__spec__, "loader", None)).__name__ == "zipimporter":
         raise ImportError(
-            "jetarrow cannot be imported out of a zip file, such as a wheel in spark-submit --py-files: its native "
-            "core has to be a file; install the wheel, or ship an environment that has it (--archives)"
+            "jetarrow cannot be imported from a zip file, such as a wheel in spark-submit --py-files: its native "
+            "core must be a file; install the wheel, or ship an environment that contains it (--archives)"
         )
     if _is_subinterpreter():
         raise ImportError(
-            "jetarrow cannot be imported in a subinterpreter: its native core belongs to the main one; "
-            "use threads, or a process of its own"
+            "jetarrow cannot be imported in a subinterpreter: its native core belongs to the main interpreter; "
+            "use threads or processes"
         )
     if ("t" in getattr(sys, "abiflags", "") or "free-threading" in sys.version) and not _has_free_threaded_core():
         raise ImportError(
@@ -32,14 +32,15 @@ def check() -> None:
 
 
 def _has_free_threaded_core() -> bool:
-    # Looked at before it is loaded: such a Python loads a core of the stable ABI too, whose objects are not its own.
+    # Checked before loading: a free-threaded Python also loads a core of the stable ABI, and fails with it.
     found = importlib.util.find_spec("jetarrow._jetarrow")
     tags = Path((found and found.origin) or "").name.split(".")[1:-1]
     return tags not in ([], ["abi3"])
 
 
 def _is_subinterpreter() -> bool:
-    # One of them is there from Python 3.13 on, the other one before; neither is needed where there are no others.
+    # The first exists from Python 3.13 on, the second before. This module does not import core/cpython.py, which would
+    # double the time of `import jetarrow`.
     for name in ("_interpreters", "_xxsubinterpreters"):
         try:
             interpreters = importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""The pytest plugin: a real NATS server as a fixture. Every pytest run loads it, so it imports nothing."""
+"""The pytest plugin: a real NATS server as a fixture. Every pytest run loads it, so imports are deferred."""
 
 from __future__ import annotations
 

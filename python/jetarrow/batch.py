@@ -1,4 +1,4 @@
-"""Messages in Arrow columns: the code is in `jetarrow.jetstream.batch`."""
+"""Batches of messages in Arrow columns; re-exports `jetarrow.jetstream.batch`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client: core NATS, and JetStream on top."""
+"""Client: core NATS and JetStream."""
 
 from __future__ import annotations
 
@@ -15,52 +15,53 @@ if TYPE_CHECKING:
 
 
 class Client(CoreClient):
-    """A connection to NATS, shared by everything that is made from it.
+    """A connection to NATS, shared by the objects that it creates.
 
-    Make one with `jetarrow.connect`, or with `Client()` and then `await nc.connect(...)`. Use it with `async with`, or
+    Create one with `jetarrow.connect`, or with `Client()` and `await nc.connect(...)`. Use it with `async with`, or
     call `close()` at the end.
     """
 
     def jetstream(self, **options: Unpack[JetStreamOptions]) -> JetStreamContext:
-        """A JetStream context on this connection. No request is made.
+        """Returns a JetStream context on this connection. Makes no request.
 
         Args:
             prefix: First tokens of the API's subjects, default `$JS.API`.
-            api_prefix: Another name for `prefix`.
+            api_prefix: Alias of `prefix`.
             domain: JetStream domain, instead of a prefix.
-            timeout: Seconds an API request, or a `publish`, may take, default 5; None is as long as it takes.
-            publish_async_max_pending: Most unanswered messages of `publish` and `publish_async` together; default None,
-                as many as the way to the server carries, and at least 5000.
-            max_ack_inflight: Another name for `publish_async_max_pending`.
-            backpressure_on_inflight: At that limit `publish_async` waits; False raises `MaxAckPendingError`.
-            ack_timeout: Seconds until a `publish_async` without an answer fails, default 30.
-            **options: The options above, all by name.
+            timeout: Maximum seconds of an API request or a `publish`, default 5; None has no limit.
+            publish_async_max_pending: Maximum unacknowledged messages of `publish` and `publish_async`. Default None:
+                the window that the connection sustains, at least 5000.
+            max_ack_inflight: Alias of `publish_async_max_pending`.
+            backpressure_on_inflight: True: `publish_async` waits at that limit. False: it raises `MaxAckPendingError`.
+                Default: True.
+            ack_timeout: Seconds after which a `publish_async` without an ack fails, default 30.
+            **options: The options above, by name.
 
         Raises:
-            BadSubjectError: `prefix` cannot begin a subject.
+            BadSubjectError: `prefix` is not a valid subject prefix.
             ValueError: `domain` is not one token.
-            TypeError: Unknown option, or both `prefix` and `domain`.
+            TypeError: An unknown option, or both `prefix` and `domain`.
         """
         from jetarrow.jetstream.context import JetStreamContext
 
         return JetStreamContext(self, **self._with_context_options(options))
 
     def jsm(self, **options: Unpack[ManagerOptions]) -> JetStreamManager:
-        """Management of JetStream on this connection. No request is made.
+        """Returns a JetStream manager on this connection. Makes no request.
 
         Args:
             prefix: As `jetstream`.
             timeout: As `jetstream`.
             domain: As `jetstream`.
             api_prefix: As `jetstream`.
-            **options: The options above, all by name.
+            **options: The options above, by name.
         """
         from jetarrow.jetstream.manager import JetStreamManager
 
         return JetStreamManager(self, **self._with_context_options(options))
 
     def _with_context_options(self, options: _Options) -> _Options:
-        """With what the context file of `connect` says, unless the call says where JetStream is."""
+        """Adds the JetStream options of the context file, unless the call has a prefix or a domain."""
         if options.keys() & {"prefix", "api_prefix", "domain"}:
             return options
         return cast("_Options", {**self._session.jetstream_options, **options})
@@ -68,14 +69,14 @@ class Client(CoreClient):
     async def jetstream_manager(
         self, /, check_api: bool = True, **options: Unpack[JetStreamOptions]
     ) -> JetStreamContext:
-        """As `jetstream`, once it is sure that JetStream answers.
+        """As `jetstream`, after a check that JetStream is available.
 
         Args:
-            check_api: Ask for the account's information first; False makes no request.
+            check_api: Requests the account information first; False makes no request. Default: True.
             **options: As `jetstream`.
 
         Raises:
-            ServiceUnavailableError: JetStream is off, or not enabled for the account.
+            ServiceUnavailableError: JetStream is not enabled on the server or for the account.
             TypeError: As `jetstream`.
         """
         js = self.jetstream(**options)

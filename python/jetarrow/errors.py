@@ -1,4 +1,4 @@
-"""Errors of the connection and of core NATS, under nats-py's path."""
+"""Errors of the connection and of core NATS, under nats-py's module path."""
 
 from __future__ import annotations
 

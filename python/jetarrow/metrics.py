@@ -1,11 +1,11 @@
-"""What clients count, for Prometheus (extra `metrics`: prometheus_client).
+"""Prometheus metrics of clients (extra `metrics`: prometheus_client).
 
     import jetarrow.metrics
 
     jetarrow.metrics.prometheus(nc)
     prometheus_client.start_http_server(9100)
 
-Nothing is counted twice and nothing runs by itself: the native counters are read when Prometheus asks.
+The native counters are read when Prometheus scrapes; no thread runs in between.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientCollector", "prometheus"]
 
-# A key of `nc.metrics()`; the metric's name and help, whether it only grows, and the label that it stands for.
+# Key of `nc.metrics()`, name and help of the metric, whether it is a counter, value of the label `direction`.
 _METRICS: tuple[tuple[str, str, str, bool, str | None], ...] = (
     ("in_msgs", "messages", "Messages received and sent.", True, "in"),
     ("out_msgs", "messages", "Messages received and sent.", True, "out"),
@@ -40,7 +40,7 @@ _METRICS: tuple[tuple[str, str, str, bool, str | None], ...] = (
     ("dropped", "dropped_messages", "Messages that subscriptions had no room for.", True, None),
     ("connected", "connected", "1 while the connection is up.", False, None),
 )
-# A key of each of `nc.metrics_by_verb()`; the same of it.
+# Key of the dictionaries in `nc.metrics_by_verb()`, name and help of the metric, value of the label `direction`.
 _BY_VERB: tuple[tuple[str, str, str, str | None], ...] = (
     ("in_msgs", "verb_messages", "Messages received and sent, by what they were for.", "in"),
     ("out_msgs", "verb_messages", "Messages received and sent, by what they were for.", "out"),
@@ -51,9 +51,9 @@ _BY_VERB: tuple[tuple[str, str, str, str | None], ...] = (
 
 
 class ClientCollector:
-    """Gives the numbers of clients to Prometheus. Made by `prometheus`.
+    """Collects the metrics of clients for Prometheus. Created by `prometheus`.
 
-    Clients are held weakly: one that is gone is left out.
+    Clients are held weakly: deleted clients are omitted.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -64,19 +64,21 @@ class ClientCollector:
         """Adds a client.
 
         Args:
-            client: Of either face.
-            name: Its label `client`.
+            client: The client, async or sync.
+            name: Value of its label `client`.
 
         Raises:
-            ValueError: Another one has this name, so that their numbers could not be told apart.
+            ValueError: Another client has this name, so that their metrics would have the same labels.
         """
         self._clients = [(one, found) for one, found in self._clients if found() is not None]
         if any(one == name and found() is not client for one, found in self._clients):
-            raise ValueError(f"another client is called {name!r} here: give names=, or connect(name=) each its own")
+            raise ValueError(
+                f"could not add client {name!r}: another client has this name; pass different names= or connect(name=)"
+            )
         self._clients.append((name, weakref.ref(client)))
 
     def collect(self) -> Iterator[Metric]:
-        """What Prometheus is told now."""
+        """Yields the metrics for one scrape."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         clients = [(name, found) for name, client in self._clients if (found := client()) is not None]
@@ -122,27 +124,27 @@ def prometheus(
     registry: CollectorRegistry | None = None,
     prefix: str = "jetarrow",
 ) -> ClientCollector:
-    """Registers clients with Prometheus; needs prometheus_client.
+    """Registers clients with Prometheus; requires prometheus_client.
 
     Metrics, each with the label `client`: `<prefix>_messages_total` and `<prefix>_payload_bytes_total` (with the label
-    `direction`: in, out), `<prefix>_reconnects_total`, `<prefix>_errors_total`, `<prefix>_queue_bytes` (not sent yet),
-    `<prefix>_in_flight_messages` and `<prefix>_in_flight_bytes` (not acknowledged yet), `<prefix>_connected` (1 or 0),
-    `<prefix>_resent_messages_total` (after a break), `<prefix>_dropped_messages_total` (by full subscriptions) and the
-    histogram `<prefix>_ack_latency_seconds`. With the label `verb` besides (those of `nc.metrics_by_verb()`):
+    `direction`: in, out), `<prefix>_reconnects_total`, `<prefix>_errors_total`, `<prefix>_queue_bytes` (queued),
+    `<prefix>_in_flight_messages` and `<prefix>_in_flight_bytes` (unacknowledged), `<prefix>_connected` (1 or 0),
+    `<prefix>_resent_messages_total` (after a reconnect), `<prefix>_dropped_messages_total` (by full subscriptions) and
+    the histogram `<prefix>_ack_latency_seconds`. With the additional label `verb` (as in `nc.metrics_by_verb()`):
     `<prefix>_verb_messages_total`, `<prefix>_verb_payload_bytes_total` and `<prefix>_verb_resent_messages_total`.
 
     Args:
-        *clients: Clients of either face.
-        names: Their labels; default the `name` each was connected with, and without one "default".
-        registry: Where to register; default prometheus_client's own.
-        prefix: Begins the metrics' names.
+        *clients: Clients, async or sync.
+        names: Values of their label `client`; default the `name` option of `connect`, or "default" without it.
+        registry: The registry; default that of prometheus_client.
+        prefix: Prefix of the metric names; default "jetarrow".
 
     Returns:
-        The collector; `registry.unregister(collector)` takes it out again.
+        The collector; `registry.unregister(collector)` removes it.
 
     Raises:
         UnsupportedError: prometheus_client is not installed.
-        ValueError: Two clients have one name.
+        ValueError: Two clients have the same name.
     """
     if importlib.util.find_spec("prometheus_client") is None:
         raise UnsupportedError(
@@ -151,7 +153,7 @@ def prometheus(
             "it is not installed",
         )
     if names is not None and len(names) != len(clients):
-        raise ValueError(f"{len(clients)} clients, and {len(names)} names")
+        raise ValueError(f"{len(clients)} clients and {len(names)} names: pass one name per client")
     from prometheus_client import REGISTRY
 
     collector = ClientCollector(prefix)

@@ -1,4 +1,4 @@
-"""Short unique names, under nats-py's path."""
+"""Short unique names, under nats-py's module path."""
 
 from __future__ import annotations
 

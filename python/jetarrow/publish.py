@@ -1,8 +1,8 @@
-"""What `publish_batch` returns: the code is in `jetarrow.jetstream.publish_result`."""
+"""The result of `publish_batch`; re-exports `jetarrow.jetstream.publish_result` and `.progress`."""
 
 from __future__ import annotations
 
-from jetarrow.jetstream.publish_result import PublishResult, RowError
 from jetarrow.jetstream.progress import Progress, progress_bar
+from jetarrow.jetstream.publish_result import PublishResult, RowError
 
 __all__ = ["Progress", "PublishResult", "RowError", "progress_bar"]

@@ -1,4 +1,4 @@
-"""Publishing message by message: the code is in `jetarrow.jetstream.publisher`."""
+"""Publishing one message at a time; re-exports `jetarrow.jetstream.publisher`."""
 
 from __future__ import annotations
 

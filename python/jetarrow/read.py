@@ -1,4 +1,4 @@
-"""Reading a range of a stream: the code is in `jetarrow.jetstream.read` and `.reader`."""
+"""Reading a range of a stream; re-exports `jetarrow.jetstream.reader`."""
 
 from __future__ import annotations
 

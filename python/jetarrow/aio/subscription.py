@@ -1,8 +1,8 @@
-"""Subscriptions, under nats-py's path."""
+"""Subscriptions, under nats-py's module path."""
 
 from __future__ import annotations
 
-# What is imported as itself (`X as X`), nats-py has here, too.
+# Imports of the form `X as X` exist in nats-py's module, too.
 from jetarrow._jetarrow import Msg as Msg
 from jetarrow.core import errors as errors
 from jetarrow.core.errors import SlowConsumerError as SlowConsumerError

@@ -1,4 +1,4 @@
-"""JetStream, under the paths of nats-py."""
+"""JetStream, under the module paths of nats-py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        # `import jetarrow as nats` is enough for `nats.js.api.StreamConfig`; what is not used is not loaded.
+        # `import jetarrow as nats` is enough for `nats.js.api.StreamConfig`; unused modules are not loaded.
         home = {"JetStreamContext": "client", "JetStreamManager": "manager"}.get(name)
         if home is not None:
             return getattr(importlib.import_module(f"{__name__}.{home}"), name)

@@ -1,4 +1,4 @@
-"""JetStream's own events: the code is in `jetarrow.jetstream.advisories`."""
+"""Advisories of JetStream; re-exports `jetarrow.jetstream.advisories`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of the JetStream API, under nats-py's path."""
+"""Types of the JetStream API, under nats-py's module path."""
 
 from __future__ import annotations
 

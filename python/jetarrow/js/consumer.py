@@ -1,4 +1,4 @@
-"""Handles of consumers: the code is in `jetarrow.jetstream.consumer`."""
+"""Handles of consumers; re-exports `jetarrow.jetstream.consumer`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of JetStream, the key-value store and the object store, under nats-py's path."""
+"""Errors of JetStream, the key-value store and the object store, under nats-py's module path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Key-value buckets, under nats-py's path."""
+"""Key-value buckets, under nats-py's module path."""
 
 from __future__ import annotations
 

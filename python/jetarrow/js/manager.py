@@ -1,8 +1,8 @@
-"""Management of JetStream, under nats-py's path."""
+"""Management of JetStream, under nats-py's module path."""
 
 from __future__ import annotations
 
-# What is imported as itself (`X as X`), nats-py has here, too.
+# Imports of the form `X as X` exist in nats-py's module, too.
 from jetarrow.core.errors import NoRespondersError as NoRespondersError
 from jetarrow.jetstream.errors import APIError as APIError
 from jetarrow.jetstream.errors import ConsumerInvalidResetError as ConsumerInvalidResetError

@@ -1,8 +1,8 @@
-"""Object stores, under nats-py's path; the code is in `jetarrow.jetstream.objects`."""
+"""Object stores, under nats-py's module path; re-exports `jetarrow.jetstream.objects`."""
 
 from __future__ import annotations
 
-# What is imported as itself (`X as X`), nats-py has here, too.
+# Imports of the form `X as X` exist in nats-py's module, too.
 from jetarrow.jetstream.errors import BadObjectMetaError as BadObjectMetaError
 from jetarrow.jetstream.errors import DigestMismatchError as DigestMismatchError
 from jetarrow.jetstream.errors import LinkIsABucketError as LinkIsABucketError

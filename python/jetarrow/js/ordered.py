@@ -1,4 +1,4 @@
-"""Ordered consumers: the code is in `jetarrow.jetstream.ordered`."""
+"""Ordered consumers; re-exports `jetarrow.jetstream.ordered`."""
 
 from __future__ import annotations
 

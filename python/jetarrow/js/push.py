@@ -1,4 +1,4 @@
-"""Push subscriptions: the code is in `jetarrow.jetstream.push`."""
+"""Push subscriptions; re-exports `jetarrow.jetstream.push`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handles of streams: the code is in `jetarrow.jetstream.stream`."""
+"""Handles of streams; re-exports `jetarrow.jetstream.stream`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pull subscriptions: the code is in `jetarrow.jetstream.fetch`."""
+"""Pull subscriptions; re-exports `jetarrow.jetstream.fetch`."""
 
 from __future__ import annotations
 

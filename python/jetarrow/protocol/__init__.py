@@ -1,1 +1,1 @@
-"""The words of the protocol, under nats-py's path."""
+"""Constants of the protocol, under nats-py's module path."""

@@ -1,4 +1,4 @@
-"""The names of commands, under nats-py's path. What writes them is native."""
+"""The names of protocol commands, under nats-py's module path. The native core writes them."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ HPUB_OP = "HPUB"
 SUB_OP = "SUB"
 UNSUB_OP = "UNSUB"
 
-__getattr__ = _missing_names(__name__, "commands are written by the native core: use the verbs of the client")
+__getattr__ = _missing_names(__name__, "the native core writes commands; use the methods of the client")

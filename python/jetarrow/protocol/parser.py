@@ -1,4 +1,4 @@
-"""The words that a server says, under nats-py's path. What reads them is native."""
+"""The names of the server's protocol messages, under nats-py's module path. The native core parses them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PONG_OP = b"PONG"
 OK_OP = b"+OK"
 ERR_OP = b"-ERR"
 
-# What the server says that is not the protocol.
+# Raised for server data that is not NATS protocol.
 ErrProtocol = ProtocolError
 
-__getattr__ = _missing_names(__name__, "what the server sends is read by the native core")
+__getattr__ = _missing_names(__name__, "the native core parses the server's data")
