@@ -3,11 +3,11 @@
 
 use libfuzzer_sys::fuzz_target;
 
-use jetstream::publish::puback::{Origin, Parser, parse};
+use jetstream::publish::puback::{Origin, AckParser, parse};
 
 fuzz_target!(|input: (&[u8], &[u8], u64, bool)| {
     let (first, second, seq, duplicate) = input;
-    let mut parser = Parser::default();
+    let mut parser = AckParser::default();
     let learned = match parse(first) {
         Ok(ack) => {
             parser.learn(first, &ack);

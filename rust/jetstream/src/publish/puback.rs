@@ -84,13 +84,13 @@ pub fn parse(payload: &[u8]) -> Result<PubAck> {
 
 /// Reads the acks of one stream by comparing with the first one: only the digits and the tail differ.
 #[derive(Default)]
-pub struct Parser {
+pub struct AckParser {
     /// The bytes up to the sequence's first digit.
     prefix: Vec<u8>,
     origin: Arc<Origin>,
 }
 
-impl Parser {
+impl AckParser {
     /// Sequence, and whether it is a duplicate; `None`: not of this shape, use `parse`.
     pub fn quick(&self, payload: &[u8]) -> Option<(u64, bool)> {
         let rest = payload.strip_prefix(self.prefix.as_slice()).filter(|_| !self.prefix.is_empty())?;
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn quick_agrees_with_parse_or_steps_aside() {
         let first = br#"{"stream":"S", "seq":7}"#;
-        let mut parser = Parser::default();
+        let mut parser = AckParser::default();
         assert_eq!(parser.quick(first), None);
         parser.learn(first, &PubAck { stream: "S".into(), seq: 7, ..PubAck::default() });
         assert_eq!(parser.quick(br#"{"stream":"S", "seq":123456789012}"#), Some((123456789012, false)));
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn quick_loses_nothing() {
-        let mut parser = Parser::default();
+        let mut parser = AckParser::default();
         for (first, next) in [
             (&br#"{"stream":"S", "domain":"hub", "seq":1}"#[..], &br#"{"stream":"S", "domain":"hub", "seq":2}"#[..]),
             (br#"{"stream":"S", "seq":1}"#, br#"{"stream":"S", "seq":2}"#),

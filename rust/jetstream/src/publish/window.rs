@@ -18,7 +18,7 @@ use crate::publish::ack_tracker::{AckTracker, InFlightMessage};
 use crate::publish::body::Body;
 use crate::publish::dedup::DuplicateWindows;
 use crate::publish::no_responders::NoResponders;
-use crate::publish::puback::{Origin, Parser, PubAck};
+use crate::publish::puback::{Origin, AckParser, PubAck};
 use crate::publish::publisher::Urgent;
 use base::error::{JetError, Result};
 use client::Connection;
@@ -116,7 +116,7 @@ pub async fn run(
         acks,
         arena: Arena::default(),
         block: Vec::new(),
-        parser: Parser::default(),
+        parser: AckParser::default(),
         breaks,
         refusals,
         refused: 0,
@@ -171,7 +171,7 @@ struct PublishLoop<'a, F, O> {
     arena: Arena,
     /// What headers are written in.
     block: Vec<u8>,
-    parser: Parser,
+    parser: AckParser,
     breaks: u64,
     refusals: Refusals,
     /// The link's count of refusals when they were taken last.
