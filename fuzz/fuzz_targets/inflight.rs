@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use tokio::time::{Duration, Instant};
 
 use jetstream::publish::body::{Body, Single};
-use jetstream::publish::ack_tracker::proof::{AckReply, Proof};
+use jetstream::publish::ack_tracker::attribution::{AckReply, Attribution};
 use jetstream::publish::ack_tracker::{AckTracker, InFlightMessage};
 use jetstream::publish::puback::Origin;
 
@@ -111,7 +111,7 @@ impl World {
             return;
         }
         self.rows += 1;
-        let token = self.book.insert(message(self.rows, with_id), self.now);
+        let token = self.book.sent(message(self.rows, with_id), self.now);
         let reused = !self.used.insert(token);
         assert!(self.handed.get(&token).is_none_or(|old| !self.flying.contains(&old.row)));
         let (origin, floor) = (self.last.map(|(origin, _)| origin), self.last.map_or(0, |(_, seq)| seq));
@@ -137,8 +137,8 @@ impl World {
         };
         let handed = &self.handed[&token];
         let flew = self.flying.contains(&handed.row);
-        match self.book.answer(Some(token), &answer, self.now) {
-            Proof::Own(sent) => {
+        match self.book.attribute(Some(token), &answer, self.now) {
+            Attribution::Own(sent) => {
                 assert!(self.flying.remove(&sent.row) && sent.row == handed.row);
                 if let AckReply::Ack { origin, seq, duplicate: false } = answer {
                     let origin = self.origins.iter().position(|one| Arc::ptr_eq(one, origin));
@@ -148,9 +148,9 @@ impl World {
                     assert!(!handed.reused || !matches!(answer, AckReply::Ack { .. } | AckReply::Unreadable));
                 }
             }
-            Proof::Resend(sent) => assert!(handed.reused && sent.body.has_id() && self.flying.remove(&sent.row)),
-            Proof::Waits => assert!(handed.reused && flew),
-            Proof::Stray => assert!(!flew),
+            Attribution::Resend(sent) => assert!(handed.reused && sent.body.has_id() && self.flying.remove(&sent.row)),
+            Attribution::Ambiguous => assert!(handed.reused && flew),
+            Attribution::Foreign => assert!(!flew),
         }
         assert!(self.book.len() == self.flying.len() && self.book.bytes() == self.flying.len());
     }
@@ -178,7 +178,7 @@ impl World {
                 }
             }
             Step::Break => {
-                self.book.take_all().iter().for_each(|sent| assert!(self.flying.remove(&sent.row)));
+                self.book.on_disconnect().iter().for_each(|sent| assert!(self.flying.remove(&sent.row)));
             }
             Step::Wait { millis } => self.now += Duration::from_millis(millis.into()),
         }
@@ -189,6 +189,6 @@ fuzz_target!(|input: (u8, Vec<Step>)| {
     let (window, steps) = input;
     let mut world = World::new(usize::from(window) + 1);
     steps.into_iter().for_each(|step| world.step(step));
-    world.book.take_all();
+    world.book.on_disconnect();
     assert!(world.book.is_empty() && world.book.bytes() == 0);
 });

@@ -7,17 +7,21 @@
 //! This is a state machine without I/O and without a clock; `model` tests try to break it.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 
 use tokio::time::{Duration, Instant};
 
 use crate::publish::body::Body;
+use crate::publish::puback::{AckParser, Origin};
 use base::error::About;
 use wire::int_hasher::BuildIntHasher;
 
-pub mod proof;
+pub mod attribution;
+mod effect;
 mod reply_reuse;
 
-use proof::Claim;
+use attribution::Claim;
+pub use effect::{Effect, Reply};
 pub use reply_reuse::SUSPENSION;
 use reply_reuse::{POOL, ReplyReuse};
 
@@ -97,6 +101,7 @@ struct TrackerSlot {
 }
 
 pub struct AckTracker {
+    parser: AckParser,
     slots: Vec<TrackerSlot>,
     /// Slots whose token may be used again, the one that rested longest first.
     reusable: VecDeque<u32>,
@@ -128,6 +133,7 @@ impl AckTracker {
         let window = window.clamp(1, MAX_WINDOW);
         let bits = window.next_power_of_two().trailing_zeros();
         AckTracker {
+            parser: AckParser::default(),
             slots: Vec::new(),
             reusable: VecDeque::new(),
             spare: Vec::new(),
@@ -154,6 +160,11 @@ impl AckTracker {
 
     fn index(&self, token: u64) -> Option<usize> {
         self.slot(token).filter(|(_, slot)| slot.sent.is_some()).map(|(index, _)| index)
+    }
+
+    /// The stream of the last `Effect::Stored`.
+    pub fn origin(&self) -> &Arc<Origin> {
+        self.parser.origin()
     }
 
     pub fn len(&self) -> usize {
@@ -194,7 +205,7 @@ impl AckTracker {
     }
 
     /// Adds a message just before it is handed to the socket, and returns its token. Call only while not full.
-    pub fn insert(&mut self, mut sent: InFlightMessage, now: Instant) -> u64 {
+    pub fn sent(&mut self, mut sent: InFlightMessage, now: Instant) -> u64 {
         if self.len == 0 && self.emptied.is_some_and(|emptied| now.duration_since(emptied) >= IDLE_SLOT_AGE) {
             self.restart_reuse();
         }
@@ -250,8 +261,13 @@ impl AckTracker {
         taken
     }
 
+    /// Removes the messages whose deadline has passed, in publish order.
+    pub fn on_deadline(&mut self, now: Instant) -> Vec<InFlightMessage> {
+        self.take_matching(|sent| sent.is_late(now))
+    }
+
     /// Removes all messages, in publish order. Tokens are fresh from now on.
-    pub fn take_all(&mut self) -> Vec<InFlightMessage> {
+    pub fn on_disconnect(&mut self) -> Vec<InFlightMessage> {
         self.restart_reuse();
         self.take_matching(|_| true)
     }

@@ -357,18 +357,18 @@ mod tests {
         let (mut inflight, mut again) = (AckTracker::new(8, true), VecDeque::from([first]));
         no_responders.recall(now, &inflight, &again);
         for first in again.drain(..) {
-            inflight.insert(first, now);
+            inflight.sent(first, now);
         }
         no_responders.recall(now, &inflight, &again);
         assert!(no_responders.due(now).is_empty());
-        inflight.take_all();
+        inflight.on_disconnect();
         no_responders.recall(now, &inflight, &again);
         again.extend(no_responders.due(now));
         no_responders.recall(now, &inflight, &again);
         assert!(again.len() == 2 && no_responders.due(now).is_empty(), "they are at hand");
         // These had no time any more; what was published before is not left alone, whatever else is under way.
         again.clear();
-        inflight.insert(sent(9, "b"), now);
+        inflight.sent(sent(9, "b"), now);
         assert!(no_responders.hold_back(sent(0, "a"), now).is_none());
         no_responders.recall(now, &inflight, &again);
         assert_eq!(places(no_responders.due(now)), [0]);

@@ -18,7 +18,7 @@ use crate::publish::ack_tracker::{AckTracker, InFlightMessage};
 use crate::publish::body::Body;
 use crate::publish::dedup::DuplicateWindows;
 use crate::publish::no_responders::NoResponders;
-use crate::publish::puback::{Origin, AckParser, PubAck};
+use crate::publish::puback::{Origin, PubAck};
 use crate::publish::publisher::Urgent;
 use base::error::{JetError, Result};
 use client::Connection;
@@ -106,7 +106,7 @@ pub async fn run(
         again: VecDeque::new(),
         no_responders: NoResponders::default(),
         probes: StreamProbes::new(window.timeout, now),
-        inflight: AckTracker::new(window.max_inflight.unwrap_or(MOST_MESSAGES), window.resend != Some(false)),
+        tracker: AckTracker::new(window.max_inflight.unwrap_or(MOST_MESSAGES), window.resend != Some(false)),
         congestion: match window.max_inflight {
             Some(_) => None,
             None => Some(Congestion::new(&conn.path, breaks, window.max_bytes, window.published_window.clone())),
@@ -116,7 +116,6 @@ pub async fn run(
         acks,
         arena: Arena::default(),
         block: Vec::new(),
-        parser: AckParser::default(),
         breaks,
         refusals,
         refused: 0,
@@ -162,7 +161,7 @@ struct PublishLoop<'a, F, O> {
     again: VecDeque<InFlightMessage>,
     no_responders: NoResponders,
     probes: StreamProbes<'a>,
-    inflight: AckTracker,
+    tracker: AckTracker,
     /// Where the window is ours to choose.
     congestion: Option<Congestion>,
     window: Window,
@@ -171,7 +170,6 @@ struct PublishLoop<'a, F, O> {
     arena: Arena,
     /// What headers are written in.
     block: Vec<u8>,
-    parser: AckParser,
     breaks: u64,
     refusals: Refusals,
     /// The link's count of refusals when they were taken last.
@@ -213,19 +211,19 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             self.ask_for_streams();
             self.note_overtaken();
             if let Some(until) = self.conn.path.reuse_suspended() {
-                self.inflight.suspend_reuse(until);
+                self.tracker.suspend_reuse(until);
             }
             let mut up = self.terminal_error.is_some() || (self.in_order && self.asking.is_none() && self.is_up());
-            while up && self.inflight.len() < self.inflight.window() {
+            while up && self.tracker.len() < self.tracker.window() {
                 let Some(sent) = self.at_hand()? else { break };
                 if let Some(token) = self.send_now(sent) {
                     up = self.send_patiently(token, &mut tick).await?;
                 }
             }
-            if !up || self.inflight.len() >= self.inflight.window() {
+            if !up || self.tracker.len() >= self.tracker.window() {
                 self.take_in()?;
             }
-            if self.exhausted && self.inflight.is_empty() && self.again.is_empty() && self.no_responders.is_empty() {
+            if self.exhausted && self.tracker.is_empty() && self.again.is_empty() && self.no_responders.is_empty() {
                 self.results.flush();
                 return Ok(());
             }
@@ -240,7 +238,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                 message = self.acks.next(), if self.terminal_error.is_none() => match message {
                     Some(message) => {
                         self.now = Instant::now();
-                        self.answer(message);
+                        self.on_reply(message);
                     }
                     None => self.connection_ended(),
                 },
@@ -267,7 +265,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                 _ = tick.tick() => self.check_time_and_link(),
             }
             while let Some(Some(message)) = self.acks.next().now_or_never() {
-                self.answer(message);
+                self.on_reply(message);
             }
             self.results.flush();
         }
@@ -282,15 +280,15 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     /// For metrics: messages without an answer. Those of publishers are counted where they are published.
     fn report_in_flight(&mut self) {
         if self.window.is_batch {
-            let bytes = self.inflight.bytes() + self.no_responders.bytes();
-            self.in_flight_guard.tell(self.inflight.len() + self.no_responders.len(), bytes);
+            let bytes = self.tracker.bytes() + self.no_responders.bytes();
+            self.in_flight_guard.tell(self.tracker.len() + self.no_responders.len(), bytes);
         }
     }
 
     /// There is no room for more of the feed. How many of a publisher's messages wait is limited where they are published.
     fn is_full(&self) -> bool {
         let waiting = if self.window.is_batch { self.no_responders.len() } else { 0 };
-        self.inflight.len() + waiting >= self.inflight.window()
+        self.tracker.len() + waiting >= self.tracker.window()
     }
 
     /// What can be sent now, without waiting.

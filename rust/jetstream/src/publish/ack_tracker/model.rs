@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 use tokio::time::{Duration, Instant};
 
-use super::proof::{AckReply, Proof};
-use super::{AckTracker, InFlightMessage, POOL, SUSPENSION};
+use super::{AckTracker, Effect, InFlightMessage, POOL, Reply, SUSPENSION};
 use crate::publish::body::{Body, Single};
 use crate::publish::puback::Origin;
+use base::error::JetError;
 use wire::nats::HeaderMap;
 
 mod server;
 
-use server::{Dice, Kind, MAIN, Published, Reply, Stream, TROUBLES, Trouble};
+use server::{Answer, Dice, Kind, MAIN, Published, Stream, TROUBLES, Trouble};
 
 const STEPS: u64 = 2_000_000;
 /// Steps of one world, which has one connection.
@@ -58,9 +58,9 @@ struct World {
     has_twin: bool,
     trouble: Option<(Trouble, u64)>,
     wire: VecDeque<Published>,
-    replies: VecDeque<Reply>,
-    late: BTreeMap<(u64, u64), Reply>,
-    last_replies: VecDeque<Reply>,
+    replies: VecDeque<Answer>,
+    late: BTreeMap<(u64, u64), Answer>,
+    last_replies: VecDeque<Answer>,
     again: VecDeque<InFlightMessage>,
     rows: u64,
     used: HashSet<u64>,
@@ -155,7 +155,7 @@ impl World {
         message.first = message.first.or(Some(self.now()));
         let (row, subject) = (message.row, message.body.subject_text().chars().next().unwrap());
         let id = message.body.msg_id().map(|id| id.parse().unwrap());
-        let token = self.book.insert(message, self.now());
+        let token = self.book.sent(message, self.now());
         let reused = !self.used.insert(token);
         self.counts.sent += 1;
         self.counts.reused += u64::from(reused);
@@ -177,39 +177,42 @@ impl World {
         }
     }
 
-    fn apply_reply(&mut self, reply: &Reply) {
-        let answer = match &reply.kind {
-            Kind::Ack { origin, seq, duplicate } => AckReply::Ack { origin, seq: *seq, duplicate: *duplicate },
-            Kind::Rejected { stream } => AckReply::Rejected { stream: stream.as_deref() },
-            Kind::NoResponders => AckReply::NoResponders,
-            Kind::Unreadable => AckReply::Unreadable,
-        };
+    fn apply_reply(&mut self, reply: &Answer) {
         let held = self.book.get(reply.token).map(|sent| sent.row);
-        match self.book.answer(Some(reply.token), &answer, self.now()) {
-            Proof::Own(sent) => {
-                assert_eq!(sent.row, reply.row, "credited with the answer of another message: {reply:?}");
-                match &reply.kind {
-                    Kind::Ack { origin, seq, duplicate } => {
-                        self.counts.stored += 1;
-                        if !duplicate {
-                            self.acked = (origin.clone(), *seq);
-                        }
-                    }
-                    Kind::NoResponders => self.again.push_back(InFlightMessage { first: sent.earlier, ..sent }),
-                    Kind::Rejected { .. } | Kind::Unreadable => self.counts.rejected += 1,
-                }
+        let bytes = reply.kind.bytes();
+        let received = bytes.as_deref().map_or(Reply::NoResponders, Reply::Payload);
+        match self.book.on_reply(Some(reply.token), received, self.now()) {
+            Effect::Stored { sent, seq, duplicate } => {
+                let origin = self.book.origin().clone();
+                self.is_stored(reply, &sent, &Kind::Ack { origin, seq, duplicate });
             }
-            Proof::Resend(sent) => {
+            Effect::StoredInFull { sent, ack } => {
+                let origin = Arc::new(Origin { stream: ack.stream, domain: ack.domain });
+                self.is_stored(reply, &sent, &Kind::Ack { origin, seq: ack.seq, duplicate: ack.duplicate });
+            }
+            Effect::NoResponders(sent) => {
+                self.is_own(reply, &sent);
+                assert_eq!(reply.kind, Kind::NoResponders);
+                self.again.push_back(InFlightMessage { first: sent.earlier, ..sent });
+            }
+            Effect::Rejected { sent, error } => {
+                self.is_own(reply, &sent);
+                assert!(matches!(reply.kind, Kind::Rejected { .. } | Kind::Unreadable), "{reply:?}");
+                let unknown = sent.earlier.is_some() && !sent.body.has_id() && reply.kind != Kind::Unreadable;
+                assert_eq!(matches!(error, JetError::Ambiguous { .. }), unknown, "{reply:?}: {error}");
+                self.counts.rejected += 1;
+            }
+            Effect::Resend(sent) => {
                 self.is_ambiguous(reply, Some(sent.row));
                 assert!(sent.body.has_id());
                 self.counts.resent += 1;
                 self.again.push_back(sent);
             }
-            Proof::Waits => {
+            Effect::Ambiguous => {
                 self.is_ambiguous(reply, held);
                 self.counts.waits += 1;
             }
-            Proof::Stray => {
+            Effect::Foreign => {
                 assert!(held.is_none());
                 self.counts.strays += 1;
                 self.suspended_until = self.ms + SUSPENSION.as_millis() as u64;
@@ -217,8 +220,22 @@ impl World {
         }
     }
 
+    fn is_own(&self, reply: &Answer, sent: &InFlightMessage) {
+        assert_eq!(sent.row, reply.row, "credited with the answer of another message: {reply:?}");
+    }
+
+    /// The message has its own acknowledgement, and the tracker read from the bytes what the stream wrote.
+    fn is_stored(&mut self, reply: &Answer, sent: &InFlightMessage, read: &Kind) {
+        self.is_own(reply, sent);
+        assert_eq!(&reply.kind, read);
+        self.counts.stored += 1;
+        if let Kind::Ack { origin, seq, duplicate: false } = &reply.kind {
+            self.acked = (origin.clone(), *seq);
+        }
+    }
+
     /// A message's own answer may be left open only if nothing in it shows whose it is.
-    fn is_ambiguous(&self, reply: &Reply, held: Option<u64>) {
+    fn is_ambiguous(&self, reply: &Answer, held: Option<u64>) {
         let handed = &self.handed[&reply.token];
         assert!(handed.reused, "the first answer on a fresh token is the message's own: {reply:?}");
         if held != Some(reply.row) || self.has_twin {

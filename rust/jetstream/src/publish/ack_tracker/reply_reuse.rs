@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::{Duration, Instant};
 
-use super::proof::Claim;
+use super::attribution::Claim;
 use crate::publish::puback::Origin;
 
 /// Acknowledgements in order, all from one stream and on fresh tokens, before tokens are used again. More than `POOL`, so

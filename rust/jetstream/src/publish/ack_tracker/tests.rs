@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use tokio::time::{Duration, Instant};
 
-use super::proof::{AckReply, Proof};
+use super::attribution::{AckReply, Attribution};
 use super::*;
 use crate::publish::body::Single;
 use crate::publish::puback::Origin;
@@ -39,28 +39,28 @@ impl Client {
             let rows = client.seq..(client.seq + 8).min(messages);
             let tokens: Vec<_> = rows.clone().map(|row| client.insert(row)).collect();
             for (row, token) in rows.zip(tokens) {
-                assert!(matches!(client.ack(token), Proof::Own(sent) if sent.row == row));
+                assert!(matches!(client.ack(token), Attribution::Own(sent) if sent.row == row));
             }
         }
         client
     }
 
     fn insert(&mut self, row: u64) -> u64 {
-        self.book.insert(message(row), self.now)
+        self.book.sent(message(row), self.now)
     }
 
-    fn ack(&mut self, token: u64) -> Proof {
+    fn ack(&mut self, token: u64) -> Attribution {
         self.seq += 1;
         self.ack_with(token, self.seq, false)
     }
 
-    fn ack_with(&mut self, token: u64, seq: u64, duplicate: bool) -> Proof {
+    fn ack_with(&mut self, token: u64, seq: u64, duplicate: bool) -> Attribution {
         let origin = self.origin.clone();
         self.answer(token, &AckReply::Ack { origin: &origin, seq, duplicate })
     }
 
-    fn answer(&mut self, token: u64, answer: &AckReply) -> Proof {
-        self.book.answer(Some(token), answer, self.now)
+    fn answer(&mut self, token: u64, answer: &AckReply) -> Attribution {
+        self.book.attribute(Some(token), answer, self.now)
     }
 
     fn is_reused(&self, token: u64) -> bool {
@@ -83,8 +83,8 @@ fn a_fresh_token_has_the_first_answer_whatever_it_is() {
     ] {
         let mut client = Client::new(3);
         let token = client.insert(9);
-        assert!(matches!(client.answer(token, &answer), Proof::Own(sent) if sent.row == 9), "{answer:?}");
-        assert!(matches!(client.answer(token, &answer), Proof::Stray), "answered twice");
+        assert!(matches!(client.answer(token, &answer), Attribution::Own(sent) if sent.row == 9), "{answer:?}");
+        assert!(matches!(client.answer(token, &answer), Attribution::Foreign), "answered twice");
         assert!(client.book.is_empty() && client.book.bytes() == 0);
     }
 }
@@ -120,13 +120,13 @@ fn a_reused_token_takes_only_an_answer_that_proves_itself() {
             let token = client.insert(row);
             assert!(client.is_reused(token));
             match client.answer(token, &answer) {
-                Proof::Resend(sent) => assert_eq!((row, sent.row), (2, 2)),
-                Proof::Waits => assert_eq!(row, 1),
+                Attribution::Resend(sent) => assert_eq!((row, sent.row), (2, 2)),
+                Attribution::Ambiguous => assert_eq!(row, 1),
                 _ => panic!("{answer:?} was believed"),
             }
             if row == 1 {
                 assert!(client.book.get(token).is_some_and(|sent| sent.ambiguous));
-                assert!(matches!(client.ack(token), Proof::Own(_)), "its own answer counts still");
+                assert!(matches!(client.ack(token), Attribution::Own(_)), "its own answer counts still");
             }
             let next = client.insert(3);
             assert!(!client.is_reused(next), "tokens are fresh after a doubt");
@@ -138,7 +138,7 @@ fn a_reused_token_takes_only_an_answer_that_proves_itself() {
         ] {
             let mut client = Client::new(IN_ORDER);
             let token = client.insert(row);
-            assert!(matches!(client.answer(token, &answer), Proof::Own(_)), "{answer:?}");
+            assert!(matches!(client.answer(token, &answer), Attribution::Own(_)), "{answer:?}");
         }
     }
 }
@@ -173,7 +173,7 @@ fn a_message_of_an_unknown_subject_has_a_fresh_token() {
     let mut of_another = message(1);
     let single = Single { subject: "b".into(), payload: "".into(), headers: None, timeout: None };
     of_another.body = Body::Single(Box::new(single));
-    let token = client.book.insert(of_another, client.now);
+    let token = client.book.sent(of_another, client.now);
     assert!(!client.is_reused(token));
     let token = client.insert(2);
     assert!(client.is_reused(token));
@@ -183,7 +183,7 @@ fn a_message_of_an_unknown_subject_has_a_fresh_token() {
 fn an_answer_to_a_message_that_has_ended_suspends_reuse_for_a_minute() {
     let mut client = Client::new(IN_ORDER);
     let (token, seq) = (client.insert(1), client.seq);
-    assert!(matches!(client.ack_with(token - 1, seq, false), Proof::Stray));
+    assert!(matches!(client.ack_with(token - 1, seq, false), Attribution::Foreign));
     for row in 0..2 * IN_ORDER {
         let token = client.insert(row);
         assert!(!client.is_reused(token));
@@ -208,11 +208,11 @@ fn a_second_stream_of_the_same_name_proves_nothing() {
     client.ack(ended);
     let seq = client.seq;
     // A repetition is harmless; a sequence that was never acknowledged is not.
-    assert!(matches!(client.ack_with(ended, seq, false), Proof::Stray));
+    assert!(matches!(client.ack_with(ended, seq, false), Attribution::Foreign));
     assert!(client.book.slots.iter().filter_map(|slot| slot.claim.as_ref()).all(|claim| !claim.void));
-    assert!(matches!(client.ack_with(ended, seq + 900, false), Proof::Stray));
-    assert!(matches!(client.ack_with(waiting, seq + 901, false), Proof::Waits));
-    assert!(matches!(client.ack_with(with_id, seq + 902, false), Proof::Resend(_)));
+    assert!(matches!(client.ack_with(ended, seq + 900, false), Attribution::Foreign));
+    assert!(matches!(client.ack_with(waiting, seq + 901, false), Attribution::Ambiguous));
+    assert!(matches!(client.ack_with(with_id, seq + 902, false), Attribution::Resend(_)));
 }
 
 #[test]
@@ -220,8 +220,8 @@ fn a_late_answer_is_no_second_one() {
     let mut client = Client::new(IN_ORDER);
     let (late, waiting) = (client.insert(1), client.insert(3));
     assert!(client.book.withdraw(late).is_some());
-    assert!(matches!(client.ack(late), Proof::Stray));
-    assert!(matches!(client.ack(waiting), Proof::Own(_)));
+    assert!(matches!(client.ack(late), Attribution::Foreign));
+    assert!(matches!(client.ack(waiting), Attribution::Own(_)));
 }
 
 #[test]
@@ -229,10 +229,10 @@ fn sequences_that_fall_make_tokens_fresh() {
     let mut client = Client::new(IN_ORDER);
     let (first, second) = (client.insert(1), client.insert(2));
     client.seq = 0;
-    assert!(matches!(client.ack(first), Proof::Waits));
-    assert!(matches!(client.ack(second), Proof::Resend(_)));
+    assert!(matches!(client.ack(first), Attribution::Ambiguous));
+    assert!(matches!(client.ack(second), Attribution::Resend(_)));
     let token = client.insert(2);
-    assert!(!client.is_reused(token) && matches!(client.ack(token), Proof::Own(_)));
+    assert!(!client.is_reused(token) && matches!(client.ack(token), Attribution::Own(_)));
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn messages_come_back_in_publish_order() {
         client.insert(row);
     }
     assert_eq!(client.book.find(|sent| sent.row < 5).map(|sent| sent.row), Some(4));
-    assert_eq!(client.book.take_all().iter().map(|s| s.row).collect::<Vec<_>>(), [5, 4, 3, 1]);
+    assert_eq!(client.book.on_disconnect().iter().map(|s| s.row).collect::<Vec<_>>(), [5, 4, 3, 1]);
     assert!(client.book.is_empty());
 }
 
@@ -259,7 +259,7 @@ fn messages_come_back_in_publish_order() {
 fn the_largest_window_has_tokens_that_fit_a_reply_subject() {
     let mut book = AckTracker::new(usize::MAX, true);
     for row in 0..1_000 {
-        let token = book.insert(message(row), Instant::now());
+        let token = book.sent(message(row), Instant::now());
         let mut text = Vec::new();
         write_token(token, &mut text);
         assert_eq!(read_token(&text), Some(token));

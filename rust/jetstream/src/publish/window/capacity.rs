@@ -25,7 +25,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
 
     /// Messages that count, and their bytes; for a fresh message those of one call that met no stream count too.
     pub(super) fn on_the_way(&self, fresh: bool) -> (usize, usize) {
-        let (messages, bytes) = self.inflight.moving();
+        let (messages, bytes) = self.tracker.moving();
         match fresh && self.window.is_batch {
             true => (messages + self.no_responders.len(), bytes + self.no_responders.bytes()),
             false => (messages, bytes),
@@ -58,8 +58,8 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         let before = answered.checked_sub(congestion.overdue(&self.conn.path, self.breaks));
         if let Some(before) = before.filter(|before| *before >= self.overtaken_before + BURST) {
             self.overtaken_before = before;
-            self.inflight.mark_overtaken(before);
-            congestion.set_overtaken(self.inflight.overtaken_bytes());
+            self.tracker.mark_overtaken(before);
+            congestion.set_overtaken(self.tracker.overtaken_bytes());
         }
     }
 }

@@ -91,7 +91,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         // What goes before ours counts as silence too, once it does not move.
         let taken = self.conn.outbox.taken();
         let moved = std::mem::replace(&mut self.moved, taken) != taken || self.in_order;
-        if self.inflight.is_empty() && self.again.is_empty() && moved {
+        if self.tracker.is_empty() && self.again.is_empty() && moved {
             self.last_answer = self.now;
         }
         self.down_since = if link.up { None } else { self.down_since.or(Some(self.now)) };
@@ -119,12 +119,11 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     }
 
     pub(super) fn expire(&mut self) {
-        let handing = self.handing.filter(|token| self.inflight.is_late(*token, self.now));
-        if let Some(sent) = handing.and_then(|token| self.inflight.withdraw(token)) {
+        let handing = self.handing.filter(|token| self.tracker.is_late(*token, self.now));
+        if let Some(sent) = handing.and_then(|token| self.tracker.withdraw(token)) {
             fail_late(&sent, sent.tries > 0, &mut self.results, self.window.timeout);
         }
-        let now = self.now;
-        for sent in self.inflight.take_matching(|sent| sent.is_late(now)) {
+        for sent in self.tracker.on_deadline(self.now) {
             fail_late(&sent, true, &mut self.results, self.window.timeout);
         }
         for sent in self.no_responders.expire(self.now) {
@@ -157,7 +156,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             return;
         }
         let cause = |sent: &InFlightMessage| refused.publish(sent.body.subject().as_str()).cloned();
-        for sent in self.inflight.take_matching(|sent| cause(sent).is_some()) {
+        for sent in self.tracker.take_matching(|sent| cause(sent).is_some()) {
             if let Some(cause) = cause(&sent) {
                 self.results.failed(sent.row, cause);
             }
@@ -170,7 +169,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         (self.asking, self.probes.leader) = (None, None);
         self.congestion.iter_mut().for_each(Congestion::restart);
         let mut resent = Vec::new();
-        for sent in self.inflight.take_all() {
+        for sent in self.tracker.on_disconnect() {
             if self.window.resend.unwrap_or_else(|| sent.body.has_id()) {
                 resent.push(sent);
             } else {
@@ -207,7 +206,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         (self.asking, self.probes.leader) = (None, None);
         let no_responders = self.no_responders.take_all();
         self.send_again(no_responders);
-        for sent in self.inflight.take_all().into_iter().chain(std::mem::take(&mut self.again)) {
+        for sent in self.tracker.on_disconnect().into_iter().chain(std::mem::take(&mut self.again)) {
             self.results.failed(sent.row, ended_by(&sent, &cause));
         }
         if self.window.is_batch {

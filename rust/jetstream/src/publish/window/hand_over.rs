@@ -24,7 +24,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                 if self.silent() || !self.is_up() || self.conn.breaks() != self.breaks {
                     return Ok(HandOver::Not);
                 }
-                if self.inflight.get(token).is_none() {
+                if self.tracker.get(token).is_none() {
                     return Ok(HandOver::Late);
                 }
                 self.report_in_flight();
@@ -40,7 +40,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                 };
                 self.now = Instant::now();
                 match message {
-                    Some(message) => self.answer(message),
+                    Some(message) => self.on_reply(message),
                     // Before the rows get their errors one by one: silence is an end of all of them.
                     None if self.silent() => return Ok(HandOver::Not),
                     None => {

@@ -1,85 +1,58 @@
-//! The answers to published messages.
+//! Replies to published messages.
 
 use futures_util::Stream;
 
 use super::{PublishLoop, ResultSink, RowToPublish};
-use crate::publish::ack_tracker::proof::{AckReply, Proof};
-use crate::publish::ack_tracker::{InFlightMessage, SUSPENSION};
-use crate::publish::puback::{self, Reading};
-use base::error::{JetError, Result};
+use crate::publish::ack_tracker::{Effect, InFlightMessage, Reply, SUSPENSION};
+use base::error::Result;
 use wire::message::Message;
 use wire::token::read_token;
 
 impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
-    pub(super) fn answer(&mut self, message: Message) {
+    /// Applies what a reply on the ack inbox means.
+    pub(super) fn on_reply(&mut self, message: Message) {
         self.conn.traffic.received(self.verb, message.payload().len());
         let token = message.subject_bytes().get(self.inbox.len()..).and_then(read_token);
-        if let Some((seq, duplicate)) = self.parser.quick(message.payload()) {
-            let answer = AckReply::Ack { origin: self.parser.origin(), seq, duplicate };
-            let proof = self.inflight.answer(token, &answer, self.now);
-            if let Some(sent) = self.proven(proof) {
+        let reply = match message.says_no_responders() {
+            true => Reply::NoResponders,
+            false => Reply::Payload(message.payload()),
+        };
+        match self.tracker.on_reply(token, reply, self.now) {
+            Effect::Stored { sent, seq, duplicate } => {
+                self.note_answered(&sent);
                 self.acked(&sent);
-                self.results.stored(sent.row, self.parser.origin(), seq, duplicate);
+                self.results.stored(sent.row, self.tracker.origin(), seq, duplicate);
             }
-        } else if message.says_no_responders() {
-            if let Some(sent) = self.prove(token, &AckReply::NoResponders) {
-                self.on_no_responders(sent);
-            }
-        } else {
-            self.answer_in_full(token, message.payload());
-        }
-    }
-
-    fn answer_in_full(&mut self, token: Option<u64>, payload: &[u8]) {
-        match puback::read(payload) {
-            Reading::Ack(ack) => {
-                let origin = self.parser.origin_of(&ack);
-                let answer = AckReply::Ack { origin: &origin, seq: ack.seq, duplicate: ack.duplicate };
-                let Some(sent) = self.prove(token, &answer) else { return };
+            Effect::StoredInFull { sent, ack } => {
+                self.note_answered(&sent);
                 self.acked(&sent);
-                self.parser.learn(payload, &ack);
                 self.windows.note(&ack.stream);
                 self.results.stored_in_full(sent.row, ack);
             }
-            Reading::Rejected { stream, error } => {
-                let answer = AckReply::Rejected { stream: stream.as_deref() };
-                let Some(sent) = self.prove(token, &answer) else { return };
-                // It was sent before, so the rejected attempt is not the only one that may be stored.
-                let unknown = sent.earlier.is_some() && !sent.body.has_id();
-                self.results.failed(sent.row, if unknown { JetError::Ambiguous { what: sent.about() } } else { error });
+            Effect::Rejected { sent, error } => {
+                self.note_answered(&sent);
+                self.results.failed(sent.row, error);
             }
-            Reading::Unreadable(error) => {
-                if let Some(sent) = self.prove(token, &AckReply::Unreadable) {
-                    self.results.failed(sent.row, error);
-                }
+            Effect::NoResponders(sent) => {
+                self.note_answered(&sent);
+                self.on_no_responders(sent);
             }
-        }
-    }
-
-    /// The message that the answer belongs to.
-    fn prove(&mut self, token: Option<u64>, answer: &AckReply) -> Option<InFlightMessage> {
-        let proof = self.inflight.answer(token, answer, self.now);
-        self.proven(proof)
-    }
-
-    fn proven(&mut self, proof: Proof) -> Option<InFlightMessage> {
-        match proof {
-            Proof::Own(sent) => {
-                self.last_answer = self.now;
-                self.last_answered = self.last_answered.max(sent.sent_at);
-                if let Some(congestion) = &mut self.congestion {
-                    congestion.answered(sent.place, self.now, &self.conn.path, self.breaks);
-                }
-                return Some(sent);
-            }
-            Proof::Resend(sent) => {
+            Effect::Resend(sent) => {
                 self.last_answer = self.now;
                 self.send_again(Some(sent));
             }
-            Proof::Waits => self.last_answer = self.now,
-            Proof::Stray => self.conn.path.suspend_reuse(self.now + SUSPENSION),
+            Effect::Ambiguous => self.last_answer = self.now,
+            Effect::Foreign => self.conn.path.suspend_reuse(self.now + SUSPENSION),
         }
-        None
+    }
+
+    /// The message has its answer: the server is not silent, and a round trip is measured.
+    fn note_answered(&mut self, sent: &InFlightMessage) {
+        self.last_answer = self.now;
+        self.last_answered = self.last_answered.max(sent.sent_at);
+        if let Some(congestion) = &mut self.congestion {
+            congestion.answered(sent.place, self.now, &self.conn.path, self.breaks);
+        }
     }
 
     /// The server answered 503 No Responders: this attempt is not stored.

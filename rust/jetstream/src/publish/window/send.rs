@@ -41,7 +41,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             self.results.failed(sent.row, JetError::Forgotten { what: sent.about(), window });
             return None;
         }
-        if self.inflight.is_empty() {
+        if self.tracker.is_empty() {
             // Nothing was in flight, so the server has not been silent.
             self.last_answer = self.now;
         }
@@ -61,11 +61,11 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         (sent.earlier, sent.sent_at) = (sent.first, Some(self.now));
         sent.first = sent.first.or(sent.sent_at);
         if let Some(congestion) = &mut self.congestion {
-            congestion.sent(sent.place, self.inflight.moving().1, self.now);
+            congestion.sent(sent.place, self.tracker.moving().1, self.now);
         }
         self.conn.traffic.sent(self.verb, payload);
-        let token = self.inflight.insert(sent, self.now);
-        let sent = self.inflight.get(token)?;
+        let token = self.tracker.sent(sent, self.now);
+        let sent = self.tracker.get(token)?;
         let prefix = self.inbox.len();
         write_token(token, &mut self.inbox);
         let gone = sent.body.send_now(&self.conn.client, &self.inbox, &mut self.block);
@@ -77,7 +77,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     /// the link broke, or the server is silent.
     pub(super) async fn send_patiently(&mut self, token: u64, tick: &mut Interval) -> Result<bool> {
         let reply = Some(self.reply(token)?);
-        let Some(sent) = self.inflight.get(token) else { return Ok(true) };
+        let Some(sent) = self.tracker.get(token) else { return Ok(true) };
         let payload = sent.body.wire_payload(&mut self.arena).unwrap_or_default();
         let message = Outgoing { subject: sent.body.subject(), reply, headers: sent.body.wire_headers(), payload };
         let client = &self.conn.client;
@@ -89,14 +89,14 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             HandOver::Over | HandOver::Late => Ok(true),
             HandOver::Not => {
                 // Of this attempt it is certain that it was not stored.
-                let back = self.inflight.withdraw(token).map(|sent| InFlightMessage { first: sent.earlier, ..sent });
+                let back = self.tracker.withdraw(token).map(|sent| InFlightMessage { first: sent.earlier, ..sent });
                 self.send_again(back);
                 self.check_time_and_link();
                 Ok(false)
             }
             // A reconnect can lead to a server with a smaller limit than the one the rows were checked against.
             HandOver::SendRejected(SendRejected::TooLarge) => {
-                if let Some(sent) = self.inflight.withdraw(token) {
+                if let Some(sent) = self.tracker.withdraw(token) {
                     let (what, limit) = (sent.about(), self.conn.client.max_payload());
                     let size = sent.body.payload().map_or(0, <[u8]>::len);
                     self.results.failed(sent.row, JetError::MaxPayload { what, size, limit });

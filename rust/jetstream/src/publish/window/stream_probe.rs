@@ -67,7 +67,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
 
     /// Sends again what nobody took; and with it what was in flight to the same subjects: who was to answer is gone.
     pub(super) fn retry_no_responders(&mut self) {
-        self.no_responders.recall(self.now, &self.inflight, &self.again);
+        self.no_responders.recall(self.now, &self.tracker, &self.again);
         let due = self.no_responders.due(self.now);
         if due.is_empty() {
             return;
@@ -85,7 +85,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         if !first || quiet < self.probes.wait || !self.conn.link.borrow().up {
             return;
         }
-        let oldest = self.inflight.find(|sent| sent.body.has_id());
+        let oldest = self.tracker.find(|sent| sent.body.has_id());
         let Some((stream, subject)) =
             oldest.map(|sent| (sent.body.expected_stream().map(str::to_owned), sent.body.subject().to_string()))
         else {
@@ -120,6 +120,6 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         if self.window.resend == Some(false) {
             return Vec::new();
         }
-        self.inflight.take_matching(|sent| sent.body.has_id() && wanted(sent))
+        self.tracker.take_matching(|sent| sent.body.has_id() && wanted(sent))
     }
 }

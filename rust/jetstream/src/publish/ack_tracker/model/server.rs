@@ -92,7 +92,7 @@ pub const TROUBLES: [Trouble; 19] = [
     Trouble::NewLeader,
 ];
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     Ack { origin: Arc<Origin>, seq: u64, duplicate: bool },
     Rejected { stream: Option<String> },
@@ -100,9 +100,29 @@ pub enum Kind {
     Unreadable,
 }
 
+impl Kind {
+    /// The payload, as nats-server writes it; `None` for the status 503 No Responders.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        let text = match self {
+            Kind::Ack { origin, seq, duplicate } => {
+                let domain = origin.domain.as_ref().map_or_else(String::new, |name| format!(",\"domain\":{name:?}"));
+                let duplicate = if *duplicate { ",\"duplicate\": true" } else { "" };
+                format!("{{\"stream\":{:?}{domain}, \"seq\":{seq}{duplicate}}}", origin.stream)
+            }
+            Kind::Rejected { stream } => {
+                let stream = stream.as_ref().map_or_else(String::new, |name| format!(",\"stream\":{name:?},\"seq\":0"));
+                format!("{{\"error\":{{\"code\":503,\"err_code\":10077,\"description\":\"full\"}}{stream}}}")
+            }
+            Kind::NoResponders => return None,
+            Kind::Unreadable => "+OK".to_owned(),
+        };
+        Some(text.into_bytes())
+    }
+}
+
 /// An answer on its way.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct Answer {
     pub token: u64,
     /// The message that it answers.
     pub row: u64,
@@ -122,7 +142,7 @@ impl World {
     pub fn serve(&mut self) {
         let Some(message) = self.wire.pop_front() else { return };
         let Published { token, row, subject, .. } = message;
-        let reply = |kind| Reply { token, row, kind };
+        let reply = |kind| Answer { token, row, kind };
         if self.is(Trouble::Service) && self.dice.once_in(3) {
             self.send(reply(Kind::Unreadable));
         }
@@ -155,10 +175,10 @@ impl World {
             message.id.map(|id| stream.ids.insert(id, stream.seq));
         }
         let (origin, seq, duplicate) = (stream.origin.clone(), known.unwrap_or(stream.seq), known.is_some());
-        self.send(Reply { token: message.token, row: message.row, kind: Kind::Ack { origin, seq, duplicate } });
+        self.send(Answer { token: message.token, row: message.row, kind: Kind::Ack { origin, seq, duplicate } });
     }
 
-    fn send(&mut self, reply: Reply) {
+    fn send(&mut self, reply: Answer) {
         if self.is(Trouble::Lost) && self.dice.once_in(3) {
             return;
         }
@@ -202,7 +222,7 @@ impl World {
                 self.replies.clear();
                 let gone = self.dice.below(self.wire.len() as u64 + 1) as usize;
                 self.wire.truncate(self.wire.len() - gone);
-                for sent in self.book.take_all() {
+                for sent in self.book.on_disconnect() {
                     if sent.body.has_id() { self.again.push_back(sent) } else { self.end(&sent) }
                 }
             }

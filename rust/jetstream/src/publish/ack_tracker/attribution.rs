@@ -51,31 +51,31 @@ impl Claim {
 }
 
 /// The outcome of an answer.
-pub enum Proof {
+pub enum Attribution {
     /// It is the answer to this message, which is no longer in flight.
     Own(InFlightMessage),
     /// It may belong to an earlier message of the token. This one has an id and is no longer in flight: send it again.
     Resend(InFlightMessage),
     /// It may belong to an earlier message of the token. This one stays in flight and waits for its own.
-    Waits,
+    Ambiguous,
     /// The token has no message in flight: no token of the connection may be used again for `SUSPENSION`.
-    Stray,
+    Foreign,
 }
 
 impl AckTracker {
     /// Takes an answer on a token.
-    pub fn answer(&mut self, token: Option<u64>, answer: &AckReply, now: Instant) -> Proof {
+    pub fn attribute(&mut self, token: Option<u64>, answer: &AckReply, now: Instant) -> Attribution {
         let Some(index) = token.and_then(|token| self.index(token)) else {
-            self.take_stray(token, answer, now);
-            return Proof::Stray;
+            self.note_foreign(token, answer, now);
+            return Attribution::Foreign;
         };
         let slot = &mut self.slots[index];
         let fresh = slot.claim.is_none();
         if slot.claim.as_ref().is_some_and(|claim| !claim.is_proven_by(answer)) {
-            return self.doubt(index);
+            return self.resend_or_wait(index);
         }
         let token = slot.token;
-        let Some(sent) = self.release(index) else { return Proof::Stray };
+        let Some(sent) = self.release(index) else { return Attribution::Foreign };
         self.emptied = (self.len == 0).then_some(now);
         let plain = match answer {
             AckReply::Ack { origin, seq, duplicate: false } => {
@@ -109,24 +109,24 @@ impl AckTracker {
         } else {
             self.spare.push(index as u32);
         }
-        Proof::Own(sent)
+        Attribution::Own(sent)
     }
 
-    fn doubt(&mut self, index: usize) -> Proof {
+    fn resend_or_wait(&mut self, index: usize) -> Attribution {
         self.restart_reuse();
         let slot = &mut self.slots[index];
-        let Some(sent) = &mut slot.sent else { return Proof::Stray };
+        let Some(sent) = &mut slot.sent else { return Attribution::Foreign };
         sent.ambiguous = true;
         if !self.resends || !sent.body.has_id() {
-            return Proof::Waits;
+            return Attribution::Ambiguous;
         }
         match self.remove_slot(index) {
-            Some(sent) => Proof::Resend(sent),
-            None => Proof::Stray,
+            Some(sent) => Attribution::Resend(sent),
+            None => Attribution::Foreign,
         }
     }
 
-    fn take_stray(&mut self, token: Option<u64>, answer: &AckReply, now: Instant) {
+    fn note_foreign(&mut self, token: Option<u64>, answer: &AckReply, now: Instant) {
         if let AckReply::Ack { origin, seq, duplicate: false } = answer
             && !token.is_some_and(|token| self.unanswered.contains(&token))
         {
