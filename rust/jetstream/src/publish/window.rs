@@ -31,12 +31,14 @@ use wire::arena::Arena;
 
 mod capacity;
 mod failures;
+mod flow_control;
 mod hand_over;
 mod replies;
 mod send;
 mod stream_probe;
 
 pub use failures::silence;
+use flow_control::{Controller, FixedWindow, FlowControl};
 use send::Sequencer;
 use stream_probe::StreamProbes;
 
@@ -93,8 +95,12 @@ pub async fn run(
     let refusals = conn.refusals();
     let breaks = conn.breaks();
     let sequencer = Sequencer { places: 0, timeout: window.timeout, is_batch: window.is_batch };
-    let acks = conn.subscribe(format!("{inbox}*"))?;
+    let subscriber = conn.subscribe(format!("{inbox}*"))?;
     let now = Instant::now();
+    let controller: Box<dyn Controller> = match window.max_inflight {
+        Some(_) => Box::new(FixedWindow { max_bytes: window.max_bytes }),
+        None => Box::new(Congestion::new(&conn.path, breaks, window.max_bytes, window.published_window.clone())),
+    };
     let mut run = PublishLoop {
         conn,
         verb: window.verb(),
@@ -107,31 +113,17 @@ pub async fn run(
         no_responders: NoResponders::default(),
         probes: StreamProbes::new(window.timeout, now),
         tracker: AckTracker::new(window.max_inflight.unwrap_or(MOST_MESSAGES), window.resend != Some(false)),
-        congestion: match window.max_inflight {
-            Some(_) => None,
-            None => Some(Congestion::new(&conn.path, breaks, window.max_bytes, window.published_window.clone())),
-        },
+        flow: FlowControl::new(controller, now),
         window,
-        inbox: inbox.into_bytes(),
-        acks,
-        arena: Arena::default(),
-        block: Vec::new(),
-        breaks,
-        refusals,
-        refused: 0,
-        ack_inbox_error: None,
-        windows: DuplicateWindows::default(),
-        asking: None,
+        ack_inbox: AckInbox { prefix: inbox.into_bytes(), subscriber, arena: Arena::default(), block: Vec::new() },
+        link: LinkView { breaks, refusals, refused: 0, ack_inbox_error: None, down_since: None },
+        duplicates: DuplicateLookup { windows: DuplicateWindows::default(), lookup: None },
+        order: OutboxOrder { is_first: true, written: 0 },
         last_answer: now,
-        last_answered: None,
-        overtaken_before: now,
         blocked: false,
-        down_since: None,
         terminal_error: None,
         now,
         handing: None,
-        in_order: true,
-        moved: 0,
     };
     // Without tokio's budget of 128 operations a burst is as long as the window: fewer, fuller writes.
     tokio::task::unconstrained(run.drive()).await?;
@@ -149,6 +141,41 @@ enum HandOver {
     Ended,
 }
 
+/// The inbox of acks, and the memory that reply subjects and header blocks are written in.
+struct AckInbox {
+    /// The inbox with its last dot; a token follows.
+    prefix: Vec<u8>,
+    subscriber: Subscriber,
+    arena: Arena,
+    block: Vec<u8>,
+}
+
+/// The link as the loop saw it last.
+struct LinkView {
+    breaks: u64,
+    refusals: Refusals,
+    /// The link's count of refusals when they were taken last.
+    refused: u64,
+    /// The server refuses the subscription to acks on this link.
+    ack_inbox_error: Option<JetError>,
+    down_since: Option<Instant>,
+}
+
+/// Duplicate windows of streams, which decide whether a message may be sent again.
+struct DuplicateLookup<'a> {
+    windows: DuplicateWindows,
+    /// The request for a window, before anything is sent again.
+    lookup: Option<BoxFuture<'a, Duration>>,
+}
+
+/// The order with core messages, which take another path to the socket.
+struct OutboxOrder {
+    /// Everything that was published before is written.
+    is_first: bool,
+    /// Messages of the outbox that were written at the last check.
+    written: u64,
+}
+
 struct PublishLoop<'a, F, O> {
     conn: &'a Connection,
     verb: Verb,
@@ -157,44 +184,26 @@ struct PublishLoop<'a, F, O> {
     exhausted: bool,
     results: O,
     sequencer: Sequencer,
-    /// Messages to be sent before any of the feed, in the order in which they were published.
+    /// Messages to be sent before any of the feed, in publish order.
     again: VecDeque<InFlightMessage>,
     no_responders: NoResponders,
     probes: StreamProbes<'a>,
     tracker: AckTracker,
-    /// Where the window is ours to choose.
-    congestion: Option<Congestion>,
+    flow: FlowControl,
     window: Window,
-    inbox: Vec<u8>,
-    acks: Subscriber,
-    arena: Arena,
-    /// What headers are written in.
-    block: Vec<u8>,
-    breaks: u64,
-    refusals: Refusals,
-    /// The link's count of refusals when they were taken last.
-    refused: u64,
-    /// The server does not let acks through on this link.
-    ack_inbox_error: Option<JetError>,
-    windows: DuplicateWindows,
-    /// The question for the duplicate window, before anything is sent again.
-    asking: Option<BoxFuture<'a, Duration>>,
+    ack_inbox: AckInbox,
+    link: LinkView,
+    duplicates: DuplicateLookup<'a>,
+    order: OutboxOrder,
     last_answer: Instant,
-    /// When the last message was sent that has its answer; and up to when messages count as overtaken.
-    last_answered: Option<Instant>,
-    overtaken_before: Instant,
-    /// The next message has to wait for answers to others.
+    /// The next message waits for answers to others.
     blocked: bool,
-    down_since: Option<Instant>,
-    /// Why the rest of the feed is not tried.
+    /// Why the rest of the feed is not sent.
     terminal_error: Option<JetError>,
     /// Refreshed once per burst of messages, not once per message.
     now: Instant,
     /// The message that waits to be handed over.
     handing: Option<u64>,
-    /// What was published before has gone; and how much of the outbox had gone at the last look.
-    in_order: bool,
-    moved: u64,
 }
 
 impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
@@ -209,11 +218,12 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             self.wait_for_others().await;
             self.ask_for_window();
             self.ask_for_streams();
-            self.note_overtaken();
+            self.flow.note_overtaken(&mut self.tracker, &self.conn.path, self.link.breaks);
             if let Some(until) = self.conn.path.reuse_suspended() {
                 self.tracker.suspend_reuse(until);
             }
-            let mut up = self.terminal_error.is_some() || (self.in_order && self.asking.is_none() && self.is_up());
+            let mut up = self.terminal_error.is_some()
+                || (self.order.is_first && self.duplicates.lookup.is_none() && self.is_up());
             while up && self.tracker.len() < self.tracker.window() {
                 let Some(sent) = self.at_hand()? else { break };
                 if let Some(token) = self.send_now(sent) {
@@ -231,11 +241,11 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             let waits = if up { self.is_full() || !self.again.is_empty() } else { self.window.is_batch };
             let hungry = !self.exhausted && !waits;
             let quiet = self.quiet_from().filter(|_| up && self.blocked).filter(|at| self.now < *at);
-            let (asking, leader) = (&mut self.asking, &mut self.probes.leader);
+            let (asking, leader) = (&mut self.duplicates.lookup, &mut self.probes.leader);
             tokio::select! {
                 biased;
                 // Once the connection is closed its subscriptions end, and would be ready for ever.
-                message = self.acks.next(), if self.terminal_error.is_none() => match message {
+                message = self.ack_inbox.subscriber.next(), if self.terminal_error.is_none() => match message {
                     Some(message) => {
                         self.now = Instant::now();
                         self.on_reply(message);
@@ -250,8 +260,8 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                     None => self.exhausted = true,
                 },
                 known = async { match asking { Some(asking) => asking.await, None => pending().await } } => {
-                    self.asking = None;
-                    self.windows.learn(known);
+                    self.duplicates.lookup = None;
+                    self.duplicates.windows.learn(known);
                 }
                 Some((subject, verdict)) = self.probes.subjects.next(), if !self.probes.subjects.is_empty() => {
                     self.learn_stream(&subject, verdict);
@@ -264,7 +274,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                 Ok(()) = link.changed() => self.check_time_and_link(),
                 _ = tick.tick() => self.check_time_and_link(),
             }
-            while let Some(Some(message)) = self.acks.next().now_or_never() {
+            while let Some(Some(message)) = self.ack_inbox.subscriber.next().now_or_never() {
                 self.on_reply(message);
             }
             self.results.flush();
@@ -274,7 +284,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     /// The link that was looked at last is still there.
     fn is_up(&self) -> bool {
         let link = self.conn.link.borrow();
-        link.up && link.breaks == self.breaks
+        link.up && link.breaks == self.link.breaks
     }
 
     /// For metrics: messages without an answer. Those of publishers are counted where they are published.
@@ -319,7 +329,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                 self.blocked = true;
                 self.again.push_front(sent);
                 let (messages, bytes) = self.on_the_way(fresh);
-                self.congestion.iter_mut().for_each(|congestion| congestion.is_full(bytes, bytes / messages.max(1)));
+                self.flow.on_full(messages, bytes);
                 return Ok(None);
             }
             return Ok(Some(sent));

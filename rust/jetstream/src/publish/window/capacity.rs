@@ -12,17 +12,11 @@ use tokio::time::Instant;
 use super::{PublishLoop, ResultSink, RowToPublish};
 use crate::publish::ack_tracker::InFlightMessage;
 use base::error::Result;
-use client::congestion::{BURST, Congestion};
 
 /// With no answer at all for as long, a publisher sends what it holds: answers of other streams may be behind it.
 const QUIET: Duration = Duration::from_millis(50);
 
 impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
-    /// Bytes that may be unanswered.
-    fn most_bytes(&self) -> usize {
-        self.congestion.as_ref().map_or(self.window.max_bytes, Congestion::window)
-    }
-
     /// Messages that count, and their bytes; for a fresh message those of one call that met no stream count too.
     pub(super) fn on_the_way(&self, fresh: bool) -> (usize, usize) {
         let (messages, bytes) = self.tracker.moving();
@@ -35,8 +29,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     /// True where the message has to wait for answers to others.
     pub(super) fn has_no_room(&self, sent: &InFlightMessage, fresh: bool) -> bool {
         let (messages, bytes) = self.on_the_way(fresh);
-        let most = self.congestion.as_ref().map_or(usize::MAX, Congestion::most_messages);
-        let full = bytes > 0 && (bytes.saturating_add(sent.bytes) > self.most_bytes() || messages >= most);
+        let full = !self.flow.has_room(messages, bytes, sent.bytes);
         // Others may be awaited behind it.
         full && !sent.body.is_awaited() && !self.again.iter().any(|sent| sent.body.is_awaited())
     }
@@ -48,18 +41,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
 
     /// When a publisher sends what it holds if there is no answer until then.
     pub(super) fn quiet_from(&self) -> Option<Instant> {
-        let congestion = self.congestion.as_ref().filter(|_| !self.window.is_batch)?;
-        Some(self.last_answer + QUIET.max(4 * congestion.overdue(&self.conn.path, self.breaks)))
-    }
-
-    /// Looks for messages that were overtaken, from time to time.
-    pub(super) fn note_overtaken(&mut self) {
-        let (Some(congestion), Some(answered)) = (&mut self.congestion, self.last_answered) else { return };
-        let before = answered.checked_sub(congestion.overdue(&self.conn.path, self.breaks));
-        if let Some(before) = before.filter(|before| *before >= self.overtaken_before + BURST) {
-            self.overtaken_before = before;
-            self.tracker.mark_overtaken(before);
-            congestion.set_overtaken(self.tracker.overtaken_bytes());
-        }
+        let overdue = self.flow.overdue(&self.conn.path, self.link.breaks).filter(|_| !self.window.is_batch)?;
+        Some(self.last_answer + QUIET.max(4 * overdue))
     }
 }

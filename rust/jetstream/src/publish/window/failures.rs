@@ -10,7 +10,6 @@ use super::{PublishLoop, ResultSink, RowToPublish, TICK};
 use crate::publish::ack_tracker::InFlightMessage;
 use crate::publish::no_responders::RETRY_INTERVAL;
 use base::error::{JetError, Result};
-use client::congestion::Congestion;
 
 pub fn silence(after: Duration) -> JetError {
     JetError::Timeout { what: "the publish (the server has been silent)".to_owned(), after }
@@ -67,7 +66,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             true => self.conn.in_order().left_future(),
             false => self.conn.in_order_of_publisher().right_future(),
         };
-        self.in_order = match others().now_or_never() {
+        self.order.is_first = match others().now_or_never() {
             Some(()) => true,
             None => tokio::time::timeout(TICK, others()).await.is_ok(),
         };
@@ -79,23 +78,23 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         if link.closed {
             return self.connection_ended();
         }
-        if link.refusals != self.refused {
-            self.refused = link.refusals;
+        if link.refusals != self.link.refused {
+            self.link.refused = link.refusals;
             self.end_refused();
         }
-        let broke = link.breaks != self.breaks;
+        let broke = link.breaks != self.link.breaks;
         if broke {
-            self.breaks = link.breaks;
+            self.link.breaks = link.breaks;
             self.link_broke();
         }
         // What goes before ours counts as silence too, once it does not move.
         let taken = self.conn.outbox.taken();
-        let moved = std::mem::replace(&mut self.moved, taken) != taken || self.in_order;
+        let moved = std::mem::replace(&mut self.order.written, taken) != taken || self.order.is_first;
         if self.tracker.is_empty() && self.again.is_empty() && moved {
             self.last_answer = self.now;
         }
-        self.down_since = if link.up { None } else { self.down_since.or(Some(self.now)) };
-        let down = self.down_since.is_some_and(|since| self.now.duration_since(since) > self.window.timeout);
+        self.link.down_since = if link.up { None } else { self.link.down_since.or(Some(self.now)) };
+        let down = self.link.down_since.is_some_and(|since| self.now.duration_since(since) > self.window.timeout);
         if down || self.silent() {
             return self.give_up(silence(self.window.timeout));
         }
@@ -146,10 +145,10 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
 
     /// Messages without permission get no ack, and neither does any where the acks are not let through.
     fn end_refused(&mut self) {
-        let refused = self.refusals.take_all();
-        let inbox = format!("{}*", String::from_utf8_lossy(&self.inbox));
+        let refused = self.link.refusals.take_all();
+        let inbox = format!("{}*", String::from_utf8_lossy(&self.ack_inbox.prefix));
         if let Some(cause) = refused.subscription(&inbox) {
-            self.ack_inbox_error = Some(cause.clone());
+            self.link.ack_inbox_error = Some(cause.clone());
             return self.give_up(cause.clone());
         }
         if refused.is_empty() {
@@ -165,9 +164,9 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
 
     /// What was in flight may be lost: messages that the server recognises go again, the others end here and now.
     fn link_broke(&mut self) {
-        self.ack_inbox_error = None;
-        (self.asking, self.probes.leader) = (None, None);
-        self.congestion.iter_mut().for_each(Congestion::restart);
+        self.link.ack_inbox_error = None;
+        (self.duplicates.lookup, self.probes.leader) = (None, None);
+        self.flow.on_disconnect();
         let mut resent = Vec::new();
         for sent in self.tracker.on_disconnect() {
             if self.window.resend.unwrap_or_else(|| sent.body.has_id()) {
@@ -182,28 +181,28 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     /// Before anything is sent again: for how long the stream knows its ids.
     pub(super) fn ask_for_window(&mut self) {
         let resends = self.window.resend.is_none() && self.terminal_error.is_none();
-        if !resends || self.windows.known().is_some() || self.asking.is_some() {
+        if !resends || self.duplicates.windows.known().is_some() || self.duplicates.lookup.is_some() {
             return;
         }
         let Some(sent) = self.again.iter().find(|sent| sent.first.is_some()) else { return };
         if self.is_up() {
             if let Some(stream) = sent.body.expected_stream() {
-                self.windows.note(stream);
+                self.duplicates.windows.note(stream);
             }
             let (prefix, subject) = (self.window.prefix.clone(), sent.body.subject().to_string());
-            self.asking = Some(self.windows.ask(self.conn, prefix, subject).boxed());
+            self.duplicates.lookup = Some(self.duplicates.windows.ask(self.conn, prefix, subject).boxed());
         }
     }
 
     /// The stream's duplicate window, where the server may have the message and may no longer know that it has.
     pub(super) fn forgotten(&self, sent: &InFlightMessage) -> Option<Duration> {
         let first = sent.first.filter(|_| self.window.resend.is_none())?;
-        self.windows.known().filter(|known| first.elapsed() >= *known)
+        self.duplicates.windows.known().filter(|known| first.elapsed() >= *known)
     }
 
     /// Every message that has no answer gets this one, also those that are at hand and not sent yet.
     pub(super) fn give_up(&mut self, cause: JetError) {
-        (self.asking, self.probes.leader) = (None, None);
+        (self.duplicates.lookup, self.probes.leader) = (None, None);
         let no_responders = self.no_responders.take_all();
         self.send_again(no_responders);
         for sent in self.tracker.on_disconnect().into_iter().chain(std::mem::take(&mut self.again)) {

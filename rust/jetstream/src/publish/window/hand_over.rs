@@ -21,7 +21,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             Some(sent) => sent,
             None => loop {
                 // What is sent after a break goes out first on the next link.
-                if self.silent() || !self.is_up() || self.conn.breaks() != self.breaks {
+                if self.silent() || !self.is_up() || self.conn.breaks() != self.link.breaks {
                     return Ok(HandOver::Not);
                 }
                 if self.tracker.get(token).is_none() {
@@ -31,7 +31,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                 let message = tokio::select! {
                     biased;
                     sent = send.as_mut() => break sent,
-                    message = self.acks.next() => match message {
+                    message = self.ack_inbox.subscriber.next() => match message {
                         Some(message) => Some(message),
                         // It would be ready for ever, and the connection is over, whatever its state still says.
                         None => return Ok(HandOver::Ended),
@@ -59,10 +59,10 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     }
 
     pub(super) fn reply(&mut self, token: u64) -> Result<Subject> {
-        let prefix = self.inbox.len();
-        write_token(token, &mut self.inbox);
-        let bytes = self.arena.copy(&self.inbox);
-        self.inbox.truncate(prefix);
+        let prefix = self.ack_inbox.prefix.len();
+        write_token(token, &mut self.ack_inbox.prefix);
+        let bytes = self.ack_inbox.arena.copy(&self.ack_inbox.prefix);
+        self.ack_inbox.prefix.truncate(prefix);
         Subject::from_utf8(bytes).map_err(|_| JetError::Internal("reply subject".into()))
     }
 }

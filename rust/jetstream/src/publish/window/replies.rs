@@ -12,7 +12,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     /// Applies what a reply on the ack inbox means.
     pub(super) fn on_reply(&mut self, message: Message) {
         self.conn.traffic.received(self.verb, message.payload().len());
-        let token = message.subject_bytes().get(self.inbox.len()..).and_then(read_token);
+        let token = message.subject_bytes().get(self.ack_inbox.prefix.len()..).and_then(read_token);
         let reply = match message.says_no_responders() {
             true => Reply::NoResponders,
             false => Reply::Payload(message.payload()),
@@ -26,7 +26,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             Effect::StoredInFull { sent, ack } => {
                 self.note_answered(&sent);
                 self.acked(&sent);
-                self.windows.note(&ack.stream);
+                self.duplicates.windows.note(&ack.stream);
                 self.results.stored_in_full(sent.row, ack);
             }
             Effect::Rejected { sent, error } => {
@@ -49,10 +49,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     /// The message has its answer: the server is not silent, and a round trip is measured.
     fn note_answered(&mut self, sent: &InFlightMessage) {
         self.last_answer = self.now;
-        self.last_answered = self.last_answered.max(sent.sent_at);
-        if let Some(congestion) = &mut self.congestion {
-            congestion.answered(sent.place, self.now, &self.conn.path, self.breaks);
-        }
+        self.flow.on_answer(sent, self.now, &self.conn.path, self.link.breaks);
     }
 
     /// The server answered 503 No Responders: this attempt is not stored.

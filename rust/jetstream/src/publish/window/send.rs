@@ -33,7 +33,7 @@ impl Sequencer {
 impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
     /// Sends it, or fails it, where that can be done at once. Else it is in the window with the token that this returns.
     pub(super) fn send_now(&mut self, mut sent: InFlightMessage) -> Option<u64> {
-        if let Some(cause) = self.terminal_error.as_ref().or(self.ack_inbox_error.as_ref()) {
+        if let Some(cause) = self.terminal_error.as_ref().or(self.link.ack_inbox_error.as_ref()) {
             self.results.failed(sent.row, ended_by(&sent, cause));
             return None;
         }
@@ -60,16 +60,14 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         }
         (sent.earlier, sent.sent_at) = (sent.first, Some(self.now));
         sent.first = sent.first.or(sent.sent_at);
-        if let Some(congestion) = &mut self.congestion {
-            congestion.sent(sent.place, self.tracker.moving().1, self.now);
-        }
+        self.flow.on_sent(sent.place, self.tracker.moving().1, self.now);
         self.conn.traffic.sent(self.verb, payload);
         let token = self.tracker.sent(sent, self.now);
         let sent = self.tracker.get(token)?;
-        let prefix = self.inbox.len();
-        write_token(token, &mut self.inbox);
-        let gone = sent.body.send_now(&self.conn.client, &self.inbox, &mut self.block);
-        self.inbox.truncate(prefix);
+        let prefix = self.ack_inbox.prefix.len();
+        write_token(token, &mut self.ack_inbox.prefix);
+        let gone = sent.body.send_now(&self.conn.client, &self.ack_inbox.prefix, &mut self.ack_inbox.block);
+        self.ack_inbox.prefix.truncate(prefix);
         (!gone).then_some(token)
     }
 
@@ -78,7 +76,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     pub(super) async fn send_patiently(&mut self, token: u64, tick: &mut Interval) -> Result<bool> {
         let reply = Some(self.reply(token)?);
         let Some(sent) = self.tracker.get(token) else { return Ok(true) };
-        let payload = sent.body.wire_payload(&mut self.arena).unwrap_or_default();
+        let payload = sent.body.wire_payload(&mut self.ack_inbox.arena).unwrap_or_default();
         let message = Outgoing { subject: sent.body.subject(), reply, headers: sent.body.wire_headers(), payload };
         let client = &self.conn.client;
         // Polled by hand: a select for every message would cost as much as the message.
